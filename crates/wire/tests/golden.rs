@@ -1,0 +1,121 @@
+//! The encoding of every message, byte for byte.
+//!
+//! A row that differs means that guests which already run no longer understand
+//! this version: a number was changed or reused. Rows are added, never changed;
+//! `golden.txt` holds them as `name hex`.
+
+#![expect(clippy::expect_used, reason = "a helper of a test may panic as the test may")]
+
+mod samples;
+
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Write as _};
+
+use minicbor::{Decode, Encode};
+use vestal_wire::{
+    Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, JobState,
+    Kind, Outcome, Reply, Request, Role, SessionState, ShellText, Stdin, Stream, decode, encode,
+};
+
+const GOLDEN: &str = include_str!("golden.txt");
+
+/// The table as this version would write it, and the names in it.
+#[derive(Default)]
+struct Table {
+    text: String,
+    names: BTreeSet<String>,
+}
+
+impl Table {
+    fn row(&mut self, name: &str, bytes: &[u8]) {
+        write!(self.text, "{name} ").expect("text takes all");
+        for byte in bytes {
+            write!(self.text, "{byte:02x}").expect("text takes all");
+        }
+        self.text.push('\n');
+        assert!(self.names.insert(name.to_owned()), "{name} is there twice");
+    }
+
+    fn message<T>(&mut self, name: &str, message: &T)
+    where
+        T: Encode<()> + for<'b> Decode<'b, ()> + PartialEq + Debug,
+    {
+        let bytes = encode(message).expect("a message");
+        assert_eq!(&decode::<T>(&bytes).expect("the same message"), message);
+        self.row(name, &bytes);
+    }
+}
+
+/// Adds a row for each sample of an enum. A new variant does not compile until
+/// it is named here, and is red until it has a sample.
+macro_rules! variants {
+    ($table:ident, $enum:ident: $($variant:ident)+; $samples:expr) => {
+        let name = |sample: &$enum| match sample {
+            $($enum::$variant { .. } => concat!(stringify!($enum), "::", stringify!($variant))),+
+        };
+        for sample in $samples {
+            $table.message(name(&sample), &sample);
+        }
+        for name in [$(concat!(stringify!($enum), "::", stringify!($variant))),+] {
+            assert!($table.names.contains(name), "no sample of {name}");
+        }
+    };
+    // An enum that is no more than its variants.
+    ($table:ident, $enum:ident: $($variant:ident)+) => {
+        variants! { $table, $enum: $($variant)+; [$($enum::$variant),+] }
+    };
+}
+
+fn table() -> Table {
+    let mut table = Table::default();
+    table.row("Header", &samples::header().to_bytes());
+    table.message("Hello", &samples::hello());
+    table.message("Welcome", &samples::welcome());
+    table.message("GuestSettings", &samples::guest_settings());
+    table.message("Fault", &samples::fault());
+    variants! {
+        table, Request: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
+            ResetSession File Retain Shutdown;
+        samples::requests()
+    }
+    variants! { table, Event: Started Gap Ended; samples::events() }
+    variants! {
+        table, Reply: Done Fault Status Stats Job Jobs Outcome File; samples::replies()
+    }
+    variants! {
+        table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()
+    }
+    variants! { table, FileReply: Read Written List Stat Found Done; samples::file_replies() }
+    variants! { table, Command: Shell Argv; samples::commands() }
+    variants! { table, ShellText: Inline Streamed; samples::shell_texts() }
+    variants! { table, Delivery: Detached EveryByte Lossy Captured; samples::deliveries() }
+    variants! { table, Cause: Exited Signaled TimedOut Killed Lost; samples::causes() }
+    variants! { table, JobState: Starting Running Ended; samples::job_states() }
+    variants! { table, Outcome: Known NeverStarted Unknown; samples::outcomes() }
+    variants! { table, Role: User Observer Owner }
+    variants! { table, Stdin: Null Piped }
+    variants! { table, SessionState: None Saved Superseded }
+    variants! { table, CreateMode: Any New Existing }
+    variants! { table, FileKind: File Directory Symlink Other }
+    variants! {
+        table, FaultCode: Internal Invalid Unsupported WrongInstance Cancelled ShuttingDown Busy
+            NoSuchJob NoWorkdir NotFound Exists WrongKind Denied Conflict NoSpace System
+    }
+    table
+}
+
+#[test]
+fn no_message_is_encoded_in_another_way_than_before() {
+    let now = table().text;
+    let changed: Vec<_> = now.lines().filter(|row| !GOLDEN.lines().any(|g| g == *row)).collect();
+    assert!(now == GOLDEN, "rows that are new or differ:\n{}\n", changed.join("\n"));
+}
+
+#[test]
+fn kinds_and_streams_keep_their_numbers() {
+    use Kind::{Cancel, Credit, Data, End, Open, Reply, Welcome};
+    let kinds = [Kind::Hello, Welcome, Open, Kind::Event, Reply, Data, End, Credit, Cancel];
+    assert_eq!(kinds.map(|kind| kind as u8), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let streams = [Stream::Input, Stream::Stdout, Stream::Stderr, Stream::Text, Stream::Content];
+    assert_eq!(streams.map(|stream| stream as u8), [0, 1, 2, 3, 4]);
+}
