@@ -1,1 +1,68 @@
-//! x
+//! Every setting of Vestal, declared once.
+//!
+//! A key's type, default, environment names, documentation and limits stand in
+//! one table ([`keys`]); everything else (reading, checking, showing, editing,
+//! the generated documentation) follows from it. No other crate reads
+//! environment variables or YAML.
+//!
+//! ```
+//! use vestal_config::{Environment, Home, Settings, keys};
+//!
+//! let env = Environment::from_pairs([("HOME", "/home/ada"), ("TERMINAL_TIMEOUT", "10m")]);
+//! let home = Home::locate(&env, None)?;
+//! let settings = Settings::load(home, env, Vec::new());
+//! let timeout = settings.get(&keys::TIMEOUT)?;
+//! assert_eq!(timeout.value.as_secs(), 600);
+//! assert_eq!(timeout.source.to_string(), "environment variable TERMINAL_TIMEOUT");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
+
+mod check;
+mod docs;
+mod dotenv;
+mod environment;
+mod error;
+mod files;
+mod home;
+mod input;
+mod key;
+pub mod keys;
+mod kinds;
+mod layers;
+mod overrides;
+mod reserved;
+pub mod secrets;
+mod set;
+mod settings;
+mod show;
+mod source;
+mod suggest;
+mod value;
+mod yaml;
+
+#[cfg(test)]
+mod testing;
+
+pub use check::{Finding, Severity};
+pub use docs::{json_schema, markdown};
+pub use environment::{Environment, VARIABLES, Variable};
+pub use error::{
+    ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, NotASection,
+};
+pub use home::{Home, HomeError, ProfileName};
+pub use key::{AnyKey, Key, Secrecy};
+pub use kinds::{
+    BackendChoice, Bytes, Count, EnvName, EnvNames, EnvPairs, Isolation, OnConfigChange, Range,
+    SandboxDir, Seconds, SecondsOrNever, Setting, StartDir,
+};
+pub use overrides::Override;
+pub use set::{SetError, SetOutcome, set};
+pub use settings::{JobEnvironment, Resolved, Settings};
+pub use show::Row;
+pub use source::Source;
+pub use value::Value;
+pub use yaml::{EditError, SyntaxError};

@@ -1,0 +1,138 @@
+//! Documentation made from the schema.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::environment::VARIABLES;
+use crate::key::{AnyKey, Secrecy};
+use crate::keys;
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Generated from the schema in crates/config. Don't edit; run
+     `cargo run -p vestal-config --example docs > docs/configuration.md`. -->
+
+A value is taken from the first of these places that says something:
+
+1. `--set key=value` on the command line (repeatable);
+2. the process environment;
+3. `.env` in the home of the profile;
+4. `config.yaml` in the home of the profile;
+5. the default.
+
+`vestal config show` says where each value came from, `vestal config check` finds
+mistakes, `vestal config set key value` changes `config.yaml` and keeps its comments.
+A wrong value is an error for what uses that key and for nothing else.
+
+";
+
+const FORMS: &str = "
+## How values are written
+
+| kind | forms |
+|---|---|
+| yes or no | `true`/`false`, `1`/`0`, `yes`/`no`, `on`/`off` |
+| duration | seconds (`90`), or with a suffix: `90s`, `10m`, `2h`, `7d` |
+| size | bytes (`65536`), or with a suffix: `64K`, `8M`, `1G` (powers of 1024) |
+| list, map | YAML in `config.yaml`; JSON in variables and in `--set`: `[\"A\", \"B\"]`, `{\"A\": \"b\"}` |
+
+- A list or a map is taken whole from one place; places are not merged.
+- An empty variable and YAML's null count as not set. For directories an unquoted `~` is your home.
+- Two names of one key in the same place must agree.
+- `.env` holds `NAME=value` lines. `export` may stand in front, `#` begins a comment, quotes may
+  span lines, nothing is expanded, the last line of a name wins. Keep it readable by you alone
+  (`chmod 600`).
+";
+
+const SECRETS: &str = "
+## Variables that commands don't get
+
+A command on this machine gets your environment without keys, tokens and addresses of model
+providers, tokens and passwords of messaging services, keys of services that tools use (`GH_TOKEN`
+and `GITHUB_TOKEN` too), paths of Google Cloud credentials, `SUDO_PASSWORD` and Vestal's own
+secrets. `terminal.env_passthrough` lets names through, except those of model providers,
+`SUDO_PASSWORD` and Vestal's own. The AWS variables, `SSH_AUTH_SOCK` and `CLAUDE_CODE_OAUTH_TOKEN`
+are inherited.
+";
+
+/// Returns the documentation of all keys as Markdown.
+pub fn markdown() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    out.push_str(
+        "## Keys\n\n| key | variable | default | allowed | meaning |\n|---|---|---|---|---|\n",
+    );
+    for key in keys::ALL {
+        row(&mut out, *key);
+    }
+    out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
+    for variable in VARIABLES {
+        line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
+    }
+    out.push_str(FORMS);
+    out.push_str(SECRETS);
+    out
+}
+
+fn row(out: &mut String, key: &dyn AnyKey) {
+    let code = |names: &[&str]| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let default = key.default_untyped().to_string();
+    let default = match key.default_in_words() {
+        Some(words) if words != default => format!("`{default}` ({words})"),
+        _ => format!("`{default}`"),
+    };
+    let mut doc = key.doc().to_owned();
+    if !key.aliases().is_empty() {
+        doc.push_str(" Also: ");
+        doc.push_str(&code(key.aliases()));
+        doc.push('.');
+    }
+    if key.secrecy() == Secrecy::Secret {
+        doc.push_str(" Masked when shown.");
+    }
+    line(out, &[&code(&[key.name()]), &code(key.env()), &default, &key.allowed(), &doc]);
+}
+
+fn line(out: &mut String, cells: &[&str]) {
+    out.push('|');
+    for cell in cells {
+        out.push(' ');
+        // Inside a table a bar ends the cell, whatever surrounds it.
+        out.push_str(&cell.replace('|', "\\|"));
+        out.push_str(" |");
+    }
+    out.push('\n');
+}
+
+/// Returns the JSON schema of `config.yaml`, for editors.
+pub fn json_schema() -> serde_json::Value {
+    let mut sections: BTreeMap<&str, serde_json::Map<String, serde_json::Value>> = BTreeMap::new();
+    for key in keys::ALL {
+        for name in std::iter::once(key.name()).chain(key.aliases().iter().copied()) {
+            let Some((section, own)) = name.split_once('.') else {
+                continue;
+            };
+            let mut schema = key.schema();
+            schema["description"] = json!(key.doc());
+            if name == key.name() && key.secrecy() == Secrecy::Public {
+                schema["default"] = json!(key.default_untyped());
+            }
+            sections.entry(section).or_default().insert(own.to_owned(), schema);
+        }
+    }
+    let sections: serde_json::Map<String, serde_json::Value> = sections
+        .into_iter()
+        .map(|(name, keys)| {
+            (name.to_owned(), json!({"type": ["object", "null"], "properties": keys}))
+        })
+        .collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Vestal configuration",
+        "type": "object",
+        "properties": sections,
+    })
+}

@@ -1,0 +1,122 @@
+//! What a declared key is.
+
+use crate::error::ConfigError;
+use crate::input::{Input, Refusal};
+use crate::kinds::Setting;
+use crate::settings::{Resolved, Settings};
+use crate::value::Value;
+
+/// Whether a key's values may be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secrecy {
+    /// They may.
+    Public,
+    /// They may hold secrets and are masked wherever they are not asked for by name.
+    Secret,
+}
+
+/// A declared key and everything known about it.
+#[derive(Debug)]
+pub struct Key<T: Setting> {
+    pub(crate) name: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) env: &'static [&'static str],
+    pub(crate) doc: &'static str,
+    pub(crate) secrecy: Secrecy,
+    pub(crate) limits: T::Limits,
+    pub(crate) default: T,
+}
+
+impl<T: Setting> Key<T> {
+    /// Returns the default.
+    pub fn default_value(&self) -> &T {
+        &self.default
+    }
+
+    pub(crate) fn read(&self, input: Input<'_>) -> Result<T, Refusal> {
+        T::read(input, &self.limits)
+    }
+}
+
+/// A declared key whose type does not matter, for tables of all of them.
+pub trait AnyKey: Sync {
+    /// Returns the key's name, dotted: `terminal.timeout`.
+    fn name(&self) -> &'static str;
+    /// Returns other names of the key.
+    fn aliases(&self) -> &'static [&'static str];
+    /// Returns the variables that set the key.
+    fn env(&self) -> &'static [&'static str];
+    /// Returns what the key does.
+    fn doc(&self) -> &'static str;
+    /// Returns whether the key's values may be shown.
+    fn secrecy(&self) -> Secrecy;
+    /// Returns the default without its type.
+    fn default_untyped(&self) -> Value;
+    /// Returns the default in words where they say more.
+    fn default_in_words(&self) -> Option<String>;
+    /// Says what is allowed.
+    fn allowed(&self) -> String;
+    /// Returns values that are allowed, as they may stand in a variable.
+    fn examples(&self) -> Vec<String>;
+    /// Returns the JSON schema of the key's values.
+    fn schema(&self) -> serde_json::Value;
+    /// Returns the value in effect without its type.
+    fn resolve(&self, settings: &Settings) -> Result<Resolved<Value>, ConfigError>;
+    /// Reads a value without asking where else the key is set; none when it says nothing.
+    #[doc(hidden)]
+    fn read_untyped(&self, input: Input<'_>) -> Result<Option<Value>, Refusal>;
+}
+
+impl<T: Setting> AnyKey for Key<T> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
+    }
+
+    fn env(&self) -> &'static [&'static str] {
+        self.env
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc.trim_start()
+    }
+
+    fn secrecy(&self) -> Secrecy {
+        self.secrecy
+    }
+
+    fn default_untyped(&self) -> Value {
+        self.default.to_value()
+    }
+
+    fn default_in_words(&self) -> Option<String> {
+        self.default.in_words()
+    }
+
+    fn allowed(&self) -> String {
+        T::allowed(&self.limits)
+    }
+
+    fn examples(&self) -> Vec<String> {
+        T::examples(&self.limits)
+    }
+
+    fn schema(&self) -> serde_json::Value {
+        T::schema(&self.limits)
+    }
+
+    fn resolve(&self, settings: &Settings) -> Result<Resolved<Value>, ConfigError> {
+        let Resolved { value, source } = settings.get(self)?;
+        Ok(Resolved { value: value.to_value(), source })
+    }
+
+    fn read_untyped(&self, input: Input<'_>) -> Result<Option<Value>, Refusal> {
+        if input.is_unset(T::TILDE_IS_HOME) {
+            return Ok(None);
+        }
+        self.read(input).map(|value| Some(value.to_value()))
+    }
+}

@@ -1,0 +1,189 @@
+//! The schema: every key, once.
+//!
+//! To add a key, add an entry here; reading, checking, documentation and tests
+//! follow. The doc comment is the text users read.
+
+use crate::key::{AnyKey, Key, Secrecy};
+use crate::kinds::{
+    BackendChoice, Bytes, Count, EnvNames, EnvPairs, Isolation, OnConfigChange, Range, SandboxDir,
+    Seconds, SecondsOrNever, StartDir,
+};
+
+const DAY: u64 = 24 * 60 * 60;
+const YEAR: u64 = 365 * DAY;
+
+/// Declares keys and the table of all of them.
+macro_rules! keys {
+    ($(
+        $(#[doc = $doc:literal])+
+        $id:ident: $kind:ty = $name:literal {
+            default: $default:expr,
+            limits: $limits:expr,
+            env: $env:expr,
+            $(aliases: $aliases:expr,)?
+            $(secrecy: $secrecy:expr,)?
+        }
+    )+) => {
+        $(
+            $(#[doc = $doc])+
+            pub static $id: Key<$kind> = Key {
+                name: $name,
+                aliases: &keys!(@or [] $(, $aliases)?),
+                env: &$env,
+                doc: concat!($($doc),+),
+                secrecy: keys!(@or Secrecy::Public $(, $secrecy)?),
+                limits: $limits,
+                default: $default,
+            };
+        )+
+
+        /// All keys, in the order they are documented.
+        pub static ALL: &[&dyn AnyKey] = &[$(&$id),+];
+    };
+    (@or $default:expr) => { $default };
+    (@or $default:expr, $given:expr) => { $given };
+}
+
+keys! {
+    /// What makes sandboxes: `auto` takes the best backend that works here, once per sandbox.
+    BACKEND: BackendChoice = "terminal.backend" {
+        default: BackendChoice::Auto,
+        limits: (),
+        env: ["TERMINAL_ENV", "TERMINAL_BACKEND"],
+    }
+
+    /// Directory that commands start in. `.`, `auto` and `cwd` stand for where `vestal` was
+    /// started.
+    CWD: StartDir = "terminal.cwd" {
+        default: StartDir::Launch,
+        limits: (),
+        env: ["TERMINAL_CWD"],
+    }
+
+    /// Time a command of an agent may take. `vestal run` has no limit unless `--timeout` is given.
+    TIMEOUT: Seconds = "terminal.timeout" {
+        default: Seconds::new(180),
+        limits: Range { min: 1, max: 7 * DAY },
+        env: ["TERMINAL_TIMEOUT"],
+    }
+
+    /// Idle time after which a long-lived process lets go of a sandbox. Twice this (two minutes
+    /// at least) is the age at which leftovers of crashed processes are removed.
+    LIFETIME_SECONDS: Seconds = "terminal.lifetime_seconds" {
+        default: Seconds::new(300),
+        limits: Range { min: 1, max: YEAR },
+        env: ["TERMINAL_LIFETIME_SECONDS"],
+    }
+
+    /// Idle time after which a sandbox ends by itself; its workspace and home stay.
+    RETENTION_SECONDS: SecondsOrNever = "terminal.retention_seconds" {
+        default: SecondsOrNever::After(Seconds::new(7 * DAY)),
+        limits: Range { min: 1, max: 10 * YEAR },
+        env: ["TERMINAL_RETENTION_SECONDS"],
+    }
+
+    /// Whether a sandbox outlives the process that made it.
+    PERSIST_ACROSS_PROCESSES: bool = "terminal.persist_across_processes" {
+        default: true,
+        limits: (),
+        env: ["TERMINAL_PERSIST_ACROSS_PROCESSES", "TERMINAL_DOCKER_PERSIST_ACROSS_PROCESSES"],
+        aliases: ["terminal.docker_persist_across_processes"],
+    }
+
+    /// Whether workspace and home are kept on disk. With `false` they are gone with the instance.
+    CONTAINER_PERSISTENT: bool = "terminal.container_persistent" {
+        default: true,
+        limits: (),
+        env: ["TERMINAL_CONTAINER_PERSISTENT"],
+    }
+
+    /// Whether leftovers of crashed processes are removed.
+    ORPHAN_REAPER: bool = "terminal.orphan_reaper" {
+        default: true,
+        limits: (),
+        env: ["TERMINAL_ORPHAN_REAPER", "TERMINAL_DOCKER_ORPHAN_REAPER"],
+        aliases: ["terminal.docker_orphan_reaper"],
+    }
+
+    /// What to do when settings changed since a sandbox was made: say so, make it anew when it is
+    /// idle, or keep it. A change that tightens isolation is never ignored.
+    ON_CONFIG_CHANGE: OnConfigChange = "terminal.on_config_change" {
+        default: OnConfigChange::Warn,
+        limits: (),
+        env: ["TERMINAL_ON_CONFIG_CHANGE"],
+    }
+
+    /// Who shares a sandbox: all conversations of a profile, one conversation, or one task.
+    ISOLATION: Isolation = "terminal.isolation" {
+        default: Isolation::Shared,
+        limits: (),
+        env: ["TERMINAL_ISOLATION"],
+    }
+
+    /// Variables that commands get although they would be stripped as secrets, or are only in
+    /// `.env`. Keys of model providers are never passed on.
+    ENV_PASSTHROUGH: EnvNames = "terminal.env_passthrough" {
+        default: EnvNames::EMPTY,
+        limits: (),
+        env: ["TERMINAL_ENV_PASSTHROUGH"],
+    }
+
+    /// Variables that commands get, with their values.
+    ENV: EnvPairs = "terminal.env" {
+        default: EnvPairs::EMPTY,
+        limits: (),
+        env: ["TERMINAL_JOB_ENV"],
+        secrecy: Secrecy::Secret,
+    }
+
+    /// Where sandboxes keep their files.
+    SANDBOX_DIR: SandboxDir = "terminal.sandbox_dir" {
+        default: SandboxDir::InHome,
+        limits: (),
+        env: ["TERMINAL_SANDBOX_DIR"],
+    }
+
+    /// Bytes kept of each output stream of a job: its head and its tail, with a count of what was
+    /// left out.
+    JOB_LOG_BYTES: Bytes = "terminal.job_log_bytes" {
+        default: Bytes::mib(8),
+        limits: Range { min: 64 << 10, max: 16 << 30 },
+        env: ["TERMINAL_JOB_LOG_BYTES"],
+    }
+
+    /// Ended jobs that a sandbox keeps on record; the oldest are forgotten first.
+    JOBS_KEPT: Count = "terminal.jobs_kept" {
+        default: Count::new(200),
+        limits: Range { min: 1, max: 100_000 },
+        env: ["TERMINAL_JOBS_KEPT"],
+    }
+
+    /// Time a job has between being asked to end and being killed.
+    STOP_GRACE_SECONDS: Seconds = "terminal.stop_grace_seconds" {
+        default: Seconds::new(5),
+        limits: Range { min: 0, max: 3600 },
+        env: ["TERMINAL_STOP_GRACE_SECONDS"],
+    }
+}
+
+/// Returns the key that a name or another name of it stands for.
+pub fn find(name: &str) -> Option<&'static dyn AnyKey> {
+    ALL.iter().copied().find(|key| key.name() == name || key.aliases().contains(&name))
+}
+
+/// Returns the key that a variable sets.
+pub fn find_by_variable(name: &str) -> Option<&'static dyn AnyKey> {
+    ALL.iter().copied().find(|key| key.env().contains(&name))
+}
+
+/// Returns all names of all keys.
+pub(crate) fn names() -> Vec<&'static str> {
+    ALL.iter()
+        .flat_map(|key| std::iter::once(key.name()).chain(key.aliases().iter().copied()))
+        .collect()
+}
+
+/// Reports whether a dotted name is a section that holds keys.
+pub(crate) fn is_section(name: &str) -> bool {
+    names().iter().any(|key| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}

@@ -1,0 +1,131 @@
+//! Settings that are one of a few words.
+
+use serde_json::json;
+
+use super::Setting;
+use crate::input::{Input, Refusal};
+use crate::reserved;
+use crate::suggest;
+use crate::value::Value;
+
+/// Declares an enum whose variants are the words allowed.
+macro_rules! choices {
+    (
+        $(#[$outer:meta])*
+        $name:ident, $noun:literal, $explain:expr, {
+            $( $(#[$inner:meta])* $variant:ident = $word:literal, )+
+        }
+    ) => {
+        $(#[$outer])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $( $(#[$inner])* $variant, )+
+        }
+
+        impl $name {
+            const WORDS: &'static [(&'static str, Self)] = &[$( ($word, Self::$variant), )+];
+
+            /// Returns the word that stands for the choice.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $word, )+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Setting for $name {
+            type Limits = ();
+
+            fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+                choose(input, Self::WORDS, $noun, $explain)
+            }
+
+            fn to_value(&self) -> Value {
+                Value::Text(self.as_str().to_owned())
+            }
+
+            fn allowed((): &()) -> String {
+                words(Self::WORDS).join(", ")
+            }
+
+            fn examples((): &()) -> Vec<String> {
+                words(Self::WORDS).into_iter().rev().map(str::to_owned).collect()
+            }
+
+            fn schema((): &()) -> serde_json::Value {
+                json!({"enum": words(Self::WORDS)})
+            }
+        }
+    };
+}
+
+fn words<T>(all: &[(&'static str, T)]) -> Vec<&'static str> {
+    all.iter().map(|(word, _)| *word).collect()
+}
+
+fn choose<T: Copy>(
+    input: Input<'_>,
+    all: &[(&'static str, T)],
+    noun: &str,
+    explain: fn(&str) -> Option<String>,
+) -> Result<T, Refusal> {
+    let text = input.scalar()?.trim().to_ascii_lowercase();
+    if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
+        return Ok(*choice);
+    }
+    if let Some(reason) = explain(&text) {
+        return Err(Refusal::new(reason));
+    }
+    let meant = suggest::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
+    Err(Refusal::new(format!("is no {noun}")).suggesting(meant))
+}
+
+fn nothing_to_explain(_: &str) -> Option<String> {
+    None
+}
+
+fn coming_backend(text: &str) -> Option<String> {
+    reserved::BACKENDS
+        .contains(&text)
+        .then(|| "is a backend that is not in this version".to_owned())
+}
+
+choices! {
+    /// What makes a sandbox's instances.
+    BackendChoice, "backend", coming_backend, {
+        /// The best one that works here; resolved once per sandbox and recorded.
+        Auto = "auto",
+        /// Processes of the user on this machine, without isolation.
+        Local = "local",
+    }
+}
+
+choices! {
+    /// What happens when settings changed since a sandbox was made.
+    OnConfigChange, "known reaction", nothing_to_explain, {
+        /// Names the keys that differ and goes on.
+        Warn = "warn",
+        /// Makes a new instance as soon as the sandbox is idle.
+        Recreate = "recreate",
+        /// Says nothing and goes on.
+        Keep = "keep",
+    }
+}
+
+choices! {
+    /// How conversations map to sandboxes.
+    Isolation, "known isolation", nothing_to_explain, {
+        /// One sandbox per profile.
+        Shared = "shared",
+        /// One per conversation.
+        Conversation = "conversation",
+        /// One per task.
+        Task = "task",
+    }
+}

@@ -1,0 +1,170 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::keys;
+
+const ANY: Range = Range { min: 0, max: u64::MAX };
+
+fn read<T: Setting>(text: &str, limits: &T::Limits) -> Result<T, String> {
+    T::read(Input::Text(OsStr::new(text)), limits).map_err(|refusal| refusal.reason)
+}
+
+#[test]
+fn durations_take_seconds_and_suffixes() {
+    for (text, seconds) in
+        [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("7d", 604_800), (" 5 M ", 300)]
+    {
+        assert_eq!(read::<Seconds>(text, &ANY), Ok(Seconds::new(seconds)), "{text}");
+    }
+    for text in ["", "abc", "-1", "1.5", "1w", "m", "1m30s", "0x10", "٣"] {
+        assert_eq!(
+            read::<Seconds>(text, &ANY),
+            Err("is not a duration in whole seconds".to_owned()),
+            "{text}"
+        );
+    }
+    assert_eq!(read::<Seconds>("99999999999999999999", &ANY), Err("is too large".to_owned()));
+    assert_eq!(read::<Seconds>("999999999999999999d", &ANY), Err("is too large".to_owned()));
+}
+
+#[test]
+fn numbers_are_kept_within_their_range() {
+    let range = Range { min: 60, max: 86_400 };
+    assert_eq!(read::<Seconds>("59", &range), Err("is less than 1m".to_owned()));
+    assert_eq!(read::<Seconds>("2d", &range), Err("is more than 1d".to_owned()));
+    assert_eq!(read::<Seconds>("60", &range), Ok(Seconds::new(60)));
+    assert_eq!(read::<Count>("5000000000", &ANY), Err("is too large".to_owned()));
+}
+
+#[test]
+fn never_is_zero_or_the_word() {
+    let range = Range { min: 10, max: 100 };
+    assert_eq!(read("0", &range), Ok(SecondsOrNever::Never));
+    assert_eq!(read("Never", &range), Ok(SecondsOrNever::Never));
+    assert_eq!(read("10s", &range), Ok(SecondsOrNever::After(Seconds::new(10))));
+    assert_eq!(read::<SecondsOrNever>("9", &range), Err("is less than 10s".to_owned()));
+}
+
+#[test]
+fn sizes_take_bytes_and_suffixes() {
+    for (text, bytes) in [
+        ("65536", 65_536),
+        ("64K", 65_536),
+        ("8m", 8 << 20),
+        ("1GiB", 1 << 30),
+        ("2 KB", 2048),
+        ("7B", 7),
+    ] {
+        assert_eq!(read::<Bytes>(text, &ANY), Ok(Bytes::new(bytes)), "{text}");
+    }
+    assert!(read::<Bytes>("8X", &ANY).is_err());
+}
+
+#[test]
+fn yes_and_no_have_many_spellings() {
+    for text in ["true", "1", "yes", "on", "TRUE", " On "] {
+        assert_eq!(read(text, &()), Ok(true), "{text}");
+    }
+    for text in ["false", "0", "no", "off", "False"] {
+        assert_eq!(read(text, &()), Ok(false), "{text}");
+    }
+    assert_eq!(read::<bool>("maybe", &()), Err("is neither yes nor no".to_owned()));
+}
+
+#[test]
+fn a_backend_on_the_way_is_told_from_a_misspelt_one() {
+    assert_eq!(read("LOCAL", &()), Ok(BackendChoice::Local));
+    for name in crate::reserved::BACKENDS {
+        assert_eq!(
+            read::<BackendChoice>(name, &()),
+            Err("is a backend that is not in this version".to_owned())
+        );
+    }
+    let refusal = BackendChoice::read(Input::Text(OsStr::new("locl")), &()).expect_err("refused");
+    assert_eq!(refusal.reason, "is no backend");
+    assert_eq!(refusal.suggestion.as_deref(), Some("did you mean local?"));
+}
+
+#[test]
+fn lists_and_maps_in_text_are_json() {
+    let names = read::<EnvNames>(r#"["A", "B_2", "A"]"#, &()).expect("a list");
+    assert_eq!(names.iter().map(EnvName::as_str).collect::<Vec<_>>(), ["A", "B_2"]);
+    let pairs =
+        read::<EnvPairs>(r#"{"A": "x y", "B": 1, "C": true, "D": null, "E": "\ud834\udd1e"}"#, &());
+    let pairs = pairs.expect("a map");
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    assert_eq!(pairs, [("A", "x y"), ("B", "1"), ("C", "true"), ("D", ""), ("E", "𝄞")]);
+    let indented = read::<EnvPairs>("{\n\t\"A\":\t\"b\"\n}\n", &()).expect("a map");
+    assert_eq!(indented.iter().count(), 1);
+    for wrong in ["A,B", "\"A\"", "{", "[\"1A\"]", "[\"A=B\"]", "[[\"A\"]]", "{\"A\": 1}"] {
+        assert!(read::<EnvNames>(wrong, &()).is_err(), "{wrong}");
+    }
+    for wrong in [
+        "A=B",
+        "[\"A\"]",
+        "{\"A\": [1]}",
+        "{\"A\": 1, \"A\": 2}",
+        "{\"\": 1}",
+        "{\"A\": \"\\u0000\"}",
+    ] {
+        assert!(read::<EnvPairs>(wrong, &()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn start_directories_know_placeholders_and_home() {
+    let (launch, home) = (Path::new("/launch"), Path::new("/home/ada"));
+    let resolve =
+        |text: &str| read::<StartDir>(text, &()).expect("a directory").resolve(launch, Some(home));
+    for placeholder in [".", "auto", "cwd"] {
+        assert_eq!(resolve(placeholder), launch);
+    }
+    assert_eq!(resolve("/srv"), Path::new("/srv"));
+    assert_eq!(resolve("sub/dir"), Path::new("/launch/sub/dir"));
+    assert_eq!(resolve("~"), home);
+    assert_eq!(resolve("~/x"), Path::new("/home/ada/x"));
+    assert_eq!(resolve("~bob/x"), Path::new("/launch/~bob/x"));
+}
+
+#[test]
+fn a_directory_in_a_variable_need_not_be_utf8() {
+    let odd = OsStr::from_bytes(b"/srv/\xff");
+    assert_eq!(StartDir::read(Input::Text(odd), &()), Ok(StartDir::At(PathBuf::from(odd))));
+    assert_eq!(SandboxDir::read(Input::Text(odd), &()), Ok(SandboxDir::At(PathBuf::from(odd))));
+    assert!(bool::read(Input::Text(odd), &()).is_err());
+}
+
+#[test]
+fn a_relative_sandbox_directory_is_refused() {
+    assert!(read::<SandboxDir>("boxes", &()).is_err());
+    let in_home = PathBuf::from("/v/sandboxes");
+    assert_eq!(SandboxDir::InHome.resolve(in_home.clone(), None), in_home);
+    let tilde = read::<SandboxDir>("~/boxes", &()).expect("a path");
+    assert_eq!(tilde.resolve(in_home, Some(Path::new("/home/ada"))), Path::new("/home/ada/boxes"));
+}
+
+#[test]
+fn values_of_pairs_are_in_no_debug_output() {
+    let pairs = read::<EnvPairs>(r#"{"A": "hunter2"}"#, &()).expect("a map");
+    assert!(!format!("{pairs:?}").contains("hunter2"));
+}
+
+proptest! {
+    #[test]
+    fn no_key_panics_on_any_text(text in any::<String>()) {
+        for key in keys::ALL {
+            drop(key.read_untyped(Input::Text(OsStr::new(&text))));
+        }
+    }
+
+    #[test]
+    fn no_key_panics_on_any_bytes(bytes in any::<Vec<u8>>()) {
+        for key in keys::ALL {
+            drop(key.read_untyped(Input::Text(OsStr::from_bytes(&bytes))));
+        }
+    }
+}

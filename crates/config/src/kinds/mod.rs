@@ -1,0 +1,49 @@
+//! The types settings have.
+
+mod amounts;
+mod choices;
+mod environment;
+mod flag;
+mod places;
+
+pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
+pub use choices::{BackendChoice, Isolation, OnConfigChange};
+pub use environment::{EnvName, EnvNames, EnvPairs};
+pub use places::{SandboxDir, StartDir};
+
+use crate::input::{Input, Refusal};
+use crate::value::Value;
+
+#[cfg(test)]
+#[path = "kinds_tests.rs"]
+mod kinds_tests;
+
+/// A type that a setting can have: how it is read, checked, shown and described.
+pub trait Setting: Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {
+    /// What narrows the type for one key, such as a smallest and a largest value.
+    type Limits: Send + Sync + 'static;
+
+    /// Whether an unquoted `~` in YAML means the user's home rather than nothing.
+    const TILDE_IS_HOME: bool = false;
+
+    /// Reads a value that was given, or says why it cannot be taken.
+    #[doc(hidden)]
+    fn read(input: Input<'_>, limits: &Self::Limits) -> Result<Self, Refusal>;
+
+    /// Returns the value without its type.
+    fn to_value(&self) -> Value;
+
+    /// Returns the value in words where they say more than [`Setting::to_value`].
+    fn in_words(&self) -> Option<String> {
+        None
+    }
+
+    /// Says what is allowed, to be read after "allowed: ".
+    fn allowed(limits: &Self::Limits) -> String;
+
+    /// Returns values that are allowed, at least two, as they may stand in a variable.
+    fn examples(limits: &Self::Limits) -> Vec<String>;
+
+    /// Returns the JSON schema of the values that are allowed.
+    fn schema(limits: &Self::Limits) -> serde_json::Value;
+}

@@ -1,0 +1,151 @@
+//! Where values may come from, and finding a key's there.
+
+use std::path::Path;
+
+use crate::error::{ConfigError, Duplicate, NotASection};
+use crate::input::Input;
+use crate::key::AnyKey;
+use crate::settings::Settings;
+use crate::source::Source;
+use crate::yaml::{Node, NodeKind};
+
+/// A place values may come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    CommandLine,
+    Environment,
+    DotEnv,
+    File,
+}
+
+impl Layer {
+    /// All places; the first that says something decides.
+    pub(crate) const ORDER: [Self; 4] =
+        [Self::CommandLine, Self::Environment, Self::DotEnv, Self::File];
+}
+
+/// A value that was given for a key, right or wrong.
+#[derive(Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) source: Source,
+    pub(crate) input: Input<'a>,
+}
+
+impl Settings {
+    /// Returns what one place says about a key, under each of its names.
+    pub(crate) fn given<'a>(
+        &'a self,
+        layer: Layer,
+        key: &dyn AnyKey,
+    ) -> Result<Vec<Given<'a>>, ConfigError> {
+        match layer {
+            Layer::CommandLine => Ok(self.on_command_line(key)),
+            Layer::Environment => Ok(self.in_environment(key)),
+            Layer::DotEnv => self.in_dotenv(key),
+            Layer::File => self.in_file(key),
+        }
+    }
+
+    /// A repeated `--set` of one name replaces the earlier ones.
+    fn on_command_line(&self, key: &dyn AnyKey) -> Vec<Given<'_>> {
+        names(key)
+            .filter_map(|name| self.overrides.iter().rfind(|given| given.name == name))
+            .map(|given| Given {
+                source: Source::CommandLine { key: given.name.clone() },
+                input: given.input(),
+            })
+            .collect()
+    }
+
+    fn in_environment(&self, key: &dyn AnyKey) -> Vec<Given<'_>> {
+        let given = |name: &&'static str| {
+            let value = self.env.get(name)?;
+            let source = Source::Environment { name: (*name).to_owned() };
+            Some(Given { source, input: Input::Text(value) })
+        };
+        key.env().iter().filter_map(given).collect()
+    }
+
+    fn in_dotenv(&self, key: &dyn AnyKey) -> Result<Vec<Given<'_>>, ConfigError> {
+        let unreadable = |file: &std::sync::Arc<_>| ConfigError::File {
+            key: key.name(),
+            file: std::sync::Arc::clone(file),
+        };
+        let file = self.dotenv.as_ref().map_err(unreadable)?;
+        let given = |name: &&'static str| {
+            let entry = file.content.get(name)?;
+            let source = Source::DotEnv {
+                path: file.path.clone(),
+                line: entry.line,
+                name: (*name).to_owned(),
+            };
+            Some(Given { source, input: Input::Text(entry.value()) })
+        };
+        Ok(key.env().iter().filter_map(given).collect())
+    }
+
+    fn in_file(&self, key: &dyn AnyKey) -> Result<Vec<Given<'_>>, ConfigError> {
+        let unreadable = |file: &std::sync::Arc<_>| ConfigError::File {
+            key: key.name(),
+            file: std::sync::Arc::clone(file),
+        };
+        let file = self.file.as_ref().map_err(unreadable)?;
+        let Some(root) = &file.root else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for name in names(key) {
+            if let Some(node) = lookup(root, name, key.name(), &file.path)? {
+                found.push(Given { source: at(&file.path, node), input: Input::Node(node) });
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn names(key: &dyn AnyKey) -> impl Iterator<Item = &'static str> {
+    std::iter::once(key.name()).chain(key.aliases().iter().copied())
+}
+
+/// Returns where a node of the file stands.
+pub(crate) fn at(path: &Path, node: &Node) -> Source {
+    Source::File { path: path.to_owned(), line: node.line, column: node.column }
+}
+
+/// Follows a dotted name through the sections of a file.
+fn lookup<'a>(
+    root: &'a Node,
+    name: &str,
+    key: &'static str,
+    path: &Path,
+) -> Result<Option<&'a Node>, ConfigError> {
+    let mut node = root;
+    let mut walked = 0;
+    for part in name.split('.') {
+        let NodeKind::Map { entries, .. } = &node.kind else {
+            if node.is_null() {
+                return Ok(None);
+            }
+            let section = Box::new(NotASection {
+                name: name.get(..walked).unwrap_or(name).trim_end_matches('.').to_owned(),
+                from: at(path, node),
+                found: node.noun().to_owned(),
+            });
+            return Err(ConfigError::Section { key, section });
+        };
+        walked += part.len() + 1;
+        let mut same = entries.iter().filter(|entry| entry.name() == Some(part));
+        match (same.next(), same.next()) {
+            (None, _) => return Ok(None),
+            (Some(entry), None) => node = &entry.value,
+            (Some(first), Some(second)) => {
+                return Err(ConfigError::Duplicate(Box::new(Duplicate {
+                    name: name.get(..walked - 1).unwrap_or(name).to_owned(),
+                    first: at(path, &first.key),
+                    second: at(path, &second.key),
+                })));
+            }
+        }
+    }
+    Ok(Some(node))
+}

@@ -1,0 +1,105 @@
+use super::*;
+use crate::testing::TestHome;
+
+/// The order that users are promised, written out here so that a change of the
+/// code cannot change what is expected of it.
+const PROMISED: [Layer; 4] = [Layer::CommandLine, Layer::Environment, Layer::DotEnv, Layer::File];
+
+/// One key set in some places, to values that differ from place to place.
+fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec<String>) {
+    let examples = key.examples();
+    let (section, own) = key.name().split_once('.').expect("a section");
+    let mut home = TestHome::new();
+    let (mut env, mut sets, mut given) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, layer) in places.iter().enumerate() {
+        let value = examples[at % 2].clone();
+        given.push(value.clone());
+        match layer {
+            Layer::CommandLine => sets.push(Override::new(key.name(), &value)),
+            Layer::Environment => env.push((key.env()[0], value)),
+            Layer::DotEnv => home = home.dotenv(format!("{}='{value}'\n", key.env()[0])),
+            Layer::File => home = home.config(format!("{section}:\n  {own}: {value}\n")),
+        }
+    }
+    let settings = Settings::load(home.home(), Environment::from_pairs(env), sets);
+    (home, settings, given)
+}
+
+fn layer_of(source: &Source) -> Option<Layer> {
+    match source {
+        Source::CommandLine { .. } => Some(Layer::CommandLine),
+        Source::Environment { .. } => Some(Layer::Environment),
+        Source::DotEnv { .. } => Some(Layer::DotEnv),
+        Source::File { .. } => Some(Layer::File),
+        Source::Default => None,
+    }
+}
+
+#[test]
+fn every_key_is_taken_from_the_highest_place_that_has_it() {
+    for key in keys::ALL {
+        for chosen in 0..16_u8 {
+            let places: Vec<Layer> =
+                (0..4).filter(|bit| chosen & (1 << bit) != 0).map(|bit| PROMISED[bit]).collect();
+            let (_home, settings, given) = settings_with(*key, &places);
+            let resolved = key.resolve(&settings).expect("examples are allowed");
+            let name = key.name();
+            assert_eq!(layer_of(&resolved.source), places.first().copied(), "{name} {places:?}");
+            let expected = match given.first() {
+                None => key.default_untyped(),
+                Some(text) => {
+                    let given = Override::new(name, text);
+                    key.read_untyped(given.input()).expect("allowed").expect("a value")
+                }
+            };
+            assert_eq!(resolved.value, expected, "{name} {places:?}");
+        }
+    }
+}
+
+#[test]
+fn every_name_of_every_key_works() {
+    for key in keys::ALL {
+        let value = &key.examples()[0];
+        for name in key.env() {
+            let env = Environment::from_pairs([(*name, value)]);
+            let settings = Settings::load(TestHome::new().home(), env, Vec::new());
+            let source = key.resolve(&settings).expect("allowed").source;
+            assert_eq!(source, Source::Environment { name: (*name).to_owned() });
+        }
+        for alias in key.aliases() {
+            let (section, own) = alias.split_once('.').expect("a section");
+            let home = TestHome::with_config(format!("{section}:\n  {own}: {value}\n"));
+            let source = key.resolve(&home.settings(&[], &[])).expect("allowed").source;
+            assert_eq!(layer_of(&source), Some(Layer::File), "{alias}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_is_sound() {
+    let mut names = keys::names();
+    let mut variables: Vec<_> =
+        keys::ALL.iter().flat_map(|key| key.env().iter().copied()).collect();
+    for list in [&mut names, &mut variables] {
+        let count = list.len();
+        list.sort_unstable();
+        list.dedup();
+        assert_eq!(list.len(), count, "a name is declared twice");
+    }
+    for key in keys::ALL {
+        let name = key.name();
+        assert!(!key.env().is_empty() && !key.doc().is_empty(), "{name}");
+        assert!(!crate::reserved::is_reserved_key(name), "{name} is declared and reserved");
+        let values: Vec<_> = key
+            .examples()
+            .iter()
+            .map(|text| {
+                key.read_untyped(Override::new(name, text).input())
+                    .expect("allowed")
+                    .expect("a value")
+            })
+            .collect();
+        assert_ne!(values[0], values[1], "{name}");
+    }
+}

@@ -1,0 +1,73 @@
+//! Names that mean something to Vestal, but not in this version.
+//!
+//! A file written for a fuller setup is told so, instead of being told that it
+//! is full of mistakes.
+
+/// Backends that are on the way.
+pub(crate) const BACKENDS: &[&str] =
+    &["docker", "native", "ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
+
+/// Keys of the section `terminal` that belong to backends and features on the way.
+const TERMINAL: &[&str] = &[
+    "modal_mode",
+    "daemon_term_grace_seconds",
+    "credential_files",
+    "home_mode",
+    "shell_init_files",
+    "auto_source_bashrc",
+    "docker_image",
+    "singularity_image",
+    "modal_image",
+    "daytona_image",
+    "docker_forward_env",
+    "docker_env",
+    "docker_volumes",
+    "docker_mount_cwd_to_workspace",
+    "docker_network",
+    "docker_extra_args",
+    "docker_run_as_host_user",
+    "docker_binary",
+    "container_cpu",
+    "container_memory",
+    "container_disk",
+    "ssh_host",
+    "ssh_user",
+    "ssh_port",
+    "ssh_key",
+    "persistent_shell",
+    "sudo_password",
+];
+
+/// Sections that belong to features on the way.
+const SECTIONS: &[&str] = &[
+    "agent",
+    "approvals",
+    "checkpoints",
+    "code_execution",
+    "command_allowlist",
+    "display",
+    "file_read_max_chars",
+    "gateway",
+    "kanban",
+    "mcp_servers",
+    "memory",
+    "model",
+    "security",
+    "session_reset",
+    "tool_output",
+];
+
+/// Reports whether a key of `config.yaml` is known but without meaning yet.
+pub(crate) fn is_reserved_key(name: &str) -> bool {
+    let section = name.split('.').next().unwrap_or(name);
+    SECTIONS.contains(&section)
+        || name
+            .strip_prefix("terminal.")
+            .is_some_and(|key| TERMINAL.contains(&key.split('.').next().unwrap_or(key)))
+}
+
+/// Reports whether a variable is known but without meaning yet.
+pub(crate) fn is_reserved_variable(name: &str) -> bool {
+    name.strip_prefix("TERMINAL_")
+        .is_some_and(|rest| TERMINAL.contains(&rest.to_ascii_lowercase().as_str()))
+}

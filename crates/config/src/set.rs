@@ -1,0 +1,223 @@
+//! Changing `config.yaml`.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::error::{ConfigError, FileProblem};
+use crate::files;
+use crate::input::Input;
+use crate::key::AnyKey;
+use crate::layers::{Given, Layer};
+use crate::overrides::{Override, require_key};
+use crate::settings::{self, Settings};
+use crate::source::Source;
+use crate::yaml::{self, EditError, Node, NodeKind};
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;
+
+/// What setting a key did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetOutcome {
+    /// The key under the name it has in the file.
+    pub name: String,
+    /// The file that was changed.
+    pub path: PathBuf,
+    /// What hides the new value, if something does.
+    pub hidden_by: Option<Source>,
+}
+
+/// Why a key was not set. The file is as it was.
+#[derive(Debug, Error)]
+pub enum SetError {
+    /// The key or the value is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The value says nothing.
+    #[error("an empty value would set nothing; remove {key} from {} to go back to the default", path.display())]
+    Empty {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: FileProblem,
+    },
+    /// The file cannot be edited without risk.
+    #[error("{} was not changed: {reason}; set {key} there by hand", path.display())]
+    Edit {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: EditError,
+    },
+    /// The file cannot be written.
+    #[error("failed to write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// Sets a key in the profile's `config.yaml` and changes nothing else in it:
+/// comments, order and formatting stay. The value is written as it was given.
+///
+/// Several processes may do this at once. The file is replaced in one step and
+/// keeps its mode, its owner and, when it is a symbolic link, its place.
+pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, SetError> {
+    let key = require_key(name)?;
+    let link = settings.home().config_file();
+    let node = wanted(key, name, value, &link)?;
+    let target =
+        Target::open(&link).map_err(|error| SetError::Write { path: link.clone(), error })?;
+    let read = |problem| SetError::Read { path: target.path.clone(), problem };
+    let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
+    let root = files::parse_sections(&text).map_err(read)?;
+    let name = name_in_file(root.as_ref(), key);
+    let path: Vec<&str> = name.split('.').collect();
+    let refused = |reason| SetError::Edit { key: key.name(), path: target.path.clone(), reason };
+    let edited = yaml::set(&text, &path, &node).map_err(refused)?;
+    confirm(key, &path, &node, &edited).map_err(refused)?;
+    target
+        .replace(&edited)
+        .map_err(|error| SetError::Write { path: target.path.clone(), error })?;
+    Ok(SetOutcome { name: name.to_owned(), path: link, hidden_by: hidden_by(settings, key) })
+}
+
+/// Returns the value as it will stand in the file, once it is known to be allowed.
+fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node, SetError> {
+    let given = Override::new(name, value);
+    let input = given.input();
+    let read = key.read_untyped(input).map_err(|refusal| {
+        let source = Source::CommandLine { key: name.to_owned() };
+        ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
+    })?;
+    if read.is_none() {
+        return Err(SetError::Empty { key: key.name(), path: path.to_owned() });
+    }
+    let not_text =
+        || SetError::Edit { key: key.name(), path: path.to_owned(), reason: EditError::Unsafe };
+    match input {
+        Input::Node(node) => Ok(node.clone()),
+        Input::Text(text) => {
+            let text = text.to_str().ok_or_else(not_text)?;
+            Ok(Node::scalar_for(text, key.schema()["type"] == "string"))
+        }
+    }
+}
+
+/// Returns the name under which the file already has the key, else its own name.
+fn name_in_file(root: Option<&Node>, key: &dyn AnyKey) -> &'static str {
+    let present = |name: &&&'static str| root.is_some_and(|root| find(root, name).is_some());
+    if root.is_some_and(|root| find(root, key.name()).is_some()) {
+        return key.name();
+    }
+    key.aliases().iter().find(present).copied().unwrap_or(key.name())
+}
+
+fn find<'a>(root: &'a Node, name: &str) -> Option<&'a Node> {
+    name.split('.').try_fold(root, |node, part| match &node.kind {
+        NodeKind::Map { entries, .. } => {
+            entries.iter().find(|e| e.name() == Some(part)).map(|e| &e.value)
+        }
+        _ => None,
+    })
+}
+
+/// Reads the key back from the edited text and compares.
+fn confirm(key: &dyn AnyKey, path: &[&str], node: &Node, edited: &str) -> Result<(), EditError> {
+    let root = files::parse_sections(edited).ok().flatten().ok_or(EditError::Unsafe)?;
+    let written = find(&root, &path.join(".")).ok_or(EditError::Unsafe)?;
+    let value = key.read_untyped(Input::Node(written));
+    if value.is_ok() && value == key.read_untyped(Input::Node(node)) {
+        Ok(())
+    } else {
+        Err(EditError::Unsafe)
+    }
+}
+
+/// Returns what is asked before `config.yaml` and says something.
+fn hidden_by(settings: &Settings, key: &dyn AnyKey) -> Option<Source> {
+    Layer::ORDER
+        .into_iter()
+        .filter(|layer| *layer != Layer::File)
+        .filter_map(|layer| settings.given(layer, key).ok())
+        .flatten()
+        .find(|given| !matches!(key.read_untyped(given.input), Ok(None)))
+        .map(|given| given.source)
+}
+
+/// The file to be replaced, with the lock that keeps others from doing so.
+struct Target {
+    path: PathBuf,
+    /// The directory of the file. Its lock is held until this is dropped; a
+    /// lock on the file itself would not outlive its replacement.
+    directory: File,
+}
+
+impl Target {
+    /// Follows a link to the file it means, makes the directory when there is
+    /// none, and waits for the lock.
+    fn open(link: &Path) -> io::Result<Self> {
+        let parent = link.parent().ok_or(ErrorKind::InvalidInput)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let path = match fs::canonicalize(link) {
+            Ok(path) => path,
+            // A link to a file that is not there yet is not replaced by a file.
+            Err(error) if error.kind() == ErrorKind::NotFound && !link.is_symlink() => {
+                link.to_owned()
+            }
+            Err(error) => return Err(error),
+        };
+        let directory = File::open(path.parent().ok_or(ErrorKind::InvalidInput)?)?;
+        directory.lock()?;
+        Ok(Self { path, directory })
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        // Only the holder of the lock uses the name, so one left by a crash is stale.
+        let mut name = std::ffi::OsString::from(".");
+        name.push(self.path.file_name().ok_or(ErrorKind::InvalidInput)?);
+        name.push(".vestal-new");
+        let new = self.path.with_file_name(name);
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let written = self.write_new(&new, text).and_then(|()| fs::rename(&new, &self.path));
+        if let Err(error) = written {
+            // The first error is the one that matters; the leftover is harmless.
+            drop(fs::remove_file(&new));
+            return Err(error);
+        }
+        self.directory.sync_all()
+    }
+
+    fn write_new(&self, new: &Path, text: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
+        if let Ok(old) = fs::metadata(&self.path) {
+            let own = file.metadata()?;
+            if (old.uid(), old.gid()) != (own.uid(), own.gid()) {
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+            file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    }
+}

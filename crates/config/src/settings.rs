@@ -1,0 +1,211 @@
+//! The settings in effect.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::error::{ConfigError, Conflict, FileError, InvalidValue};
+use crate::files::{self, ConfigFile, EnvFile};
+use crate::home::Home;
+use crate::input::Refusal;
+use crate::key::{AnyKey, Key, Secrecy};
+use crate::keys;
+use crate::kinds::{EnvName, Setting};
+use crate::layers::{Given, Layer};
+use crate::overrides::{self, Override};
+use crate::secrets::{self, Class};
+use crate::source::Source;
+use crate::value::{MASK, Value};
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved<T> {
+    /// The value.
+    pub value: T,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// The settings of one profile as they were when they were loaded.
+///
+/// Loading never fails: what is wrong with a file or a value is the answer to
+/// those who ask for a key that depends on it, and to nobody else.
+pub struct Settings {
+    pub(crate) home: Home,
+    pub(crate) env: Environment,
+    pub(crate) overrides: Vec<Override>,
+    pub(crate) dotenv: Result<EnvFile, Arc<FileError>>,
+    pub(crate) file: Result<ConfigFile, Arc<FileError>>,
+}
+
+/// The environment of a command.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobEnvironment {
+    /// Names and values, in order of name.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Names in `terminal.env_passthrough` that are never passed on.
+    pub refused: Vec<EnvName>,
+}
+
+impl Settings {
+    /// Reads the profile's files and combines them with the environment and
+    /// the command line.
+    pub fn load(home: Home, env: Environment, overrides: Vec<Override>) -> Self {
+        let dotenv = files::load_dotenv(&home.env_file());
+        let file = files::load_config(&home.config_file());
+        Self { home, env, overrides, dotenv, file }
+    }
+
+    /// Returns the home these settings belong to.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Returns the environment these settings were made with.
+    pub fn environment(&self) -> &Environment {
+        &self.env
+    }
+
+    /// Returns a key's value: the command line's, else the environment's, else
+    /// that of `.env`, else that of `config.yaml`, else the default.
+    ///
+    /// A list or a map is taken whole from one place, never merged. A place
+    /// that names the key but says nothing (an empty variable, YAML's null) is
+    /// passed over.
+    pub fn get<T: Setting>(&self, key: &Key<T>) -> Result<Resolved<T>, ConfigError> {
+        for layer in Layer::ORDER {
+            if let Some(found) = agreed(key, self.given(layer, key)?)? {
+                return Ok(found);
+            }
+        }
+        Ok(Resolved { value: key.default.clone(), source: Source::Default })
+    }
+
+    /// Returns the value of the key with this name, or another name of it.
+    /// Secrets are not masked: who asks by name gets the value.
+    pub fn get_by_name(&self, name: &str) -> Result<Resolved<Value>, ConfigError> {
+        overrides::require_key(name)?.resolve(self)
+    }
+
+    /// Returns a variable from the environment, else from `.env`. An empty one
+    /// counts as unset.
+    pub fn variable(&self, name: &EnvName) -> Result<Option<Resolved<OsString>>, Arc<FileError>> {
+        let name = name.as_str();
+        if let Some(value) = self.env.non_empty(name) {
+            let source = Source::Environment { name: name.to_owned() };
+            return Ok(Some(Resolved { value: value.to_owned(), source }));
+        }
+        let file = self.dotenv.as_ref().map_err(Arc::clone)?;
+        Ok(file.content.get(name).filter(|entry| !entry.value().is_empty()).map(|entry| {
+            let (path, line) = (file.path.clone(), entry.line);
+            let source = Source::DotEnv { path, line, name: name.to_owned() };
+            Resolved { value: entry.value().to_owned(), source }
+        }))
+    }
+
+    /// Returns the directory that sandboxes are kept in.
+    pub fn sandboxes_dir(&self) -> Result<Resolved<PathBuf>, ConfigError> {
+        let Resolved { value, source } = self.get(&keys::SANDBOX_DIR)?;
+        let user_home = self.env.user_home();
+        let value = value.resolve(self.home.sandboxes_dir(), user_home.as_deref());
+        Ok(Resolved { value, source })
+    }
+
+    /// Returns the environment of a command on this machine: the caller's
+    /// without secrets, what `terminal.env_passthrough` lets through, and
+    /// `terminal.env` on top.
+    pub fn job_environment(&self) -> Result<JobEnvironment, ConfigError> {
+        let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
+        let stripped = secrets::strip(&self.env, &passthrough);
+        let mut variables = Environment::from_pairs(stripped.variables);
+        for name in passthrough
+            .iter()
+            .filter(|name| secrets::class_of(name.as_str()).is_none_or(Class::may_be_passed_on))
+        {
+            let found = self
+                .variable(name)
+                .map_err(|file| ConfigError::File { key: keys::ENV_PASSTHROUGH.name(), file })?;
+            if let Some(Resolved { value, .. }) = found {
+                variables.insert(name.as_str(), value);
+            }
+        }
+        for (name, value) in self.get(&keys::ENV)?.value.iter() {
+            variables.insert(name.as_str(), value);
+        }
+        let owned = |(name, value): (&OsStr, &OsStr)| (name.to_owned(), value.to_owned());
+        let variables = variables.iter().map(owned).collect();
+        Ok(JobEnvironment { variables, refused: stripped.refused })
+    }
+}
+
+/// Shows which settings, not what they are: some may be secrets.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").field("home", &self.home).finish_non_exhaustive()
+    }
+}
+
+/// Shows names only: the values may be secrets.
+impl std::fmt::Debug for JobEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.variables.iter().map(|(name, _)| name).collect();
+        f.debug_struct("JobEnvironment")
+            .field("variables", &names)
+            .field("refused", &self.refused)
+            .finish()
+    }
+}
+
+/// Reads what one place says under a key's several names, which must agree.
+fn agreed<T: Setting>(
+    key: &Key<T>,
+    given: Vec<Given<'_>>,
+) -> Result<Option<Resolved<T>>, ConfigError> {
+    let mut first: Option<(T, Given<'_>)> = None;
+    for given in given {
+        if given.input.is_unset(T::TILDE_IS_HOME) {
+            continue;
+        }
+        let value = key.read(given.input).map_err(|refusal| invalid(key, &given, refusal))?;
+        match &first {
+            None => first = Some((value, given)),
+            Some((agreed, _)) if *agreed == value => {}
+            Some((_, other)) => {
+                return Err(ConfigError::Conflict(Box::new(Conflict {
+                    key: key.name,
+                    first_value: shown(key, other),
+                    first: other.source.clone(),
+                    second_value: shown(key, &given),
+                    second: given.source,
+                })));
+            }
+        }
+    }
+    Ok(first.map(|(value, given)| Resolved { value, source: given.source }))
+}
+
+pub(crate) fn invalid(key: &dyn AnyKey, given: &Given<'_>, refusal: Refusal) -> Box<InvalidValue> {
+    Box::new(InvalidValue {
+        key: key.name(),
+        value: shown(key, given),
+        from: given.source.clone(),
+        reason: refusal.reason,
+        allowed: key.allowed(),
+        suggestion: refusal.suggestion,
+    })
+}
+
+fn shown(key: &dyn AnyKey, given: &Given<'_>) -> String {
+    match key.secrecy() {
+        Secrecy::Public => given.input.shown(),
+        Secrecy::Secret => MASK.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "precedence_tests.rs"]
+mod precedence_tests;
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,44 @@
+//! "Did you mean …".
+
+/// Returns the candidate a mistyped name most likely meant.
+pub(crate) fn closest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase();
+    // Nobody mistypes a name of hundreds of characters, and comparing is quadratic.
+    if name.len() > 128 {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&name, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= tolerance(&name, candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    strsim::damerau_levenshtein(a, b)
+}
+
+fn tolerance(name: &str, candidate: &str) -> usize {
+    (name.len().min(candidate.len()) / 4).clamp(1, 3)
+}
+
+/// Returns the known key a name most likely meant: a misspelt one, or one of
+/// another section (`timeout` or `agent.timeout` for `terminal.timeout`), or a
+/// map of which the name is an entry.
+pub(crate) fn closest_key(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
+    let own = name.rsplit('.').next().unwrap_or(name);
+    let parent = known
+        .iter()
+        .copied()
+        .find(|key| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')));
+    parent.or_else(|| closest(name, known.iter().copied())).or_else(|| {
+        let lasts = known.iter().copied().map(last);
+        let found = closest(own, lasts)?;
+        known.iter().copied().find(|key| last(key) == found)
+    })
+}

@@ -1,0 +1,79 @@
+//! Values as they are shown and handed to scripts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::yaml;
+
+/// A setting's value without its type: for tables, JSON and scripts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Integer(u64),
+    /// Text.
+    Text(String),
+    /// A list.
+    List(Vec<Value>),
+    /// Names and their values.
+    Map(BTreeMap<String, Value>),
+}
+
+/// What stands in place of a secret.
+pub(crate) const MASK: &str = "****";
+
+impl Value {
+    /// Returns the value with everything secret in it replaced by asterisks;
+    /// the names of a map stay.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        match self {
+            Self::Map(entries) => {
+                Self::Map(entries.iter().map(|(k, v)| (k.clone(), v.masked())).collect())
+            }
+            Self::List(items) => Self::List(items.iter().map(Self::masked).collect()),
+            Self::Bool(_) | Self::Integer(_) | Self::Text(_) => Self::Text(MASK.to_owned()),
+        }
+    }
+}
+
+/// Writes the value as it may stand in `config.yaml`. Text at the top is bare.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            other => other.nested(f),
+        }
+    }
+}
+
+impl Value {
+    fn nested(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(flag) => write!(f, "{flag}"),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(&yaml::quote(text)),
+            Self::List(items) => {
+                f.write_str("[")?;
+                for (at, item) in items.iter().enumerate() {
+                    f.write_str(if at == 0 { "" } else { ", " })?;
+                    item.nested(f)?;
+                }
+                f.write_str("]")
+            }
+            Self::Map(entries) => {
+                f.write_str("{")?;
+                for (at, (name, value)) in entries.iter().enumerate() {
+                    let gap = if at == 0 { "" } else { ", " };
+                    write!(f, "{gap}{}: ", yaml::quote(name))?;
+                    value.nested(f)?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}

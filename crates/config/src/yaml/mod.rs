@@ -1,0 +1,21 @@
+//! YAML with its places: a tree whose nodes know where they stand in the text,
+//! and an editor that changes one value and leaves every other byte alone.
+
+mod edit;
+mod emit;
+mod node;
+mod parse;
+
+pub use edit::EditError;
+pub(crate) use edit::set;
+pub(crate) use emit::{flow, quote};
+pub(crate) use node::{Entry, Node, NodeKind};
+pub use parse::SyntaxError;
+pub(crate) use parse::parse;
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod edit_tests;
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod parse_tests;

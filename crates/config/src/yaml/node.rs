@@ -1,0 +1,152 @@
+//! The tree of a document.
+
+/// One value of a document and where it stands.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub(crate) kind: NodeKind,
+    /// First byte of the value. For a block collection: of its first child.
+    pub(crate) start: usize,
+    /// One past the last byte, without trailing blanks.
+    pub(crate) end: usize,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    /// Carries an anchor or a tag, or is an alias: other places may depend on it.
+    pub(crate) shared: bool,
+}
+
+/// What a node is.
+#[derive(Debug, Clone)]
+pub(crate) enum NodeKind {
+    Scalar {
+        text: String,
+        style: Style,
+    },
+    List {
+        items: Vec<Node>,
+        layout: Layout,
+    },
+    Map {
+        entries: Vec<Entry>,
+        layout: Layout,
+    },
+    /// Something no setting can be made of, in words.
+    Unsupported(String),
+}
+
+/// How a scalar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// No quotes. An absent value is a plain scalar without text.
+    Plain,
+    Quoted,
+    /// `|` or `>`.
+    Block,
+}
+
+/// How a collection is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Block,
+    Flow,
+}
+
+/// A key of a map and its value.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: Node,
+    pub(crate) value: Node,
+    /// Came from another map by a merge key (`<<`) and is not written here.
+    pub(crate) merged: bool,
+}
+
+impl Entry {
+    /// Returns the key's text, unless the key is not a scalar.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.key.scalar()
+    }
+}
+
+impl Node {
+    /// Returns a scalar that stands nowhere yet. Text is quoted where it would
+    /// be taken for something else; numbers and words are not.
+    pub(crate) fn scalar_for(text: &str, is_text: bool) -> Self {
+        let style = if is_text { Style::Quoted } else { Style::Plain };
+        Self {
+            kind: NodeKind::Scalar { text: text.to_owned(), style },
+            start: 0,
+            end: text.len(),
+            line: 1,
+            column: 1,
+            shared: false,
+        }
+    }
+
+    /// Returns the text of a scalar.
+    pub(crate) fn scalar(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::Scalar { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Reports whether nothing is written where the value would stand.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(&self.kind, NodeKind::Scalar { text, style: Style::Plain } if text.is_empty())
+    }
+
+    /// Reports whether the value is YAML's null, written or missing.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(
+            &self.kind,
+            NodeKind::Scalar { text, style: Style::Plain }
+                if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+        )
+    }
+
+    /// Reports whether the value is an unquoted `~`.
+    pub(crate) fn is_tilde(&self) -> bool {
+        matches!(&self.kind, NodeKind::Scalar { text, style: Style::Plain } if text == "~")
+    }
+
+    /// Returns what the node is, for messages.
+    pub(crate) fn noun(&self) -> &str {
+        match &self.kind {
+            NodeKind::Scalar { .. } if self.is_null() => "empty",
+            NodeKind::Scalar { .. } => "a single value",
+            NodeKind::List { .. } => "a list",
+            NodeKind::Map { .. } => "a map",
+            NodeKind::Unsupported(what) => what,
+        }
+    }
+
+    /// Returns how many nodes the tree below and including this one has.
+    pub(crate) fn count(&self) -> usize {
+        match &self.kind {
+            NodeKind::Scalar { .. } | NodeKind::Unsupported(_) => 1,
+            NodeKind::List { items, .. } => 1 + items.iter().map(Self::count).sum::<usize>(),
+            NodeKind::Map { entries, .. } => {
+                1 + entries.iter().map(|e| e.key.count() + e.value.count()).sum::<usize>()
+            }
+        }
+    }
+
+    /// Reports whether two trees mean the same, wherever and however they are written.
+    pub(crate) fn means_the_same(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (NodeKind::Scalar { text: a, .. }, NodeKind::Scalar { text: b, .. }) => {
+                (a == b && self.is_null() == other.is_null()) || (self.is_null() && other.is_null())
+            }
+            (NodeKind::List { items: a, .. }, NodeKind::List { items: b, .. }) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.means_the_same(b))
+            }
+            (NodeKind::Map { entries: a, .. }, NodeKind::Map { entries: b, .. }) => {
+                a.len() == b.len()
+                    && a.iter().zip(b).all(|(a, b)| {
+                        a.key.means_the_same(&b.key) && a.value.means_the_same(&b.value)
+                    })
+            }
+            (NodeKind::Unsupported(a), NodeKind::Unsupported(b)) => a == b,
+            _ => false,
+        }
+    }
+}
