@@ -1,6 +1,17 @@
 //! The first process of every sandbox. See the crate's README.
 
-/// Runs the program with the process's arguments.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::FAILURE
-}
+mod connect;
+mod diagnostics;
+mod files;
+mod journal;
+mod log;
+mod orphans;
+mod program;
+mod serve;
+mod stats;
+
+pub mod failpoint;
+pub mod process;
+pub mod session;
+
+pub use program::main;

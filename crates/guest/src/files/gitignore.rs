@@ -1,0 +1,168 @@
+//! Rules of `.gitignore` files.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+
+use super::case::Case;
+use super::glob::Wildcard;
+use super::read::READING;
+
+/// Longest file of rules; what comes after is not read.
+const MAX_RULES: u64 = 1 << 20;
+
+/// What the rules say of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Ignored,
+    Kept,
+}
+
+/// Rules of one directory, the last one that fits decides.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    wildcard: Wildcard,
+    verdict: Verdict,
+    directories_only: bool,
+    on_path: bool,
+}
+
+impl Rules {
+    /// Adds the rules of a file; one that cannot be read has none.
+    pub(super) fn load(&mut self, directory: BorrowedFd<'_>, name: &CStr) {
+        let Ok(file) = openat(directory, name, READING | OFlags::NOFOLLOW, Mode::empty()) else {
+            return;
+        };
+        let regular = fstat(&file)
+            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
+        let mut text = Vec::new();
+        if regular && File::from(file).take(MAX_RULES).read_to_end(&mut text).is_ok() {
+            self.add(&text);
+        }
+    }
+
+    /// Adds the rules in `text`.
+    pub(super) fn add(&mut self, text: &[u8]) {
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        self.rules.extend(text.split(|&byte| byte == b'\n').filter_map(Rule::parse));
+    }
+
+    /// Tells whether there are no rules.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns what the rules say of a file, given its path below their
+    /// directory and its name; nothing when none fits.
+    pub(super) fn verdict(&self, path: &[u8], name: &[u8], directory: bool) -> Option<Verdict> {
+        self.rules
+            .iter()
+            .rev()
+            .find(|rule| {
+                (directory || !rule.directories_only)
+                    && rule.wildcard.matches(if rule.on_path { path } else { name })
+            })
+            .map(|rule| rule.verdict)
+    }
+}
+
+impl Rule {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let line = trim_end(line.strip_suffix(b"\r").unwrap_or(line));
+        if line.is_empty() || line[0] == b'#' {
+            return None;
+        }
+        let (verdict, line) = match line.strip_prefix(b"!") {
+            Some(rest) => (Verdict::Kept, rest),
+            None => (Verdict::Ignored, line),
+        };
+        let (directories_only, line) = match line.strip_suffix(b"/") {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let on_path = line.contains(&b'/');
+        let line = line.strip_prefix(b"/").unwrap_or(line);
+        if line.is_empty() {
+            return None;
+        }
+        // A rule that cannot be understood fits nothing.
+        let wildcard = Wildcard::new(line, Case::Exact).ok()?;
+        Some(Self { wildcard, verdict, directories_only, on_path })
+    }
+}
+
+/// Takes off spaces at the end that no backslash protects.
+fn trim_end(mut line: &[u8]) -> &[u8] {
+    while let Some(rest) = line.strip_suffix(b" ") {
+        if rest.ends_with(b"\\") {
+            break;
+        }
+        line = rest;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(rules: &str, path: &str, directory: bool) -> Option<Verdict> {
+        let mut parsed = Rules::default();
+        parsed.add(rules.as_bytes());
+        let name = path.rsplit('/').next().unwrap();
+        parsed.verdict(path.as_bytes(), name.as_bytes(), directory)
+    }
+
+    #[test]
+    fn names_fit_at_any_depth_and_paths_at_their_own() {
+        assert_eq!(verdict("*.o", "a/b/c.o", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("/c.o", "a/c.o", false), None);
+        assert_eq!(verdict("/c.o", "c.o", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("doc/*.txt", "doc/a.txt", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("doc/*.txt", "x/doc/a.txt", false), None);
+        assert_eq!(verdict("doc/*.txt", "doc/sub/a.txt", false), None);
+        assert_eq!(verdict("**/doc/*.txt", "x/doc/a.txt", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("abc/**", "abc/x/y", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("a/**/b", "a/b", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("a/**/b", "a/x/y/b", false), Some(Verdict::Ignored));
+    }
+
+    #[test]
+    fn a_trailing_slash_means_directories_only() {
+        assert_eq!(verdict("build/", "build", true), Some(Verdict::Ignored));
+        assert_eq!(verdict("build/", "build", false), None);
+        assert_eq!(verdict("build/", "x/build", true), Some(Verdict::Ignored));
+    }
+
+    #[test]
+    fn the_last_rule_that_fits_decides() {
+        let rules = "*.log\n!keep.log\n";
+        assert_eq!(verdict(rules, "x.log", false), Some(Verdict::Ignored));
+        assert_eq!(verdict(rules, "keep.log", false), Some(Verdict::Kept));
+    }
+
+    #[test]
+    fn comments_blanks_and_escapes_are_read_as_git_reads_them() {
+        let rules = "# note\n\n\\#file\n\\!file\nspaced\\ \ntrailing   \r\n{x}\n";
+        for path in ["#file", "!file", "spaced ", "trailing", "{x}"] {
+            assert_eq!(verdict(rules, path, false), Some(Verdict::Ignored), "{path}");
+        }
+        for path in ["# note", "x", "spaced"] {
+            assert_eq!(verdict(rules, path, false), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_understood_fits_nothing() {
+        assert_eq!(verdict("[abc\nok", "ok", false), Some(Verdict::Ignored));
+        assert_eq!(verdict("[abc\nok", "a", false), None);
+    }
+}

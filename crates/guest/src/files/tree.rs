@@ -1,0 +1,119 @@
+//! Moves through a tree of directories without ever following a link.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, fstat, openat, seek, statat};
+use rustix::io::Errno;
+
+use super::metadata::Identity;
+
+/// Directories held open on the way down. Deeper trees are climbed back by
+/// `..`, so that depth costs no descriptors.
+const HELD: usize = 32;
+
+/// How directories are opened for reading: never through a link.
+pub(super) const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A position in a tree.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    above: Vec<Level>,
+    here: OwnedFd,
+    identity: Identity,
+}
+
+#[derive(Debug)]
+struct Level {
+    identity: Identity,
+    held: Option<OwnedFd>,
+}
+
+impl Cursor {
+    /// Starts at an open directory.
+    pub(super) fn new(here: OwnedFd) -> Result<Self, Errno> {
+        let identity = Identity::of(&fstat(&here)?);
+        Ok(Self { above: Vec::new(), here, identity })
+    }
+
+    /// Returns the directory the cursor is in.
+    pub(super) fn here(&self) -> BorrowedFd<'_> {
+        self.here.as_fd()
+    }
+
+    /// Returns which directory the cursor is in.
+    pub(super) const fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Goes into a directory.
+    pub(super) fn enter(&mut self, name: &CStr) -> Result<(), Errno> {
+        let below = openat(&self.here, name, DIRECTORY, Mode::empty())?;
+        let identity = Identity::of(&fstat(&below)?);
+        let held = std::mem::replace(&mut self.here, below);
+        let identity = std::mem::replace(&mut self.identity, identity);
+        self.above.push(Level { identity, held: Some(held) });
+        if let Some(far) = self.above.len().checked_sub(HELD + 1) {
+            self.above[far].held = None;
+        }
+        Ok(())
+    }
+
+    /// Goes back to the directory the cursor came from, and returns the one it
+    /// leaves. Fails when the way back leads elsewhere, because the directory
+    /// was moved in the meantime.
+    pub(super) fn leave(&mut self) -> Result<OwnedFd, Errno> {
+        let Some(level) = self.above.pop() else {
+            return Err(Errno::STALE);
+        };
+        let back = match level.held {
+            Some(held) => held,
+            None => openat(&self.here, c"..", DIRECTORY, Mode::empty())?,
+        };
+        if Identity::of(&fstat(&back)?) != level.identity {
+            return Err(Errno::STALE);
+        }
+        self.identity = level.identity;
+        Ok(std::mem::replace(&mut self.here, back))
+    }
+}
+
+/// Calls `visit` with the name and the type of each entry of a directory.
+pub(super) fn each_entry<E: From<Errno>>(
+    directory: BorrowedFd<'_>,
+    mut visit: impl FnMut(&CStr, FileType) -> Result<(), E>,
+) -> Result<(), E> {
+    seek(directory, SeekFrom::Start(0))?;
+    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Err(Errno::INTR) => continue,
+            entry => entry?,
+        };
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        visit(name, entry.file_type())?;
+    }
+    Ok(())
+}
+
+/// Returns the type of an entry, asking the file where the directory does not
+/// say. An entry that vanished has no type.
+pub(super) fn type_of(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    listed: FileType,
+) -> Result<Option<FileType>, Errno> {
+    if listed != FileType::Unknown {
+        return Ok(Some(listed));
+    }
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(Some(FileType::from_raw_mode(found.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}

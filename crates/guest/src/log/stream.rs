@@ -1,0 +1,286 @@
+//! The log of one stream: a head, then a ring.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::holes::Holes;
+use super::ring::{MAX_WRITE, Ring};
+
+/// What a log has at an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// This many bytes were read.
+    Data(usize),
+    /// Nothing up to this offset.
+    Gap(u64),
+    /// The offset is the end.
+    End,
+}
+
+/// The log of one stream.
+#[derive(Debug)]
+pub(crate) struct StreamLog {
+    /// Bytes the stream has had.
+    total: u64,
+    /// Bytes in the head, which are the first ones.
+    head_len: u64,
+    head_cap: u64,
+    tail_cap: u64,
+    /// Ranges behind the head that could not be written.
+    holes: Holes,
+    head: Handle<File>,
+    ring: Handle<Ring>,
+}
+
+/// A file that is opened when it is first needed.
+#[derive(Debug)]
+enum Handle<F> {
+    /// It was not made yet.
+    Absent,
+    /// It exists and is not open.
+    Closed,
+    Open(F),
+}
+
+impl StreamLog {
+    /// Returns the log of a stream that has had no bytes and may keep `limit`.
+    pub(crate) fn new(limit: u64) -> Self {
+        let head_cap = limit / 4;
+        Self {
+            total: 0,
+            head_len: 0,
+            head_cap,
+            tail_cap: limit - head_cap,
+            holes: Holes::default(),
+            head: Handle::Absent,
+            ring: Handle::Absent,
+        }
+    }
+
+    /// Returns the log that the files at `base` hold. Where they tell of fewer
+    /// bytes than `recorded`, the rest counts as left out.
+    pub(crate) fn recover(base: &Path, limit: u64, recorded: u64) -> Self {
+        let mut log = Self::new(limit);
+        if let Ok(metadata) = head_path(base).metadata() {
+            log.head = Handle::Closed;
+            log.head_len = metadata.len();
+            log.total = log.head_len;
+        }
+        if let Ok((_, contents)) = Ring::open(&tail_path(base)) {
+            log.ring = Handle::Closed;
+            log.tail_cap = contents.capacity;
+            log.holes = contents.holes;
+            log.total = log.total.max(contents.total);
+        }
+        if log.total < recorded {
+            log.holes.add(log.total, recorded);
+            log.total = recorded;
+        }
+        // Nothing is appended to the head of an earlier guest's job.
+        log.head_cap = log.head_len;
+        log
+    }
+
+    /// Returns how many bytes the stream has had.
+    pub(crate) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns how many of them the log does not hold.
+    pub(crate) fn omitted(&self) -> u64 {
+        let start = self.tail_start();
+        let lost_in_tail = self.holes.bytes_within(start, self.total);
+        start - self.head_len + lost_in_tail
+    }
+
+    /// Returns the offset that a reader who fell behind does best to go on at:
+    /// far enough from the edge not to fall off it again at once.
+    pub(crate) fn fresh_start(&self) -> u64 {
+        self.tail_start().max(self.total.saturating_sub(self.tail_cap / 2))
+    }
+
+    /// Appends bytes. What cannot be written is counted as left out: a full
+    /// disk never stops a job.
+    pub(crate) fn append(&mut self, base: &Path, mut bytes: &[u8]) {
+        if self.head_len < self.head_cap {
+            bytes = self.append_to_head(base, bytes);
+        }
+        for piece in bytes.chunks(MAX_WRITE) {
+            if self.append_to_ring(base, piece).is_err() {
+                self.lose(piece.len() as u64);
+            }
+        }
+    }
+
+    /// Reads bytes at `offset`.
+    pub(crate) fn read(&mut self, base: &Path, offset: u64, buf: &mut [u8]) -> Piece {
+        if offset >= self.total {
+            return Piece::End;
+        }
+        let start = self.tail_start();
+        if offset < self.head_len {
+            let buf = limited(buf, self.head_len - offset);
+            return match self.read_head(base, offset, buf) {
+                Ok(n) if n > 0 => Piece::Data(n),
+                _ => Piece::Gap(self.head_len),
+            };
+        }
+        if offset < start {
+            return Piece::Gap(self.holes.end_of_hole_at(start).unwrap_or(start));
+        }
+        if let Some(end) = self.holes.end_of_hole_at(offset) {
+            return Piece::Gap(end);
+        }
+        let end = self.holes.next_after(offset).unwrap_or(self.total);
+        let buf = limited(buf, end - offset);
+        match self.read_ring(base, offset, buf) {
+            Ok(n) if n > 0 => Piece::Data(n),
+            _ => Piece::Gap(end),
+        }
+    }
+
+    /// Closes files until they are needed again.
+    pub(crate) fn close_files(&mut self) {
+        self.head.close();
+        self.ring.close();
+    }
+
+    /// Returns whether there are files.
+    pub(crate) const fn has_files(&self) -> bool {
+        !matches!((&self.head, &self.ring), (Handle::Absent, Handle::Absent))
+    }
+
+    fn tail_start(&self) -> u64 {
+        self.head_len.max(self.total.saturating_sub(self.tail_cap))
+    }
+
+    /// Appends to the head and returns what it did not take. A head that could
+    /// not be written is as long as it is for ever; the ring takes over.
+    fn append_to_head<'b>(&mut self, base: &Path, bytes: &'b [u8]) -> &'b [u8] {
+        let room = usize::try_from(self.head_cap - self.head_len).unwrap_or(usize::MAX);
+        let wanted = bytes.len().min(room);
+        let written = self.write_head(base, &bytes[..wanted]);
+        self.head_len += written as u64;
+        self.total += written as u64;
+        if written < wanted {
+            self.head_cap = self.head_len;
+        }
+        if self.head_len == self.head_cap {
+            self.head.close();
+        }
+        &bytes[written..]
+    }
+
+    fn write_head(&mut self, base: &Path, bytes: &[u8]) -> usize {
+        if let Handle::Absent = self.head {
+            let made = make_directory_of(base).and_then(|()| {
+                OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(true)
+                    .mode(0o600)
+                    .open(head_path(base))
+            });
+            match made {
+                Ok(file) => self.head = Handle::Open(file),
+                Err(_) => return 0,
+            }
+        }
+        let Ok(file) = self.head.get(|| open_head(base)) else {
+            return 0;
+        };
+        let mut written = 0;
+        while written < bytes.len() {
+            match file.write_at(&bytes[written..], self.head_len + written as u64) {
+                Ok(n) if n > 0 => written += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        written
+    }
+
+    fn append_to_ring(&mut self, base: &Path, piece: &[u8]) -> io::Result<()> {
+        if self.tail_cap == 0 {
+            return Err(io::Error::other("nothing may be kept"));
+        }
+        if let Handle::Absent = self.ring {
+            make_directory_of(base)?;
+            let ring = Ring::create(&tail_path(base), self.total, self.tail_cap)?;
+            ring.write_header(self.total, &self.holes)?;
+            self.ring = Handle::Open(ring);
+        }
+        let total = self.total;
+        self.ring.get(|| open_ring(base))?.write(total, piece)?;
+        self.total += piece.len() as u64;
+        Ok(())
+    }
+
+    fn lose(&mut self, bytes: u64) {
+        self.holes.add(self.total, self.total + bytes);
+        self.total += bytes;
+        self.holes.forget_before(self.tail_start());
+        if let Handle::Open(ring) = &self.ring {
+            // The block of the header is allocated, so that this works on a
+            // full disk; if not, a later guest knows of fewer bytes.
+            ring.write_header(self.total, &self.holes).ok();
+        }
+    }
+
+    fn read_head(&mut self, base: &Path, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.head.get(|| open_head(base))?.read_at(buf, offset)
+    }
+
+    fn read_ring(&mut self, base: &Path, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.ring.get(|| open_ring(base))?.read(offset, buf)
+    }
+}
+
+impl<F> Handle<F> {
+    fn get(&mut self, open: impl FnOnce() -> io::Result<F>) -> io::Result<&F> {
+        if let Self::Closed = self {
+            *self = Self::Open(open()?);
+        }
+        match self {
+            Self::Open(file) => Ok(file),
+            Self::Absent | Self::Closed => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn close(&mut self) {
+        if let Self::Open(_) = self {
+            *self = Self::Closed;
+        }
+    }
+}
+
+fn open_head(base: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(head_path(base))
+}
+
+fn open_ring(base: &Path) -> io::Result<Ring> {
+    Ring::open(&tail_path(base)).map(|(ring, _)| ring)
+}
+
+fn make_directory_of(base: &Path) -> io::Result<()> {
+    let Some(parent) = base.parent() else {
+        return Ok(());
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(parent)
+}
+
+fn limited(buf: &mut [u8], limit: u64) -> &mut [u8] {
+    let len = usize::try_from(limit).map_or(buf.len(), |limit| limit.min(buf.len()));
+    &mut buf[..len]
+}
+
+fn head_path(base: &Path) -> PathBuf {
+    base.with_extension("head")
+}
+
+fn tail_path(base: &Path) -> PathBuf {
+    base.with_extension("tail")
+}

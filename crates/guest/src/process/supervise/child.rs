@@ -1,0 +1,172 @@
+//! The start of a job's program.
+
+#![expect(unsafe_code, reason = "clone and execve")]
+
+use std::convert::Infallible;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::AsFd as _;
+
+use rustix::process::Pid;
+
+use super::super::launch::ChildEnds;
+use super::super::report::FailedStep;
+use super::signals;
+
+/// A program ready to be executed.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Files to try, in this order.
+    pub(super) candidates: Vec<CString>,
+    /// Its arguments, its name first.
+    pub(super) argv: Vec<CString>,
+    /// Its environment.
+    pub(super) env: Vec<CString>,
+    /// Where it starts.
+    pub(super) cwd: CString,
+    /// Whether its standard input is a terminal it is to control.
+    pub(super) pty: bool,
+}
+
+/// Why a program was not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// What failed.
+    pub(super) step: FailedStep,
+    /// The operating system's error number.
+    pub(super) errno: i32,
+}
+
+impl Failure {
+    pub(super) fn setup(error: &io::Error) -> Self {
+        Self { step: FailedStep::Setup, errno: error.raw_os_error().unwrap_or(libc::EINVAL) }
+    }
+}
+
+/// Room for the calls the child makes before it executes its program.
+const STACK: usize = 256 << 10;
+
+/// What the child works with, and what it leaves when it fails.
+struct Errand<'a> {
+    program: &'a Program,
+    ends: &'a ChildEnds,
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    script_argv: Vec<*const c_char>,
+    failure: Option<Failure>,
+}
+
+/// Starts `program` and returns its process id once it is executed.
+///
+/// The child borrows this process's memory until then, as `posix_spawn` does
+/// it: there is nothing to copy, and a failure is simply written down.
+pub(super) fn start(program: &Program, ends: &ChildEnds) -> Result<Pid, Failure> {
+    let mut errand = Errand {
+        program,
+        ends,
+        argv: pointers(&program.argv),
+        env: pointers(&program.env),
+        script_argv: script_argv(&program.argv),
+        failure: None,
+    };
+    let mut stack: Vec<u128> = vec![0; STACK / size_of::<u128>()];
+    let top = stack.as_mut_ptr_range().end;
+    // SAFETY: the child runs `run_errand` on a stack of its own, which grows
+    // down from its aligned end, and with a valid argument. CLONE_VFORK keeps
+    // this thread, the only one, from running until the child has executed
+    // another program or has ended, so that neither sees the other change
+    // anything. No signal has a handler here that could run in the child.
+    let pid = unsafe {
+        libc::clone(
+            run_errand,
+            top.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw mut errand).cast(),
+        )
+    };
+    if pid < 0 {
+        let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
+        return Err(Failure { step: FailedStep::Fork, errno });
+    }
+    match (errand.failure, Pid::from_raw(pid)) {
+        (None, Some(pid)) => Ok(pid),
+        (Some(failure), _) => Err(failure),
+        (None, None) => Err(Failure { step: FailedStep::Fork, errno: libc::EAGAIN }),
+    }
+}
+
+/// The child's part. Returns only when it failed.
+extern "C" fn run_errand(errand: *mut c_void) -> c_int {
+    // SAFETY: `start` passes a pointer to its errand and does not touch it
+    // until this process is gone.
+    let errand = unsafe { &mut *errand.cast::<Errand<'_>>() };
+    let Err(failure) = become_program(errand);
+    errand.failure = Some(failure);
+    127
+}
+
+fn become_program(errand: &mut Errand<'_>) -> Result<Infallible, Failure> {
+    let setup =
+        |errno: rustix::io::Errno| Failure { step: FailedStep::Setup, errno: errno.raw_os_error() };
+    let Errand { program, ends, argv, env, script_argv, .. } = errand;
+    rustix::process::setsid().map_err(setup)?;
+    if program.pty {
+        rustix::process::ioctl_tiocsctty(ends.stdin.as_fd()).map_err(setup)?;
+    }
+    rustix::stdio::dup2_stdin(&ends.stdin).map_err(setup)?;
+    rustix::stdio::dup2_stdout(&ends.stdout).map_err(setup)?;
+    rustix::stdio::dup2_stderr(&ends.stderr).map_err(setup)?;
+    signals::reset_for_program();
+    rustix::process::chdir(program.cwd.as_c_str())
+        .map_err(|errno| Failure { step: FailedStep::Chdir, errno: errno.raw_os_error() })?;
+    let errno = execute(&program.candidates, argv, env, script_argv);
+    Err(Failure { step: FailedStep::Exec, errno })
+}
+
+/// Tries the candidates as `execvpe` would. Returns the error that counts.
+fn execute(
+    candidates: &[CString],
+    argv: &[*const c_char],
+    env: &[*const c_char],
+    script_argv: &mut [*const c_char],
+) -> i32 {
+    let mut verdict = libc::ENOENT;
+    for candidate in candidates {
+        match exec(candidate, argv, env) {
+            libc::ENOENT | libc::ENOTDIR => {}
+            libc::EACCES => verdict = libc::EACCES,
+            libc::ENOEXEC => {
+                // A script without an interpreter line is the shell's.
+                if let Some(script) = script_argv.get_mut(1) {
+                    *script = candidate.as_ptr();
+                }
+                return exec(SHELL, script_argv, env);
+            }
+            errno => return errno,
+        }
+    }
+    verdict
+}
+
+const SHELL: &CStr = c"/bin/sh";
+
+fn exec(file: &CStr, argv: &[*const c_char], env: &[*const c_char]) -> i32 {
+    // SAFETY: both lists end with a null pointer and point to strings that
+    // outlive the call, which only returns on failure.
+    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    let mut pointers: Vec<_> = strings.iter().map(|string| string.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    pointers
+}
+
+/// Arguments for the shell to run a script: its name, room for the script's
+/// path, then the script's own arguments.
+fn script_argv(argv: &[CString]) -> Vec<*const c_char> {
+    let mut script = pointers(argv);
+    script.insert(0, SHELL.as_ptr());
+    script
+}

@@ -1,0 +1,251 @@
+//! Trees of processes: who belongs to one, and how all of one is ended.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// How long a tree that still grows is stopped, before it is killed as far as it
+/// is known.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// Kills the processes `roots` and everything that descends from them.
+///
+/// The caller must know that the roots are what it takes them for. Whether they
+/// are gone is for their parent to find out by reaping them.
+pub fn kill_tree(roots: &[u32]) {
+    let mut freeze = Freeze::below(roots.iter().filter_map(|pid| to_pid(*pid)));
+    freeze.settle();
+    freeze.kill();
+}
+
+/// Returns the living descendants of a process, itself not among them.
+/// Processes that have ended and only wait to be reaped are left out.
+pub fn descendants(root: u32) -> Vec<u32> {
+    let Some(root) = to_pid(root) else {
+        return Vec::new();
+    };
+    let mut found = HashSet::new();
+    let mut pending = children(root);
+    while let Some(pid) = pending.pop() {
+        if found.insert(pid) {
+            pending.extend(children(pid));
+        }
+    }
+    let living = found
+        .into_iter()
+        .filter(|pid| Stat::read(*pid).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X')));
+    living.map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+}
+
+/// Returns the start time of a process in clock ticks since boot.
+pub fn start_time(pid: u32) -> Option<u64> {
+    Stat::read(to_pid(pid)?).map(|stat| stat.start_time)
+}
+
+pub(super) fn to_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// The stopping of a tree, process by process, until nothing in it moves.
+///
+/// A stopped process neither forks nor reaps, so a pass that finds nobody new
+/// has found everybody, and the process ids of the tree stay what they are
+/// until somebody kills.
+pub(super) struct Freeze {
+    /// Processes the walk starts from.
+    roots: Vec<Pid>,
+    /// A process whose descendants are meant but not itself: the supervisor.
+    spared: Option<Pid>,
+    stopped: HashSet<Pid>,
+}
+
+impl Freeze {
+    /// Prepares to stop `roots` and their descendants.
+    pub(super) fn below(roots: impl Iterator<Item = Pid>) -> Self {
+        let own = rustix::process::getpid();
+        let roots = roots.filter(|pid| *pid != own).collect();
+        Self { roots, spared: None, stopped: HashSet::new() }
+    }
+
+    /// Prepares to stop the descendants of this process.
+    pub(super) fn below_self() -> Self {
+        let own = rustix::process::getpid();
+        Self { roots: vec![own], spared: Some(own), stopped: HashSet::new() }
+    }
+
+    /// Stops the tree until a pass finds nobody new, or time is up.
+    pub(super) fn settle(&mut self) {
+        let deadline = Instant::now() + SETTLING;
+        while self.pass() > 0 && Instant::now() < deadline {}
+    }
+
+    /// Kills everybody that was found.
+    pub(super) fn kill(&self) {
+        for pid in &self.stopped {
+            // A process that is gone is what is wanted; one of another user is
+            // counted by whoever looks afterwards.
+            rustix::process::kill_process(*pid, Signal::KILL).ok();
+        }
+    }
+
+    /// Walks the tree once and returns how many processes were new.
+    fn pass(&mut self) -> usize {
+        let mut visited = HashSet::new();
+        let mut pending: Vec<(Pid, Option<Pid>)> =
+            self.roots.iter().map(|root| (*root, None)).collect();
+        let mut new = 0;
+        while let Some((pid, parent)) = pending.pop() {
+            if !visited.insert(pid) {
+                continue;
+            }
+            if self.spared != Some(pid) && !self.stopped.contains(&pid) {
+                if !self.stop(pid, parent) {
+                    continue;
+                }
+                new += 1;
+            }
+            pending.extend(children(pid).into_iter().map(|child| (child, Some(pid))));
+        }
+        new
+    }
+
+    /// Stops one process and the group it leads. Returns whether it is ours.
+    fn stop(&mut self, pid: Pid, parent: Option<Pid>) -> bool {
+        // Between reading a list of children and acting on it the child may
+        // have ended and its number may have gone to a stranger. A pidfd pins
+        // the process; its parent then tells whether it is the one we mean.
+        let pinned = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+        let Some(stat) = Stat::read(pid) else {
+            return false;
+        };
+        if parent.is_some() && !self.is_ours(stat.parent) {
+            return false;
+        }
+        let stopped = match pinned {
+            Ok(pidfd) => rustix::process::pidfd_send_signal(&pidfd, Signal::STOP),
+            Err(rustix::io::Errno::SRCH) => return false,
+            // A kernel without pidfds: the check above has to do.
+            Err(_) => rustix::process::kill_process(pid, Signal::STOP),
+        };
+        if stopped == Err(rustix::io::Errno::SRCH) {
+            return false;
+        }
+        self.stopped.insert(pid);
+        if stat.group == Some(pid) {
+            // Its members joined by descent from the tree: a group never
+            // crosses sessions, and a leader outside our own session made its own.
+            rustix::process::kill_process_group(pid, Signal::STOP).ok();
+        }
+        true
+    }
+
+    fn is_ours(&self, parent: Option<Pid>) -> bool {
+        parent.is_some_and(|parent| {
+            self.roots.contains(&parent)
+                || self.stopped.contains(&parent)
+                // Orphans of a tree below us come to us.
+                || self.spared == Some(parent)
+                || parent == rustix::process::getpid()
+        })
+    }
+}
+
+/// The fields of `/proc/<pid>/stat` that matter here.
+struct Stat {
+    state: u8,
+    parent: Option<Pid>,
+    group: Option<Pid>,
+    start_time: u64,
+}
+
+impl Stat {
+    fn read(pid: Pid) -> Option<Self> {
+        let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        Self::parse(&line)
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        // The second field is the program's name in parentheses, which may
+        // itself hold blanks and parentheses; what counts comes after the last.
+        let after = line.iter().rposition(|byte| *byte == b')')? + 1;
+        let rest = std::str::from_utf8(line.get(after..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let pid_at = |index: usize| fields.get(index)?.parse().ok().and_then(Pid::from_raw);
+        Some(Self {
+            state: *fields.first()?.as_bytes().first()?,
+            parent: pid_at(1),
+            group: pid_at(2),
+            start_time: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+/// Returns the children of all threads of a process.
+fn children(pid: Pid) -> Vec<Pid> {
+    let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
+    let Ok(entries) = fs::read_dir(&tasks) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for thread in entries.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => found.extend(parse_pids(&list)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Either the thread has just ended or the kernel was built
+                // without these lists.
+                if !fs::exists("/proc/thread-self/children").unwrap_or(true) {
+                    return children_by_scan(pid);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+/// Returns the children of a process by looking at every process there is.
+fn children_by_scan(parent: Pid) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    pids.filter(|pid| Stat::read(*pid).is_some_and(|stat| stat.parent == Some(parent))).collect()
+}
+
+fn parse_pids(list: &str) -> impl Iterator<Item = Pid> + '_ {
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_name_cannot_forge_the_fields_after_it() {
+        let line = b"7 (a) S 1 1 (b)) R 12 13 14 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let stat = Stat::parse(line).unwrap();
+        assert_eq!(
+            (stat.state, stat.parent, stat.group, stat.start_time),
+            (b'R', Pid::from_raw(12), Pid::from_raw(13), 4711)
+        );
+    }
+
+    #[test]
+    fn garbage_is_no_process() {
+        for line in [&b""[..], b")", b"1 (x", b"1 (x) S", b"1 (x) S a b c"] {
+            assert!(Stat::parse(line).is_none());
+        }
+    }
+
+    #[test]
+    fn this_process_has_a_start_time_and_an_absent_one_has_none() {
+        assert!(start_time(std::process::id()).is_some());
+        assert_eq!(start_time(0), None);
+        assert_eq!(start_time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! Frames from host processes.
+
+use vestal_wire::limits::MAX_CHANNELS;
+use vestal_wire::{
+    DecodeError, Fault, FaultCode, FrameError, Header, Hello, Kind, MAJOR, MINOR, Reply, Request,
+    Role, Stream, Welcome, decode,
+};
+
+use super::channel::{Call, Feeds, StreamViolation};
+use super::clock::Use;
+use super::conn::{ConnState, Frame, Input, next_frame};
+use super::guest::{Guest, after_millis};
+use super::ids::{Address, ConnId};
+
+/// A breach of the protocol, which closes the connection.
+#[derive(Debug, thiserror::Error)]
+enum Violation {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Stream(#[from] StreamViolation),
+    #[error("hello: {0}")]
+    Hello(DecodeError),
+    #[error("a frame before the hello")]
+    NoHello,
+    #[error("a frame of a kind that only guests send")]
+    WrongSide,
+    #[error("channel {0} cannot be opened: it is open already or may not be used")]
+    Channel(u32),
+    #[error("more channels were opened than allowed")]
+    TooManyChannels,
+    #[error("a credit frame without a number")]
+    Credit,
+}
+
+impl Guest {
+    /// Reads a connection and acts on every frame that is complete.
+    pub(super) fn read_conn(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let Ok(input) = conn.fill() else {
+            return self.drop_conn(id);
+        };
+        let inbox = conn.take_inbox();
+        let mut consumed = 0;
+        loop {
+            match self.take_frame(id, &inbox[consumed..]) {
+                Ok(0) => break,
+                Ok(len) => consumed += len,
+                Err(violation) => {
+                    crate::diagnostics::note(&format!("connection closed: {violation}"));
+                    self.conns.close(id);
+                    consumed = inbox.len();
+                    break;
+                }
+            }
+        }
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.put_back(inbox, consumed);
+        }
+        if input == Input::HungUp {
+            self.drop_conn(id);
+        }
+    }
+
+    /// Acts on the first frame in `bytes`; returns its length, or 0 if it is not
+    /// complete or not wanted any more.
+    fn take_frame(&mut self, id: ConnId, bytes: &[u8]) -> Result<usize, Violation> {
+        let Some(frame) = next_frame(bytes)? else {
+            return Ok(0);
+        };
+        let Frame { header, payload } = frame;
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Ok(0);
+        };
+        if conn.state == ConnState::Closing {
+            return Ok(0);
+        }
+        let at = Address { conn: id, channel: header.channel };
+        match (conn.role, header.kind) {
+            (None, Kind::Hello) => self.greet(id, payload)?,
+            (None, _) => return Err(Violation::NoHello),
+            (Some(role), Kind::Open) => self.open_channel(at, role, payload)?,
+            (Some(_), Kind::Data) => self.take_data(at, header.stream, payload)?,
+            (Some(_), Kind::End) => self.take_end(at, header.stream)?,
+            (Some(_), Kind::Credit) => self.take_credit(at, header, payload)?,
+            (Some(_), Kind::Cancel) => self.cancel(at),
+            (Some(_), Kind::Hello | Kind::Welcome | Kind::Event | Kind::Reply) => {
+                return Err(Violation::WrongSide);
+            }
+        }
+        Ok(frame.len())
+    }
+
+    fn greet(&mut self, id: ConnId, payload: &[u8]) -> Result<(), Violation> {
+        let hello: Hello = decode(payload).map_err(Violation::Hello)?;
+        let at = Address { conn: id, channel: 0 };
+        let own = &self.settings.instance;
+        let refusal = match (hello.agree(), hello.instance) {
+            (Err(error), _) => Some(Fault::new(FaultCode::Unsupported, error.to_string())),
+            // Its own name is what the host can tell its user.
+            (Ok(_), Some(meant)) if meant != *own => {
+                Some(Fault::new(FaultCode::WrongInstance, own.clone()))
+            }
+            (Ok(_), _) => None,
+        };
+        if let Some(fault) = refusal {
+            self.conns.message(at, Kind::Welcome, &fault).ok();
+            self.conns.close(id);
+            return Ok(());
+        }
+        let welcome = Welcome {
+            major: MAJOR,
+            minor: MINOR,
+            program: env!("CARGO_PKG_VERSION").into(),
+            instance: own.clone(),
+            key: self.settings.key.clone(),
+            generation: self.settings.generation,
+            incarnation: self.identity.incarnation.clone(),
+            boot: self.identity.boot.clone(),
+        };
+        // It is far below the limit.
+        self.conns.message(at, Kind::Welcome, &welcome).ok();
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.role = Some(hello.role);
+        }
+        if hello.role == Role::Owner {
+            self.owner_deadline = None;
+        }
+        Ok(())
+    }
+
+    fn open_channel(&mut self, at: Address, role: Role, payload: &[u8]) -> Result<(), Violation> {
+        let Some(conn) = self.conns.get_mut(at.conn) else {
+            return Ok(());
+        };
+        if at.channel == 0 || conn.channels.contains_key(&at.channel) {
+            return Err(Violation::Channel(at.channel));
+        }
+        if conn.channels.len() >= MAX_CHANNELS {
+            return Err(Violation::TooManyChannels);
+        }
+        let request: Request = match decode(payload) {
+            Ok(request) => request,
+            Err(error) => {
+                // A newer host may ask for something this guest does not know.
+                self.conns.reply(at, &Reply::Fault(not_understood(&error)));
+                return Ok(());
+            }
+        };
+        let kind = match (role, &request) {
+            (Role::Observer, _) | (_, Request::Status | Request::Stats) => Use::Looks,
+            (Role::User | Role::Owner, _) => Use::Counts,
+        };
+        self.call(at, kind, request);
+        Ok(())
+    }
+
+    fn take_data(&mut self, at: Address, stream: Stream, bytes: &[u8]) -> Result<(), Violation> {
+        // The channel may have been closed by a reply that crossed this frame.
+        let Some(channel) = self.conns.channel(at) else {
+            return Ok(());
+        };
+        channel.received(stream, bytes.len())?;
+        match (&channel.call, stream) {
+            (Call::Text(..), Stream::Text) => self.take_text(at, bytes),
+            (Call::Follow(job, Feeds::Input) | Call::Input { job, .. }, Stream::Input) => {
+                let job = *job;
+                self.feed(job, at, bytes);
+            }
+            (Call::File(link), Stream::Input) => link.feed(bytes),
+            // Input that nobody reads: of a start that turned out to be known.
+            _ => self.conns.taken(at, stream, bytes.len()),
+        }
+        Ok(())
+    }
+
+    fn take_end(&mut self, at: Address, stream: Stream) -> Result<(), Violation> {
+        let Some(channel) = self.conns.channel(at) else {
+            return Ok(());
+        };
+        channel.ended(stream)?;
+        match (&channel.call, stream) {
+            (Call::Text(..), Stream::Text) => self.start_with_text(at),
+            (Call::Follow(job, Feeds::Input), Stream::Input) => {
+                let job = *job;
+                self.end_feeding(job, at, true);
+            }
+            (Call::Input { job, close, .. }, Stream::Input) => {
+                let (job, close) = (*job, *close);
+                self.end_feeding(job, at, close);
+            }
+            (Call::File(link), Stream::Input) => link.end_input(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_credit(
+        &mut self,
+        at: Address,
+        header: Header,
+        payload: &[u8],
+    ) -> Result<(), Violation> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| Violation::Credit)?;
+        let Some(channel) = self.conns.channel(at) else {
+            return Ok(());
+        };
+        channel.add_credit(header.stream, u32::from_le_bytes(bytes));
+        if let Call::Follow(job, _) = channel.call {
+            self.queue_pump(job);
+        }
+        Ok(())
+    }
+
+    /// Ends a call that nobody listens to any more. What it started goes on.
+    fn cancel(&mut self, at: Address) {
+        let Some(conn) = self.conns.get_mut(at.conn) else {
+            return;
+        };
+        let Some(channel) = conn.channels.get(&at.channel) else {
+            return;
+        };
+        if let Call::File(link) = &channel.call {
+            // Its answer comes when the operation has stopped.
+            link.cancel();
+            return;
+        }
+        self.abandon(at);
+        self.conns.fault(at, FaultCode::Cancelled, "the call was cancelled");
+    }
+
+    /// Lets go of what a channel has in jobs and timers.
+    fn abandon(&mut self, at: Address) {
+        let Some(channel) = self.conns.channel(at) else {
+            return;
+        };
+        match &channel.call {
+            Call::Follow(job, feeds) => {
+                let (job, feeds) = (*job, *feeds);
+                self.unfollow(job, at, feeds);
+            }
+            Call::Wait(job, timer) => {
+                let (job, timer) = (*job, *timer);
+                if let Some(timer) = timer {
+                    self.timers.cancel(timer);
+                }
+                self.unwatch(job, at);
+            }
+            Call::Kill(job) => {
+                let job = *job;
+                self.unwatch(job, at);
+            }
+            Call::File(link) => link.cancel(),
+            Call::Shutdown => {
+                if let Some(ending) = &mut self.ending {
+                    ending.forget(at);
+                }
+            }
+            Call::Text(..) | Call::Input { .. } | Call::Work => {}
+        }
+    }
+
+    /// Removes a connection and everything that hangs on it.
+    pub(super) fn drop_conn(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let channels: Vec<u32> = conn.channels.keys().copied().collect();
+        for channel in channels {
+            self.abandon(Address { conn: id, channel });
+        }
+        let Some(conn) = self.conns.remove(id) else {
+            return;
+        };
+        self.poller.remove(conn.fd());
+        if conn.role == Some(Role::Owner)
+            && self.conns.owners() == 0
+            && let Some(grace) = self.settings.owner_grace_ms
+        {
+            self.owner_deadline = after_millis(grace);
+        }
+    }
+}
+
+fn not_understood(error: &DecodeError) -> Fault {
+    let code = match error {
+        DecodeError::Malformed(error) if error.is_unknown_variant() => FaultCode::Unsupported,
+        _ => FaultCode::Invalid,
+    };
+    Fault::new(code, format!("the request is not understood: {error}"))
+}

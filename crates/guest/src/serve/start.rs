@@ -1,0 +1,251 @@
+//! Starting and following jobs.
+
+use minicbor::bytes::ByteVec;
+use vestal_wire::limits::{MAX_SUMMARY, WINDOW};
+use vestal_wire::{
+    AttachJob, Command, Delivery, EnvVar, Event, FaultCode, JobInfo, JobState, Reply, SessionState,
+    ShellText, StartJob, Stream,
+};
+
+use super::channel::{Call, Feeds};
+use super::clock::{Use, wall_ms};
+use super::follower::{Follower, Span};
+use super::guest::Guest;
+use super::ids::{Address, JobKey};
+use super::job::{Live, Plan};
+use super::sessions::is_valid_name;
+use crate::failpoint::failpoint;
+use crate::log::LogStream;
+use crate::process::LaunchCommand;
+
+/// Longest shell text.
+const MAX_TEXT: usize = 256 << 20;
+
+/// Longest path of a directory.
+const MAX_PATH: usize = 4096;
+
+impl Guest {
+    /// Acts on a start: at once, or when its text has come.
+    pub(super) fn start(&mut self, at: Address, kind: Use, mut start: StartJob) {
+        if let Err(message) = check(&start) {
+            return self.conns.fault(at, FaultCode::Invalid, message);
+        }
+        let command = match &mut start.command {
+            Command::Shell(ShellText::Streamed) => {
+                let call = Call::Text(Box::new(start), Vec::new());
+                return self.conns.open(at, call, kind);
+            }
+            Command::Shell(ShellText::Inline(text)) => {
+                LaunchCommand::Shell(std::mem::take(&mut **text))
+            }
+            Command::Argv(argv) => LaunchCommand::Argv(std::mem::take(argv)),
+        };
+        self.begin(at, kind, start, command);
+    }
+
+    /// Takes a piece of shell text.
+    pub(super) fn take_text(&mut self, at: Address, bytes: &[u8]) {
+        let Some(channel) = self.conns.channel(at) else {
+            return;
+        };
+        let Call::Text(_, text) = &mut channel.call else {
+            return;
+        };
+        if text.len() + bytes.len() > MAX_TEXT {
+            let message = format!("shell text may be at most {MAX_TEXT} bytes long");
+            return self.conns.fault(at, FaultCode::NoSpace, message);
+        }
+        if text.len() + bytes.len() > WINDOW as usize && text.capacity() < MAX_TEXT / 8 {
+            text.reserve(text.len());
+        }
+        text.extend_from_slice(bytes);
+        self.conns.taken(at, Stream::Text, bytes.len());
+    }
+
+    /// Starts a job whose text has come.
+    pub(super) fn start_with_text(&mut self, at: Address) {
+        let Some(conn) = self.conns.get_mut(at.conn) else {
+            return;
+        };
+        let Some(channel) = conn.channels.get_mut(&at.channel) else {
+            return;
+        };
+        let kind = channel.kind;
+        if let Call::Text(start, text) = std::mem::replace(&mut channel.call, Call::Work) {
+            self.begin(at, kind, *start, LaunchCommand::Shell(text));
+        }
+    }
+
+    /// Records and launches a job, or follows the one that has its id.
+    fn begin(&mut self, at: Address, kind: Use, start: StartJob, command: LaunchCommand) {
+        if let Some(key) = self.jobs.find(&start.id) {
+            let follower = Follower::new(at, start.delivery, [0, 0], Span::ToEnd);
+            return self.follow(key, kind, follower, Feeds::Nothing);
+        }
+        if self.ending.is_some() {
+            return self.conns.fault(at, FaultCode::ShuttingDown, "the guest is ending");
+        }
+        failpoint!("guest.job.before-journal");
+        let info = describe(&start, &command);
+        let (session, delivery) = (start.session.clone(), start.delivery);
+        let plan = Plan { start, command, fallbacks: Vec::new(), vanished: None };
+        let live = Box::new(Live::new(Box::new(plan)));
+        let feeds = if live.stdin.is_open() { Feeds::Input } else { Feeds::Nothing };
+        let key = match self.jobs.admit(info, live) {
+            Ok(key) => key,
+            Err(fault) => return self.conns.reply(at, &Reply::Fault(fault)),
+        };
+        failpoint!("guest.job.after-journal");
+        self.conns.clock.job_began();
+        self.follow(key, kind, Follower::new(at, delivery, [0, 0], Span::ToEnd), feeds);
+        if !session.is_some_and(|name| self.sessions.wait(&name, key)) {
+            self.launch(key);
+        }
+    }
+
+    /// Follows a job that is on record.
+    pub(super) fn attach(&mut self, at: Address, kind: Use, attach: &AttachJob) {
+        let Some(key) = self.job_or_fault(at, &attach.id) else {
+            return;
+        };
+        let span = if attach.follow { Span::ToEnd } else { Span::ToNow };
+        let from = [attach.stdout_from, attach.stderr_from];
+        let follower = Follower::new(at, attach.delivery, from, span);
+        self.follow(key, kind, follower, Feeds::Nothing);
+    }
+
+    fn follow(&mut self, key: JobKey, kind: Use, mut follower: Follower, feeds: Feeds) {
+        let at = follower.to;
+        let Some(job) = self.jobs.get_mut(key) else {
+            return;
+        };
+        if follower.is_to_now() {
+            follower.set_ends(LogStream::ALL.map(|stream| job.log.stream(stream).total()));
+        } else if let Some(ends) = job.ends() {
+            follower.set_ends(ends);
+        }
+        let detached = matches!(follower.delivery, Delivery::Detached);
+        let begun = !matches!(job.record.state, JobState::Starting);
+        let pid = job.record.pid.filter(|_| begun);
+        let answer = (detached && begun).then(|| Reply::Job(Box::new(job.info())));
+        if answer.is_none() {
+            job.followers.push(follower);
+        }
+        match self.conns.channel(at) {
+            // The channel was open for the text.
+            Some(channel) => channel.call = Call::Follow(key, feeds),
+            None => self.conns.open(at, Call::Follow(key, feeds), kind),
+        }
+        if let Some(pid) = pid {
+            self.conns.event(at, &Event::Started { pid });
+        }
+        match answer {
+            Some(answer) => self.conns.reply(at, &answer),
+            None => self.queue_pump(key),
+        }
+    }
+
+    /// Lets a follower go. The input of a foreground job ends with the caller
+    /// that fed it: nobody else knows how much of it was read.
+    pub(super) fn unfollow(&mut self, key: JobKey, at: Address, feeds: Feeds) {
+        let Some(job) = self.jobs.get_mut(key) else {
+            return;
+        };
+        job.followers.retain(|follower| follower.to != at);
+        let ends_input = feeds == Feeds::Input && !job.record.background && !job.record.pty;
+        if ends_input && let Some(live) = job.live.as_mut() {
+            live.stdin.push_done(at, true);
+            self.write_input(key);
+        }
+        self.queue_pump(key);
+    }
+}
+
+/// Returns what is known of a job that is about to start.
+fn describe(start: &StartJob, command: &LaunchCommand) -> JobInfo {
+    JobInfo {
+        id: start.id.clone(),
+        state: JobState::Starting,
+        summary: summary(command),
+        session: start.session.clone(),
+        cwd: start.workdir.clone().unwrap_or_else(|| ByteVec::from(Vec::new())),
+        background: start.background,
+        pty: start.pty.is_some(),
+        pid: None,
+        pid_start: None,
+        started_ms: wall_ms(),
+        ended_ms: None,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        stdout_omitted: 0,
+        stderr_omitted: 0,
+        processes: 0,
+        stdin_open: false,
+        session_state: SessionState::None,
+        duration_us: None,
+    }
+}
+
+/// Returns the beginning of a command, for listings.
+fn summary(command: &LaunchCommand) -> String {
+    let mut bytes = Vec::with_capacity(MAX_SUMMARY);
+    match command {
+        LaunchCommand::Shell(text) => bytes.extend(text.iter().take(MAX_SUMMARY)),
+        LaunchCommand::Argv(argv) => {
+            for (i, argument) in argv.iter().enumerate() {
+                if bytes.len() > MAX_SUMMARY {
+                    break;
+                }
+                bytes.extend((i > 0).then_some(b' '));
+                bytes.extend(argument.iter().take(MAX_SUMMARY));
+            }
+        }
+    }
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    text.truncate(text.floor_char_boundary(MAX_SUMMARY));
+    text
+}
+
+/// Checks what no command could be started with.
+fn check(start: &StartJob) -> Result<(), &'static str> {
+    if start.session.as_deref().is_some_and(|name| !is_valid_name(name)) {
+        return Err("that is no name for a session");
+    }
+    if let Command::Argv(argv) = &start.command {
+        if argv.is_empty() {
+            return Err("there is no program to run");
+        }
+        if argv.iter().any(|argument| argument.contains(&0)) {
+            return Err("an argument contains a NUL byte");
+        }
+    }
+    for path in [&start.workdir, &start.start_dir].into_iter().flatten() {
+        if path.is_empty() || path.len() >= MAX_PATH || path.contains(&0) {
+            return Err("that is no path of a directory");
+        }
+    }
+    let fits = |var: &EnvVar| {
+        !var.name.is_empty()
+            && !var.name.iter().any(|byte| matches!(byte, 0 | b'='))
+            && !var.value.contains(&0)
+    };
+    if !start.env.iter().flatten().chain(&start.job_env).all(fits) {
+        return Err("an environment variable has no name or contains a NUL byte");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_short_and_text_whatever_the_command_is() {
+        let argv =
+            LaunchCommand::Argv(["ls", "-l", "a b"].map(|s| s.as_bytes().to_vec().into()).into());
+        assert_eq!(summary(&argv), "ls -l a b");
+        let long = summary(&LaunchCommand::Shell("\u{00e4}".repeat(1000).into_bytes()));
+        assert!(long.len() <= MAX_SUMMARY);
+        assert!(summary(&LaunchCommand::Shell(vec![0xff; 1000])).len() <= MAX_SUMMARY);
+    }
+}
