@@ -1,1 +1,40 @@
-//! x
+//! Durable sandboxes. See the crate's README for the contract and an example.
+
+mod backends;
+mod command;
+mod engine;
+mod error;
+mod failpoint;
+mod guest_binary;
+mod key;
+mod output;
+mod owner;
+mod process_id;
+mod sandbox;
+mod spec;
+mod store;
+
+pub mod backend;
+pub mod client;
+pub mod files;
+pub mod job;
+
+pub use command::{Command, Input, InvalidCommand, new_job_id};
+pub use engine::{
+    CLOSE_WITHIN, Engine, FilesOnRemoval, Notice, ReapReason, Reaped, Removal, StateBefore,
+    Summary, SummaryState, Termination, Terminations,
+};
+pub use error::Error;
+#[cfg(feature = "failpoints")]
+pub use failpoint::NAMES as FAILPOINTS;
+pub use guest_binary::GUEST;
+pub use key::{HomeId, InvalidTask, Key, Task, label_value};
+pub use output::{Captured, Output};
+pub use process_id::{ProcessHandle, ProcessId, boot_id};
+pub use sandbox::{Cleanup, Lost, Sandbox};
+pub use spec::{Drift, Spec, Tightening};
+pub use store::{HomeError, LockError, StoreError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

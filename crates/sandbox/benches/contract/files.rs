@@ -1,0 +1,57 @@
+//! Operations on a small file.
+
+use vestal_sandbox::files::WriteOptions;
+use vestal_wire::Edit;
+
+use crate::Result;
+use crate::commands::TASK;
+use crate::options::Plan;
+use crate::report::{Bar, Figure, Row};
+use crate::sample::repeat;
+use crate::stage::Stage;
+use crate::workload::SESSION;
+
+/// A source file of ordinary size.
+const SIZE: usize = 4 << 10;
+
+const BAR: Bar = Bar::AtMost(Figure::Milliseconds(1.0));
+
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let sandbox = stage.sandbox(TASK).await?;
+    let files = sandbox.files(Some(SESSION)).await?;
+    let path = stage.home().join("small.txt");
+    let content = content();
+
+    let write = repeat(plan.warm_up, plan.files, async |_| {
+        files.write(&path, &content, WriteOptions::default()).await?;
+        Ok(())
+    })
+    .await?;
+    let read = repeat(plan.warm_up, plan.files, async |_| {
+        let read = files.read(&path, 1 << 20).await?;
+        if read == content { Ok(()) } else { Err("the file is not what was written".into()) }
+    })
+    .await?;
+    let patch = repeat(plan.warm_up, plan.files, async |round| {
+        let (old, new) = if round % 2 == 0 { ("even", "odd") } else { ("odd", "even") };
+        let edit = Edit {
+            old: old.as_bytes().to_vec().into(),
+            new: new.as_bytes().to_vec().into(),
+            all: false,
+        };
+        files.patch(&path, vec![edit], None).await?;
+        Ok(())
+    })
+    .await?;
+    Ok(vec![
+        Row::times("read of a small file", &read).bar(BAR),
+        Row::times("write of a small file", &write).bar(BAR),
+        Row::times("patch of a small file", &patch).bar(BAR),
+    ])
+}
+
+fn content() -> Vec<u8> {
+    let mut content = b"this line is even\n".to_vec();
+    content.extend(b"and many more lines follow it\n".iter().cycle().take(SIZE - content.len()));
+    content
+}

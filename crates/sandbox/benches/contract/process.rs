@@ -1,0 +1,32 @@
+//! What the kernel says of a process.
+
+use std::fs;
+
+use vestal_sandbox::Sandbox;
+
+use crate::Result;
+use crate::stage::Stage;
+
+/// Returns the process id of a sandbox's guest, as it says itself.
+pub(crate) async fn guest_pid(stage: &Stage, sandbox: &Sandbox) -> Result<u32> {
+    let file = stage
+        .engine
+        .sandboxes_dir()
+        .join(sandbox.key().dir_name())
+        .join("instances")
+        .join(sandbox.instance().await)
+        .join("io/guest.json");
+    let identity: serde_json::Value = serde_json::from_slice(&fs::read(file)?)?;
+    let pid = identity["pid"].as_u64().ok_or("the guest does not say its pid")?;
+    Ok(u32::try_from(pid)?)
+}
+
+/// Returns the resident memory of a process in bytes.
+pub(crate) fn resident(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .ok_or("no VmRSS")?;
+    Ok(kibibytes.parse::<u64>()? << 10)
+}

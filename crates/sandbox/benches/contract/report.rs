@@ -1,0 +1,270 @@
+//! The table.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::sample::Samples;
+
+/// How the result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Table,
+    Json,
+}
+
+/// A measured value with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Figure {
+    Milliseconds(f64),
+    Mebibytes(f64),
+    MegabytesPerSecond(f64),
+}
+
+impl Figure {
+    pub(crate) fn time(duration: Duration) -> Self {
+        Self::Milliseconds(duration.as_secs_f64() * 1000.0)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
+    pub(crate) fn size(bytes: u64) -> Self {
+        Self::Mebibytes(bytes as f64 / f64::from(1 << 20))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
+    pub(crate) fn rate(bytes: u64, duration: Duration) -> Self {
+        Self::MegabytesPerSecond(bytes as f64 / 1e6 / duration.as_secs_f64())
+    }
+
+    const fn value(self) -> f64 {
+        match self {
+            Self::Milliseconds(value)
+            | Self::Mebibytes(value)
+            | Self::MegabytesPerSecond(value) => value,
+        }
+    }
+
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Milliseconds(_) => "ms",
+            Self::Mebibytes(_) => "MiB",
+            Self::MegabytesPerSecond(_) => "MB/s",
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = if self.value() < 100.0 { 2 } else { 0 };
+        write!(f, "{:.decimals$} {}", self.value(), self.unit())
+    }
+}
+
+/// What the contract allows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bar {
+    /// So many times the alternative.
+    Times(f64),
+    /// So much.
+    AtMost(Figure),
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Times(times) => write!(f, "≤ {times}×"),
+            Self::AtMost(figure) => write!(f, "≤ {} {}", figure.value(), figure.unit()),
+        }
+    }
+}
+
+/// Whether a row keeps to its bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Kept,
+    Missed,
+    /// There is no bar.
+    Reported,
+    NotRun,
+}
+
+impl Verdict {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Kept => "ok",
+            Self::Missed => "MISSED",
+            Self::Reported => "-",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    what: String,
+    ours: Option<Figure>,
+    p95: Option<Figure>,
+    other: Option<Figure>,
+    bar: Option<Bar>,
+    compared: Compared,
+    note: Option<String>,
+}
+
+/// Which of our figures is held against the alternative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    P50,
+    P95,
+}
+
+impl Row {
+    /// Returns a row of durations.
+    pub(crate) fn times(what: impl Into<String>, ours: &Samples) -> Self {
+        let row = Self::single(what, Figure::time(ours.p50()));
+        Self { p95: Some(Figure::time(ours.p95())), ..row }
+    }
+
+    /// Returns a row of one value.
+    pub(crate) fn single(what: impl Into<String>, ours: Figure) -> Self {
+        Self { ours: Some(ours), ..Self::empty(what.into()) }
+    }
+
+    /// Returns a row for what could not be measured here.
+    pub(crate) fn not_run(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { note: Some(why.into()), ..Self::empty(what.into()) }
+    }
+
+    fn empty(what: String) -> Self {
+        let compared = Compared::P50;
+        Self { what, ours: None, p95: None, other: None, bar: None, compared, note: None }
+    }
+
+    /// Sets the alternative's value.
+    pub(crate) fn beside(mut self, other: Figure) -> Self {
+        self.other = Some(other);
+        self
+    }
+
+    /// Sets the alternative's value, to hold our slow runs against.
+    pub(crate) fn p95_beside(mut self, other: Figure) -> Self {
+        self.compared = Compared::P95;
+        self.beside(other)
+    }
+
+    /// Sets what the contract allows.
+    pub(crate) fn bar(mut self, bar: Bar) -> Self {
+        self.bar = Some(bar);
+        self
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        let ours = match self.compared {
+            Compared::P50 => self.ours,
+            Compared::P95 => self.p95,
+        };
+        Some(ours?.value() / self.other?.value())
+    }
+
+    fn verdict(&self) -> Verdict {
+        let Some(ours) = self.ours else {
+            return Verdict::NotRun;
+        };
+        let kept = match self.bar {
+            None => return Verdict::Reported,
+            Some(Bar::Times(times)) => self.ratio().is_some_and(|ratio| ratio <= times),
+            Some(Bar::AtMost(most)) => ours.value() <= most.value(),
+        };
+        if kept { Verdict::Kept } else { Verdict::Missed }
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let text = |figure: Option<Figure>| figure.map_or_else(String::new, |f| f.to_string());
+        [
+            self.what.clone(),
+            text(self.ours),
+            text(self.p95),
+            text(self.other),
+            self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}×")),
+            self.bar.map_or_else(String::new, |bar| bar.to_string()),
+            self.verdict().text().to_owned(),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        let value = |figure: Option<Figure>| figure.map(Figure::value);
+        json!({
+            "what": self.what,
+            "unit": self.ours.map(Figure::unit),
+            "ours_p50": value(self.ours),
+            "ours_p95": value(self.p95),
+            "other_p50": value(self.other),
+            "ratio": self.ratio(),
+            "bar": self.bar.map(|bar| bar.to_string()),
+            "verdict": self.verdict().text(),
+            "note": self.note,
+        })
+    }
+}
+
+/// All rows, and the machine they were measured on.
+#[derive(Debug)]
+pub(crate) struct Report {
+    machine: Vec<(&'static str, String)>,
+    rows: Vec<Row>,
+}
+
+const HEADINGS: [&str; 7] = ["what", "ours p50", "p95", "other p50", "ratio", "bar", ""];
+
+impl Report {
+    pub(crate) fn new(machine: Vec<(&'static str, String)>) -> Self {
+        Self { machine, rows: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, rows: Vec<Row>) {
+        self.rows.extend(rows);
+    }
+
+    /// Returns how many bars were missed.
+    pub(crate) fn missed(&self) -> usize {
+        self.rows.iter().filter(|row| row.verdict() == Verdict::Missed).count()
+    }
+
+    pub(crate) fn print_table(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        for (name, value) in &self.machine {
+            writeln!(out, "{name}: {value}")?;
+        }
+        writeln!(out)?;
+        let lines: Vec<_> = std::iter::once(HEADINGS.map(str::to_owned))
+            .chain(self.rows.iter().map(Row::cells))
+            .collect();
+        let width = |column: usize| {
+            lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: [usize; 7] = std::array::from_fn(width);
+        for [what, ours, p95, other, ratio, bar, verdict] in &lines {
+            let [w0, w1, w2, w3, w4, w5, _] = widths;
+            let line = format!(
+                "{what:<w0$}  {ours:>w1$}  {p95:>w2$}  {other:>w3$}  {ratio:>w4$}  {bar:<w5$}  {verdict}"
+            );
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        for row in &self.rows {
+            if let Some(note) = &row.note {
+                writeln!(out, "{}: {note}", row.what)?;
+            }
+        }
+        out.flush()
+    }
+
+    pub(crate) fn print_json(&self) -> io::Result<()> {
+        let machine: serde_json::Map<_, _> =
+            self.machine.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
+        let report = json!({ "machine": machine, "rows": rows, "missed": self.missed() });
+        writeln!(io::stdout(), "{report:#}")
+    }
+}

@@ -1,0 +1,188 @@
+//! The trait, carried out with processes and directories.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::guest_file::{self, socket_dir};
+use super::scope::Scope;
+use super::{spawn, sweep};
+use crate::backend::{
+    Availability, Backend, BackendError, Instance, InstanceState, JobEnvironment, Locator, Order,
+    Remedy, Stream,
+};
+use crate::client::socket::{PeerExpectation, SocketError, connect};
+use crate::guest_binary;
+use crate::process_id::ProcessId;
+use crate::spec::Tightening;
+use crate::store::make_private_dir;
+
+/// What the backend remembers of an instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LocalLocator {
+    process: ProcessId,
+}
+
+/// The backend `local`.
+#[derive(Debug)]
+pub(crate) struct Local {
+    run_dir: PathBuf,
+    path_variable: OsString,
+}
+
+impl Local {
+    /// Returns the backend. The guest's program is put into `run_dir`;
+    /// `path_variable` is where the guest looks for a shell.
+    pub(crate) fn new(run_dir: PathBuf, path_variable: OsString) -> Self {
+        Self { run_dir, path_variable }
+    }
+
+    async fn launch(&self, order: Order) -> Result<Locator, BackendError> {
+        let dir = socket_dir(&order.instance.dir);
+        make_private_dir(&dir)
+            .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
+        let guest = guest_binary::install(&self.run_dir)
+            .map_err(BackendError::io(format!("put the guest into {}", self.run_dir.display())))?;
+        let uid = rustix::process::getuid().as_raw();
+        let scope = Scope::detect(uid);
+        let Order { guest: settings, hold, .. } = order;
+        let process =
+            spawn::spawn(&guest, scope.as_ref(), &settings, &self.path_variable, hold).await?;
+        serde_json::to_value(LocalLocator { process })
+            .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })
+    }
+
+    /// Returns the guest's process: the one recorded, else the one that says it
+    /// is the guest, for an instance whose creator died before recording it.
+    fn process(instance: &Instance) -> Result<Option<ProcessId>, BackendError> {
+        if let Ok(locator) = serde_json::from_value::<LocalLocator>(instance.locator.clone())
+            && locator.process.is_alive()
+        {
+            return Ok(Some(locator.process));
+        }
+        let said = guest_file::read(&instance.dir)
+            .map_err(BackendError::io(format!("read {}", instance.dir.display())))?;
+        Ok(said.filter(ProcessId::is_alive))
+    }
+}
+
+#[async_trait]
+impl Backend for Local {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    async fn probe(&self) -> Availability {
+        if !Path::new("/proc/self/stat").exists() {
+            return Availability::Missing {
+                reason: "/proc is not mounted".into(),
+                advice: "mount it: mount -t proc proc /proc".into(),
+            };
+        }
+        let mut notes = vec!["no isolation: commands run as you, on your files and network".into()];
+        if Scope::detect(rustix::process::getuid().as_raw()).is_some() {
+            notes.push("each sandbox gets a systemd scope of its own".into());
+        }
+        Availability::Works { notes }
+    }
+
+    fn tightening(&self, _key: &str) -> Tightening {
+        Tightening::Never
+    }
+
+    fn remedy(&self) -> Remedy {
+        Remedy::Restart
+    }
+
+    fn job_environment(&self) -> JobEnvironment {
+        JobEnvironment::Callers
+    }
+
+    async fn create(&self, order: Order) -> Result<Locator, BackendError> {
+        self.launch(order).await
+    }
+
+    async fn start(&self, order: Order) -> Result<Locator, BackendError> {
+        self.launch(order).await
+    }
+
+    async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
+        if Self::process(instance)?.is_some() {
+            return Ok(InstanceState::Running);
+        }
+        match fs::metadata(socket_dir(&instance.dir)) {
+            Ok(metadata) => {
+                // The guest's end removed its files here and so moved the time.
+                let since =
+                    metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+                Ok(InstanceState::Stopped { since })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(InstanceState::Absent),
+            Err(error) => {
+                Err(BackendError::io(format!("look at {}", instance.dir.display()))(error))
+            }
+        }
+    }
+
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+        let locator = serde_json::from_value::<LocalLocator>(instance.locator.clone()).ok();
+        let pid = match locator {
+            Some(locator) => Some(locator.process.pid),
+            None => Self::process(instance)?.map(|process| process.pid),
+        };
+        let uid = rustix::process::getuid().as_raw();
+        let expected = match pid {
+            Some(pid) => PeerExpectation::process_of_user(pid, uid),
+            None => PeerExpectation::user(uid),
+        };
+        match connect(&socket_dir(&instance.dir), expected).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(SocketError::Absent) => Err(BackendError::NotListening { id: instance.id.clone() }),
+            Err(SocketError::Io(source)) => {
+                Err(BackendError::Io { action: "connect to the guest".into(), source })
+            }
+            Err(other) => {
+                Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
+            }
+        }
+    }
+
+    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
+        let wont_end = |reason| BackendError::WontEnd { id: instance.id.clone(), reason };
+        if let Some(process) = Self::process(instance)? {
+            let handle = process.handle().map_err(BackendError::io("open the guest's process"))?;
+            if let Some(handle) = handle {
+                handle.kill().map_err(BackendError::io("kill the guest"))?;
+                let ended = handle.ended_within(patience).await;
+                if !ended.map_err(BackendError::io("wait for the guest's end"))? {
+                    return Err(wont_end(format!("process {} does not die", process.pid)));
+                }
+            }
+        }
+        let left = sweep::sweep(&instance.id, patience)
+            .await
+            .map_err(BackendError::io("look for processes left behind"))?;
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(wont_end(format!("processes {left:?} do not die")))
+        }
+    }
+
+    async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
+        self.end(instance, Duration::from_secs(10)).await?;
+        match fs::remove_dir_all(&instance.dir) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => {
+                Err(BackendError::io(format!("remove {}", instance.dir.display()))(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! One request and everything that belongs to it.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::OwnedSemaphorePermit;
+use vestal_wire::limits::MAX_DATA;
+use vestal_wire::{Event, Kind, Reply, Stream};
+
+use super::connection::{Connection, Shared};
+use super::error::{CallError, Closed, Violation};
+use super::expect::Expectation;
+use super::flow::{STREAMS, SendWindow};
+use super::inbox::{Inbox, Item};
+use super::outbox::Outbox;
+
+/// Something the guest said on a channel.
+#[derive(Debug)]
+pub enum Incoming {
+    /// Bytes of a stream.
+    Data(Stream, Bytes),
+    /// The stream has no more bytes.
+    End(Stream),
+    /// An event.
+    Event(Event),
+    /// The last word. A fault comes as [`CallError::Fault`] instead.
+    Reply(Reply),
+}
+
+/// An open request: its answers are read here.
+///
+/// Dropping a channel before its reply tells the guest that nobody listens any
+/// more. What the request started may go on; a job does.
+pub struct Channel {
+    connection: Connection,
+    core: Arc<ChannelCore>,
+}
+
+/// The way for the bytes of one stream of a channel to the guest.
+pub struct Outgoing {
+    connection: Connection,
+    core: Arc<ChannelCore>,
+    stream: Stream,
+}
+
+/// What the driver and the owner of a channel share.
+pub(crate) struct ChannelCore {
+    id: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    inbox: Inbox,
+    send: [SendWindow; STREAMS],
+    /// Where the request's frame ends in all that was sent on the connection.
+    request_end: u64,
+    receiver: Option<Waker>,
+    senders: Vec<Waker>,
+    /// The channel's place among those that may be open.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+enum Phase {
+    /// The reply has not come.
+    Open,
+    /// Nobody listens any more; the reply has not come.
+    Cancelled,
+    /// The reply has come.
+    Replied,
+    /// The connection ended before the reply; `sent` as in [`CallError`].
+    Failed { reason: Closed, sent: bool },
+}
+
+impl ChannelCore {
+    pub(crate) fn new(id: u32, expectation: Expectation, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            id,
+            state: Mutex::new(State {
+                phase: Phase::Open,
+                inbox: Inbox::new(expectation),
+                send: [const { SendWindow::new() }; STREAMS],
+                request_end: u64::MAX,
+                receiver: None,
+                senders: Vec::new(),
+                permit: Some(permit),
+            }),
+        }
+    }
+
+    /// Sends the request that opens the channel.
+    pub(crate) fn open(&self, outbox: &Outbox, payload: &[u8]) -> Result<(), Closed> {
+        let mut state = self.lock();
+        if let Phase::Failed { reason, .. } = &state.phase {
+            // Whoever failed the channel has told that the request was not sent.
+            return Err(reason.clone());
+        }
+        state.request_end = outbox.send(self.id, Kind::Open, Stream::Input, payload)?;
+        Ok(())
+    }
+
+    /// Takes in bytes from the guest.
+    pub(crate) fn on_data(&self, stream: Stream, bytes: BytesMut) -> Result<(), Violation> {
+        self.update(|state| state.inbox.data(stream, bytes))
+    }
+
+    /// Takes in the end of a stream from the guest.
+    pub(crate) fn on_end(&self, stream: Stream) -> Result<(), Violation> {
+        self.update(|state| state.inbox.end(stream))
+    }
+
+    /// Takes in an event from the guest.
+    pub(crate) fn on_event(&self, payload: &[u8]) -> Result<(), Violation> {
+        self.update(|state| state.inbox.event(payload))
+    }
+
+    /// Takes in the guest's reply; the channel is closed after it.
+    pub(crate) fn on_reply(&self, payload: &[u8]) -> Result<(), Violation> {
+        self.update(|state| {
+            state.inbox.reply(payload)?;
+            state.phase = Phase::Replied;
+            state.permit = None;
+            state.wake_senders();
+            Ok(())
+        })
+    }
+
+    /// Takes in credit from the guest.
+    pub(crate) fn on_credit(&self, stream: Stream, bytes: u32) -> Result<(), Violation> {
+        let mut state = self.lock();
+        state.send[stream as usize].grant(stream, bytes)?;
+        state.wake_senders();
+        Ok(())
+    }
+
+    /// Tells the channel's owner that the connection is over.
+    pub(crate) fn fail(&self, reason: &Closed, outbox: &Outbox) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Open) {
+            let sent = outbox.is_written(state.request_end);
+            state.phase = Phase::Failed { reason: reason.clone(), sent };
+        }
+        state.permit = None;
+        state.wake_senders();
+        if let Some(waker) = state.receiver.take() {
+            waker.wake();
+        }
+    }
+
+    fn update(
+        &self,
+        change: impl FnOnce(&mut State) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let mut state = self.lock();
+        change(&mut state)?;
+        if let Some(waker) = state.receiver.take() {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        context: &Context<'_>,
+        shared: &Shared,
+    ) -> Poll<Result<Option<Incoming>, CallError>> {
+        let mut state = self.lock();
+        if let Some((item, credit)) = state.inbox.pop() {
+            if let (Some((stream, bytes)), Phase::Open) = (credit, &state.phase) {
+                // A failure here ends the connection, which the next call tells.
+                shared.send_control(self.id, Kind::Credit, stream, &bytes.to_le_bytes());
+            }
+            return Poll::Ready(Ok(Some(Incoming::from(item))));
+        }
+        match &state.phase {
+            Phase::Failed { reason, sent } => {
+                Poll::Ready(Err(CallError::closed(reason.clone(), *sent)))
+            }
+            Phase::Replied => Poll::Ready(match state.inbox.take_reply() {
+                Some(Reply::Fault(fault)) => Err(CallError::Fault(fault)),
+                reply => Ok(reply.map(Incoming::Reply)),
+            }),
+            Phase::Open | Phase::Cancelled => {
+                state.receiver = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Sends as much of `bytes` as credit allows and returns how much that was;
+    /// `None` when the guest wants no more.
+    fn poll_send(
+        &self,
+        context: &Context<'_>,
+        shared: &Shared,
+        stream: Stream,
+        bytes: &[u8],
+    ) -> Poll<Option<usize>> {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Open) {
+            return Poll::Ready(None);
+        }
+        if ready!(shared.outbox.poll_space(context)).is_err() {
+            return Poll::Ready(None);
+        }
+        let count = state.send[stream as usize].take(bytes.len().min(MAX_DATA));
+        if count == 0 {
+            if !state.senders.iter().any(|waker| waker.will_wake(context.waker())) {
+                state.senders.push(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        // Under the channel's lock, so that no byte can follow the cancellation
+        // and reach whoever has the channel's number next.
+        let sent = shared.outbox.send(self.id, Kind::Data, stream, &bytes[..count]);
+        Poll::Ready(sent.ok().map(|_| count))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wake_senders(&mut self) {
+        for waker in self.senders.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+impl From<Item> for Incoming {
+    fn from(item: Item) -> Self {
+        match item {
+            Item::Data(stream, bytes) => Self::Data(stream, bytes.freeze()),
+            Item::End(stream) => Self::End(stream),
+            Item::Event(event, _) => Self::Event(event),
+        }
+    }
+}
+
+impl Channel {
+    pub(crate) fn new(connection: Connection, core: Arc<ChannelCore>) -> Self {
+        Self { connection, core }
+    }
+
+    /// Returns what the guest says next, in the order it said it; `None` after
+    /// the reply. Safe to drop half-way: nothing is lost.
+    pub async fn recv(&mut self) -> Result<Option<Incoming>, CallError> {
+        poll_fn(|context| self.core.poll_recv(context, self.connection.shared())).await
+    }
+
+    /// Waits for the reply, passing over all that comes before it.
+    pub async fn reply(&mut self) -> Result<Reply, CallError> {
+        loop {
+            match self.recv().await? {
+                Some(Incoming::Reply(reply)) => return Ok(reply),
+                Some(_) => {}
+                None => return Err(self.violate(Violation::WrongReply)),
+            }
+        }
+    }
+
+    /// Returns the way to the guest for one stream of this channel.
+    pub fn outgoing(&self, stream: Stream) -> Outgoing {
+        Outgoing { connection: self.connection.clone(), core: Arc::clone(&self.core), stream }
+    }
+
+    /// Returns whether the whole request has been handed to the transport so far.
+    pub fn sent(&self) -> bool {
+        let state = self.core.lock();
+        match &state.phase {
+            Phase::Failed { sent, .. } => *sent,
+            _ => self.connection.shared().outbox.is_written(state.request_end),
+        }
+    }
+
+    /// Returns the connection the channel belongs to.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Cuts the guest off for breaking the protocol, and returns the error for
+    /// the caller.
+    pub(crate) fn violate(&self, violation: Violation) -> CallError {
+        // Only after the end is it certain that nothing more is sent.
+        self.connection.shared().close(&Closed::Violation(violation.clone()));
+        CallError::Protocol { sent: self.sent(), violation }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        let mut state = self.core.lock();
+        if matches!(state.phase, Phase::Open) {
+            state.phase = Phase::Cancelled;
+            state.inbox.discard();
+            state.wake_senders();
+            self.connection.shared().send_control(self.core.id, Kind::Cancel, Stream::Input, &[]);
+        }
+    }
+}
+
+impl Outgoing {
+    /// Sends `bytes`, waiting for credit. Returns whether the guest took them
+    /// all; when it did not, the reply or the loss is to be read on the channel.
+    pub async fn write(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let shared = self.connection.shared();
+            let sent =
+                poll_fn(|context| self.core.poll_send(context, shared, self.stream, bytes)).await;
+            match sent {
+                Some(count) => bytes = &bytes[count..],
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Tells the guest that the stream has no more bytes.
+    pub fn end(self) {
+        let state = self.core.lock();
+        if matches!(state.phase, Phase::Open) {
+            self.connection.shared().send_control(self.core.id, Kind::End, self.stream, &[]);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What came on one channel and nobody has taken yet, bounded.
+//!
+//! Data is bounded by the credit granted, events by number and size. Small
+//! pieces of data are joined, so that a guest which sends single bytes cannot
+//! make a window's worth of bookkeeping out of a window's worth of bytes.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use vestal_wire::{Event, Kind, Reply, Stream, decode};
+
+use super::error::Violation;
+use super::expect::Expectation;
+use super::flow::{ReceiveWindow, STREAMS};
+
+/// Events that may wait on a channel, and their size as sent.
+const MAX_EVENTS: usize = 1024;
+const MAX_EVENT_BYTES: usize = 2 << 20;
+
+/// Pieces below this size are joined to the piece before them; pieces of at
+/// least this size are handed on without a copy.
+pub(crate) const JOIN_BELOW: usize = 32 << 10;
+
+/// With more items than this waiting, data joins the last piece of its own
+/// stream even if a piece of another stream came in between.
+const STRICT_ORDER_ITEMS: usize = 1024;
+
+/// One thing that came on a channel.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// Bytes of a stream.
+    Data(Stream, BytesMut),
+    /// End of a stream.
+    End(Stream),
+    /// An event, with its size as sent.
+    Event(Event, usize),
+}
+
+/// The bounded queue of a channel.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    expectation: Expectation,
+    windows: [ReceiveWindow; STREAMS],
+    queue: VecDeque<Item>,
+    /// Number of the item at the front of the queue, counted from the first ever.
+    front: u64,
+    /// Number of the last piece of each stream since the last event.
+    joinable: [Option<u64>; STREAMS],
+    events: usize,
+    event_bytes: usize,
+    started: bool,
+    ended: bool,
+    discarding: bool,
+    reply: Option<Reply>,
+}
+
+impl Inbox {
+    pub(crate) fn new(expectation: Expectation) -> Self {
+        Self {
+            expectation,
+            windows: [const { ReceiveWindow::new() }; STREAMS],
+            queue: VecDeque::new(),
+            front: 0,
+            joinable: [None; STREAMS],
+            events: 0,
+            event_bytes: 0,
+            started: false,
+            ended: false,
+            discarding: false,
+            reply: None,
+        }
+    }
+
+    /// Takes in bytes of a stream.
+    pub(crate) fn data(&mut self, stream: Stream, bytes: BytesMut) -> Result<(), Violation> {
+        self.check_stream(stream)?;
+        self.windows[stream as usize].receive(stream, bytes.len())?;
+        if self.discarding || bytes.is_empty() {
+            return Ok(());
+        }
+        if let Some(last) = self.piece_to_join(stream, bytes.len()) {
+            last.extend_from_slice(&bytes);
+            return Ok(());
+        }
+        self.joinable[stream as usize] = Some(self.front + self.queue.len() as u64);
+        self.queue.push_back(Item::Data(stream, bytes));
+        Ok(())
+    }
+
+    /// Takes in the end of a stream.
+    pub(crate) fn end(&mut self, stream: Stream) -> Result<(), Violation> {
+        self.check_stream(stream)?;
+        self.windows[stream as usize].end(stream)?;
+        if !self.discarding {
+            self.queue.push_back(Item::End(stream));
+        }
+        Ok(())
+    }
+
+    /// Takes in an event.
+    pub(crate) fn event(&mut self, payload: &[u8]) -> Result<(), Violation> {
+        if !self.expectation.allows_events() {
+            return Err(Violation::UnexpectedKind(Kind::Event));
+        }
+        let event = decode(payload).map_err(|error| Violation::Undecodable {
+            kind: Kind::Event,
+            error: error.to_string(),
+        })?;
+        self.check_event(&event)?;
+        self.events += 1;
+        self.event_bytes += payload.len();
+        if self.events > MAX_EVENTS || self.event_bytes > MAX_EVENT_BYTES {
+            return Err(Violation::EventFlood);
+        }
+        if !self.discarding {
+            // Data that follows an event must not be joined to data before it.
+            self.joinable = [None; STREAMS];
+            self.queue.push_back(Item::Event(event, payload.len()));
+        }
+        Ok(())
+    }
+
+    /// Takes in the reply.
+    pub(crate) fn reply(&mut self, payload: &[u8]) -> Result<(), Violation> {
+        let reply = decode(payload).map_err(|error| Violation::Undecodable {
+            kind: Kind::Reply,
+            error: error.to_string(),
+        })?;
+        if !self.expectation.accepts(&reply) {
+            return Err(Violation::WrongReply);
+        }
+        if !self.discarding {
+            self.reply = Some(reply);
+        }
+        Ok(())
+    }
+
+    /// Takes out the oldest item, with the credit to grant for it.
+    pub(crate) fn pop(&mut self) -> Option<(Item, Option<(Stream, u32)>)> {
+        let item = self.queue.pop_front()?;
+        self.front += 1;
+        let credit = match &item {
+            Item::Data(stream, bytes) => {
+                self.windows[*stream as usize].consume(bytes.len()).map(|credit| (*stream, credit))
+            }
+            Item::Event(_, size) => {
+                self.events -= 1;
+                self.event_bytes -= size;
+                None
+            }
+            Item::End(_) => None,
+        };
+        Some((item, credit))
+    }
+
+    /// Takes out the reply, which comes after everything else.
+    pub(crate) fn take_reply(&mut self) -> Option<Reply> {
+        if self.queue.is_empty() { self.reply.take() } else { None }
+    }
+
+    /// Lets go of everything, now and from now on. The bounds stay: nothing is
+    /// granted any more, so a guest can only use up what it has.
+    pub(crate) fn discard(&mut self) {
+        self.discarding = true;
+        self.queue = VecDeque::new();
+        self.joinable = [None; STREAMS];
+        self.events = 0;
+        self.event_bytes = 0;
+        self.reply = None;
+    }
+
+    /// Returns how many items wait.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn check_stream(&self, stream: Stream) -> Result<(), Violation> {
+        if !self.expectation.allows(stream) {
+            return Err(Violation::UnexpectedStream(stream));
+        }
+        if self.ended {
+            return Err(Violation::AfterEnd(stream));
+        }
+        Ok(())
+    }
+
+    fn check_event(&mut self, event: &Event) -> Result<(), Violation> {
+        if self.ended {
+            return Err(Violation::Event("the job has ended already"));
+        }
+        match event {
+            Event::Started { .. } => {
+                if std::mem::replace(&mut self.started, true) {
+                    return Err(Violation::Event("the job has started already"));
+                }
+            }
+            Event::Gap { stream, .. } => {
+                let stream = match stream {
+                    1 => Stream::Stdout,
+                    2 => Stream::Stderr,
+                    _ => return Err(Violation::Event("a gap in a stream that has none")),
+                };
+                if self.windows[stream as usize].is_ended() {
+                    return Err(Violation::AfterEnd(stream));
+                }
+            }
+            Event::Ended(info) => {
+                if !self.expectation.is_about(&info.id) {
+                    return Err(Violation::Event("it is about another job"));
+                }
+                self.ended = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn piece_to_join(&mut self, stream: Stream, more: usize) -> Option<&mut BytesMut> {
+        let number = self.joinable[stream as usize]?;
+        let index = usize::try_from(number.checked_sub(self.front)?).ok()?;
+        if index + 1 != self.queue.len() && self.queue.len() <= STRICT_ORDER_ITEMS {
+            return None;
+        }
+        match self.queue.get_mut(index) {
+            Some(Item::Data(_, bytes)) if bytes.len() + more <= JOIN_BELOW => Some(bytes),
+            _ => None,
+        }
+    }
+}

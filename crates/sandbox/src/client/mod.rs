@@ -1,0 +1,38 @@
+//! The host's side of the conversation with a guest.
+//!
+//! A [`Connection`] carries any number of calls at once, each on a [`Channel`]
+//! of its own. The guest is not trusted: every frame, count and claim it sends
+//! is bounded and checked, and a guest that breaks the protocol loses its
+//! connection.
+
+mod calls;
+mod channel;
+mod connection;
+mod driver;
+mod error;
+mod expect;
+mod feed;
+mod flow;
+mod inbox;
+mod outbox;
+pub mod socket;
+
+#[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
+pub(crate) mod fake_guest;
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod inbox_tests;
+#[cfg(test)]
+mod random_tests;
+#[cfg(test)]
+mod socket_tests;
+
+pub(crate) use calls::millis;
+pub(crate) use feed::{FeedError, Source, feed, feed_for_reply};
+
+pub use channel::{Channel, Incoming, Outgoing};
+pub use connection::{Connection, DEFAULT_GREETING_LIMIT};
+pub use error::{CallError, Closed, ConnectError, Violation};

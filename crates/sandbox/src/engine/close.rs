@@ -1,0 +1,84 @@
+//! The end of a process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Engine;
+use crate::sandbox::{Cleanup, Handle};
+
+/// Longest time a process spends on its sandboxes when it ends. What is not
+/// done by then the guests do themselves, when they miss their owner.
+pub const CLOSE_WITHIN: Duration = Duration::from_secs(15);
+
+impl Engine {
+    /// Ends this process's part: removes what belongs to it, lets go of the
+    /// rest. Returns whether all was done within `patience`.
+    pub async fn close(&self, patience: Duration) -> bool {
+        let handles: Vec<Arc<Handle>> =
+            self.inner.handles().drain().map(|(_, handle)| handle).collect();
+        for handle in &handles {
+            if handle.is_owned() {
+                Arc::clone(handle).begin_cleanup(Cleanup::Release);
+            }
+        }
+        let deadline = tokio::time::Instant::now() + patience;
+        let mut all = true;
+        for handle in &handles {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            all &= handle.wait_for_cleanup(left).await;
+        }
+        all
+    }
+}
+
+/// The signals that ask a process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Termination {
+    /// SIGINT, as from Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// SIGHUP: the terminal is gone.
+    HangUp,
+}
+
+impl Termination {
+    /// Returns the signal's number.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::HangUp => 1,
+            Self::Interrupt => 2,
+            Self::Terminate => 15,
+        }
+    }
+}
+
+/// Listens for the signals that ask this process to end, from now on.
+#[derive(Debug)]
+pub struct Terminations {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Terminations {
+    /// Begins to listen. The signals no longer end the process by themselves.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) -> Termination {
+        tokio::select! {
+            _ = self.interrupt.recv() => Termination::Interrupt,
+            _ = self.terminate.recv() => Termination::Terminate,
+            _ = self.hang_up.recv() => Termination::HangUp,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What to do when the settings have changed since an instance was made.
+
+use std::sync::Arc;
+
+use vestal_config::OnConfigChange;
+use vestal_wire::{Reply, Request};
+
+use super::Inner;
+use super::attach::{Attached, Notice};
+use super::order::millis;
+use super::stop::Interrupt;
+use crate::backend::{Backend, Remedy};
+use crate::spec::Drift;
+use crate::store::{KeyLock, SandboxDir};
+use crate::{Error, Key, Task};
+
+/// What a drift calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    /// Hand the sandbox out and say nothing.
+    Keep,
+    /// Hand it out and name what differs.
+    Warn,
+    /// Apply the settings if nothing runs, else hand it out and name them.
+    Apply,
+    /// Apply the settings; a busy sandbox is not handed out.
+    Enforce,
+}
+
+fn decide(drift: &[Drift], policy: OnConfigChange) -> Decision {
+    if drift.is_empty() {
+        Decision::Keep
+    } else if drift.iter().any(|drift| drift.tightens) {
+        Decision::Enforce
+    } else {
+        match policy {
+            OnConfigChange::Warn => Decision::Warn,
+            OnConfigChange::Recreate => Decision::Apply,
+            OnConfigChange::Keep => Decision::Keep,
+        }
+    }
+}
+
+impl Inner {
+    /// Deals with settings that changed since the instance was made.
+    pub(super) async fn settle_drift(
+        &self,
+        key: &Key,
+        mut attached: Attached,
+    ) -> Result<Attached, Error> {
+        self.settle_retention(key, &mut attached).await?;
+        let drift = self.drift(&attached)?;
+        match decide(&drift, self.on_config_change()?) {
+            Decision::Keep => Ok(attached),
+            Decision::Warn => {
+                attached.notices.push(Notice::Drift(drift));
+                Ok(attached)
+            }
+            Decision::Apply => match self.apply(key, &attached).await {
+                Ok(fresh) => Ok(fresh),
+                Err(Error::Busy { .. }) => {
+                    attached.notices.push(Notice::Drift(drift));
+                    Ok(attached)
+                }
+                Err(error) => Err(error),
+            },
+            Decision::Enforce => match self.apply(key, &attached).await {
+                Err(Error::Busy { .. }) => {
+                    let jobs = jobs_running(&attached).await?;
+                    Err(Error::Tightened { drift, jobs })
+                }
+                other => other,
+            },
+        }
+    }
+
+    fn drift(&self, attached: &Attached) -> Result<Vec<Drift>, Error> {
+        let backend = &attached.backend;
+        Ok(self.spec()?.drift_from(&attached.record.spec, |name| backend.tightening(name)))
+    }
+
+    /// Applies the settings to an idle sandbox: the guest itself refuses to end
+    /// under a job or a call, so there is no moment to miss.
+    async fn apply(&self, key: &Key, attached: &Attached) -> Result<Attached, Error> {
+        let dir = self.dir(key);
+        let lock = self.lock(key.task(), &dir).await?;
+        let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
+        if current.as_ref() == Some(&attached.instance) {
+            self.take_down(key.task(), &dir, &attached.backend, attached).await?;
+        }
+        self.attach_locked(key, &dir, &lock).await
+    }
+
+    async fn take_down(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        backend: &Arc<dyn Backend>,
+        attached: &Attached,
+    ) -> Result<(), Error> {
+        self.stop_locked(task, dir, &**backend, &attached.instance, Interrupt::Nothing).await?;
+        if backend.remedy() == Remedy::Recreate {
+            backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
+        }
+        Ok(())
+    }
+
+    /// Tells the guest of a changed retention: that needs no new instance.
+    async fn settle_retention(&self, key: &Key, attached: &mut Attached) -> Result<(), Error> {
+        let wanted = self.retention()?;
+        let seconds = wanted.map(|wanted| wanted.as_secs());
+        if attached.record.retention_seconds == seconds {
+            return Ok(());
+        }
+        let retention_ms = wanted.map(millis);
+        attached.connection.call(Request::Retain { retention_ms }).await?;
+        attached.record.retention_seconds = seconds;
+        // If somebody else has the lock, the next one to attach writes it down;
+        // telling the guest twice does no harm.
+        let dir = self.dir(key);
+        if let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())?
+            && let Some(mut record) = dir.record_of(key)?
+            && let Some(instance) = &mut record.instance
+            && instance.id == attached.instance.id
+        {
+            instance.retention_seconds = seconds;
+            dir.write_record(&record)?;
+        }
+        Ok(())
+    }
+}
+
+async fn jobs_running(attached: &Attached) -> Result<u32, Error> {
+    match attached.connection.call(Request::Status).await? {
+        Reply::Status(status) => Ok(status.jobs_running),
+        _ => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drift(tightens: bool) -> Vec<Drift> {
+        vec![Drift { key: "k".into(), was: None, now: Some("1".into()), tightens }]
+    }
+
+    #[test]
+    fn a_change_that_tightens_is_never_ignored() {
+        for policy in [OnConfigChange::Warn, OnConfigChange::Recreate, OnConfigChange::Keep] {
+            assert_eq!(decide(&drift(true), policy), Decision::Enforce);
+        }
+    }
+
+    #[test]
+    fn other_changes_go_by_the_policy() {
+        assert_eq!(decide(&drift(false), OnConfigChange::Warn), Decision::Warn);
+        assert_eq!(decide(&drift(false), OnConfigChange::Recreate), Decision::Apply);
+        assert_eq!(decide(&drift(false), OnConfigChange::Keep), Decision::Keep);
+        assert_eq!(decide(&[], OnConfigChange::Recreate), Decision::Keep);
+    }
+}

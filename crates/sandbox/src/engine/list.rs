@@ -1,0 +1,263 @@
+//! List sandboxes without using them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use vestal_wire::{Reply, Request, Role, Status};
+
+use super::attach::greet;
+use super::reap::last_sign_of_life;
+use super::recover::unlocated;
+use super::{Engine, Inner};
+use crate::backend::{InstanceState, Locator};
+use crate::client::Connection;
+use crate::owner::Owner;
+use crate::spec::Drift;
+use crate::store::{Record, SandboxDir, list_dirs};
+use crate::{Error, ProcessId, Task};
+
+/// How long a listing waits for one guest.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// State of a sandbox, as listings show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryState {
+    /// Its guest answers.
+    Running,
+    /// Its process runs and its guest does not answer; the next use mends that.
+    Unresponsive,
+    /// It is there and does not run.
+    Stopped,
+    /// It has files and no instance.
+    Absent,
+}
+
+/// What a listing shows of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The profile.
+    pub profile: String,
+    /// The exact task.
+    pub task: String,
+    /// The backend.
+    pub backend: String,
+    /// The instance.
+    pub id: Option<String>,
+    /// Its generation.
+    pub generation: u64,
+    /// Its state.
+    pub state: SummaryState,
+    /// The image it was made from, where the backend has images.
+    pub image: Option<String>,
+    /// When the instance, or else the sandbox, was made.
+    pub created_at: Timestamp,
+    /// When it was last used.
+    pub last_used_at: Option<Timestamp>,
+    /// Time since then.
+    pub idle: Option<Duration>,
+    /// When it ends, or is removed, if nobody uses it.
+    pub expires_at: Option<Timestamp>,
+    /// Jobs whose shell runs.
+    pub jobs_running: u32,
+    /// Settings that differ from the ones it was made with.
+    pub drift: Vec<Drift>,
+    /// The settings it was made with, those at their defaults left out.
+    pub spec: BTreeMap<String, String>,
+    /// How long it may idle; absent: for ever.
+    pub retention: Option<Duration>,
+    /// What its backend knows it by.
+    pub locator: Locator,
+    /// Whether it ends with the process that made it.
+    pub owned: bool,
+    /// That process.
+    pub owner: Option<ProcessId>,
+    /// Its directory on the host.
+    pub dir: std::path::PathBuf,
+}
+
+impl Engine {
+    /// Returns every sandbox of this profile. Being listed is not being used.
+    pub async fn list(&self) -> Result<Vec<Summary>, Error> {
+        let mut summaries = Vec::new();
+        for dir in list_dirs(&self.inner.sandboxes)? {
+            match self.inner.summaries(&dir).await {
+                Ok(found) => summaries.extend(found),
+                Err(error) => {
+                    tracing::warn!(dir = %dir.path().display(), %error, "cannot be listed");
+                }
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// Returns what there is of one task: its sandbox, and instances that
+    /// belong to processes.
+    pub async fn inspect(&self, task: &Task) -> Result<Vec<Summary>, Error> {
+        let dir = self.inner.dir(&self.inner.key(task));
+        let found = self.inner.summaries(&dir).await?;
+        if found.is_empty() { Err(Error::NoSandbox { task: task.to_string() }) } else { Ok(found) }
+    }
+
+    /// Connects to a running sandbox to look at it, without using it.
+    pub async fn observe(&self, task: &Task) -> Result<Connection, Error> {
+        let key = self.inner.key(task);
+        let dir = self.inner.dir(&key);
+        let record =
+            dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
+        let backend = self.inner.backend(task, &record.backend)?;
+        let stopped = || Error::Stopped { task: task.to_string() };
+        let instance = record.instance(&dir).ok_or_else(stopped)?;
+        greet(&**backend, &instance, Role::Observer).await.map_err(|_| stopped())
+    }
+}
+
+impl Inner {
+    async fn summaries(&self, dir: &SandboxDir) -> Result<Vec<Summary>, Error> {
+        let record = dir.read_record()?;
+        let mut found = Vec::new();
+        if let Some(record) = &record {
+            found.push(self.summarise(dir, record).await?);
+        }
+        for id in dir.instance_ids()? {
+            let current = record.as_ref().and_then(|record| record.instance.as_ref());
+            if current.is_none_or(|current| current.id != id) {
+                found.extend(self.summarise_owned(dir, id).await?);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn summarise(&self, dir: &SandboxDir, record: &Record) -> Result<Summary, Error> {
+        let made = record.instance.as_ref();
+        let mut summary = Summary {
+            profile: record.profile.clone(),
+            task: record.task.clone(),
+            backend: record.backend.clone(),
+            id: made.map(|made| made.id.clone()),
+            generation: record.generation,
+            state: SummaryState::Absent,
+            image: None,
+            created_at: made.map_or(record.created_at, |made| made.created_at),
+            last_used_at: None,
+            idle: None,
+            expires_at: None,
+            jobs_running: 0,
+            drift: Vec::new(),
+            spec: made.map(|made| made.spec.clone()).unwrap_or_default(),
+            retention: made.and_then(|made| made.retention_seconds.map(Duration::from_secs)),
+            locator: made.map(|made| made.locator.clone()).unwrap_or_default(),
+            owned: false,
+            owner: None,
+            dir: dir.path().to_owned(),
+        };
+        let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
+            return Ok(summary);
+        };
+        let backend = self.backend_for(Some(record), None)?;
+        // A setting that cannot be read is for `config check` to tell.
+        if let Ok(spec) = self.spec() {
+            summary.drift = spec.drift_from(&made.spec, |key| backend.tightening(key));
+        }
+        match backend.state(&instance).await.map_err(Error::backend(backend.name()))? {
+            InstanceState::Absent => {}
+            InstanceState::Stopped { since } => {
+                summary.state = SummaryState::Stopped;
+                let used = since.map(|since| last_sign_of_life(dir, since));
+                summary.last_used_at = used;
+                summary.expires_at = used
+                    .zip(summary.retention)
+                    .and_then(|(used, span)| used.checked_add(span).ok());
+                summary.idle = used.and_then(age);
+            }
+            InstanceState::Running => match self.status(&*backend, &instance).await {
+                Some(status) => summary.fill(&status),
+                None => summary.state = SummaryState::Unresponsive,
+            },
+        }
+        Ok(summary)
+    }
+
+    /// Describes an instance that belongs to a process; nothing where there is
+    /// only rubbish for the reaper.
+    async fn summarise_owned(
+        &self,
+        dir: &SandboxDir,
+        id: String,
+    ) -> Result<Option<Summary>, Error> {
+        let instance = unlocated(dir, id);
+        let Some(owner) = Owner::read(&instance.dir.join("io"))? else {
+            return Ok(None);
+        };
+        let backend = self.backend_for(None, Some(&owner))?;
+        let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
+        let created = std::fs::metadata(&instance.dir).and_then(|metadata| metadata.created());
+        let mut summary = Summary {
+            profile: self.profile.clone(),
+            task: dir
+                .path()
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            backend: owner.backend,
+            id: Some(instance.id.clone()),
+            generation: 1,
+            state: SummaryState::Stopped,
+            image: None,
+            created_at: created.ok().and_then(|time| time.try_into().ok()).unwrap_or_default(),
+            last_used_at: None,
+            idle: None,
+            expires_at: None,
+            jobs_running: 0,
+            drift: Vec::new(),
+            spec: BTreeMap::new(),
+            retention: None,
+            locator: Locator::Null,
+            owned: true,
+            owner: Some(owner.process),
+            dir: dir.path().to_owned(),
+        };
+        match state {
+            InstanceState::Absent => return Ok(None),
+            InstanceState::Stopped { since } => summary.last_used_at = since,
+            InstanceState::Running => match self.status(&*backend, &instance).await {
+                Some(status) => summary.fill(&status),
+                None => summary.state = SummaryState::Unresponsive,
+            },
+        }
+        Ok(Some(summary))
+    }
+
+    async fn status(
+        &self,
+        backend: &dyn crate::backend::Backend,
+        instance: &crate::backend::Instance,
+    ) -> Option<Status> {
+        let ask = async {
+            let connection = greet(backend, instance, Role::Observer).await.ok()?;
+            match connection.call(Request::Status).await.ok()? {
+                Reply::Status(status) => Some(status),
+                _ => None,
+            }
+        };
+        tokio::time::timeout(PATIENCE, ask).await.ok().flatten()
+    }
+}
+
+impl Summary {
+    fn fill(&mut self, status: &Status) {
+        self.state = SummaryState::Running;
+        self.jobs_running = status.jobs_running;
+        self.idle = Some(Duration::from_millis(status.idle_ms));
+        self.last_used_at = i64::try_from(status.last_used_ms)
+            .ok()
+            .and_then(|millis| Timestamp::from_millisecond(millis).ok());
+        self.expires_at = status
+            .expires_in_ms
+            .and_then(|left| Timestamp::now().checked_add(Duration::from_millis(left)).ok());
+    }
+}
+
+fn age(then: Timestamp) -> Option<Duration> {
+    Duration::try_from(Timestamp::now().duration_since(then)).ok()
+}

@@ -1,0 +1,32 @@
+//! The engine: which sandbox a caller gets, and what ends what.
+//!
+//! Verbs are files. Everything that changes an instance is done under the
+//! key's lock, with its intent on disk first; `recover` finishes or undoes what
+//! a process that died had begun.
+
+mod attach;
+mod close;
+mod create;
+mod drift;
+mod idle;
+mod list;
+mod open;
+mod order;
+mod owned;
+mod policy;
+mod reap;
+mod recover;
+mod remove;
+mod stop;
+
+pub use attach::{Notice, StateBefore};
+pub use close::{CLOSE_WITHIN, Termination, Terminations};
+pub use list::{Summary, SummaryState};
+pub use open::Engine;
+pub use reap::{ReapReason, Reaped};
+pub use remove::{Files as FilesOnRemoval, Removal};
+
+pub(crate) use attach::Attached;
+pub(crate) use open::Inner;
+pub(crate) use owned::OwnedInstance;
+pub(crate) use stop::Interrupt;

@@ -1,0 +1,117 @@
+//! Opening an engine.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use vestal_config::Settings;
+use vestal_wire::EnvVar;
+
+use super::reap::Sweep;
+use crate::backend::{Availability, Backend};
+use crate::backends::local::Local;
+use crate::sandbox::Handle;
+use crate::store::{SandboxDir, open_home};
+use crate::{Error, HomeId, Key, Task};
+
+/// The sandboxes of one profile home.
+///
+/// Any number of engines, in any number of processes, share a home. Cloning is
+/// cheap and gives the same engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What an engine is made of.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) home_id: HomeId,
+    pub(crate) profile: String,
+    pub(crate) sandboxes: PathBuf,
+    pub(crate) settings: Settings,
+    pub(crate) backends: Vec<Arc<dyn Backend>>,
+    /// The environment of jobs: the settings do not change, nor does it.
+    pub(crate) base_environment: OnceLock<Vec<EnvVar>>,
+    /// Who opens which sandbox now.
+    pub(crate) turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
+    /// Sandboxes this process has a connection to.
+    pub(crate) handles: Mutex<HashMap<Key, Arc<Handle>>>,
+    pub(crate) sweep: Sweep,
+}
+
+impl Engine {
+    /// Opens the engine of the profile home that the settings belong to, making
+    /// the home if need be.
+    pub fn open(settings: Settings) -> Result<Self, Error> {
+        let path_variable = settings
+            .environment()
+            .get("PATH")
+            .map_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"), OsString::from);
+        let local = Local::new(settings.home().run_dir(), path_variable);
+        Self::with_backends(settings, vec![Arc::new(local)])
+    }
+
+    /// Opens an engine that knows exactly these backends, best first.
+    pub fn with_backends(
+        settings: Settings,
+        backends: Vec<Arc<dyn Backend>>,
+    ) -> Result<Self, Error> {
+        let home_id = open_home(&settings.home().dir())?;
+        let inner = Inner {
+            home_id,
+            profile: settings.home().profile().to_string(),
+            sandboxes: settings.sandboxes_dir()?.value,
+            settings,
+            backends,
+            base_environment: OnceLock::new(),
+            turns: Mutex::default(),
+            handles: Mutex::default(),
+            sweep: Sweep::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns the key of a task in this home and profile.
+    pub fn key(&self, task: &Task) -> Key {
+        self.inner.key(task)
+    }
+
+    /// Returns the directory that holds the sandboxes.
+    pub fn sandboxes_dir(&self) -> &Path {
+        &self.inner.sandboxes
+    }
+
+    /// Returns every backend of this version and whether it works here.
+    pub async fn backends(&self) -> Vec<(&'static str, Availability)> {
+        let mut found = Vec::new();
+        for backend in &self.inner.backends {
+            found.push((backend.name(), backend.probe().await));
+        }
+        found
+    }
+}
+
+impl Inner {
+    pub(crate) fn key(&self, task: &Task) -> Key {
+        Key::new(self.home_id.clone(), &*self.profile, task.clone())
+    }
+
+    pub(crate) fn dir(&self, key: &Key) -> SandboxDir {
+        SandboxDir::new(self.sandboxes.join(key.dir_name()))
+    }
+
+    /// Returns a backend by the name a record carries.
+    pub(crate) fn backend(&self, task: &Task, name: &str) -> Result<&Arc<dyn Backend>, Error> {
+        self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
+            Error::UnknownBackend { task: task.to_string(), backend: name.to_owned() }
+        })
+    }
+
+    /// Returns the handles, whatever a thread that panicked left of them: the
+    /// map itself is never half changed.
+    pub(crate) fn handles(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Handle>>> {
+        self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

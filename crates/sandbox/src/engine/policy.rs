@@ -1,0 +1,125 @@
+//! What the settings say, in the engine's own terms.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, keys};
+
+use super::Inner;
+use crate::backend::{Availability, Backend};
+use crate::spec::{Spec, Tightening};
+use crate::store::StoreError;
+use crate::{Error, Task};
+
+/// Shortest lifetime the orphan reaper reckons with.
+const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
+
+/// The reading of settings. Each asks only for the key it needs, so that a
+/// wrong value elsewhere is in nobody's way.
+impl Inner {
+    /// Returns whether instances outlive this process.
+    pub(crate) fn across_processes(&self) -> Result<bool, Error> {
+        Ok(self.settings.get(&keys::PERSIST_ACROSS_PROCESSES)?.value)
+    }
+
+    /// Returns whether the files of a sandbox outlive its instance.
+    pub(crate) fn persistent_files(&self) -> Result<bool, Error> {
+        Ok(self.settings.get(&keys::CONTAINER_PERSISTENT)?.value)
+    }
+
+    /// Returns how long a handle may idle in this process.
+    pub(crate) fn lifetime(&self) -> Result<Duration, Error> {
+        Ok(self.settings.get(&keys::LIFETIME_SECONDS)?.value.duration())
+    }
+
+    /// Returns how long an instance may idle at all; nothing: for ever.
+    pub(crate) fn retention(&self) -> Result<Option<Duration>, Error> {
+        Ok(self.settings.get(&keys::RETENTION_SECONDS)?.value.duration())
+    }
+
+    /// Returns the age from which an ended instance that nobody can want any
+    /// more is removed.
+    pub(crate) fn orphan_age(&self) -> Result<Duration, Error> {
+        Ok(self.lifetime()?.max(SHORTEST_LIFETIME) * 2)
+    }
+
+    pub(crate) fn orphan_reaper(&self) -> Result<bool, Error> {
+        Ok(self.settings.get(&keys::ORPHAN_REAPER)?.value)
+    }
+
+    pub(crate) fn on_config_change(&self) -> Result<OnConfigChange, Error> {
+        Ok(self.settings.get(&keys::ON_CONFIG_CHANGE)?.value)
+    }
+
+    pub(crate) fn stop_grace(&self) -> Result<Duration, Error> {
+        Ok(self.settings.get(&keys::STOP_GRACE_SECONDS)?.value.duration())
+    }
+
+    /// Returns the settings that shape an instance, without the defaults.
+    pub(crate) fn spec(&self) -> Result<Spec, Error> {
+        let mut spec = Spec::default();
+        let log_bytes = self.settings.get(&keys::JOB_LOG_BYTES)?.value;
+        if log_bytes != *keys::JOB_LOG_BYTES.default_value() {
+            spec = spec.with(
+                keys::JOB_LOG_BYTES.name(),
+                &log_bytes.get().to_string(),
+                Tightening::Never,
+            );
+        }
+        let jobs_kept = self.settings.get(&keys::JOBS_KEPT)?.value;
+        if jobs_kept != *keys::JOBS_KEPT.default_value() {
+            spec =
+                spec.with(keys::JOBS_KEPT.name(), &jobs_kept.get().to_string(), Tightening::Never);
+        }
+        Ok(spec)
+    }
+
+    /// Returns the directory sessions without one start in: the configured one,
+    /// else where this process was started.
+    pub(crate) fn start_dir(&self) -> Result<PathBuf, Error> {
+        let configured = self.settings.get(&keys::CWD)?.value;
+        let launch_dir = std::env::current_dir()
+            .map_err(|error| StoreError::io("find", "the current directory", error))?;
+        Ok(configured.resolve(&launch_dir, self.settings.environment().user_home().as_deref()))
+    }
+
+    /// Returns the backend the settings name; nothing for `auto`.
+    fn named_backend(&self) -> Result<Option<&'static str>, Error> {
+        let choice = self.settings.get(&keys::BACKEND)?.value;
+        Ok(match choice {
+            BackendChoice::Auto => None,
+            BackendChoice::Local => Some(choice.as_str()),
+        })
+    }
+
+    /// Returns the backend for a sandbox that is about to be made: the one
+    /// named, or for `auto` the best one that works here.
+    pub(crate) async fn choose_backend(&self, task: &Task) -> Result<Arc<dyn Backend>, Error> {
+        if let Some(name) = self.named_backend()? {
+            return self.backend(task, name).cloned();
+        }
+        let mut reasons = Vec::new();
+        for backend in &self.backends {
+            match backend.probe().await {
+                Availability::Works { .. } => return Ok(Arc::clone(backend)),
+                Availability::Missing { reason, advice } => {
+                    reasons.push(format!("{}: {reason} ({advice})", backend.name()));
+                }
+            }
+        }
+        Err(Error::NoBackend { reasons })
+    }
+
+    /// Refuses to use a sandbox on another backend than the one asked for.
+    pub(crate) fn check_backend(&self, task: &Task, recorded: &str) -> Result<(), Error> {
+        match self.named_backend()? {
+            Some(name) if name != recorded => Err(Error::BackendChanged {
+                task: task.to_string(),
+                was: recorded.to_owned(),
+                now: name.to_owned(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+}

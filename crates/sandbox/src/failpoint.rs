@@ -1,0 +1,45 @@
+//! Places where a test may kill this process.
+//!
+//! Compiled in only with the feature `failpoints`; otherwise nothing is left of
+//! them. The variable `VESTAL_FAILPOINT` names one; reaching it is SIGKILL, as
+//! a crash would be.
+
+/// Every failpoint of the engine, in the order of a sandbox's life.
+#[cfg(feature = "failpoints")]
+pub const NAMES: &[&str] = &[
+    "create.locked",
+    "create.intent-written",
+    "create.guest-started",
+    "create.record-written",
+    "create.intent-cleared",
+    "start.intent-written",
+    "start.guest-started",
+    "start.record-written",
+    "start.intent-cleared",
+    "stop.intent-written",
+    "stop.guest-asked",
+    "stop.ended",
+    "stop.intent-cleared",
+    "remove.intent-written",
+    "remove.ended",
+    "remove.instance-removed",
+    "remove.record-written",
+    "remove.files-removed",
+];
+
+/// Dies here if the test asks for it.
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+pub(crate) fn reach(name: &str) {
+    debug_assert!(NAMES.contains(&name), "{name} is not listed");
+    if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {
+        // SIGKILL of itself cannot be caught and cannot fail.
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+            .ok();
+    }
+}
+
+/// Does nothing in ordinary builds.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub(crate) fn reach(_name: &str) {}

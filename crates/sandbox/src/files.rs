@@ -1,0 +1,310 @@
+//! Files of a sandbox, byte-exact, in one round trip each.
+//!
+//! Paths are the sandbox's: `~` is its home, and relative ones start at the
+//! session's directory. No path, size or name a guest returns is ever used on
+//! this side; they are checked so that callers may show and compare them.
+
+mod check;
+mod listing;
+mod read;
+
+#[cfg(test)]
+#[path = "files_hostile_tests.rs"]
+mod hostile_tests;
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use minicbor::bytes::ByteVec;
+use tokio::io::AsyncRead;
+use vestal_wire::limits::MAX_SESSION_NAME;
+use vestal_wire::{
+    CreateMode, Edit, FileCall, FileOp, FileReply, Found, Metadata, Reply, Request, SearchQuery,
+    Version,
+};
+
+use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply};
+
+pub use listing::{Listing, Page};
+pub use read::{FileContent, ReadSummary};
+
+/// An operation on files that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The call failed; the guest's reason is [`CallError::Fault`].
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The file is larger than the caller allows.
+    #[error("the file is larger than {max} bytes")]
+    TooLarge {
+        /// What the caller allows.
+        max: u64,
+    },
+    /// The source or target on this side failed.
+    #[error(transparent)]
+    Io(io::Error),
+    /// The path is empty or contains a NUL byte, or the session's name is none.
+    #[error("{0}")]
+    Invalid(&'static str),
+}
+
+impl From<FeedError> for FileError {
+    fn from(error: FeedError) -> Self {
+        match error {
+            FeedError::Call(error) => Self::Call(error),
+            FeedError::Source(error) => Self::Io(error),
+        }
+    }
+}
+
+/// The files of the sandbox at the other end of a connection.
+#[derive(Debug, Clone)]
+pub struct Files {
+    connection: Connection,
+    session: Option<String>,
+    start_dir: Option<ByteVec>,
+}
+
+/// How to write a file.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteOptions {
+    /// What may be there before.
+    pub create: CreateMode,
+    /// Whether missing parent directories are made.
+    pub parents: Parents,
+    /// Permission bits; `None`: those of the file replaced, else the default.
+    pub mode: Option<u32>,
+    /// The version that must still be there.
+    pub expect: Option<Version>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { create: CreateMode::Any, parents: Parents::MustExist, mode: None, expect: None }
+    }
+}
+
+/// What to do about missing parent directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parents {
+    /// It is an error.
+    MustExist,
+    /// They are made.
+    Make,
+}
+
+/// What to do about symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Describe what they point at.
+    Follow,
+    /// Describe themselves.
+    Keep,
+}
+
+/// What to do about a file that is in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It is an error.
+    Never,
+    /// It is replaced.
+    Replace,
+}
+
+/// What a deletion takes along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// A file or an empty directory.
+    One,
+    /// A directory with all in it.
+    Recursive,
+}
+
+/// Result of a write or a patch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file now.
+    pub metadata: Metadata,
+    /// Whether it was made.
+    pub created: bool,
+    /// Whether it had to be written in place, so that readers may have seen a
+    /// part of it.
+    pub in_place: bool,
+    /// Replacements made, for a patch.
+    pub replaced: u32,
+}
+
+impl Files {
+    /// Returns the files behind a connection. Relative paths start at the
+    /// guest's start directory.
+    pub fn new(connection: Connection) -> Self {
+        Self { connection, session: None, start_dir: None }
+    }
+
+    /// Lets relative paths start at this session's directory.
+    #[must_use]
+    pub fn session(mut self, name: impl Into<String>) -> Self {
+        self.session = Some(name.into());
+        self
+    }
+
+    /// Lets relative paths start here where there is no such session.
+    #[must_use]
+    pub fn start_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.start_dir = Some(dir.as_ref().as_os_str().as_bytes().to_vec().into());
+        self
+    }
+
+    /// Makes `bytes` the content of a file.
+    pub async fn write(
+        &self,
+        path: impl AsRef<Path>,
+        bytes: &[u8],
+        options: WriteOptions,
+    ) -> Result<Written, FileError> {
+        self.write_source(path.as_ref(), Source::Bytes(bytes), options).await
+    }
+
+    /// Makes all that `reader` gives the content of a file. If the reader
+    /// fails, the file stays as it was.
+    pub async fn write_from(
+        &self,
+        path: impl AsRef<Path>,
+        reader: &mut (dyn AsyncRead + Send + Unpin),
+        options: WriteOptions,
+    ) -> Result<Written, FileError> {
+        self.write_source(path.as_ref(), Source::Reader(reader), options).await
+    }
+
+    async fn write_source(
+        &self,
+        path: &Path,
+        source: Source<'_>,
+        options: WriteOptions,
+    ) -> Result<Written, FileError> {
+        let op = FileOp::Write {
+            path: path_bytes(path)?,
+            create: options.create,
+            parents: options.parents == Parents::Make,
+            mode: options.mode,
+            expect: options.expect,
+        };
+        let mut channel = self.connection.channel(self.request(op)?).await?;
+        let reply = feed_for_reply(&mut channel, source).await?;
+        self.written(reply)
+    }
+
+    /// Replaces pieces of a file, all or none.
+    pub async fn patch(
+        &self,
+        path: impl AsRef<Path>,
+        edits: Vec<Edit>,
+        expect: Option<Version>,
+    ) -> Result<Written, FileError> {
+        let op = FileOp::Patch { path: path_bytes(path.as_ref())?, edits, expect };
+        let reply = self.call(op).await?;
+        self.written(Reply::File(reply))
+    }
+
+    /// Describes a file.
+    pub async fn stat(&self, path: impl AsRef<Path>, links: Links) -> Result<Metadata, FileError> {
+        let op = FileOp::Stat { path: path_bytes(path.as_ref())?, follow: links == Links::Follow };
+        match self.call(op).await? {
+            FileReply::Stat(metadata) => self.checked(check::metadata(&metadata), metadata),
+            _ => Err(self.connection.wrong_reply().into()),
+        }
+    }
+
+    /// Finds files by name and lines by content.
+    pub async fn search(&self, query: SearchQuery) -> Result<Found, FileError> {
+        if query.root.is_empty() || query.root.contains(&0) {
+            return Err(FileError::Invalid(BAD_PATH));
+        }
+        match self.call(FileOp::Search(query.clone())).await? {
+            FileReply::Found(found) => self.checked(check::found(&found, &query), found),
+            _ => Err(self.connection.wrong_reply().into()),
+        }
+    }
+
+    /// Makes a directory. With [`Parents::Make`] it is content when it exists.
+    pub async fn mkdir(
+        &self,
+        path: impl AsRef<Path>,
+        parents: Parents,
+        mode: Option<u32>,
+    ) -> Result<(), FileError> {
+        let path = path_bytes(path.as_ref())?;
+        self.done(FileOp::Mkdir { path, parents: parents == Parents::Make, mode }).await
+    }
+
+    /// Renames, across filesystems too.
+    pub async fn rename(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        overwrite: Overwrite,
+    ) -> Result<(), FileError> {
+        let (from, to) = (path_bytes(from.as_ref())?, path_bytes(to.as_ref())?);
+        self.done(FileOp::Move { from, to, overwrite: overwrite == Overwrite::Replace }).await
+    }
+
+    /// Deletes; of a symbolic link the link, never what it points at.
+    pub async fn delete(&self, path: impl AsRef<Path>, depth: Depth) -> Result<(), FileError> {
+        let path = path_bytes(path.as_ref())?;
+        self.done(FileOp::Delete { path, recursive: depth == Depth::Recursive }).await
+    }
+
+    async fn done(&self, op: FileOp) -> Result<(), FileError> {
+        self.call(op).await.map(drop)
+    }
+
+    /// Sends an operation without streams and returns the guest's answer.
+    async fn call(&self, op: FileOp) -> Result<FileReply, FileError> {
+        match self.connection.call(self.request(op)?).await? {
+            Reply::File(reply) => Ok(reply),
+            _ => Err(self.connection.wrong_reply().into()),
+        }
+    }
+
+    fn request(&self, op: FileOp) -> Result<Request, FileError> {
+        if let Some(name) = &self.session
+            && (name.is_empty() || name.len() > MAX_SESSION_NAME || name.contains('\0'))
+        {
+            return Err(FileError::Invalid("the session's name is empty, too long or has a NUL"));
+        }
+        let session = self.session.clone();
+        Ok(Request::File(FileCall { session, start_dir: self.start_dir.clone(), op }))
+    }
+
+    fn written(&self, reply: Reply) -> Result<Written, FileError> {
+        match reply {
+            Reply::File(FileReply::Written { metadata, created, in_place, replaced }) => {
+                let checked = check::metadata(&metadata);
+                self.checked(checked, Written { metadata, created, in_place, replaced })
+            }
+            _ => Err(self.connection.wrong_reply().into()),
+        }
+    }
+
+    /// Returns the value, or cuts the guest off if it did not stand the check.
+    fn checked<T>(&self, check: Result<(), Violation>, value: T) -> Result<T, FileError> {
+        match check {
+            Ok(()) => Ok(value),
+            Err(violation) => Err(self.connection.violate(violation).into()),
+        }
+    }
+}
+
+const BAD_PATH: &str = "a path is not empty and contains no NUL byte";
+
+fn path_bytes(path: &Path) -> Result<ByteVec, FileError> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.is_empty() || bytes.contains(&0) {
+        return Err(FileError::Invalid(BAD_PATH));
+    }
+    Ok(bytes.to_vec().into())
+}

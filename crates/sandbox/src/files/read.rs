@@ -1,0 +1,140 @@
+//! Reading files: never more than was asked for, whatever the guest claims.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use vestal_wire::{FileOp, FileReply, Metadata, Reply, Stream};
+
+use super::{FileError, Files, check, path_bytes};
+use crate::client::{Channel, Incoming, Violation};
+
+/// Bytes of a file, and the file they are of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileContent {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// What the guest says of the file.
+    pub metadata: Metadata,
+    /// Whether the bytes reach to the end of the file.
+    pub eof: bool,
+}
+
+/// What was read and passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadSummary {
+    /// Bytes passed on.
+    pub bytes: u64,
+    /// What the guest says of the file.
+    pub metadata: Metadata,
+    /// Whether they reach to the end of the file.
+    pub eof: bool,
+}
+
+/// A read under way.
+struct Reading {
+    channel: Channel,
+    limit: Option<u64>,
+    received: u64,
+}
+
+/// The next step of a read.
+enum Step {
+    Bytes(Bytes),
+    Done(ReadSummary),
+}
+
+impl Files {
+    /// Returns the content of a file of at most `max` bytes; a larger one is
+    /// [`FileError::TooLarge`].
+    pub async fn read(&self, path: impl AsRef<Path>, max: u64) -> Result<Vec<u8>, FileError> {
+        let content = self.read_range(path, 0, max).await?;
+        if content.eof { Ok(content.bytes) } else { Err(FileError::TooLarge { max }) }
+    }
+
+    /// Returns at most `limit` bytes of a file from `offset` on.
+    pub async fn read_range(
+        &self,
+        path: impl AsRef<Path>,
+        offset: u64,
+        limit: u64,
+    ) -> Result<FileContent, FileError> {
+        let mut reading = self.begin_read(path.as_ref(), offset, Some(limit)).await?;
+        let mut bytes = Vec::new();
+        loop {
+            match reading.next().await? {
+                Step::Bytes(more) => bytes.extend_from_slice(&more),
+                Step::Done(ReadSummary { metadata, eof, .. }) => {
+                    return Ok(FileContent { bytes, metadata, eof });
+                }
+            }
+        }
+    }
+
+    /// Passes a file's bytes from `offset` on to `writer`, at most `limit` if
+    /// there is one. The guest reads as fast as the writer takes.
+    pub async fn read_to(
+        &self,
+        path: impl AsRef<Path>,
+        writer: &mut (dyn AsyncWrite + Send + Unpin),
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<ReadSummary, FileError> {
+        let mut reading = self.begin_read(path.as_ref(), offset, limit).await?;
+        loop {
+            match reading.next().await? {
+                Step::Bytes(bytes) => writer.write_all(&bytes).await.map_err(FileError::Io)?,
+                Step::Done(summary) => {
+                    writer.flush().await.map_err(FileError::Io)?;
+                    return Ok(summary);
+                }
+            }
+        }
+    }
+
+    async fn begin_read(
+        &self,
+        path: &Path,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<Reading, FileError> {
+        let op = FileOp::Read { path: path_bytes(path)?, offset, limit };
+        let channel = self.connection.channel(self.request(op)?).await?;
+        Ok(Reading { channel, limit, received: 0 })
+    }
+}
+
+impl Reading {
+    async fn next(&mut self) -> Result<Step, FileError> {
+        loop {
+            match self.channel.recv().await? {
+                Some(Incoming::Data(Stream::Content, bytes)) => {
+                    self.received += bytes.len() as u64;
+                    if self.limit.is_some_and(|limit| self.received > limit) {
+                        return Err(self.refuse("more bytes than were asked for"));
+                    }
+                    return Ok(Step::Bytes(bytes));
+                }
+                Some(Incoming::End(_)) => {}
+                Some(Incoming::Reply(Reply::File(FileReply::Read { metadata, sent, eof }))) => {
+                    return self.done(metadata, sent, eof);
+                }
+                Some(_) | None => return Err(self.refuse("an answer to another question")),
+            }
+        }
+    }
+
+    fn done(&self, metadata: Metadata, sent: u64, eof: bool) -> Result<Step, FileError> {
+        if sent != self.received {
+            return Err(self.refuse("more or fewer bytes sent than claimed"));
+        }
+        if let Err(violation) = check::metadata(&metadata) {
+            return Err(self.channel.violate(violation).into());
+        }
+        Ok(Step::Done(ReadSummary { bytes: self.received, metadata, eof }))
+    }
+
+    fn refuse(&self, claim: &'static str) -> FileError {
+        self.channel.violate(Violation::Claim(claim)).into()
+    }
+}

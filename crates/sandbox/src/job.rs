@@ -1,0 +1,186 @@
+//! Jobs of a sandbox: run, start, follow, and act on them.
+//!
+//! Nothing here tries twice. A caller that loses the guest learns the job's id
+//! and whether the request had left, and decides with [`lookup`] what to do.
+
+mod control;
+mod running;
+
+#[cfg(test)]
+#[path = "job_hostile_tests.rs"]
+mod hostile_tests;
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;
+
+use std::io;
+use std::time::Duration;
+
+use vestal_wire::{AttachJob, Delivery, Fault, JobId, JobInfo, JobState, Request};
+
+use crate::client::{CallError, Connection, Violation};
+use crate::command::{Command, Input, InvalidCommand, Prepared};
+use crate::output::{Capture, Output};
+
+pub use control::{
+    AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
+};
+pub use running::{Follow, JobEvent, JobInput, RunningJob};
+
+/// A command that did not lead to a result.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The command was not sent: no guest would take it.
+    #[error(transparent)]
+    Invalid(#[from] InvalidCommand),
+    /// The command was not sent: with its environment it is too large.
+    #[error(transparent)]
+    TooLarge(vestal_wire::EncodeError),
+    /// The guest answered that it failed.
+    #[error(transparent)]
+    Fault(Fault),
+    /// The guest was lost, or cut off, before the answer. The job may run; a
+    /// [`lookup`] with these values tells.
+    #[error("lost sight of job {job}: {source}")]
+    Lost {
+        /// The job.
+        job: JobId,
+        /// The incarnation of the guest the command was for.
+        incarnation: String,
+        /// The boot id of that guest.
+        boot: String,
+        /// Whether the guest may have received the command. If not, it was
+        /// certainly not run.
+        sent: bool,
+        /// What happened.
+        source: CallError,
+    },
+    /// The source of the job's input failed. A command that was started with
+    /// that input has been killed, rather than go on with a part of it.
+    #[error("the input of job {job} failed: {source}")]
+    Input {
+        /// The job.
+        job: JobId,
+        /// What happened.
+        source: io::Error,
+    },
+}
+
+impl JobError {
+    pub(crate) fn new(connection: &Connection, job: &JobId, error: CallError) -> Self {
+        match error {
+            CallError::Fault(fault) => Self::Fault(fault),
+            CallError::Unsendable(error) => Self::TooLarge(error),
+            source => Self::Lost {
+                job: job.clone(),
+                incarnation: connection.welcome().incarnation.clone(),
+                boot: connection.welcome().boot.clone(),
+                sent: source.sent(),
+                source,
+            },
+        }
+    }
+}
+
+/// Runs a command to its end and returns what it printed, bounded by
+/// [`Command::capture`].
+///
+/// Dropping the future leaves the job running; [`kill`] ends it.
+pub async fn run(connection: &Connection, command: Command) -> Result<Output, JobError> {
+    let (head, tail) = command.capture_limits();
+    let prepared = command.prepare(Delivery::Captured { head, tail })?;
+    let mut job = begin(connection, prepared).await?;
+    job.close_input();
+    gather(job, Capture::new(head, tail)).await
+}
+
+/// Keeps what a job prints until it has ended.
+async fn gather(mut job: RunningJob, mut capture: Capture) -> Result<Output, JobError> {
+    while let Some(event) = job.next().await? {
+        let kept = match event {
+            JobEvent::Stdout(bytes) => capture.data(vestal_wire::Stream::Stdout, &bytes),
+            JobEvent::Stderr(bytes) => capture.data(vestal_wire::Stream::Stderr, &bytes),
+            JobEvent::Gap { stream, bytes } => capture.gap(stream, bytes),
+            JobEvent::Started { .. } | JobEvent::Ended(_) => Ok(()),
+        };
+        kept.map_err(|violation| job.violate(violation))?;
+    }
+    finish_run(job, capture).await
+}
+
+async fn finish_run(job: RunningJob, capture: Capture) -> Result<Output, JobError> {
+    let connection = job.connection().clone();
+    let info = job.finish().await?;
+    let JobState::Ended(exit) = info.state else {
+        let error = connection.violate(Violation::Claim("a reply for a job that has not ended"));
+        return Err(JobError::new(&connection, &info.id, error));
+    };
+    Ok(Output {
+        job: info.id,
+        exit,
+        stdout: capture.stdout,
+        stderr: capture.stderr,
+        cwd: info.cwd.into(),
+        session_state: info.session_state,
+        duration: info.duration_us.map(Duration::from_micros),
+    })
+}
+
+/// Returns the result of a job that somebody started, once it has ended; for a
+/// caller that lost the connection it was running on.
+pub async fn collect(connection: &Connection, id: JobId) -> Result<Output, JobError> {
+    let (head, tail) = Command::shell("").capture_limits();
+    let delivery = Delivery::Captured { head, tail };
+    let request = AttachJob { id, stdout_from: 0, stderr_from: 0, follow: true, delivery };
+    gather(attach(connection, request).await?, Capture::new(head, tail)).await
+}
+
+/// Starts a command whose output is followed as it comes.
+pub async fn start(
+    connection: &Connection,
+    command: Command,
+    follow: Follow,
+) -> Result<RunningJob, JobError> {
+    begin(connection, command.prepare(follow.delivery())?).await
+}
+
+/// Starts a background job and returns once it runs. Input that the command
+/// brings is handed over before that; with [`Input::Piped`] it stays open for
+/// [`write()`].
+pub async fn spawn_background(
+    connection: &Connection,
+    command: Command,
+) -> Result<JobInfo, JobError> {
+    let mut prepared = command.background().prepare(Delivery::Detached)?;
+    // The channel ends with the start, so input has to take another one.
+    let input = std::mem::take(&mut prepared.input);
+    let job = begin(connection, prepared).await?;
+    let info = job.finish().await?;
+    match input {
+        Input::Null | Input::Piped => {}
+        Input::Bytes(_) | Input::Reader(_) => {
+            write(connection, &info.id, input, AfterInput::Close).await?;
+        }
+    }
+    Ok(info)
+}
+
+/// Follows a job that somebody started, also one that has ended.
+pub async fn attach(connection: &Connection, request: AttachJob) -> Result<RunningJob, JobError> {
+    let id = request.id.clone();
+    let channel = connection
+        .channel(Request::Attach(request))
+        .await
+        .map_err(|error| JobError::new(connection, &id, error))?;
+    Ok(RunningJob::attached(id, channel))
+}
+
+async fn begin(connection: &Connection, prepared: Prepared) -> Result<RunningJob, JobError> {
+    let Prepared { start, text, input } = prepared;
+    let id = start.id.clone();
+    let channel = connection
+        .channel(Request::Start(Box::new(start)))
+        .await
+        .map_err(|error| JobError::new(connection, &id, error))?;
+    Ok(RunningJob::started(id, channel, text, input).await)
+}

@@ -1,0 +1,132 @@
+//! Acting on jobs by their ids, whoever started them.
+
+use std::time::Duration;
+
+use vestal_wire::{JobId, JobInfo, Outcome, Reply, Request, WindowSize};
+
+use super::JobError;
+use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply, millis};
+use crate::command::Input;
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobFilter {
+    /// All on record.
+    All,
+    /// Those that run or left processes behind.
+    Running,
+}
+
+/// Jobs on record, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<JobInfo>,
+    /// Whether older ones were left out.
+    pub more: bool,
+}
+
+/// What becomes of a job's standard input after a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterInput {
+    /// It stays open for the next write.
+    KeepOpen,
+    /// It is closed.
+    Close,
+}
+
+/// Waits until a job has ended, or until the time is up, and returns what is
+/// known of it then. Without a time limit it waits for ever.
+pub async fn wait(
+    connection: &Connection,
+    id: &JobId,
+    limit: Option<Duration>,
+) -> Result<JobInfo, CallError> {
+    let request = Request::Wait { id: id.clone(), timeout_ms: limit.map(millis) };
+    info(connection, connection.call(request).await?)
+}
+
+/// Kills every process of a job. Returns once none is left.
+pub async fn kill(connection: &Connection, id: &JobId) -> Result<JobInfo, CallError> {
+    info(connection, connection.call(Request::Kill { id: id.clone() }).await?)
+}
+
+/// Sends a signal to a job's foreground process group.
+pub async fn signal(connection: &Connection, id: &JobId, signal: i32) -> Result<(), CallError> {
+    connection.call(Request::Signal { id: id.clone(), signal }).await.map(drop)
+}
+
+/// Changes the size of a job's terminal.
+pub async fn resize(
+    connection: &Connection,
+    id: &JobId,
+    size: WindowSize,
+) -> Result<(), CallError> {
+    connection.call(Request::Resize { id: id.clone(), size }).await.map(drop)
+}
+
+/// Writes to a job's standard input, as fast as the job reads.
+pub async fn write(
+    connection: &Connection,
+    id: &JobId,
+    input: Input,
+    after: AfterInput,
+) -> Result<(), JobError> {
+    let lost = |error| JobError::new(connection, id, error);
+    let request = Request::Input { id: id.clone(), close: after == AfterInput::Close };
+    let mut channel = connection.channel(request).await.map_err(lost)?;
+    let written = match input {
+        Input::Null | Input::Piped => feed_for_reply(&mut channel, Source::Bytes(&[])).await,
+        Input::Bytes(bytes) => feed_for_reply(&mut channel, Source::Bytes(&bytes)).await,
+        Input::Reader(mut reader) => {
+            feed_for_reply(&mut channel, Source::Reader(&mut *reader)).await
+        }
+    };
+    match written {
+        Ok(_) => Ok(()),
+        Err(FeedError::Call(error)) => Err(lost(error)),
+        Err(FeedError::Source(source)) => Err(JobError::Input { job: id.clone(), source }),
+    }
+}
+
+/// Lists at most `limit` jobs, the newest.
+pub async fn jobs(
+    connection: &Connection,
+    filter: JobFilter,
+    limit: u32,
+) -> Result<JobList, CallError> {
+    let running = filter == JobFilter::Running;
+    match connection.call(Request::Jobs { running, limit }).await? {
+        Reply::Jobs { jobs, more } if jobs.len() <= limit as usize => Ok(JobList { jobs, more }),
+        Reply::Jobs { .. } => {
+            Err(connection.violate(Violation::Claim("more jobs than were asked for")))
+        }
+        _ => Err(connection.wrong_reply()),
+    }
+}
+
+/// Asks what became of a command whose connection was lost. If the answer is
+/// "never started", it never will be.
+pub async fn lookup(
+    connection: &Connection,
+    id: &JobId,
+    incarnation: &str,
+    boot: &str,
+) -> Result<Outcome, CallError> {
+    let request = Request::Lookup {
+        id: id.clone(),
+        incarnation: incarnation.to_owned(),
+        boot: boot.to_owned(),
+    };
+    match connection.call(request).await? {
+        Reply::Outcome(outcome) => Ok(outcome),
+        _ => Err(connection.wrong_reply()),
+    }
+}
+
+fn info(connection: &Connection, reply: Reply) -> Result<JobInfo, CallError> {
+    match reply {
+        Reply::Job(info) => Ok(*info),
+        _ => Err(connection.wrong_reply()),
+    }
+}

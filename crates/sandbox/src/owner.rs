@@ -1,0 +1,75 @@
+//! The process that owns an instance which is not to outlive it.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process_id::ProcessId;
+use crate::store::{StoreError, read_versioned, write_versioned};
+
+const VERSION: u64 = 1;
+
+/// Who owns an instance: `owner.json` beside its socket, `vestal-owner` where
+/// there are labels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    version: u64,
+    /// The backend of the instance.
+    pub(crate) backend: String,
+    /// Name of the host.
+    pub(crate) host: String,
+    /// The pid namespace its pid counts in.
+    pub(crate) pid_namespace: String,
+    /// The process.
+    pub(crate) process: ProcessId,
+}
+
+impl Owner {
+    /// Returns this process as the owner.
+    pub(crate) fn current(backend: &str) -> io::Result<Self> {
+        Ok(Self {
+            version: VERSION,
+            backend: backend.to_owned(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid_namespace: pid_namespace()?,
+            process: ProcessId::current()?,
+        })
+    }
+
+    pub(crate) fn read(socket_dir: &Path) -> Result<Option<Self>, StoreError> {
+        read_versioned(&socket_dir.join("owner.json"), VERSION)
+    }
+
+    pub(crate) fn write(&self, socket_dir: &Path) -> Result<(), StoreError> {
+        write_versioned(&socket_dir.join("owner.json"), self)
+    }
+
+    /// Returns whether the owner may be alive. An owner in another pid
+    /// namespace, or on another host, cannot be looked at and counts as alive.
+    pub(crate) fn may_be_alive(&self) -> bool {
+        let here = Self::current(&self.backend);
+        let comparable = here
+            .is_ok_and(|here| here.host == self.host && here.pid_namespace == self.pid_namespace);
+        !comparable || self.process.is_alive()
+    }
+}
+
+fn pid_namespace() -> io::Result<String> {
+    Ok(std::fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_in_another_pid_namespace_counts_as_alive() {
+        let me = Owner::current("local").unwrap();
+        assert!(me.may_be_alive());
+        let dead = Owner { process: ProcessId { start: 1, ..me.process.clone() }, ..me };
+        assert!(!dead.may_be_alive());
+        let elsewhere = Owner { pid_namespace: "pid:[1]".into(), ..dead };
+        assert!(elsewhere.may_be_alive());
+    }
+}

@@ -1,0 +1,135 @@
+//! The identity of a process: pid, start time and boot.
+//!
+//! A bare pid names whatever runs under that number now. Together with the
+//! start time and the kernel's boot id it names one process for ever.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+/// One process, past or present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The number.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+    /// The kernel's boot id.
+    pub boot: String,
+}
+
+impl ProcessId {
+    /// Returns the calling process.
+    pub fn current() -> io::Result<Self> {
+        let pid = std::process::id();
+        let start = start_time(pid)
+            .ok_or_else(|| io::Error::other("cannot read this process's start time in /proc"))?;
+        Ok(Self { pid, start, boot: boot_id()? })
+    }
+
+    /// Returns whether the process runs.
+    pub fn is_alive(&self) -> bool {
+        boot_id().is_ok_and(|boot| boot == self.boot) && start_time(self.pid) == Some(self.start)
+    }
+
+    /// Returns a handle that stays with this very process, or nothing when it
+    /// is gone.
+    pub fn handle(&self) -> io::Result<Option<ProcessHandle>> {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
+        let fd = match pidfd_open(pid, PidfdFlags::NONBLOCK) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // The handle is bound to whoever had the number when it was opened;
+        // only now is it worth asking whether that was the one we mean.
+        Ok(self.is_alive().then_some(ProcessHandle { fd }))
+    }
+}
+
+/// A process that cannot be mistaken for another.
+#[derive(Debug)]
+pub struct ProcessHandle {
+    fd: rustix::fd::OwnedFd,
+}
+
+impl ProcessHandle {
+    /// Sends SIGKILL; a process that is gone is no error.
+    pub fn kill(&self) -> io::Result<()> {
+        match pidfd_send_signal(&self.fd, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until the process has ended; false when it has not in time.
+    pub async fn ended_within(&self, patience: Duration) -> io::Result<bool> {
+        let fd = self.fd.try_clone()?;
+        let deadline = Instant::now() + patience;
+        let wait = move || loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            // A pidfd is readable from the end of its process on.
+            let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+            match poll(&mut fds, Some(&left)) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        tokio::task::spawn_blocking(wait).await.map_err(io::Error::other)?
+    }
+}
+
+/// Returns the kernel's boot id.
+pub fn boot_id() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// Returns a process's start time, or nothing when it is gone or a zombie.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name is in parentheses and may contain anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    // Start time is field 22 of the line, and the state was field 3.
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_impostors_are_not() {
+        let me = ProcessId::current().unwrap();
+        assert!(me.is_alive());
+        assert!(me.handle().unwrap().is_some());
+        let other_start = ProcessId { start: me.start + 1, ..me.clone() };
+        let other_boot = ProcessId { boot: "another".into(), ..me };
+        for impostor in [other_start, other_boot] {
+            assert!(!impostor.is_alive());
+            assert!(impostor.handle().unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        let fd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let mut poll = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut poll, None).unwrap();
+        assert_eq!(start_time(pid), None);
+        child.wait().unwrap();
+    }
+}

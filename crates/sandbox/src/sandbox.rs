@@ -1,0 +1,69 @@
+//! A sandbox in the hands of this process.
+
+mod calls;
+mod cleanup;
+mod handle;
+
+pub use calls::Lost;
+pub use cleanup::Cleanup;
+pub(crate) use handle::{Handle, Ownership};
+
+use std::sync::Arc;
+
+use crate::engine::{Notice, StateBefore};
+use crate::{Key, Task};
+
+/// A durable place where commands run.
+///
+/// Clones share one connection, which is made again when it was lost. Dropping
+/// the last one ends nothing unless the settings say so.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    handle: Arc<Handle>,
+}
+
+impl Sandbox {
+    pub(crate) fn new(handle: Arc<Handle>) -> Self {
+        Self { handle }
+    }
+
+    /// Returns the sandbox's key.
+    pub fn key(&self) -> &Key {
+        self.handle.key()
+    }
+
+    /// Returns the task.
+    pub fn task(&self) -> &Task {
+        self.handle.key().task()
+    }
+
+    /// Returns the backend's name.
+    pub fn backend(&self) -> &'static str {
+        self.handle.backend_name()
+    }
+
+    /// Returns the id of the instance it lives in.
+    pub async fn instance(&self) -> String {
+        self.handle.instance().await.id
+    }
+
+    /// Returns the generation of that instance.
+    pub async fn generation(&self) -> u64 {
+        self.handle.generation().await
+    }
+
+    /// Returns what it was before this process asked for it.
+    pub fn state_before(&self) -> StateBefore {
+        self.handle.before()
+    }
+
+    /// Returns what the user should hear about.
+    pub fn notices(&self) -> &[Notice] {
+        self.handle.notices()
+    }
+
+    /// Returns whether it ends with this process.
+    pub fn is_owned(&self) -> bool {
+        self.handle.is_owned()
+    }
+}

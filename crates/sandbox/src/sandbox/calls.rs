@@ -1,0 +1,210 @@
+//! What can be done in a sandbox.
+
+use std::time::Duration;
+
+use vestal_wire::{JobId, JobInfo, Outcome, Stats, Status, WindowSize};
+
+use super::Sandbox;
+use crate::Error;
+use crate::backend::JobEnvironment;
+use crate::client::Connection;
+use crate::command::{Command, Input};
+use crate::files::Files;
+use crate::job::{self, AfterInput, Follow, JobError, JobFilter, JobList, RunningJob};
+use crate::output::Output;
+
+/// How long a guest may take over a request that takes no time.
+const SHORT_CALL: Duration = Duration::from_secs(10);
+
+/// A command whose connection was lost under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The job.
+    pub job: JobId,
+    incarnation: String,
+    boot: String,
+    sent: bool,
+}
+
+impl Lost {
+    /// Returns what was lost, or the error if it was something else.
+    pub fn from_error(error: JobError) -> Result<Self, JobError> {
+        match error {
+            JobError::Lost { job, incarnation, boot, sent, .. } => {
+                Ok(Self { job, incarnation, boot, sent })
+            }
+            other => Err(other),
+        }
+    }
+}
+
+impl Sandbox {
+    /// Runs a command to its end and returns what it printed.
+    ///
+    /// If the connection is lost on the way, the result is fetched from the
+    /// guest that ran it; the command is never run a second time. A command
+    /// that is known never to have started, because the guest had ended before
+    /// it could be told, is given to the guest that comes after it.
+    pub async fn run(&self, command: Command) -> Result<Output, Error> {
+        let command = self.complete(command).await?;
+        let spare = command.try_clone();
+        match self.run_once(command).await {
+            Err(Error::NeverStarted { .. }) if let Some(again) = spare => {
+                self.run_once(again).await
+            }
+            other => other,
+        }
+    }
+
+    async fn run_once(&self, command: Command) -> Result<Output, Error> {
+        let connection = self.connection().await?;
+        match job::run(&connection, command).await {
+            Ok(output) => {
+                self.handle.mark_used();
+                Ok(output)
+            }
+            Err(error) => self.fetch(Lost::from_error(error)?).await,
+        }
+    }
+
+    /// Starts a command whose output is followed as it comes. If the connection
+    /// is lost on the way, [`Sandbox::outcome`] tells what became of it.
+    pub async fn start(&self, command: Command, follow: Follow) -> Result<RunningJob, Error> {
+        let command = self.complete(command).await?;
+        let connection = self.connection().await?;
+        Ok(job::start(&connection, command, follow).await?)
+    }
+
+    /// Starts a background job and returns once it runs.
+    pub async fn spawn(&self, command: Command) -> Result<JobInfo, Error> {
+        let command = self.complete(command).await?;
+        let spare = command.try_clone();
+        match self.spawn_once(command).await {
+            Err(Error::NeverStarted { .. }) if let Some(again) = spare => {
+                self.spawn_once(again).await
+            }
+            other => other,
+        }
+    }
+
+    async fn spawn_once(&self, command: Command) -> Result<JobInfo, Error> {
+        let connection = self.connection().await?;
+        match job::spawn_background(&connection, command).await {
+            Ok(info) => Ok(info),
+            Err(error) => self.outcome(&Lost::from_error(error)?).await,
+        }
+    }
+
+    /// Returns what is known of a command whose connection was lost; an error if
+    /// it never started or nobody can tell.
+    pub async fn outcome(&self, lost: &Lost) -> Result<JobInfo, Error> {
+        let job = lost.job.clone();
+        if !lost.sent {
+            return Err(Error::NeverStarted { job });
+        }
+        let connection = self.connection().await?;
+        match job::lookup(&connection, &lost.job, &lost.incarnation, &lost.boot).await? {
+            Outcome::Known(info) => Ok(*info),
+            Outcome::NeverStarted => Err(Error::NeverStarted { job }),
+            Outcome::Unknown => Err(Error::OutcomeUnknown { job }),
+        }
+    }
+
+    /// Fetches the result of a command whose connection was lost.
+    async fn fetch(&self, lost: Lost) -> Result<Output, Error> {
+        self.outcome(&lost).await?;
+        let connection = self.connection().await?;
+        Ok(job::collect(&connection, lost.job).await?)
+    }
+
+    /// Follows a job, also one that has ended or that another process started.
+    pub async fn attach(&self, request: vestal_wire::AttachJob) -> Result<RunningJob, Error> {
+        let connection = self.connection().await?;
+        Ok(job::attach(&connection, request).await?)
+    }
+
+    /// Returns the jobs on record.
+    pub async fn jobs(&self, filter: JobFilter, limit: u32) -> Result<JobList, Error> {
+        let connection = self.connection().await?;
+        Ok(job::jobs(&connection, filter, limit).await?)
+    }
+
+    /// Waits for a job's end, or until the time is up.
+    pub async fn wait(&self, id: &JobId, limit: Option<Duration>) -> Result<JobInfo, Error> {
+        let connection = self.connection().await?;
+        Ok(job::wait(&connection, id, limit).await?)
+    }
+
+    /// Kills every process of a job and returns when none is left.
+    pub async fn kill(&self, id: &JobId) -> Result<JobInfo, Error> {
+        let connection = self.connection().await?;
+        Ok(job::kill(&connection, id).await?)
+    }
+
+    /// Sends a signal to a job's foreground process group.
+    pub async fn signal(&self, id: &JobId, signal: i32) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        Ok(job::signal(&connection, id, signal).await?)
+    }
+
+    /// Writes to a job's standard input.
+    pub async fn write(&self, id: &JobId, input: Input, after: AfterInput) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        Ok(job::write(&connection, id, input, after).await?)
+    }
+
+    /// Changes the size of a job's terminal.
+    pub async fn resize(&self, id: &JobId, size: WindowSize) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        Ok(job::resize(&connection, id, size).await?)
+    }
+
+    /// Returns the sandbox's files, relative paths starting where `session` is.
+    pub async fn files(&self, session: Option<&str>) -> Result<Files, Error> {
+        let connection = self.connection().await?;
+        let files = Files::new(connection).start_dir(self.handle.engine.start_dir()?);
+        Ok(match session {
+            Some(session) => files.session(session),
+            None => files,
+        })
+    }
+
+    /// Returns the guest's state.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let connection = self.connection().await?;
+        Ok(connection.status(SHORT_CALL).await?)
+    }
+
+    /// Returns what the sandbox consumes.
+    pub async fn stats(&self) -> Result<Stats, Error> {
+        let connection = self.connection().await?;
+        Ok(connection.stats(SHORT_CALL).await?)
+    }
+
+    /// Keeps the sandbox from idling out.
+    pub async fn touch(&self) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        Ok(connection.touch(SHORT_CALL).await?)
+    }
+
+    /// Forgets a session's saved state.
+    pub async fn reset_session(&self, name: &str) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        Ok(connection.reset_session(name, SHORT_CALL).await?)
+    }
+
+    /// Returns the connection to the guest, made again if it was lost.
+    pub async fn connection(&self) -> Result<Connection, Error> {
+        self.handle.connection().await
+    }
+
+    /// Adds to a command what the settings say and the caller left open.
+    async fn complete(&self, command: Command) -> Result<Command, Error> {
+        let engine = &self.handle.engine;
+        let command = match self.handle.job_environment().await {
+            JobEnvironment::Callers => command.or_env(|| engine.base_environment())?,
+            JobEnvironment::Guests => command,
+        };
+        command.or_start_dir(|| engine.start_dir())
+    }
+}

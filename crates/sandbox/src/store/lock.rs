@@ -1,0 +1,159 @@
+//! The lock of a key: whoever changes a sandbox's instance holds it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A lock that could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody held it for too long.
+    #[error(
+        "another process has been working on this sandbox for over {} s (lock: {})",
+        waited.as_secs(), path.display()
+    )]
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+        /// How long this process waited.
+        waited: Duration,
+    },
+    /// The system refused.
+    #[error("cannot lock {}: {source}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The held lock. The kernel lets go of it when the process dies, so a stale
+/// lock file means nothing.
+#[derive(Debug)]
+pub(crate) struct KeyLock {
+    file: File,
+}
+
+impl KeyLock {
+    /// Waits for the lock, at most `patience`.
+    pub(crate) async fn acquire(path: &Path, patience: Duration) -> Result<Self, LockError> {
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(lock) = Self::try_acquire(path)? {
+                return Ok(lock);
+            }
+            if started.elapsed() >= patience {
+                return Err(LockError::Busy { path: path.into(), waited: patience });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Takes the lock if it is free. A missing directory is an error of kind
+    /// [`ErrorKind::NotFound`].
+    pub(crate) fn try_acquire(path: &Path) -> Result<Option<Self>, LockError> {
+        let failed = |source| LockError::Io { path: path.into(), source };
+        loop {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+                .open(path)
+                .map_err(failed)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(failed(error.into())),
+            }
+            // Between open and lock the sandbox may have been removed and made
+            // again: then this is the lock of a file nobody else will find.
+            match std::fs::symlink_metadata(path) {
+                Ok(now) if same_file(&now, &file).map_err(failed)? => {
+                    return Ok(Some(Self { file }));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Returns whether the lock is still the one others would find at `path`:
+    /// not after its sandbox was removed.
+    pub(crate) fn is_current(&self, path: &Path) -> bool {
+        std::fs::symlink_metadata(path)
+            .is_ok_and(|now| same_file(&now, &self.file).unwrap_or(false))
+    }
+
+    /// Returns a second handle to the same lock. The lock is free only when
+    /// both are closed: a new guest holds one until it can be found, so that
+    /// the death of its creator does not make it look absent.
+    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+        self.file.as_fd().try_clone_to_owned()
+    }
+}
+
+fn same_file(now: &std::fs::Metadata, file: &File) -> io::Result<bool> {
+    let held = file.metadata()?;
+    Ok(now.dev() == held.dev() && now.ino() == held.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_one_holds_the_lock_and_the_next_gets_it_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = KeyLock::try_acquire(&path).unwrap().unwrap();
+        assert!(KeyLock::try_acquire(&path).unwrap().is_none());
+        let shared = first.share().unwrap();
+        drop(first);
+        assert!(KeyLock::try_acquire(&path).unwrap().is_none(), "the second handle still holds it");
+        drop(shared);
+        KeyLock::acquire(&path, Duration::from_secs(5)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_lock_of_a_removed_sandbox_is_not_taken_for_the_new_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let old = KeyLock::try_acquire(&path).unwrap().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let new = KeyLock::try_acquire(&path).unwrap().expect("the new file is free");
+        drop(old);
+        assert!(KeyLock::try_acquire(&path).unwrap().is_none());
+        drop(new);
+    }
+
+    #[tokio::test]
+    async fn garbage_in_a_stale_lock_file_does_not_matter() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        std::fs::write(&path, [0xff; 100]).unwrap();
+        assert!(KeyLock::try_acquire(&path).unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_is_never_freed_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let _held = KeyLock::try_acquire(&path).unwrap().unwrap();
+        let error = KeyLock::acquire(&path, Duration::from_millis(30)).await.unwrap_err();
+        assert!(matches!(error, LockError::Busy { .. }));
+        assert!(error.to_string().contains(path.to_str().unwrap()));
+    }
+}

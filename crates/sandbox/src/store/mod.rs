@@ -1,0 +1,68 @@
+//! What is kept on the host's disk about sandboxes: one directory each.
+//!
+//! Every file has one writer at a time (the holder of the key's lock), is
+//! replaced by rename and carries a version.
+
+mod atomic;
+mod dir;
+mod home;
+mod intent;
+mod lock;
+mod record;
+
+pub(crate) use atomic::{read_versioned, write_versioned};
+pub(crate) use dir::{SandboxDir, list_dirs, make_private_dir, remove_tree};
+pub use home::HomeError;
+pub(crate) use home::open_home;
+pub(crate) use intent::Intent;
+pub(crate) use lock::KeyLock;
+pub use lock::LockError;
+pub(crate) use record::{InstanceRecord, Record};
+
+use std::path::PathBuf;
+
+/// A file of ours that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The content is not what this program writes.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "{} has version {found}, and this program knows up to {known}: it was written by a newer Vestal",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The newest version known here.
+        known: u64,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        source: std::io::Error,
+    ) -> Self {
+        Self::Io { action, path: path.into(), source }
+    }
+}

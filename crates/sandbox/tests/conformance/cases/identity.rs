@@ -1,0 +1,117 @@
+//! Who gets which instance.
+
+use vestal_sandbox::{Command, Engine, Error, StateBefore, Task};
+
+use crate::support::World;
+
+pub(crate) async fn every_process_gets_the_same_instance(world: &World) {
+    let mut first = world.worker(&["attach", "default"]);
+    let seen = first.line().await;
+    assert_eq!(seen["before"], "absent");
+    first.finish().await;
+
+    let mut second = world.worker(&["attach", "default"]);
+    let again = second.line().await;
+    assert_eq!(again["before"], "running");
+    assert_eq!(again["instance"], seen["instance"]);
+    assert_eq!(again["generation"], 1);
+    second.finish().await;
+}
+
+pub(crate) async fn a_stampede_of_processes_gets_one_instance(world: &World) {
+    let mut workers: Vec<_> = (0..12).map(|_| world.worker(&["attach", "default"])).collect();
+    let mut instances = Vec::new();
+    for worker in &mut workers {
+        instances.push(worker.line().await["instance"].as_str().unwrap().to_owned());
+    }
+    for worker in workers {
+        worker.finish().await;
+    }
+    assert!(instances.iter().all(|instance| *instance == instances[0]), "{instances:?}");
+    assert_eq!(world.guests().len(), 1);
+}
+
+pub(crate) async fn a_stampede_of_threads_gets_one_instance(world: &World) {
+    // Half of them share an engine, the others have one each.
+    let shared = world.engine();
+    let threads: Vec<_> = (0..12)
+        .map(|number| {
+            let engine = if number % 2 == 0 { shared.clone() } else { world.engine() };
+            std::thread::spawn(move || {
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+                    sandbox.instance().await
+                })
+            })
+        })
+        .collect();
+    let instances: Vec<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(instances.iter().all(|instance| *instance == instances[0]), "{instances:?}");
+    assert_eq!(world.guests().len(), 1);
+}
+
+pub(crate) async fn tasks_never_share_an_instance(world: &World) {
+    let engine = world.engine();
+    let one = engine.sandbox(&"one".parse().unwrap()).await.unwrap();
+    let two = engine.sandbox(&"two".parse().unwrap()).await.unwrap();
+    assert_ne!(one.instance().await, two.instance().await);
+    one.run(Command::shell("secret=1").session("main")).await.unwrap();
+    let output = two.run(Command::shell("echo ${secret-none}").session("main")).await.unwrap();
+    assert_eq!(output.stdout.bytes(), b"none\n");
+}
+
+pub(crate) async fn homes_never_share_an_instance(world: &World) {
+    let other = World::local();
+    let task = Task::default_task();
+    assert_ne!(world.engine().key(&task).hash(), other.engine().key(&task).hash());
+    let here = world.sandbox().await.instance().await;
+    let there = other.sandbox().await.instance().await;
+    assert_ne!(here, there);
+    other.finish().await;
+}
+
+pub(crate) async fn attaching_to_a_running_sandbox_needs_no_lock(world: &World) {
+    let first = world.sandbox().await.instance().await;
+    let lock = std::fs::File::open(world.sandbox_dir("default").join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let sandbox = world.sandbox().await;
+    assert_eq!(sandbox.instance().await, first);
+    assert_eq!(sandbox.state_before(), StateBefore::Running);
+}
+
+pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(world: &World) {
+    let names = ["../escape", "a/b", "a_b", "ünïcödé 🦀", " leading", ".", "..", &"x".repeat(200)];
+    let engine = world.engine();
+    for name in names {
+        let sandbox = engine.sandbox(&name.parse().unwrap()).await.unwrap();
+        let marked = format!("mark={}", name.len());
+        sandbox.run(Command::shell(marked).session("main")).await.unwrap();
+    }
+    let mut listed: Vec<String> =
+        engine.list().await.unwrap().into_iter().map(|summary| summary.task).collect();
+    let mut expected: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    listed.sort();
+    expected.sort();
+    assert_eq!(listed, expected);
+    for name in names {
+        let sandbox = engine.sandbox(&name.parse().unwrap()).await.unwrap();
+        let output = sandbox.run(Command::shell("echo $mark").session("main")).await.unwrap();
+        assert_eq!(output.stdout.text(), format!("{}\n", name.len()));
+    }
+}
+
+pub(crate) async fn a_directory_copied_from_another_home_is_refused(world: &World) {
+    let other = World::local();
+    other.run("true").await;
+    other.engine().stop(&Task::default_task()).await.unwrap();
+    let target = world.sandbox_dir("default");
+    std::fs::create_dir_all(&target).unwrap();
+    std::fs::copy(other.sandbox_dir("default").join("sandbox.json"), target.join("sandbox.json"))
+        .unwrap();
+    let error = Engine::sandbox(&world.engine(), &Task::default_task()).await.unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    std::fs::remove_dir_all(target).unwrap();
+    other.finish().await;
+}

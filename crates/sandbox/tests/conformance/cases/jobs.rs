@@ -1,0 +1,196 @@
+//! Jobs that outlive whoever started them.
+
+use std::time::Duration;
+
+use vestal_sandbox::job::{AfterInput, Follow, JobEvent, JobFilter, lookup};
+use vestal_sandbox::{Command, Error, Input, Sandbox, Task, new_job_id};
+use vestal_wire::{AttachJob, Cause, Delivery, Exit, JobId, JobState, Outcome};
+
+use crate::support::{World, marker, processes_with, until};
+
+pub(crate) async fn a_killed_job_leaves_no_process_whatever_it_did(world: &World) {
+    let mark = marker();
+    let text = format!(
+        "trap '' TERM INT HUP; for n in 1 2 3 4 5 6; do setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); done; sleep {mark}"
+    );
+    let sandbox = world.sandbox().await;
+    let job = sandbox.spawn(Command::shell(text)).await.unwrap();
+    until("all of them run", || async { processes_with(&format!("sleep\0{mark}")).len() >= 19 })
+        .await;
+    let killed = sandbox.kill(&job.id).await.unwrap();
+    assert_eq!(killed.state, JobState::Ended(Exit { code: Some(137), cause: Cause::Killed }));
+    assert_eq!(killed.processes, 0);
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+pub(crate) async fn a_job_can_be_killed_by_another_process(world: &World) {
+    let mark = marker();
+    let mut worker = world.worker(&["spawn", "default", &format!("sleep {mark}")]);
+    let id: JobId = worker.line().await["job"].as_str().unwrap().parse().unwrap();
+    worker.finish().await;
+    let sandbox = world.sandbox().await;
+    sandbox.kill(&id).await.unwrap();
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+    let info = sandbox.wait(&id, None).await.unwrap();
+    assert!(matches!(info.state, JobState::Ended(exit) if exit.cause == Cause::Killed));
+}
+
+pub(crate) async fn a_background_job_runs_in_its_directory(world: &World) {
+    let sandbox = world.sandbox().await;
+    sandbox.run(Command::shell("cd /etc").session("main")).await.unwrap();
+    let inherited = sandbox.spawn(Command::shell("pwd").session("main")).await.unwrap();
+    let given =
+        sandbox.spawn(Command::shell("pwd; exit 5").session("main").workdir("/usr")).await.unwrap();
+    assert_eq!(log(&sandbox, &inherited.id).await, b"/etc\n");
+    assert_eq!(log(&sandbox, &given.id).await, b"/usr\n");
+    let info = sandbox.wait(&given.id, None).await.unwrap();
+    assert_eq!(info.state, JobState::Ended(Exit { code: Some(5), cause: Cause::Exited }));
+}
+
+pub(crate) async fn a_background_job_reads_what_is_written_to_it(world: &World) {
+    let sandbox = world.sandbox().await;
+    let job = sandbox.spawn(Command::shell("cat; echo over").stdin(Input::Piped)).await.unwrap();
+    let write =
+        |bytes: &'static [u8], after| sandbox.write(&job.id, Input::Bytes(bytes.to_vec()), after);
+    write(b"one\n", AfterInput::KeepOpen).await.unwrap();
+    // Another process can write as well.
+    let elsewhere = world.sandbox().await;
+    elsewhere.write(&job.id, Input::Bytes(b"two\n".to_vec()), AfterInput::Close).await.unwrap();
+    assert_eq!(log(&sandbox, &job.id).await, b"one\ntwo\nover\n");
+    assert!(write(b"three\n", AfterInput::KeepOpen).await.is_err());
+}
+
+pub(crate) async fn the_log_can_be_read_at_any_offset(world: &World) {
+    let sandbox = world.sandbox().await;
+    let job = sandbox.spawn(Command::shell("printf 0123456789; printf abcdef >&2")).await.unwrap();
+    sandbox.wait(&job.id, None).await.unwrap();
+    let request = AttachJob {
+        id: job.id.clone(),
+        stdout_from: 7,
+        stderr_from: 4,
+        follow: false,
+        delivery: Delivery::EveryByte,
+    };
+    let mut following = sandbox.attach(request).await.unwrap();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    while let Some(event) = following.next().await.unwrap() {
+        match event {
+            JobEvent::Stdout(bytes) => out.extend_from_slice(&bytes),
+            JobEvent::Stderr(bytes) => err.extend_from_slice(&bytes),
+            _ => {}
+        }
+    }
+    assert_eq!((&*out, &*err), (&b"789"[..], &b"ef"[..]));
+}
+
+pub(crate) async fn jobs_are_listed_in_the_order_they_started(world: &World) {
+    let sandbox = world.sandbox().await;
+    let mut expected = Vec::new();
+    for number in 0..5 {
+        expected.push(sandbox.run(Command::shell(format!("exit {number}"))).await.unwrap().job);
+    }
+    let running = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
+    expected.push(running.id.clone());
+    // A process that started none of them sees them all.
+    let list = world.sandbox().await.jobs(JobFilter::All, 100).await.unwrap();
+    let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id.clone()).collect();
+    assert_eq!(ids, expected);
+    let list = sandbox.jobs(JobFilter::Running, 100).await.unwrap();
+    assert_eq!(list.jobs.len(), 1);
+    assert_eq!(list.jobs[0].summary, "sleep 1000");
+    sandbox.kill(&running.id).await.unwrap();
+}
+
+pub(crate) async fn a_job_id_is_never_run_twice(world: &World) {
+    let sandbox = world.sandbox().await;
+    let id = new_job_id();
+    let command = || Command::shell("echo ran >> ~/runs; echo once; exit 4").job_id(id.clone());
+    let first = sandbox.run(command()).await.unwrap();
+    let second = world.sandbox().await.run(command()).await.unwrap();
+    assert_eq!(second.stdout, first.stdout);
+    assert_eq!(second.exit, first.exit);
+    super::survival::kill_guest(world);
+    drop(sandbox);
+    let third = world.sandbox().await.run(command()).await.unwrap();
+    assert_eq!(third.exit, first.exit);
+    assert_eq!(std::fs::read(world.user_home().join("runs")).unwrap(), b"ran\n");
+}
+
+pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(world: &World) {
+    let engine = world.engine_with(&["terminal.jobs_kept=1"]);
+    let id = new_job_id();
+    let command = || Command::shell("echo ran >> ~/runs").job_id(id.clone());
+    let run = async |command| {
+        let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+        sandbox.run(command).await
+    };
+    run(command()).await.unwrap();
+    for _ in 0..3 {
+        run(Command::shell("true")).await.unwrap();
+    }
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let kept = sandbox.jobs(JobFilter::All, 100).await.unwrap().jobs;
+    assert!(kept.iter().all(|job| job.id != id), "it is forgotten");
+    for _ in 0..2 {
+        // That a guest was killed may be noticed by the first command only.
+        until("the id is refused", || async {
+            let again = run(command()).await.unwrap_err();
+            matches!(again, Error::Job(_))
+        })
+        .await;
+        // The next guest knows no more of the job, but not less either.
+        super::survival::kill_guest(world);
+    }
+    let runs = std::fs::read(world.user_home().join("runs")).unwrap();
+    assert_eq!(runs, b"ran\n");
+}
+
+pub(crate) async fn a_command_that_never_arrived_is_never_run(world: &World) {
+    let sandbox = world.sandbox().await;
+    let connection = sandbox.connection().await.unwrap();
+    let welcome = connection.welcome().clone();
+    let id = new_job_id();
+    let outcome = lookup(&connection, &id, &welcome.incarnation, &welcome.boot).await.unwrap();
+    assert_eq!(outcome, Outcome::NeverStarted);
+    // What arrives late is refused, or the answer would have been a lie.
+    let late = sandbox.run(Command::shell("echo ran").job_id(id)).await.unwrap_err();
+    assert!(matches!(late, Error::Job(_)), "{late}");
+    // Of another boot nobody can tell.
+    let outcome = lookup(&connection, &new_job_id(), "another", "another").await.unwrap();
+    assert_eq!(outcome, Outcome::Unknown);
+}
+
+pub(crate) async fn waiting_gives_the_exit_code_or_says_it_still_runs(world: &World) {
+    let sandbox = world.sandbox().await;
+    let job = sandbox.spawn(Command::shell("read x; exit $x").stdin(Input::Piped)).await.unwrap();
+    let waited = sandbox.wait(&job.id, Some(Duration::from_millis(50))).await.unwrap();
+    assert_eq!(waited.state, JobState::Running);
+    let waiting = tokio::spawn({
+        let (sandbox, id) = (sandbox.clone(), job.id.clone());
+        async move { sandbox.wait(&id, None).await.unwrap() }
+    });
+    sandbox.write(&job.id, Input::Bytes(b"9\n".to_vec()), AfterInput::KeepOpen).await.unwrap();
+    let ended = waiting.await.unwrap();
+    assert_eq!(ended.state, JobState::Ended(Exit { code: Some(9), cause: Cause::Exited }));
+    let unknown = sandbox.wait(&new_job_id(), None).await.unwrap_err();
+    assert!(unknown.to_string().contains("job"), "{unknown}");
+}
+
+/// Follows a job to its end and returns its standard output.
+async fn log(sandbox: &Sandbox, id: &JobId) -> Vec<u8> {
+    let request = AttachJob {
+        id: id.clone(),
+        stdout_from: 0,
+        stderr_from: 0,
+        follow: true,
+        delivery: Follow::EveryByte.delivery(),
+    };
+    let mut following = sandbox.attach(request).await.unwrap();
+    let mut out = Vec::new();
+    while let Some(event) = following.next().await.unwrap() {
+        if let JobEvent::Stdout(bytes) = event {
+            out.extend_from_slice(&bytes);
+        }
+    }
+    out
+}

@@ -1,0 +1,15 @@
+//! The cases, by chapter of the contract.
+
+pub(crate) mod bad_input;
+pub(crate) mod commands;
+pub(crate) mod crashes;
+pub(crate) mod drift;
+pub(crate) mod files;
+pub(crate) mod identity;
+pub(crate) mod jobs;
+pub(crate) mod lifecycle;
+pub(crate) mod model;
+pub(crate) mod owned;
+pub(crate) mod reaping;
+pub(crate) mod sessions;
+pub(crate) mod survival;

@@ -1,0 +1,147 @@
+//! Sandboxes that end with their process.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use vestal_sandbox::files::{Links, WriteOptions};
+use vestal_sandbox::{Command, Engine, StateBefore, Task};
+
+use crate::support::{World, alive, until};
+
+const OWNED: &str = "terminal.persist_across_processes=false";
+
+async fn owned(engine: &Engine) -> vestal_sandbox::Sandbox {
+    engine.sandbox(&Task::default_task()).await.unwrap()
+}
+
+pub(crate) async fn a_process_that_does_not_persist_gets_an_instance_of_its_own(world: &World) {
+    let shared = world.sandbox().await;
+    shared.run(Command::shell("x=shared").session("main")).await.unwrap();
+    let engine = world.engine_with(&[OWNED]);
+    let sandbox = owned(&engine).await;
+    assert!(sandbox.is_owned());
+    assert_eq!(sandbox.state_before(), StateBefore::Absent);
+    assert_ne!(sandbox.instance().await, shared.instance().await);
+    let output = sandbox.run(Command::shell("echo ${x-fresh}").session("main")).await.unwrap();
+    assert_eq!(output.stdout.bytes(), b"fresh\n");
+    let other = world.engine_with(&[OWNED]);
+    assert_ne!(owned(&other).await.instance().await, sandbox.instance().await);
+    assert_eq!(world.guests().len(), 3);
+    for engine in [engine, other] {
+        assert!(engine.close(Duration::from_mins(1)).await);
+    }
+    assert_eq!(world.guests().len(), 1);
+}
+
+pub(crate) async fn closing_removes_what_belongs_to_this_process(world: &World) {
+    let mut worker = world.worker(&["--set", OWNED, "attach", "default"]);
+    worker.line().await;
+    let guests = world.guests();
+    assert_eq!(guests.len(), 1);
+    worker.finish().await;
+    assert!(!alive(guests[0]), "it is gone before the process is");
+    assert!(!world.sandbox_dir("default").exists(), "and has left nothing");
+}
+
+pub(crate) async fn a_killed_owner_takes_its_instance_along(world: &World) {
+    let mut worker = world.worker(&["--set", OWNED, "attach", "default"]);
+    worker.line().await;
+    let guests = world.guests();
+    worker.crash().await;
+    until("the guest misses its owner", || async { !alive(guests[0]) }).await;
+    let instances = world.sandbox_dir("default").join("instances");
+    until("it has removed itself", || async {
+        std::fs::read_dir(&instances).map_or(0, Iterator::count) == 0
+    })
+    .await;
+}
+
+pub(crate) async fn a_turn_ends_only_what_keeps_no_files(world: &World) {
+    let task = Task::default_task();
+    let lasting = world.engine_with(&[OWNED]);
+    let sandbox = owned(&lasting).await;
+    lasting.turn_ended(&task).unwrap();
+    // Had a cleanup begun, it would be over then.
+    assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(world.guests().len(), 1, "files are kept, so the turn's end is nothing");
+    assert!(lasting.close(Duration::from_mins(1)).await);
+
+    let fleeting = world.engine_with(&[OWNED, "terminal.container_persistent=false"]);
+    let sandbox = owned(&fleeting).await;
+    fleeting.turn_ended(&task).unwrap();
+    assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
+
+    let shared = world.engine_with(&["terminal.container_persistent=false"]);
+    let sandbox = shared.sandbox(&task).await.unwrap();
+    shared.turn_ended(&task).unwrap();
+    shared.conversation_closed(&task).unwrap();
+    assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(world.guests().len(), 1, "a sandbox that outlives processes outlives turns");
+}
+
+pub(crate) async fn an_idle_owned_sandbox_is_removed_unless_a_job_runs(world: &World) {
+    let engine = world.engine_with(&[OWNED]);
+    let sandbox = owned(&engine).await;
+    let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
+    assert_eq!(engine.release_idle(Duration::ZERO).await, 0, "a job runs");
+    sandbox.kill(&job.id).await.unwrap();
+    assert_eq!(engine.release_idle(Duration::ZERO).await, 1);
+    assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
+}
+
+pub(crate) async fn a_conversation_closes_only_what_nobody_else_holds(world: &World) {
+    let task = Task::default_task();
+    let engine = world.engine_with(&[OWNED]);
+    let sandbox = owned(&engine).await;
+    engine.conversation_closed(&task).unwrap();
+    // Had a cleanup begun, it would be over then.
+    assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(world.guests().len(), 1, "somebody still holds it");
+    let guest = world.guests()[0];
+    drop(sandbox);
+    engine.conversation_closed(&task).unwrap();
+    until("it is removed", || async { !alive(guest) }).await;
+    assert!(engine.close(Duration::from_mins(1)).await);
+}
+
+pub(crate) async fn a_process_that_asks_twice_at_once_closes_all_it_made(world: &World) {
+    let engine = world.engine_with(&[OWNED]);
+    let (one, two) = tokio::join!(owned(&engine), owned(&engine));
+    let (a, b) = (one.instance().await, two.instance().await);
+    assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new(), "{a} {b}");
+}
+
+pub(crate) async fn an_idle_owned_sandbox_is_not_removed_under_an_open_call(world: &World) {
+    let engine = world.engine_with(&[OWNED]);
+    let sandbox = owned(&engine).await;
+    let files = sandbox.files(None).await.unwrap();
+    let (mut writer, mut reader) = tokio::io::duplex(64);
+    let writing = tokio::spawn(async move {
+        files.write_from("~/slow", &mut reader, WriteOptions::default()).await
+    });
+    // More than fits between the two: some of it is on its way to the guest.
+    writer.write_all(&[1; 200]).await.unwrap();
+    // A call that came later was answered, so this one is open.
+    let home = sandbox.files(None).await.unwrap();
+    home.stat("~", Links::Follow).await.unwrap();
+    let released = engine.release_idle(Duration::ZERO).await;
+    sandbox.wait_for_cleanup(Duration::from_mins(1)).await;
+    writer.write_all(b"two").await.unwrap();
+    drop(writer);
+    let written = writing.await.unwrap();
+    assert!(released == 0 && written.is_ok(), "{released} {written:?}");
+    assert!(engine.close(Duration::from_mins(1)).await);
+}
+
+pub(crate) async fn an_owned_sandbox_whose_guest_was_killed_leaves_nothing(world: &World) {
+    let engine = world.engine_with(&[OWNED]);
+    let sandbox = owned(&engine).await;
+    super::survival::kill_guest(world);
+    until("it is back", || async { sandbox.run(Command::shell("echo back")).await.is_ok() }).await;
+    assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
+    assert!(!world.sandbox_dir("default").exists(), "the one that died has left its directory");
+}

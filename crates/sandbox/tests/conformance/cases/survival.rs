@@ -1,0 +1,170 @@
+//! What outlives what.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use vestal_sandbox::{Command, StateBefore, Task, new_job_id};
+use vestal_wire::{Cause, JobState};
+
+use crate::support::{Gate, World, alive, marker, parent_of, processes_with, until};
+
+pub(crate) async fn a_background_job_survives_its_process_and_is_found_again(world: &World) {
+    let gate = Gate::new(world);
+    let text = format!("{}; sleep 1000", gate.pass());
+    let mut worker = world.worker(&["spawn", "default", &text]);
+    let spawned = worker.line().await;
+    gate.reached().await;
+    worker.finish().await;
+    gate.open().await;
+
+    let sandbox = world.sandbox().await;
+    let id = spawned["job"].as_str().unwrap().parse().unwrap();
+    let job = sandbox.wait(&id, Some(Duration::ZERO)).await.unwrap();
+    assert_eq!(job.state, JobState::Running);
+    assert_eq!(u64::from(job.pid.unwrap()), spawned["pid"].as_u64().unwrap());
+    assert_eq!(job.pid_start.unwrap(), spawned["start"].as_u64().unwrap());
+    assert!(alive(job.pid.unwrap()));
+    let killed = sandbox.kill(&id).await.unwrap();
+    assert!(matches!(killed.state, JobState::Ended(exit) if exit.cause == Cause::Killed));
+    assert!(!alive(job.pid.unwrap()));
+}
+
+pub(crate) async fn a_killed_process_leaves_the_sandbox_as_it_is(world: &World) {
+    let mut worker = world.worker(&["attach", "default"]);
+    let seen = worker.line().await;
+    worker.crash().await;
+    let sandbox = world.sandbox().await;
+    assert_eq!(sandbox.state_before(), StateBefore::Running);
+    assert_eq!(sandbox.instance().await, seen["instance"].as_str().unwrap());
+}
+
+pub(crate) async fn a_foreground_command_survives_the_loss_of_its_caller(world: &World) {
+    let gate = Gate::new(world);
+    let worker = world.worker(&["run", "default", &gate.pass()]);
+    gate.reached().await;
+    worker.crash().await;
+    gate.open().await;
+}
+
+pub(crate) async fn a_stopped_sandbox_is_started_with_its_files_and_sessions(world: &World) {
+    let first = world.sandbox().await;
+    let mark = marker();
+    world.run(&format!("cd /usr; keep=me; echo x > ~/file; sleep {mark} & disown")).await;
+    assert_eq!(processes_with(&mark).len(), 1);
+    let instance = first.instance().await;
+    drop(first);
+    assert!(world.engine().stop(&Task::default_task()).await.unwrap());
+    assert_eq!(processes_with(&mark), Vec::<u32>::new(), "stopping ends its processes");
+    assert!(!world.engine().stop(&Task::default_task()).await.unwrap(), "it is stopped already");
+
+    let sandbox = world.sandbox().await;
+    assert_eq!(sandbox.state_before(), StateBefore::Stopped);
+    assert_eq!(sandbox.instance().await, instance);
+    let output = world.run("pwd; echo $keep; cat ~/file").await;
+    assert_eq!(output.stdout.text(), "/usr\nme\nx\n");
+}
+
+pub(crate) async fn a_killed_guest_is_recovered_and_leaves_no_process(world: &World) {
+    let sandbox = world.sandbox().await;
+    let mark = marker();
+    let text = format!("setsid sleep {mark} & (sleep {mark} &) ; sleep {mark}");
+    let job = sandbox.spawn(Command::shell(text)).await.unwrap();
+    until("three of them run", || async { processes_with(&format!("sleep\0{mark}")).len() == 3 })
+        .await;
+    kill_guest(world);
+    let again = sandbox.run(Command::shell("echo back")).await.unwrap();
+    assert_eq!(again.stdout.bytes(), b"back\n");
+    until("its jobs are gone", || async { processes_with(&mark).is_empty() }).await;
+    let info = sandbox.wait(&job.id, Some(Duration::ZERO)).await.unwrap();
+    assert!(matches!(info.state, JobState::Ended(exit) if exit.cause == Cause::Lost), "{info:?}");
+    assert_eq!(world.guests().len(), 1);
+}
+
+pub(crate) async fn a_killed_supervisor_takes_its_job_along_and_no_other(world: &World) {
+    let sandbox = world.sandbox().await;
+    let (mark, other) = (marker(), marker());
+    let text = format!("setsid sleep {mark} & (sleep {mark} &) ; sleep {mark}");
+    let lost = sandbox.spawn(Command::shell(text)).await.unwrap();
+    let kept = sandbox.spawn(Command::shell(format!("sleep {other}"))).await.unwrap();
+    until("three of them run", || async { processes_with(&format!("sleep\0{mark}")).len() == 3 })
+        .await;
+    let guests = world.guests();
+    kill(parent_of(lost.pid.unwrap()).unwrap(), Signal::KILL);
+    let info = sandbox.wait(&lost.id, None).await.unwrap();
+    assert!(matches!(info.state, JobState::Ended(exit) if exit.cause == Cause::Lost), "{info:?}");
+    until("what it left is gone", || async { processes_with(&mark).is_empty() }).await;
+    assert_eq!(world.guests(), guests, "the guest goes on");
+    let info = sandbox.wait(&kept.id, Some(Duration::ZERO)).await.unwrap();
+    assert_eq!(info.state, JobState::Running);
+    sandbox.kill(&kept.id).await.unwrap();
+    assert_eq!(processes_with(&other), Vec::<u32>::new());
+}
+
+pub(crate) async fn processes_that_outlive_all_of_ours_are_found_by_their_mark(world: &World) {
+    let sandbox = world.sandbox().await;
+    let mark = marker();
+    let text = format!("setsid sleep {mark} & (sleep {mark} &) ; sleep {mark}");
+    let job = sandbox.spawn(Command::shell(text)).await.unwrap();
+    until("three of them run", || async { processes_with(&format!("sleep\0{mark}")).len() == 3 })
+        .await;
+    // A guest that is stopped cannot see a supervisor go, nor end what it left.
+    let supervisor = parent_of(job.pid.unwrap()).unwrap();
+    kill(world.guests()[0], Signal::STOP);
+    kill(supervisor, Signal::KILL);
+    until("the supervisor is gone", || async { !alive(supervisor) }).await;
+    kill_guest(world);
+    until("the guest is gone", || async { world.guests().is_empty() }).await;
+    assert!(!processes_with(&mark).is_empty(), "nobody was left to end them");
+    let output = sandbox.run(Command::shell("echo back")).await.unwrap();
+    assert_eq!(output.stdout.bytes(), b"back\n");
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+pub(crate) async fn a_stuck_guest_is_replaced(world: &World) {
+    world.run("kept=1").await;
+    let stuck = world.guests()[0];
+    kill(stuck, Signal::STOP);
+    let output = world.run("echo $kept").await;
+    assert_eq!(output.stdout.bytes(), b"1\n");
+    assert!(!alive(stuck));
+    assert_eq!(world.guests().len(), 1);
+}
+
+pub(crate) async fn a_sandbox_whose_guest_cannot_start_is_made_anew(world: &World) {
+    let first = world.sandbox().await;
+    let instance = first.instance().await;
+    drop(first);
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    // A directory where the socket belongs: this instance cannot start again.
+    let socket =
+        world.sandbox_dir("default").join("instances").join(&instance).join("io/guest.sock");
+    std::fs::create_dir_all(socket.join("in the way")).unwrap();
+    let sandbox = world.sandbox().await;
+    assert_ne!(sandbox.instance().await, instance);
+    assert_eq!(sandbox.generation().await, 2);
+    assert_eq!(sandbox.run(Command::shell("echo ok")).await.unwrap().stdout.bytes(), b"ok\n");
+}
+
+pub(crate) async fn ended_jobs_are_still_known_after_a_restart(world: &World) {
+    let id = new_job_id();
+    let sandbox = world.sandbox().await;
+    let command = Command::shell("echo out; echo err >&2; exit 7").job_id(id.clone());
+    sandbox.run(command).await.unwrap();
+    drop(sandbox);
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    let sandbox = world.sandbox().await;
+    let info = sandbox.wait(&id, None).await.unwrap();
+    assert!(matches!(info.state, JobState::Ended(exit) if exit.code == Some(7)), "{info:?}");
+    assert_eq!((info.stdout_bytes, info.stderr_bytes), (4, 4));
+}
+
+/// Kills the guest as the kernel would for want of memory.
+pub(super) fn kill_guest(world: &World) {
+    for pid in world.guests() {
+        kill(pid, Signal::KILL);
+    }
+}
+
+fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
