@@ -1,2 +1,22 @@
-//! x
-fn main() {}
+//! The program `vestal`: it parses, calls the libraries and prints.
+
+mod cli;
+mod commands;
+mod console;
+mod context;
+mod error;
+mod exit;
+mod find;
+mod follow;
+mod interact;
+mod program;
+mod suggest;
+mod transfer;
+mod values;
+mod views;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    program::run().into()
+}

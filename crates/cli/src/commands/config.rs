@@ -1,0 +1,176 @@
+//! `vestal config`.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use vestal_config::{Finding, Row, Severity, Source, Value};
+
+use crate::console::{BOLD, Cell, Console, DIM, GREEN, RED, Table, YELLOW, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+Order of places: --set, environment, .env, config.yaml, default.
+
+Example:
+  vestal config set terminal.retention_seconds 2d";
+
+/// Shows, checks and changes settings.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigVerb {
+    /// Lists every key with its value and where that came from.
+    #[command(after_help = "Example:\n  vestal config show --changed")]
+    Show {
+        /// Only keys whose value is not the default.
+        #[arg(long)]
+        changed: bool,
+        /// Prints an array of JSON objects.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints one key's value.
+    #[command(after_help = "Example:\n  vestal config get terminal.backend")]
+    Get {
+        /// Prints a JSON object with the value and where it came from.
+        #[arg(long)]
+        json: bool,
+        /// The key.
+        key: String,
+    },
+    /// Sets a key in config.yaml; comments and order stay.
+    #[command(after_help = "Example:\n  vestal config set terminal.env '{\"CI\": \"1\"}'")]
+    Set {
+        /// The key.
+        key: String,
+        /// The value: plain, or YAML where it begins with a quote or a bracket.
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Prints where config.yaml is.
+    #[command(after_help = "Example:\n  $EDITOR \"$(vestal config path)\"")]
+    Path,
+    /// Looks for mistakes: unknown keys, wrong values, misspelt variables.
+    #[command(after_help = "Example:\n  vestal config check")]
+    Check {
+        /// Prints an array of JSON objects.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints the documentation of every key.
+    #[command(after_help = "Example:\n  vestal config docs --schema > vestal.schema.json")]
+    Docs {
+        /// Prints a JSON schema of config.yaml for editors instead.
+        #[arg(long)]
+        schema: bool,
+    },
+}
+
+pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, Failure> {
+    match args.verb {
+        ConfigVerb::Show { changed, json } => show(context, changed, json),
+        ConfigVerb::Get { json, key } => get(context, &key, json),
+        ConfigVerb::Set { key, value } => set(context, &key, &value),
+        ConfigVerb::Path => {
+            context.console.print(&context.home()?.config_file().to_string_lossy())?;
+            Ok(Exit::Success)
+        }
+        ConfigVerb::Check { json } => check(context, json),
+        ConfigVerb::Docs { schema: false } => {
+            context.console.write(&vestal_config::markdown())?;
+            Ok(Exit::Success)
+        }
+        ConfigVerb::Docs { schema: true } => {
+            context.console.print_json(&vestal_config::json_schema())?;
+            Ok(Exit::Success)
+        }
+    }
+}
+
+fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let rows: Vec<Row> =
+        settings.rows().into_iter().filter(|row| row.changed || !changed).collect();
+    if json {
+        context.console.print_json(&rows)?;
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["KEY", "VALUE", "FROM"]);
+    let mut problems = Vec::new();
+    for row in rows {
+        let value = match (&row.value, row.changed) {
+            (Some(value), true) => Cell::styled(value.to_string(), BOLD),
+            (Some(value), false) => Cell::from(value.to_string()),
+            (None, _) => Cell::styled("cannot be read", RED),
+        };
+        let source = row.source.map_or_else(|| "-".to_owned(), |source| source.to_string());
+        table.row(vec![row.key.into(), value, Cell::styled(source, DIM)]);
+        problems.extend(row.error);
+    }
+    context.console.print_table(&table)?;
+    for problem in problems {
+        context.console.warn(&problem);
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Debug, Serialize)]
+struct GetView<'a> {
+    key: &'a str,
+    value: Value,
+    source: Source,
+}
+
+fn get(context: &Context, key: &str, json: bool) -> Result<Exit, Failure> {
+    let resolved = context.settings()?.get_by_name(key)?;
+    if json {
+        context.console.print_json(&GetView {
+            key,
+            value: resolved.value,
+            source: resolved.source,
+        })?;
+    } else {
+        context.console.print(&resolved.value.to_string())?;
+    }
+    Ok(Exit::Success)
+}
+
+fn set(context: &Context, key: &str, value: &str) -> Result<Exit, Failure> {
+    let outcome = vestal_config::set(&context.settings()?, key, value)?;
+    context.console.note(&format!("set {} in {}", outcome.name, outcome.path.display()));
+    if let Some(source) = outcome.hidden_by {
+        context.console.warn(&format!("it has no effect as long as {source} says something else"));
+    }
+    Ok(Exit::Success)
+}
+
+fn check(context: &Context, json: bool) -> Result<Exit, Failure> {
+    let findings = context.settings()?.check();
+    if json {
+        context.console.print_json(&findings)?;
+    } else if findings.is_empty() {
+        context.console.print(&context.console.paint(GREEN, "no mistakes found"))?;
+    } else {
+        for finding in &findings {
+            context.console.print(&line(context.console, finding))?;
+        }
+    }
+    let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
+    Ok(if wrong { Exit::No } else { Exit::Success })
+}
+
+/// Returns a finding as a line for people.
+fn line(console: Console, finding: &Finding) -> String {
+    let (word, style) = match finding.severity {
+        Severity::Error => ("error", RED),
+        Severity::Warning => ("warning", YELLOW),
+        Severity::Note => ("note", DIM),
+    };
+    format!("{} {}", console.paint(style, &format!("{word}:")), text::printable(&finding.message))
+}

@@ -1,0 +1,134 @@
+//! `vestal cp`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use serde::Serialize;
+use vestal_sandbox::{Engine, Terminations};
+
+use crate::console::{Progress, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::follow::unless_terminated;
+use crate::transfer::{Download, Endpoint, Upload};
+
+/// The session whose directory relative paths start in.
+const SESSION: &str = "main";
+
+const AFTER_HELP: &str = "\
+One side is task:path (`:path` for the task default), the other a path here or `-`. In the sandbox
+`~` is its home and relative paths start where `vestal run pwd` says. Directories are copied whole;
+links stay links, modes are kept, each file appears complete or not at all.
+
+Examples:
+  vestal cp src web:/srv/app
+  vestal cp web:report.pdf .
+  vestal cp web:/var/log/app.log - | tail";
+
+/// Copies files into and out of a sandbox.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CpArgs {
+    /// Prints a JSON object with what was copied.
+    #[arg(long)]
+    json: bool,
+
+    /// From here: task:path, a path on this machine, or `-` for standard input.
+    #[arg(value_name = "SRC")]
+    source: OsString,
+
+    /// To here: task:path, a path on this machine, or `-` for standard output.
+    #[arg(value_name = "DST")]
+    destination: OsString,
+}
+
+#[derive(Debug, Serialize)]
+struct Copied {
+    files: u64,
+    bytes: u64,
+}
+
+pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Failure> {
+    let parse =
+        |text: &OsString| Endpoint::parse(text).map_err(|error| Failure::usage(error.to_string()));
+    let (source, destination) = (parse(&args.source)?, parse(&args.destination)?);
+    let mut signals =
+        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let engine = context.engine()?;
+    let to_stdout = destination == Endpoint::Stdio;
+    let copied =
+        unless_terminated(&mut signals, Box::pin(copy(context, &engine, source, destination)))
+            .await;
+    context.close(&engine).await;
+    let copied = match copied {
+        Ok(copied) => copied?,
+        // What was half copied is gone with the copy.
+        Err(signal) => return Ok(Exit::Terminated(signal)),
+    };
+    if args.json && !to_stdout {
+        context.console.print_json(&copied)?;
+    } else {
+        context.console.note(&format!(
+            "copied {}, {}",
+            text::count(copied.files, "file"),
+            text::bytes(copied.bytes)
+        ));
+    }
+    Ok(Exit::Success)
+}
+
+async fn copy(
+    context: &Context,
+    engine: &Engine,
+    source: Endpoint,
+    destination: Endpoint,
+) -> Result<Copied, Failure> {
+    match (source, destination) {
+        (Endpoint::Sandbox { .. }, Endpoint::Sandbox { .. }) => Err(Failure::usage(
+            "one side must be on this machine",
+        )
+        .advise("from sandbox to sandbox, through here: vestal cp a:file - | vestal cp - b:file")),
+        (Endpoint::Sandbox { task, path }, to) => {
+            // Nothing can be had from a sandbox that is not there yet.
+            if let Err(error) = engine.inspect(&task).await {
+                return Err(find::explain(engine, error).await);
+            }
+            let sandbox = context.sandbox(engine, &task).await?;
+            let files = sandbox.files(Some(SESSION)).await?;
+            let mut download =
+                Download { files, console: context.console, progress: Progress::new() };
+            match to {
+                Endpoint::Host(to) => download.save(&path, &to).await?,
+                _ => download.print(&path).await?,
+            }
+            Ok(download.progress.into())
+        }
+        (from, Endpoint::Sandbox { task, path }) => {
+            let sandbox = context.sandbox(engine, &task).await?;
+            let files = sandbox.files(Some(SESSION)).await?;
+            let mut upload = Upload {
+                sandbox: &sandbox,
+                files,
+                console: context.console,
+                progress: Progress::new(),
+            };
+            match from {
+                Endpoint::Host(from) => upload.send(&from, &path).await?,
+                _ => upload.send_stdin(&path).await?,
+            }
+            Ok(upload.progress.into())
+        }
+        (Endpoint::Host(_) | Endpoint::Stdio, Endpoint::Host(_) | Endpoint::Stdio) => {
+            Err(Failure::usage("neither side is in a sandbox").advise("write it as task:path"))
+        }
+    }
+}
+
+impl From<Progress> for Copied {
+    fn from(progress: Progress) -> Self {
+        let (files, bytes) = progress.totals();
+        Self { files, bytes }
+    }
+}

@@ -1,0 +1,253 @@
+//! `vestal doctor`.
+
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+use vestal_config::{Settings, Severity};
+use vestal_sandbox::backend::Availability;
+use vestal_sandbox::{Engine, GUEST, SummaryState};
+
+use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Free space below which things begin to fail.
+const LITTLE_SPACE: u64 = 100 << 20;
+
+const AFTER_HELP: &str = "\
+The exit code is 1 if something is broken.
+
+Example:
+  vestal doctor";
+
+/// Says what works here and what to do about the rest.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct DoctorArgs {
+    /// Prints a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How well something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Health {
+    Ok,
+    Note,
+    Warning,
+    Broken,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    health: Health,
+    message: String,
+    advice: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    ok: bool,
+    version: &'static str,
+    checks: Vec<Check>,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, health: Health, message: impl Into<String>) -> Self {
+        Self { name: name.into(), health, message: message.into(), advice: None }
+    }
+
+    fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    fn failure(name: &str, failure: &Failure) -> Self {
+        let check = Self::new(name, Health::Broken, failure.message().unwrap_or("failed"));
+        let advice = failure.advice().join("; ");
+        if advice.is_empty() { check } else { check.advise(advice) }
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Failure> {
+    let checks = examine(context).await;
+    let ok = checks.iter().all(|check| check.health < Health::Broken);
+    if args.json {
+        context.console.print_json(&Report { ok, version: env!("CARGO_PKG_VERSION"), checks })?;
+    } else {
+        for check in &checks {
+            print(context.console, check)?;
+        }
+    }
+    Ok(if ok { Exit::Success } else { Exit::No })
+}
+
+async fn examine(context: &Context) -> Vec<Check> {
+    let mut checks = vec![guest(), shell(context)];
+    match context.settings() {
+        Ok(settings) => checks.extend(settings_checks(&settings)),
+        Err(failure) => checks.push(Check::failure("home", &failure)),
+    }
+    match context.engine() {
+        Ok(engine) => {
+            checks.push(home(&engine));
+            checks.extend(backends(&engine).await);
+            checks.extend(sandboxes(&engine).await);
+        }
+        // A home that cannot be found has been told of.
+        Err(failure) if context.home().is_ok() => checks.push(Check::failure("home", &failure)),
+        Err(_) => {}
+    }
+    checks
+}
+
+fn guest() -> Check {
+    let size = text::bytes(GUEST.len() as u64);
+    let protocol = format!("{}.{}", vestal_wire::MAJOR, vestal_wire::MINOR);
+    Check::new("guest", Health::Ok, format!("built in, {size}, protocol {protocol}"))
+}
+
+fn shell(context: &Context) -> Check {
+    let path = context.environment().non_empty("PATH");
+    let found = |program: &str| {
+        path.is_some_and(|path| {
+            std::env::split_paths(path).any(|dir| is_program(&dir.join(program)))
+        })
+    };
+    if found("bash") {
+        Check::new(
+            "shell",
+            Health::Ok,
+            "bash is there: sessions keep variables, functions and aliases",
+        )
+    } else {
+        Check::new(
+            "shell",
+            Health::Warning,
+            "there is no bash: sessions keep what sh can print, no functions and arrays",
+        )
+        .advise("install bash")
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+fn settings_checks(settings: &Settings) -> Vec<Check> {
+    let findings = settings.check();
+    if findings.is_empty() {
+        return vec![Check::new("settings", Health::Ok, "no mistakes found")];
+    }
+    findings
+        .into_iter()
+        .map(|finding| {
+            let health = match finding.severity {
+                Severity::Error => Health::Broken,
+                Severity::Warning => Health::Warning,
+                Severity::Note => Health::Note,
+            };
+            Check::new("settings", health, finding.message)
+        })
+        .collect()
+}
+
+fn home(engine: &Engine) -> Check {
+    let dir = engine.sandboxes_dir();
+    let place = format!("sandboxes are kept in {}", dir.display());
+    // The directory itself is made with the first sandbox.
+    let Some(stat) = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok()) else {
+        return Check::new("home", Health::Ok, place);
+    };
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let message = format!("{place}, {} free", text::bytes(free));
+    if free < LITTLE_SPACE {
+        Check::new("home", Health::Warning, message).advise("free some space")
+    } else {
+        Check::new("home", Health::Ok, message)
+    }
+}
+
+async fn backends(engine: &Engine) -> Vec<Check> {
+    let found = engine.backends().await;
+    let works = |available: &Availability| matches!(available, Availability::Works { .. });
+    let any = found.iter().any(|(_, available)| works(available));
+    found
+        .into_iter()
+        .map(|(name, available)| {
+            let name = format!("backend {name}");
+            match available {
+                Availability::Works { notes } if notes.is_empty() => {
+                    Check::new(name, Health::Ok, "works")
+                }
+                Availability::Works { notes } => {
+                    Check::new(name, Health::Ok, format!("works; {}", notes.join("; ")))
+                }
+                Availability::Missing { reason, advice } => {
+                    let health = if any { Health::Note } else { Health::Broken };
+                    Check::new(name, health, reason).advise(advice)
+                }
+            }
+        })
+        .collect()
+}
+
+async fn sandboxes(engine: &Engine) -> Vec<Check> {
+    let mut checks = Vec::new();
+    match engine.list().await {
+        Ok(summaries) => {
+            let running = summaries.iter().filter(|summary| summary.state == SummaryState::Running);
+            let message = format!("{} in all, {} running", summaries.len(), running.count());
+            checks.push(Check::new("sandboxes", Health::Ok, message));
+            for summary in
+                summaries.iter().filter(|summary| summary.state == SummaryState::Unresponsive)
+            {
+                checks.push(
+                    Check::new(
+                        "sandboxes",
+                        Health::Broken,
+                        format!("{} does not answer", summary.task),
+                    )
+                    .advise(format!(
+                        "its next use starts it anew; or: vestal stop {}",
+                        crate::values::quoted(&summary.task)
+                    )),
+                );
+            }
+        }
+        Err(error) => checks.push(Check::failure("sandboxes", &error.into())),
+    }
+    match engine.prune(true).await {
+        Ok(left) if left.is_empty() => checks.push(Check::new("leftovers", Health::Ok, "none")),
+        Ok(left) => checks.push(
+            Check::new(
+                "leftovers",
+                Health::Note,
+                format!("{} that nobody can want", text::count(left.len() as u64, "instance")),
+            )
+            .advise("vestal prune --dry-run lists them, vestal prune removes them"),
+        ),
+        Err(error) => checks.push(Check::failure("leftovers", &error.into())),
+    }
+    checks
+}
+
+fn print(console: Console, check: &Check) -> Result<(), Failure> {
+    let (word, style) = match check.health {
+        Health::Ok => ("ok", GREEN),
+        Health::Note => ("note", DIM),
+        Health::Warning => ("warning", YELLOW),
+        Health::Broken => ("broken", RED),
+    };
+    let mark = console.paint(style, &format!("{word:<8}"));
+    console.print(&format!("{mark}{}: {}", check.name, text::printable(&check.message)))?;
+    match &check.advice {
+        Some(advice) => console.print(&format!("        → {}", text::printable(advice))),
+        None => Ok(()),
+    }
+}

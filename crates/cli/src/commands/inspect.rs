@@ -1,0 +1,248 @@
+//! `vestal inspect`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::Serialize;
+use vestal_sandbox::client::Connection;
+use vestal_sandbox::job::{self, JobFilter};
+use vestal_sandbox::{Drift, Engine, Summary, SummaryState, Task};
+use vestal_wire::{JobInfo, Stats, Status, Welcome};
+
+use super::{jobs, ps, stats};
+use crate::cli::Tasks;
+use crate::console::{Cell, Table, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::views::{JobView, SandboxView, StatsView};
+
+/// How long a guest may take to describe itself.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Jobs that are shown, the newest.
+const JOBS: u32 = 50;
+
+const AFTER_HELP: &str = "\
+Example:
+  vestal inspect web --json | jq .guest";
+
+/// Shows everything about sandboxes, without using them.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct InspectArgs {
+    /// Prints an array of JSON objects: the sandbox, and instances of its task that belong to
+    /// processes.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    tasks: Tasks,
+}
+
+/// A sandbox and what its guest says.
+#[derive(Debug)]
+struct Inspected {
+    summary: Summary,
+    guest: Option<Guest>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    welcome: Welcome,
+    status: Status,
+    stats: Stats,
+    jobs: Vec<JobInfo>,
+}
+
+pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let mut found = Vec::new();
+    for task in &args.tasks.or_default() {
+        let summaries = match engine.inspect(task).await {
+            Ok(summaries) => summaries,
+            Err(error) => return Err(find::explain(&engine, error).await),
+        };
+        for summary in summaries {
+            let guest = ask(&engine, task, &summary).await;
+            found.push(Inspected { summary, guest });
+        }
+    }
+    if args.json {
+        let views: Vec<InspectView> = found.iter().map(InspectView::from).collect();
+        context.console.print_json(&views)?;
+    } else {
+        for inspected in &found {
+            print(context, inspected)?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Asks the guest of a running sandbox; one that does not answer is shown
+/// without what it would have said.
+async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<Guest> {
+    if summary.owned || summary.state != SummaryState::Running {
+        return None;
+    }
+    let connection = engine.observe(task).await.ok()?;
+    match describe(&connection).await {
+        Ok(guest) => Some(guest),
+        Err(error) => {
+            tracing::warn!(%error, "the guest does not describe itself");
+            None
+        }
+    }
+}
+
+async fn describe(connection: &Connection) -> Result<Guest, vestal_sandbox::client::CallError> {
+    Ok(Guest {
+        welcome: connection.welcome().clone(),
+        status: connection.status(WITHIN).await?,
+        stats: connection.stats(WITHIN).await?,
+        jobs: job::jobs(connection, JobFilter::All, JOBS).await?.jobs,
+    })
+}
+
+#[derive(Debug, Serialize)]
+struct InspectView {
+    #[serde(flatten)]
+    sandbox: SandboxView,
+    dir: String,
+    spec: BTreeMap<String, String>,
+    drift_details: Vec<DriftView>,
+    retention_seconds: Option<u64>,
+    owned: bool,
+    owner_pid: Option<u32>,
+    /// What the backend knows the instance by; its form is the backend's.
+    locator: serde_json::Value,
+    guest: Option<GuestView>,
+    stats: Option<StatsView>,
+    jobs: Vec<JobView>,
+}
+
+#[derive(Debug, Serialize)]
+struct DriftView {
+    key: String,
+    was: Option<String>,
+    now: Option<String>,
+    tightens: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct GuestView {
+    program: String,
+    protocol: String,
+    incarnation: String,
+    boot: String,
+    up_seconds: u64,
+    jobs_known: u32,
+}
+
+impl From<&Inspected> for InspectView {
+    fn from(Inspected { summary, guest }: &Inspected) -> Self {
+        let guest = guest.as_ref();
+        let jobs = guest.map_or(&[][..], |guest| &guest.jobs);
+        Self {
+            sandbox: summary.into(),
+            dir: summary.dir.display().to_string(),
+            spec: summary.spec.clone(),
+            drift_details: summary.drift.iter().map(DriftView::from).collect(),
+            retention_seconds: summary.retention.map(|retention| retention.as_secs()),
+            owned: summary.owned,
+            owner_pid: summary.owner.as_ref().map(|owner| owner.pid),
+            locator: summary.locator.clone(),
+            guest: guest.map(GuestView::from),
+            stats: guest.map(|guest| (&guest.stats).into()),
+            jobs: jobs.iter().map(|info| JobView::new(&summary.task, info)).collect(),
+        }
+    }
+}
+
+impl From<&Drift> for DriftView {
+    fn from(drift: &Drift) -> Self {
+        let Drift { key, was, now, tightens } = drift.clone();
+        Self { key, was, now, tightens }
+    }
+}
+
+impl From<&Guest> for GuestView {
+    fn from(Guest { welcome, status, .. }: &Guest) -> Self {
+        Self {
+            program: welcome.program.clone(),
+            protocol: format!("{}.{}", welcome.major, welcome.minor),
+            incarnation: welcome.incarnation.clone(),
+            boot: welcome.boot.clone(),
+            up_seconds: status.up_ms / 1000,
+            jobs_known: status.jobs_known,
+        }
+    }
+}
+
+fn print(context: &Context, Inspected { summary, guest }: &Inspected) -> Result<(), Failure> {
+    let now = Timestamp::now();
+    let mut table = Table::new(&["WHAT", "VALUE"]);
+    let mut row = |name: &str, value: Cell| table.row(vec![name.into(), value]);
+    row("profile", summary.profile.as_str().into());
+    row("task", summary.task.as_str().into());
+    row("backend", summary.backend.as_str().into());
+    row("state", ps::state(summary));
+    row("instance", summary.id.as_deref().unwrap_or("-").into());
+    row("generation", summary.generation.to_string().into());
+    row("image", summary.image.as_deref().unwrap_or("-").into());
+    row("directory", summary.dir.display().to_string().into());
+    row("created", text::ago(summary.created_at, now).into());
+    row(
+        "last used",
+        summary.last_used_at.map_or_else(|| "-".to_owned(), |time| text::ago(time, now)).into(),
+    );
+    row(
+        "expires",
+        summary.expires_at.map_or_else(|| "never".to_owned(), |time| text::ago(time, now)).into(),
+    );
+    row("retention", summary.retention.map_or_else(|| "for ever".to_owned(), text::span).into());
+    if let Some(owner) = &summary.owner {
+        row("owner", format!("process {}, with which it ends", owner.pid).into());
+    }
+    if !summary.locator.is_null() {
+        row("locator", summary.locator.to_string().into());
+    }
+    for (key, value) in &summary.spec {
+        row("made with", format!("{key} = {value}").into());
+    }
+    for drift in &summary.drift {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "default".to_owned());
+        row(
+            "drift",
+            format!("{}: {} → {}", drift.key, value(&drift.was), value(&drift.now)).into(),
+        );
+    }
+    if let Some(guest) = guest {
+        let up = text::span(Duration::from_millis(guest.status.up_ms));
+        row(
+            "guest",
+            format!(
+                "{}, protocol {}.{}, up {up}",
+                guest.welcome.program, guest.welcome.major, guest.welcome.minor
+            )
+            .into(),
+        );
+        row("processes", guest.stats.processes.to_string().into());
+        row("memory", text::bytes(guest.stats.memory_bytes).into());
+        row("cpu", stats::cpu(guest.stats.cpu_ms).into());
+        row("job logs", text::bytes(guest.stats.log_bytes).into());
+    }
+    context.console.print_table(&table)?;
+    let Some(guest) = guest.as_ref().filter(|guest| !guest.jobs.is_empty()) else {
+        return Ok(());
+    };
+    context.console.print("")?;
+    let mut table = Table::new(&jobs::HEADING);
+    for info in &guest.jobs {
+        table.row(jobs::row(&summary.task, info, now));
+    }
+    context.console.print_table(&table)
+}

@@ -1,0 +1,144 @@
+//! `vestal jobs`.
+
+use clap::Args;
+use jiff::Timestamp;
+use vestal_sandbox::job::{self, JobFilter};
+use vestal_sandbox::{Engine, Error, SummaryState, Task};
+use vestal_wire::{Cause, JobInfo, JobState};
+
+use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::views::{JobView, state_word};
+
+/// Most jobs that are listed of one sandbox.
+const LIMIT: u32 = 1000;
+
+const AFTER_HELP: &str = "\
+Jobs are kept by the sandbox: also those that a process started which is gone are listed.
+
+Examples:
+  vestal jobs
+  vestal jobs -t web --all --json";
+
+/// Lists the jobs of sandboxes.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct JobsArgs {
+    /// Only the sandbox of this task; without it all that run.
+    #[arg(short, long, value_name = "TASK")]
+    task: Option<Task>,
+
+    /// Also jobs that have ended.
+    #[arg(short, long)]
+    all: bool,
+
+    /// Prints an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let filter = if args.all { JobFilter::All } else { JobFilter::Running };
+    let mut found: Vec<(Task, JobInfo)> = Vec::new();
+    let mut more = false;
+    for task in tasks(context, &engine, args.task).await? {
+        let connection = match engine.observe(&task).await {
+            Ok(connection) => connection,
+            // It has ended since it was listed.
+            Err(Error::Stopped { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let list = job::jobs(&connection, filter, LIMIT).await?;
+        more |= list.more;
+        found.extend(list.jobs.into_iter().map(|info| (task.clone(), info)));
+    }
+    if args.json {
+        let views: Vec<JobView> =
+            found.iter().map(|(task, info)| JobView::new(task.as_str(), info)).collect();
+        context.console.print_json(&views)?;
+    } else {
+        print(context, &found, args.all)?;
+    }
+    if more {
+        context.console.note("older jobs are on record that are not listed");
+    }
+    Ok(Exit::Success)
+}
+
+/// Returns the tasks whose sandboxes run, of those asked for.
+async fn tasks(
+    context: &Context,
+    engine: &Engine,
+    wanted: Option<Task>,
+) -> Result<Vec<Task>, Failure> {
+    let Some(task) = wanted else {
+        let running = engine
+            .list()
+            .await?
+            .into_iter()
+            .filter(|summary| summary.state == SummaryState::Running && !summary.owned);
+        return Ok(running.filter_map(|summary| summary.task.parse().ok()).collect());
+    };
+    let summaries = match engine.inspect(&task).await {
+        Ok(summaries) => summaries,
+        Err(error) => return Err(find::explain(engine, error).await),
+    };
+    if summaries.iter().any(|summary| summary.state == SummaryState::Running) {
+        return Ok(vec![task]);
+    }
+    context.console.note(&format!("the sandbox of {task} does not run, and so does no job of it"));
+    Ok(Vec::new())
+}
+
+fn print(context: &Context, found: &[(Task, JobInfo)], all: bool) -> Result<(), Failure> {
+    if found.is_empty() {
+        context.console.note(if all {
+            "there are no jobs"
+        } else {
+            "no job runs; --all lists those that have ended"
+        });
+        return Ok(());
+    }
+    let now = Timestamp::now();
+    let mut table = Table::new(&HEADING);
+    for (task, info) in found {
+        table.row(row(task.as_str(), info, now));
+    }
+    context.console.print_table(&table)
+}
+
+/// What a table of jobs shows.
+pub(super) const HEADING: [&str; 6] = ["JOB", "TASK", "STATE", "STARTED", "PROCESSES", "COMMAND"];
+
+/// Returns a job's row in such a table.
+pub(super) fn row(task: &str, info: &JobInfo, now: Timestamp) -> Vec<Cell> {
+    vec![
+        info.id.as_str().into(),
+        task.into(),
+        state(info),
+        text::timestamp(info.started_ms)
+            .map_or_else(|| "?".to_owned(), |time| text::ago(time, now))
+            .into(),
+        info.processes.to_string().into(),
+        info.summary.as_str().into(),
+    ]
+}
+
+/// Returns a job's state in a word or two.
+fn state(info: &JobInfo) -> Cell {
+    let JobState::Ended(exit) = info.state else {
+        return Cell::styled(state_word(&info.state), GREEN);
+    };
+    match (exit.cause, exit.code) {
+        (Cause::Exited, Some(0)) => Cell::styled("exit 0", DIM),
+        (Cause::Exited, Some(code)) => Cell::styled(format!("exit {code}"), YELLOW),
+        (Cause::Signaled(signal), _) => Cell::styled(format!("signal {signal}"), YELLOW),
+        (Cause::TimedOut, _) => Cell::styled("timed out", YELLOW),
+        (Cause::Killed, _) => Cell::styled("killed", YELLOW),
+        (Cause::Lost, _) | (Cause::Exited, None) => Cell::styled("lost", YELLOW),
+    }
+}

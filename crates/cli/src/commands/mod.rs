@@ -1,0 +1,20 @@
+//! The verbs, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod cp;
+pub(crate) mod doctor;
+pub(crate) mod inspect;
+pub(crate) mod jobs;
+pub(crate) mod kill;
+pub(crate) mod logs;
+pub(crate) mod prune;
+pub(crate) mod ps;
+pub(crate) mod rm;
+pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod stats;
+pub(crate) mod stop;
+pub(crate) mod touch;
+pub(crate) mod wait;
+pub(crate) mod write;

@@ -1,0 +1,90 @@
+//! `vestal prune`.
+
+use clap::Args;
+use serde::Serialize;
+use vestal_sandbox::{ReapReason, Reaped};
+
+use crate::console::{Table, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+A running sandbox is never touched, nor one that could still be wanted: a stopped one goes when it
+has been unused for longer than terminal.retention_seconds. Workspaces and homes stay.
+
+Example:
+  vestal prune --dry-run";
+
+/// Removes what nobody can want any more: leftovers of crashes, expired sandboxes.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PruneArgs {
+    /// Only says what would go.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Prints an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ReapedView {
+    task: String,
+    id: Option<String>,
+    reason: &'static str,
+    removed: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let reaped = context.console.while_waiting("pruning", engine.prune(args.dry_run)).await?;
+    if args.json {
+        let views: Vec<ReapedView> =
+            reaped.iter().map(|reaped| view(reaped, !args.dry_run)).collect();
+        context.console.print_json(&views)?;
+        return Ok(Exit::Success);
+    }
+    if reaped.is_empty() {
+        context.console.note("there is nothing to remove");
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["TASK", "INSTANCE", "WHY"]);
+    for reaped in &reaped {
+        table.row(vec![
+            reaped.task.as_str().into(),
+            reaped.instance.as_deref().unwrap_or("-").into(),
+            explanation(reaped.reason).into(),
+        ]);
+    }
+    context.console.print_table(&table)?;
+    let count = text::count(reaped.len() as u64, "instance");
+    let said =
+        if args.dry_run { format!("{count} would be removed") } else { format!("{count} removed") };
+    context.console.note(&said);
+    Ok(Exit::Success)
+}
+
+fn view(reaped: &Reaped, removed: bool) -> ReapedView {
+    ReapedView {
+        task: reaped.task.clone(),
+        id: reaped.instance.clone(),
+        reason: match reaped.reason {
+            ReapReason::Unfinished => "unfinished",
+            ReapReason::Ownerless => "ownerless",
+            ReapReason::Superseded => "superseded",
+            ReapReason::Expired => "expired",
+        },
+        removed,
+    }
+}
+
+fn explanation(reason: ReapReason) -> &'static str {
+    match reason {
+        ReapReason::Unfinished => "a process died while it worked on it",
+        ReapReason::Ownerless => "the process it belonged to is gone",
+        ReapReason::Superseded => "another instance has taken its place",
+        ReapReason::Expired => "unused for longer than the retention",
+    }
+}

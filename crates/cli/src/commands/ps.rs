@@ -1,0 +1,94 @@
+//! `vestal ps`.
+
+use clap::Args;
+use jiff::Timestamp;
+use vestal_sandbox::{Summary, SummaryState};
+
+use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::views::{SandboxView, state_name};
+
+const AFTER_HELP: &str = "\
+Being listed is not being used: it keeps no sandbox from idling out.
+
+Examples:
+  vestal ps
+  vestal ps --all --json | jq -r '.[] | select(.state == \"running\") | .task'";
+
+/// Lists sandboxes, whatever state they are in.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PsArgs {
+    /// Those of all profiles.
+    #[arg(short, long)]
+    all: bool,
+
+    /// Prints an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure> {
+    let summaries = list(context, args.all).await?;
+    if args.json {
+        let views: Vec<SandboxView> = summaries.iter().map(SandboxView::from).collect();
+        context.console.print_json(&views)?;
+        return Ok(Exit::Success);
+    }
+    if summaries.is_empty() {
+        context.console.note("there are no sandboxes; `vestal run CMD` makes one");
+        return Ok(Exit::Success);
+    }
+    let now = Timestamp::now();
+    let mut table = Table::new(&[
+        "PROFILE", "TASK", "BACKEND", "STATE", "IMAGE", "CREATED", "IDLE", "EXPIRES", "JOBS",
+        "DRIFT",
+    ]);
+    for summary in &summaries {
+        table.row(row(summary, now));
+    }
+    context.console.print_table(&table)?;
+    Ok(Exit::Success)
+}
+
+async fn list(context: &Context, all: bool) -> Result<Vec<Summary>, Failure> {
+    let home = context.home()?;
+    if !all {
+        return Ok(context.engine()?.list().await?);
+    }
+    let mut summaries = Vec::new();
+    for profile in home.profiles() {
+        let engine = context.engine_of(context.home_of(&profile)?, Vec::new())?;
+        summaries.extend(engine.list().await?);
+    }
+    Ok(summaries)
+}
+
+fn row(summary: &Summary, now: Timestamp) -> Vec<Cell> {
+    let drift: Vec<&str> = summary.drift.iter().map(|drift| drift.key.as_str()).collect();
+    vec![
+        summary.profile.as_str().into(),
+        summary.task.as_str().into(),
+        summary.backend.as_str().into(),
+        state(summary),
+        summary.image.as_deref().unwrap_or("-").into(),
+        text::ago(summary.created_at, now).into(),
+        summary.idle.map_or_else(|| "-".to_owned(), text::span).into(),
+        summary.expires_at.map_or_else(|| "-".to_owned(), |time| text::ago(time, now)).into(),
+        summary.jobs_running.to_string().into(),
+        Cell::styled(if drift.is_empty() { "-".to_owned() } else { drift.join(",") }, YELLOW),
+    ]
+}
+
+/// Returns a sandbox's state in colour.
+pub(super) fn state(summary: &Summary) -> Cell {
+    let style = match summary.state {
+        SummaryState::Running => GREEN,
+        SummaryState::Unresponsive => RED,
+        SummaryState::Stopped | SummaryState::Absent => DIM,
+    };
+    let owned = if summary.owned { " (owned)" } else { "" };
+    Cell::styled(format!("{}{owned}", state_name(summary.state)), style)
+}

@@ -1,0 +1,146 @@
+//! `vestal rm`.
+
+use std::io::{self, IsTerminal as _};
+
+use clap::Args;
+use serde::Serialize;
+use vestal_sandbox::{Engine, FilesOnRemoval, Removal, Summary, SummaryState, Task};
+
+use crate::cli::Tasks;
+use crate::console::text;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+
+const AFTER_HELP: &str = "\
+On a terminal it asks first, unless -y is given; without a terminal it needs -y.
+
+Examples:
+  vestal rm web
+  vestal rm -y --files web api";
+
+/// Removes sandboxes; workspace and home stay unless --files is given.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct RmArgs {
+    /// Asks no question.
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Removes workspace and home too.
+    #[arg(long)]
+    files: bool,
+
+    /// Prints an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    tasks: Tasks,
+}
+
+#[derive(Debug, Serialize)]
+struct Removed {
+    task: String,
+    instances: usize,
+    kept: Vec<String>,
+}
+
+pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure> {
+    let tasks = args.tasks.named();
+    if tasks.is_empty() {
+        return Err(Failure::usage("name the tasks whose sandboxes are to be removed"));
+    }
+    let engine = context.engine()?;
+    // All are looked at before any goes: a mistyped name removes nothing.
+    let mut plans = Vec::new();
+    for task in &tasks {
+        plans.push(plan(&engine, task, args.files).await?);
+    }
+    if !args.yes && !is_confirmed(context, &plans)? {
+        context.console.note("nothing was removed");
+        return Ok(Exit::No);
+    }
+    let files = if args.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
+    let mut removed = Vec::new();
+    for task in &tasks {
+        let removing = engine.remove(task, files);
+        let removal =
+            match context.console.while_waiting(&format!("removing {task}"), removing).await {
+                Ok(removal) => removal,
+                Err(error) => return Err(find::explain(&engine, error).await),
+            };
+        if !args.json {
+            context.console.print(&describe(task, &removal))?;
+        }
+        removed.push(Removed {
+            task: task.to_string(),
+            instances: removal.instances,
+            kept: removal.kept.iter().map(|path| path.display().to_string()).collect(),
+        });
+    }
+    if args.json {
+        context.console.print_json(&removed)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Says what goes and what stays.
+async fn plan(engine: &Engine, task: &Task, files: bool) -> Result<String, Failure> {
+    let summaries = match engine.inspect(task).await {
+        Ok(summaries) => summaries,
+        Err(error) => return Err(find::explain(engine, error).await),
+    };
+    let parts: Vec<String> = summaries.iter().map(part).collect();
+    let kept: Vec<String> = summaries
+        .iter()
+        .filter(|summary| !summary.owned)
+        .flat_map(|summary| ["workspace", "home"].map(|name| summary.dir.join(name)))
+        .filter(|path| path.is_dir())
+        .map(|path| path.display().to_string())
+        .collect();
+    let fate = match (kept.is_empty(), files) {
+        (true, _) => {
+            "it has no files of its own; files of yours that its commands made stay".to_owned()
+        }
+        (false, true) => format!("these files go too: {}", kept.join(", ")),
+        (false, false) => format!("kept: {}", kept.join(", ")),
+    };
+    Ok(format!("{task}: {}; shell sessions and job logs go; {fate}", parts.join(", ")))
+}
+
+fn part(summary: &Summary) -> String {
+    let jobs = text::count(u64::from(summary.jobs_running), "running job");
+    match summary.state {
+        SummaryState::Running => {
+            format!("the running sandbox on {} with {jobs} goes", summary.backend)
+        }
+        SummaryState::Unresponsive => {
+            format!("the sandbox on {}, which does not answer, goes", summary.backend)
+        }
+        SummaryState::Stopped => format!("the stopped sandbox on {} goes", summary.backend),
+        SummaryState::Absent => "its record goes".to_owned(),
+    }
+}
+
+fn is_confirmed(context: &Context, plans: &[String]) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::usage("to remove without a terminal to ask on, say so with -y")
+            .advise(plans.join("\n")));
+    }
+    for plan in plans {
+        context.console.note(plan);
+    }
+    Ok(context.console.ask("Remove?"))
+}
+
+fn describe(task: &Task, removal: &Removal) -> String {
+    let kept: Vec<String> = removal.kept.iter().map(|path| path.display().to_string()).collect();
+    let kept = if kept.is_empty() { String::new() } else { format!("; kept {}", kept.join(", ")) };
+    format!(
+        "removed {} ({}){kept}",
+        text::printable(task.as_str()),
+        text::count(removal.instances as u64, "instance")
+    )
+}

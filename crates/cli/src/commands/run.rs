@@ -1,0 +1,361 @@
+//! `vestal run`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use vestal_config::Override;
+use vestal_sandbox::job::Follow;
+use vestal_sandbox::{Command, Engine, Input, Output, Sandbox, Terminations, new_job_id};
+use vestal_wire::{Cause, JobId, JobInfo, SessionState};
+
+use crate::cli::TaskOption;
+use crate::console::terminal::{self, StdinKind};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::follow::{
+    FollowError, Followed, Outlet, exit_of, explain_loss, follow, take_along, unless_terminated,
+};
+use crate::interact::{self, Detach, Interacted, interact};
+use crate::values::parse_duration;
+use crate::views::RunView;
+
+/// The session commands run in unless another is named.
+const DEFAULT_SESSION: &str = "main";
+
+/// The name for "no session".
+const NO_SESSION: &str = "none";
+
+/// How long a command that was killed has to hand over what it had printed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+const AFTER_HELP: &str = "\
+One argument is text for the sandbox's shell; several are a program and its arguments. Standard
+input is passed on when it is a pipe or a file. The exit code is the command's: 124 timeout,
+125 Vestal failed, 126 no such workdir, 130 interrupted.
+
+Examples:
+  vestal run 'cd /tmp && make; echo $?'
+  vestal run -t web --background -- npm run dev
+  vestal run --timeout 10m --json ./build.sh
+  generate | vestal run 'sort | uniq -c' > counts
+  vestal run --file script.sh            (text of any length; `-` reads it from standard input)";
+
+/// Runs a command in the durable sandbox of a task.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    task: TaskOption,
+
+    /// Backend for a sandbox that is about to be made.
+    #[arg(short, long, value_name = "BACKEND")]
+    backend: Option<String>,
+
+    /// Directory for this command only.
+    #[arg(short, long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
+
+    /// Time after which everything the command started is killed: seconds, or with s, m, h, d.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Shell session to start from and to save to; `none` starts clean and saves nothing.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SESSION)]
+    session: String,
+
+    /// Starts the command, prints the id of its job and returns.
+    #[arg(long, conflicts_with = "pty")]
+    background: bool,
+
+    /// Runs the command on a terminal.
+    #[arg(long, conflicts_with = "json")]
+    pty: bool,
+
+    /// Prints one JSON object when the command has ended, with what it printed.
+    #[arg(long)]
+    json: bool,
+
+    /// Gives the command no input, whatever ours is.
+    #[arg(short, long)]
+    no_stdin: bool,
+
+    /// Reads the shell text from a file; `-` is standard input.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
+    file: Option<PathBuf>,
+
+    /// The command. A single `-` reads shell text from standard input.
+    #[arg(
+        value_name = "CMD",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "file"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A command that is about to run.
+struct Runner<'a> {
+    context: &'a Context,
+    args: &'a RunArgs,
+    job: JobId,
+    signals: Terminations,
+}
+
+pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
+    let signals =
+        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let mut runner = Runner { context, args: &args, job: new_job_id(), signals };
+    let mut view = RunView::new();
+    let result = runner.run(&mut view).await;
+    if !args.json {
+        return result;
+    }
+    let exit = match &result {
+        Ok(exit) => *exit,
+        Err(failure) => failure.exit(),
+    };
+    match &result {
+        Ok(Exit::Terminated(_)) => view.set_error("interrupted"),
+        Ok(_) => {}
+        Err(failure) => view.set_error(failure.message().unwrap_or("no reason given")),
+    }
+    if !(args.background && result.is_ok()) {
+        view.set_exit(exit);
+    }
+    context.console.print_json(&view)?;
+    Ok(exit)
+}
+
+impl Runner<'_> {
+    async fn run(&mut self, view: &mut RunView) -> Result<Exit, Failure> {
+        let command = self.command()?;
+        let backend = match &self.args.backend {
+            Some(name) => vec![Override::parse(&format!("terminal.backend={name}"))?],
+            None => Vec::new(),
+        };
+        let engine = self.context.engine_with(backend)?;
+        let task = &self.args.task.task;
+        let attach = self.context.sandbox(&engine, task);
+        let sandbox = match unless_terminated(&mut self.signals, attach).await {
+            Ok(sandbox) => sandbox?,
+            Err(signal) => {
+                self.context.close(&engine).await;
+                return Ok(Exit::Terminated(signal));
+            }
+        };
+        view.set_sandbox(&sandbox).await;
+        let result = self.run_in(&sandbox, command, view).await;
+        self.end(&engine, &result).await;
+        result
+    }
+
+    async fn run_in(
+        &mut self,
+        sandbox: &Sandbox,
+        command: Command,
+        view: &mut RunView,
+    ) -> Result<Exit, Failure> {
+        if self.args.background {
+            self.spawn(sandbox, command, view).await
+        } else if self.args.json {
+            self.capture(sandbox, command, view).await
+        } else {
+            self.stream(sandbox, command).await
+        }
+    }
+
+    /// Cleans up. After a signal only what must be done is done.
+    async fn end(&self, engine: &Engine, result: &Result<Exit, Failure>) {
+        match result {
+            Ok(Exit::Terminated(_) | Exit::BrokenPipe) => self.context.close(engine).await,
+            _ => self.context.finish(engine).await,
+        }
+    }
+
+    /// Builds the command from what was given.
+    fn command(&self) -> Result<Command, Failure> {
+        let args = self.args;
+        let (mut command, stdin_is_text) = match (&args.file, args.command.as_slice()) {
+            (Some(file), _) if file == Path::new("-") => (Command::shell(read_text(None)?), true),
+            (Some(file), _) => (Command::shell(read_text(Some(file))?), false),
+            (None, [text]) if text == "-" => (Command::shell(read_text(None)?), true),
+            (None, [text]) => (Command::shell(text.as_bytes()), false),
+            (None, argv) => (Command::argv(argv), false),
+        };
+        command = command.job_id(self.job.clone());
+        if args.session != NO_SESSION {
+            command = command.session(&args.session);
+        }
+        if let Some(dir) = &args.workdir {
+            command = command.workdir(dir);
+        }
+        if let Some(limit) = args.timeout {
+            command = command.timeout(limit);
+        }
+        if args.pty {
+            command = command.pty(terminal::size_or_default());
+        }
+        let input = if args.no_stdin || stdin_is_text { Input::Null } else { self.input() };
+        Ok(command.stdin(input))
+    }
+
+    /// Returns the command's input. A background job's stays open for
+    /// `vestal write`, and ours is left to whoever comes next.
+    fn input(&self) -> Input {
+        if self.args.background {
+            return Input::Piped;
+        }
+        match StdinKind::detect() {
+            StdinKind::Data => Input::Reader(Box::new(tokio::io::stdin())),
+            StdinKind::Terminal if self.args.pty => Input::Piped,
+            StdinKind::Terminal | StdinKind::Nothing => Input::Null,
+        }
+    }
+
+    async fn spawn(
+        &mut self,
+        sandbox: &Sandbox,
+        command: Command,
+        view: &mut RunView,
+    ) -> Result<Exit, Failure> {
+        let started =
+            match unless_terminated(&mut self.signals, Box::pin(sandbox.spawn(command))).await {
+                Ok(started) => started,
+                Err(signal) => {
+                    take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                    return Ok(Exit::Terminated(signal));
+                }
+            };
+        let info = started?;
+        view.set_started(&info);
+        if !self.args.json {
+            self.context.console.print(info.id.as_str())?;
+        }
+        Ok(Exit::Success)
+    }
+
+    /// Runs the command to its end and keeps what it prints, within bounds.
+    async fn capture(
+        &mut self,
+        sandbox: &Sandbox,
+        command: Command,
+        view: &mut RunView,
+    ) -> Result<Exit, Failure> {
+        let mut run = Box::pin(sandbox.run(command));
+        let (output, signal) = match unless_terminated(&mut self.signals, &mut run).await {
+            Ok(output) => (output, None),
+            Err(signal) => {
+                take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                // What the command had printed is worth having, if it is there at once.
+                let rest = tokio::time::timeout(LAST_WORDS, run);
+                match unless_terminated(&mut self.signals, rest).await {
+                    Ok(Ok(output)) => (output, Some(signal)),
+                    Ok(Err(_)) | Err(_) => return Ok(Exit::Terminated(signal)),
+                }
+            }
+        };
+        let output = match (output, signal) {
+            (Ok(output), _) => output,
+            (Err(_), Some(signal)) => return Ok(Exit::Terminated(signal)),
+            (Err(error), None) => return Err(error.into()),
+        };
+        view.set_output(&output);
+        match signal {
+            Some(signal) => Ok(Exit::Terminated(signal)),
+            None => captured_exit(&output, self.args.timeout, view),
+        }
+    }
+
+    /// Passes the command's output on as it comes.
+    async fn stream(&mut self, sandbox: &Sandbox, command: Command) -> Result<Exit, Failure> {
+        let outlet = Outlet::both(self.context.console)?;
+        let start = Box::pin(sandbox.start(command, Follow::EveryByte));
+        let followed = match unless_terminated(&mut self.signals, start).await {
+            Err(signal) => Ok(Followed::Terminated(signal)),
+            Ok(Err(vestal_sandbox::Error::Job(error))) => Err(FollowError::Job(error)),
+            Ok(Err(error)) => return Err(error.into()),
+            Ok(Ok(job)) if self.args.pty && interact::is_possible() => {
+                interact(job, &outlet, &mut self.signals, Detach::Never)
+                    .await
+                    .map(without_detaching)
+            }
+            Ok(Ok(job)) => follow(job, &outlet, &mut self.signals).await,
+        };
+        match followed {
+            Ok(Followed::Done(info)) => self.ended(&info),
+            Ok(Followed::NoReader) => {
+                take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                Ok(Exit::BrokenPipe)
+            }
+            Ok(Followed::Terminated(signal)) => {
+                take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                Ok(Exit::Terminated(signal))
+            }
+            Err(error) => Err(explain_loss(sandbox, error).await),
+        }
+    }
+
+    fn ended(&self, info: &JobInfo) -> Result<Exit, Failure> {
+        let exit = exit_of(info)?;
+        if exit == Exit::TimedOut {
+            self.context.console.note(&timed_out(self.args.timeout));
+        }
+        if info.session_state == SessionState::Superseded {
+            self.context.console.note(&format!(
+                "a command started later in session {} had the last word; what this one changed there was not kept",
+                self.args.session
+            ));
+        }
+        Ok(exit)
+    }
+}
+
+fn without_detaching(interacted: Interacted) -> Followed {
+    match interacted {
+        Interacted::Ended(info) => Followed::Done(info),
+        Interacted::Detached | Interacted::NoReader => Followed::NoReader,
+        Interacted::Terminated(signal) => Followed::Terminated(signal),
+    }
+}
+
+fn captured_exit(
+    output: &Output,
+    limit: Option<Duration>,
+    view: &mut RunView,
+) -> Result<Exit, Failure> {
+    match (output.exit.cause, output.exit.code) {
+        (Cause::TimedOut, _) => {
+            view.set_error(timed_out(limit));
+            Ok(Exit::TimedOut)
+        }
+        (Cause::Lost, _) | (_, None) => Err(Failure::new(format!(
+            "the sandbox ended while job {} ran; its exit code is not known",
+            output.job
+        ))),
+        (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => Ok(Exit::Command(code)),
+    }
+}
+
+fn timed_out(limit: Option<Duration>) -> String {
+    let after = limit.map(|limit| format!(" after {} s", limit.as_secs_f64())).unwrap_or_default();
+    format!("timed out{after}; everything the command started was killed")
+}
+
+/// Reads shell text from a file, or from standard input.
+fn read_text(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
+    let read = match file {
+        Some(file) => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
+        None => io::stdin().lock().read_to_end(&mut text),
+    };
+    let from = file.map_or_else(|| "standard input".to_owned(), |file| file.display().to_string());
+    read.map_err(|error| Failure::io(&format!("read the shell text from {from}"), &error))?;
+    Ok(text)
+}

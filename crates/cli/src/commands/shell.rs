@@ -1,0 +1,176 @@
+//! `vestal shell`.
+
+use clap::Args;
+use vestal_sandbox::job::{self, Follow, RunningJob};
+use vestal_sandbox::{Command, Engine, Input, Sandbox, Task, Terminations};
+use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, JobState, WindowSize};
+
+use super::logs::{Tail, tail_start};
+use crate::console::terminal;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::follow::{Outlet, exit_of, explain_loss, take_along, unless_terminated};
+use crate::interact::{self, Detach, Interacted, interact};
+use crate::values::{JobRef, quoted};
+
+/// Runs the best shell there is, in the place of the one that reads this.
+const SHELL_TEXT: &str = "\
+if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\" -i; fi";
+
+/// Bytes shown again of what a shell had printed before one comes back to it.
+const REPLAYED: u64 = 4 << 10;
+
+const AFTER_HELP: &str = "\
+Ctrl-\\ pressed twice detaches: the shell and everything in it runs on. Typing `exit` ends it, and
+so does closing the terminal.
+
+Examples:
+  vestal shell -t web
+  vestal shell -t web --attach j-06f3      (come back to a shell that was left)";
+
+/// Opens an interactive terminal in the sandbox.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ShellArgs {
+    /// Task whose sandbox is meant [default: default].
+    #[arg(short, long, value_name = "TASK")]
+    task: Option<Task>,
+
+    /// Shell session to start from.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    session: String,
+
+    /// Comes back to a job that runs on a terminal, as a shell that was left does.
+    #[arg(short, long, value_name = "JOB")]
+    attach: Option<JobRef>,
+}
+
+pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Failure> {
+    if !interact::is_possible() {
+        return Err(Failure::usage("a shell needs a terminal, and standard input is none")
+            .advise("to run a command without one: vestal run CMD"));
+    }
+    let mut signals =
+        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let engine = context.engine()?;
+    let opening = open(context, &engine, &args, &mut signals);
+    let result = Box::pin(opening).await;
+    context.close(&engine).await;
+    result
+}
+
+async fn open(
+    context: &Context,
+    engine: &Engine,
+    args: &ShellArgs,
+    signals: &mut Terminations,
+) -> Result<Exit, Failure> {
+    let prepared = prepare(context, engine, args);
+    let (sandbox, job) = match unless_terminated(signals, prepared).await {
+        Ok(prepared) => prepared?,
+        Err(signal) => return Ok(Exit::Terminated(signal)),
+    };
+    let sandbox = &sandbox;
+    let id = job.id().clone();
+    let outlet = Outlet::both(context.console)?;
+    match interact(job, &outlet, signals, Detach::Allowed).await {
+        Ok(Interacted::Ended(info)) => exit_of(&info),
+        Ok(Interacted::Detached) => {
+            tell_detached(context, sandbox, &id);
+            Ok(Exit::Success)
+        }
+        Ok(Interacted::NoReader) => {
+            take_along(context.console, sandbox, &id, signals).await;
+            Ok(Exit::BrokenPipe)
+        }
+        Ok(Interacted::Terminated(signal)) => {
+            take_along(context.console, sandbox, &id, signals).await;
+            Ok(Exit::Terminated(signal))
+        }
+        Err(error) => Err(explain_loss(sandbox, error).await),
+    }
+}
+
+/// Starts a shell, or finds the one to come back to.
+async fn prepare(
+    context: &Context,
+    engine: &Engine,
+    args: &ShellArgs,
+) -> Result<(Sandbox, RunningJob), Failure> {
+    match &args.attach {
+        None => {
+            let task = args.task.clone().unwrap_or_else(Task::default_task);
+            let sandbox = context.sandbox(engine, &task).await?;
+            let job = start(context, &sandbox, &args.session).await?;
+            Ok((sandbox, job))
+        }
+        Some(wanted) => {
+            let found = find::job(engine, args.task.as_ref(), wanted).await?;
+            let sandbox = context.sandbox(engine, &found.task).await?;
+            let job = come_back(&sandbox, &found.info).await?;
+            Ok((sandbox, job))
+        }
+    }
+}
+
+fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
+    context.console.note(&format!("detached; the shell runs on as job {id}"));
+    context.console.note(&format!(
+        "to come back: vestal shell -t {} --attach {id}",
+        quoted(sandbox.task().as_str())
+    ));
+}
+
+async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<RunningJob, Failure> {
+    // A background job has no say in its session: commands that run beside the
+    // shell are not told that it has the last word.
+    let mut command = Command::shell(SHELL_TEXT)
+        .background()
+        .session(session)
+        .stdin(Input::Piped)
+        .pty(terminal::size_or_default());
+    // The terminal is ours, whatever the environment of the sandbox says.
+    for name in ["TERM", "COLORTERM"] {
+        if let Some(value) = context.environment().non_empty(name) {
+            command = command.secret_env(name, value);
+        }
+    }
+    Ok(Box::pin(sandbox.start(command, Follow::EveryByte)).await?)
+}
+
+/// Follows a job on a terminal again, from a little before where it is.
+async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<RunningJob, Failure> {
+    if !info.pty {
+        return Err(Failure::new(format!("job {} does not run on a terminal", info.id))
+            .advise(format!("to follow it: vestal logs -f {}", info.id)));
+    }
+    if let JobState::Ended(_) = info.state {
+        return Err(Failure::new(format!("job {} has ended", info.id))
+            .advise(format!("what it printed: vestal logs {}", info.id)));
+    }
+    let connection = sandbox.connection().await?;
+    let start = tail_start(&connection, info, Tail::Bytes(REPLAYED)).await?;
+    redraw(&connection, &info.id).await;
+    let request = AttachJob {
+        id: info.id.clone(),
+        stdout_from: start.stdout,
+        stderr_from: start.stderr,
+        follow: true,
+        delivery: Delivery::EveryByte,
+    };
+    Ok(sandbox.attach(request).await?)
+}
+
+/// Makes programs that fill the screen draw it anew: they do so when the size
+/// of their terminal changes, and so it is changed there and back.
+async fn redraw(connection: &vestal_sandbox::client::Connection, id: &JobId) {
+    let size = terminal::size_or_default();
+    let other = WindowSize { rows: size.rows.saturating_sub(1).max(1), ..size };
+    for size in [other, size] {
+        if let Err(error) = job::resize(connection, id, size).await {
+            tracing::debug!(%error, "the size was not passed on");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `vestal stats`.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use vestal_sandbox::{Engine, Error, SummaryState, Task};
+use vestal_wire::Stats;
+
+use crate::cli::Tasks;
+use crate::console::{Table, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::views::StatsView;
+
+/// How long a guest may take to count.
+const WITHIN: Duration = Duration::from_secs(10);
+
+const AFTER_HELP: &str = "\
+Examples:
+  vestal stats
+  vestal stats web --json";
+
+/// Shows what sandboxes consume: those of the tasks named, else all that run.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct StatsArgs {
+    /// Prints an array of JSON objects.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    tasks: Tasks,
+}
+
+#[derive(Debug, Serialize)]
+struct TaskStats {
+    task: String,
+    #[serde(flatten)]
+    stats: StatsView,
+}
+
+pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let named = args.tasks.named();
+    let tasks = if named.is_empty() { running(&engine).await? } else { named.clone() };
+    let mut found: Vec<(Task, Stats)> = Vec::new();
+    for task in tasks {
+        match engine.observe(&task).await {
+            Ok(connection) => found.push((task, connection.stats(WITHIN).await?)),
+            // It has ended since it was listed.
+            Err(Error::Stopped { .. }) if named.is_empty() => {}
+            Err(error) => return Err(find::explain(&engine, error).await),
+        }
+    }
+    if args.json {
+        let views: Vec<TaskStats> = found
+            .iter()
+            .map(|(task, stats)| TaskStats { task: task.to_string(), stats: stats.into() })
+            .collect();
+        context.console.print_json(&views)?;
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["TASK", "PROCESSES", "MEMORY", "CPU", "LOGS", "GUEST"]);
+    for (task, stats) in &found {
+        table.row(vec![
+            task.as_str().into(),
+            stats.processes.to_string().into(),
+            text::bytes(stats.memory_bytes).into(),
+            cpu(stats.cpu_ms).into(),
+            text::bytes(stats.log_bytes).into(),
+            text::bytes(stats.guest_bytes).into(),
+        ]);
+    }
+    if table.is_empty() {
+        context.console.note("no sandbox runs");
+    } else {
+        context.console.print_table(&table)?;
+    }
+    Ok(Exit::Success)
+}
+
+async fn running(engine: &Engine) -> Result<Vec<Task>, Failure> {
+    let running = engine
+        .list()
+        .await?
+        .into_iter()
+        .filter(|summary| summary.state == SummaryState::Running && !summary.owned);
+    Ok(running.filter_map(|summary| summary.task.parse().ok()).collect())
+}
+
+/// Returns CPU time in seconds.
+pub(super) fn cpu(millis: u64) -> String {
+    format!("{}.{:02}s", millis / 1000, millis % 1000 / 10)
+}

@@ -1,0 +1,60 @@
+//! `vestal wait`.
+
+use std::time::Duration;
+
+use clap::Args;
+use vestal_sandbox::job;
+use vestal_wire::JobState;
+
+use crate::cli::JobPlace;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::follow::exit_of;
+use crate::values::{JobRef, parse_duration};
+use crate::views::JobView;
+
+const AFTER_HELP: &str = "\
+The exit code is the job's; 124 when it still runs after --timeout, or timed out itself.
+
+Example:
+  job=$(vestal run --background 'make test') && vestal wait $job";
+
+/// Waits for a job's end.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    place: JobPlace,
+
+    /// Longest time to wait: seconds, or with s, m, h, d. The job is not touched.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Prints what is known of the job as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Id of the job, or a beginning of it.
+    #[arg(value_name = "JOB")]
+    job: JobRef,
+}
+
+pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let found = find::job(&engine, args.place.task.as_ref(), &args.job).await?;
+    let waiting = job::wait(&found.connection, &found.info.id, args.timeout);
+    let info =
+        context.console.while_waiting(&format!("waiting for {}", found.info.id), waiting).await?;
+    if args.json {
+        context.console.print_json(&JobView::new(found.task.as_str(), &info))?;
+    }
+    match info.state {
+        JobState::Ended(_) => exit_of(&info),
+        JobState::Starting | JobState::Running => {
+            context.console.note(&format!("job {} still runs", info.id));
+            Ok(Exit::TimedOut)
+        }
+    }
+}

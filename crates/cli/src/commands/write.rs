@@ -1,0 +1,75 @@
+//! `vestal write`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+use clap::Args;
+use vestal_sandbox::Input;
+use vestal_sandbox::job::{self, AfterInput};
+
+use crate::cli::JobPlace;
+use crate::console::terminal::StdinKind;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::values::JobRef;
+
+const AFTER_HELP: &str = "\
+Without TEXT, standard input is passed on to its end.
+
+Examples:
+  vestal write --newline j-06f3 yes
+  vestal write --close j-06f3 < data";
+
+/// Writes to the standard input of a job.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct WriteArgs {
+    #[command(flatten)]
+    place: JobPlace,
+
+    /// Closes the job's input afterwards.
+    #[arg(short, long)]
+    close: bool,
+
+    /// Ends the text with a newline.
+    #[arg(short, long)]
+    newline: bool,
+
+    /// Id of the job, or a beginning of it.
+    #[arg(value_name = "JOB")]
+    job: JobRef,
+
+    /// The text; several words are joined by blanks.
+    #[arg(value_name = "TEXT", trailing_var_arg = true, allow_hyphen_values = true)]
+    text: Vec<OsString>,
+}
+
+pub(crate) async fn run(context: &Context, args: WriteArgs) -> Result<Exit, Failure> {
+    let input = input(&args)?;
+    let engine = context.engine()?;
+    let found = find::job(&engine, args.place.task.as_ref(), &args.job).await?;
+    let after = if args.close { AfterInput::Close } else { AfterInput::KeepOpen };
+    let writing = job::write(&found.connection, &found.info.id, input, after);
+    context.console.while_waiting("waiting for the job to read", writing).await?;
+    Ok(Exit::Success)
+}
+
+fn input(args: &WriteArgs) -> Result<Input, Failure> {
+    if !args.text.is_empty() || args.newline {
+        let words: Vec<&[u8]> = args.text.iter().map(|word| word.as_bytes()).collect();
+        let mut bytes = words.join(&b' ');
+        if args.newline {
+            bytes.push(b'\n');
+        }
+        return Ok(Input::Bytes(bytes));
+    }
+    match StdinKind::detect() {
+        StdinKind::Data => Ok(Input::Reader(Box::new(tokio::io::stdin()))),
+        StdinKind::Nothing | StdinKind::Terminal if args.close => Ok(Input::Null),
+        StdinKind::Nothing | StdinKind::Terminal => Err(Failure::usage(
+            "there is nothing to write: give TEXT, pipe something in, or --close",
+        )),
+    }
+}

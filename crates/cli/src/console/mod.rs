@@ -1,0 +1,19 @@
+//! The one place that prints.
+//!
+//! Data goes to standard output, everything said about it to standard error.
+//! Colour only where a terminal shows it.
+
+mod progress;
+mod sink;
+mod speech;
+mod style;
+mod table;
+pub(crate) mod terminal;
+pub(crate) mod text;
+pub(crate) mod trace;
+
+pub(crate) use progress::Progress;
+pub(crate) use sink::Sink;
+pub(crate) use speech::Console;
+pub(crate) use style::{BOLD, DIM, GREEN, RED, YELLOW};
+pub(crate) use table::{Cell, Table};

@@ -1,0 +1,137 @@
+//! What the program says.
+
+use std::future::Future;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use anstyle::Style;
+use clap::builder::StyledStr;
+use clap::error::ErrorKind;
+use serde::Serialize;
+use vestal_config::Environment;
+
+use super::style::Colour;
+use super::table::Table;
+use super::{DIM, RED, YELLOW, progress, terminal, text};
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Says things on standard output and standard error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Console {
+    out: Colour,
+    err: Colour,
+}
+
+impl Console {
+    pub(crate) fn new(environment: &Environment) -> Self {
+        Self {
+            out: Colour::decide(environment, io::stdout().is_terminal()),
+            err: Colour::decide(environment, io::stderr().is_terminal()),
+        }
+    }
+
+    /// Prints a line of data.
+    pub(crate) fn print(self, line: &str) -> Result<(), Failure> {
+        self.write(&format!("{line}\n"))
+    }
+
+    /// Prints text that has its own ends of lines.
+    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+            .map_err(|error| Failure::output(&error))
+    }
+
+    /// Prints a value as JSON: on one line for programs, indented for people.
+    pub(crate) fn print_json(self, value: &impl Serialize) -> Result<(), Failure> {
+        let json = if io::stdout().is_terminal() {
+            serde_json::to_string_pretty(value)
+        } else {
+            serde_json::to_string(value)
+        };
+        self.print(
+            &json.map_err(|error| Failure::new(format!("cannot be put into JSON: {error}")))?,
+        )
+    }
+
+    /// Prints a table as wide as the terminal, or as it is.
+    pub(crate) fn print_table(self, table: &Table) -> Result<(), Failure> {
+        self.write(&table.render(terminal::output_width(), self.out))
+    }
+
+    /// Prints help.
+    pub(crate) fn print_styled(self, help: &StyledStr) -> Result<(), Failure> {
+        self.write(&styled(help, self.out))
+    }
+
+    /// Returns text in a style, for standard output.
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        self.out.paint(style, text)
+    }
+
+    /// Says something worth knowing.
+    pub(crate) fn note(self, message: &str) {
+        let line = format!("note: {}", text::printable(message));
+        say(&self.err.paint(DIM, &line));
+    }
+
+    /// Says something to worry about.
+    pub(crate) fn warn(self, message: &str) {
+        say(&format!("{} {}", self.err.paint(YELLOW, "warning:"), text::printable(message)));
+    }
+
+    /// Says what went wrong and what to do next.
+    pub(crate) fn explain(self, failure: &Failure) {
+        let Some(message) = failure.message() else {
+            return;
+        };
+        say(&format!("{} {}", self.err.paint(RED, "error:"), text::printable_lines(message)));
+        for advice in failure.advice() {
+            say(&format!("  {}", text::printable_lines(advice)));
+        }
+    }
+
+    /// Says what is wrong with the command line, or shows the help asked for.
+    pub(crate) fn explain_usage(self, error: &clap::Error) -> Exit {
+        let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        if help {
+            return match self.print_styled(&error.render()) {
+                Ok(()) => Exit::Success,
+                Err(failure) => failure.exit(),
+            };
+        }
+        say(styled(&error.render(), self.err).trim_end());
+        Exit::Usage
+    }
+
+    /// Asks a question on the terminal; anything but yes is no.
+    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    pub(crate) fn ask(self, question: &str) -> bool {
+        let mut stderr = io::stderr().lock();
+        let asked = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+        let mut answer = String::new();
+        asked.is_ok()
+            && io::stdin().lock().read_line(&mut answer).is_ok()
+            && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
+    }
+
+    /// Awaits some work and says what it is if that takes more than a second.
+    pub(crate) async fn while_waiting<T>(self, what: &str, work: impl Future<Output = T>) -> T {
+        progress::while_waiting(&text::printable(what), work).await
+    }
+}
+
+fn styled(text: &StyledStr, colour: Colour) -> String {
+    match colour {
+        Colour::On => text.ansi().to_string(),
+        Colour::Off => text.to_string(),
+    }
+}
+
+/// Writes a line to standard error; if nobody listens there is nobody to tell.
+fn say(line: &str) {
+    io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
+}

@@ -1,0 +1,103 @@
+//! Text for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Returns text that does nothing to a terminal: control characters, which a
+/// name or a message from a sandbox may contain, are shown instead of sent.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
+        match c {
+            '\n' => shown.push('⏎'),
+            '\t' => shown.push(' '),
+            c if c.is_control() => {
+                // Writing to a string cannot fail.
+                write!(shown, "\\x{:02x}", u32::from(c)).ok();
+            }
+            c => shown.push(c),
+        }
+        shown
+    })
+}
+
+/// As [`printable`], but keeps the ends of lines.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a span of time in its largest unit: `45s`, `3m`, `2h`, `5d`.
+pub(crate) fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Returns how long ago something was, or that it is to come.
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
+    match Duration::try_from(now.duration_since(then)) {
+        Ok(past) if past.as_secs() == 0 => "now".to_owned(),
+        Ok(past) => format!("{} ago", span(past)),
+        Err(_) => format!("in {}", span(now.duration_since(then).unsigned_abs())),
+    }
+}
+
+/// Returns a number of bytes in its largest unit.
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// Returns a count with its noun: `1 job`, `2 jobs`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns milliseconds of Unix time as a time; nothing when it cannot be one.
+pub(crate) fn timestamp(millis: u64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(i64::try_from(millis).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_says_cannot_command_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\nc\td\u{9b}"), "a\\x1b[2Jb⏎c d\\x9b");
+        assert_eq!(printable_lines("a\x07\nb"), "a\\x07\nb");
+    }
+
+    #[test]
+    fn ages_are_in_their_largest_unit() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        assert_eq!(ago(at(1000), at(1000)), "now");
+        assert_eq!(ago(at(0), at(59)), "59s ago");
+        assert_eq!(ago(at(0), at(185)), "3m ago");
+        assert_eq!(ago(at(0), at(7300)), "2h ago");
+        assert_eq!(ago(at(0), at(200_000)), "2d ago");
+        assert_eq!(ago(at(7300), at(0)), "in 2h");
+    }
+
+    #[test]
+    fn sizes_are_in_powers_of_1024() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(5 << 30), "5.0 GiB");
+        assert_eq!(count(1, "job"), "1 job");
+        assert_eq!(count(0, "job"), "0 jobs");
+    }
+}

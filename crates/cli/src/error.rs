@@ -1,0 +1,257 @@
+//! From the libraries' errors to what a person reads: what happened, and what to do next.
+
+use std::io;
+
+use vestal_config::{ConfigError, SetError};
+use vestal_sandbox::client::CallError;
+use vestal_sandbox::files::FileError;
+use vestal_sandbox::job::JobError;
+use vestal_sandbox::{Error, HomeError, LockError, StoreError};
+use vestal_wire::{Fault, FaultCode};
+
+use crate::exit::Exit;
+use crate::values::quoted;
+
+const DOCTOR: &str = "`vestal doctor` says what works here and what to do about the rest";
+const LIST: &str = "`vestal ps` lists the sandboxes";
+const SOURCES: &str = "`vestal config show` says where each value comes from";
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: Option<String>,
+    advice: Vec<String>,
+    exit: Exit,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), advice: Vec::new(), exit: Exit::Failed }
+    }
+
+    /// Returns the failure of a call of the system.
+    pub(crate) fn io(action: &str, error: &io::Error) -> Self {
+        let failure = Self::new(format!("cannot {action}: {error}"));
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                failure.advise("free some space and try again")
+            }
+            _ => failure,
+        }
+    }
+
+    /// Returns the failure of a write to our own output. A reader that is gone
+    /// wants to hear nothing.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { message: None, advice: Vec::new(), exit: Exit::BrokenPipe };
+        }
+        Self::io("write the output", error)
+    }
+
+    /// Returns a mistake on the command line that only showed later.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, ..Self::new(message) }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice.push(advice.into());
+        self
+    }
+
+    /// Says what the failure is about.
+    #[must_use]
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.message = self.message.map(|message| format!("{what}: {message}"));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    pub(crate) fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    pub(crate) fn advice(&self) -> &[String] {
+        &self.advice
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            Error::Config(error) => error.into(),
+            Error::Home(error) => error.into(),
+            Error::Store(error) => error.into(),
+            Error::Job(error) => error.into(),
+            Error::Call(error) => error.into(),
+            Error::Lock(LockError::Busy { .. }) => failure
+                .advise("wait for it, or see with `ps` what it does; when it ends, the lock is free"),
+            Error::Lock(LockError::Io { .. }) => failure,
+            Error::Backend { .. } | Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
+            Error::BackendChanged { task, was, .. } => failure
+                .advise(format!("to use it as it is: -b {was}, or terminal.backend: auto"))
+                .advise(format!("to give it up for a new one: vestal rm {}", quoted(&task))),
+            Error::UnknownBackend { task, .. } => failure
+                .advise("use the version of vestal that made it")
+                .advise(format!("or give it up: vestal rm {}", quoted(&task))),
+            Error::NoSandbox { task } => failure
+                .advise(LIST)
+                .advise(format!("to make it: vestal run -t {} true", quoted(&task))),
+            Error::Stopped { task } => {
+                failure.advise(format!("to start it: vestal run -t {} true", quoted(&task)))
+            }
+            Error::Foreign { path } => failure
+                .advise(format!("move {} away; it was copied from elsewhere", path.display())),
+            Error::Tightened { .. } => failure
+                .advise("`vestal jobs` lists the jobs in the way; when they have ended, or after `vestal stop`, the settings apply"),
+            Error::Busy { task, .. } => {
+                failure.advise(format!("to see by what: vestal jobs -t {}", quoted(&task)))
+            }
+            Error::NeverStarted { .. } => failure.advise("it is safe to run it again"),
+            Error::OutcomeUnknown { .. } => {
+                failure.advise("look for its effects before you run it again")
+            }
+        }
+    }
+}
+
+impl From<HomeError> for Failure {
+    fn from(error: HomeError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            HomeError::Network { .. } => {
+                failure.advise("set VESTAL_HOME to a directory on a disk of this machine")
+            }
+            HomeError::Unusable { .. } | HomeError::Store(StoreError::Io { .. }) => {
+                failure.advise("make it writable for you, or set VESTAL_HOME to another directory")
+            }
+            HomeError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            StoreError::Io { action, path, source } => {
+                Self::io(&format!("{action} {}", path.display()), &source)
+            }
+            StoreError::Damaged { path, .. } => failure.advise(format!(
+                "move {} away to start anew; nothing else was changed",
+                path.display()
+            )),
+            StoreError::Newer { .. } => {
+                failure.advise("use that newer vestal; nothing was changed")
+            }
+        }
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            JobError::Fault(fault) => fault.into(),
+            JobError::TooLarge(_) => failure.advise(
+                "give long text with `vestal run --file FILE`, and make the environment smaller",
+            ),
+            JobError::Lost { job, .. } => {
+                failure.advise(format!("to see what became of it: vestal logs {job}"))
+            }
+            JobError::Invalid(_) | JobError::Input { .. } => failure,
+        }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            CallError::Fault(fault) => fault.into(),
+            CallError::Lost { .. }
+            | CallError::Protocol { .. }
+            | CallError::Deadline { .. }
+            | CallError::Unsendable(_) => failure.advise(DOCTOR),
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let failure = Self::new(fault.message);
+        match fault.code {
+            FaultCode::NoWorkdir => failure.with_exit(Exit::NoWorkdir),
+            FaultCode::NoSuchJob => failure.advise("`vestal jobs --all` lists the jobs on record"),
+            FaultCode::NoSpace => failure.advise("free some space and try again"),
+            FaultCode::Unsupported => failure
+                .advise("the sandbox was started by an older vestal; stop it, and the next use starts it anew"),
+            FaultCode::Internal
+            | FaultCode::Invalid
+            | FaultCode::WrongInstance
+            | FaultCode::Cancelled
+            | FaultCode::ShuttingDown
+            | FaultCode::Busy
+            | FaultCode::NotFound
+            | FaultCode::Exists
+            | FaultCode::WrongKind
+            | FaultCode::Denied
+            | FaultCode::Conflict
+            | FaultCode::System => failure,
+        }
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Call(error) => error.into(),
+            other @ (FileError::TooLarge { .. } | FileError::Io(_) | FileError::Invalid(_)) => {
+                Self::new(other.to_string())
+            }
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ConfigError::Invalid(_) | ConfigError::Conflict { .. } => failure.advise(SOURCES),
+            ConfigError::UnknownKey { .. } | ConfigError::NotInThisVersion { .. } => {
+                failure.advise("`vestal config docs` describes every key")
+            }
+            ConfigError::Duplicate { .. }
+            | ConfigError::Section { .. }
+            | ConfigError::File { .. }
+            | ConfigError::NotAnAssignment { .. } => failure,
+        }
+    }
+}
+
+impl From<SetError> for Failure {
+    fn from(error: SetError) -> Self {
+        match error {
+            SetError::Config(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<vestal_config::HomeError> for Failure {
+    fn from(error: vestal_config::HomeError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -1,0 +1,52 @@
+//! Exit codes.
+
+use std::process::ExitCode;
+
+use vestal_sandbox::Termination;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Success,
+    /// It worked, and what was asked about is not in order, or was declined.
+    No,
+    /// The command line makes no sense.
+    Usage,
+    /// The time given was up.
+    TimedOut,
+    /// Vestal itself failed.
+    Failed,
+    /// The directory for the command is not there.
+    NoWorkdir,
+    /// Nobody reads the output any more.
+    BrokenPipe,
+    /// A signal asked the program to end.
+    Terminated(Termination),
+    /// The exit code of a command in a sandbox.
+    Command(u8),
+}
+
+impl Exit {
+    /// Returns the number the caller sees.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::No => 1,
+            Self::Usage => 2,
+            Self::TimedOut => 124,
+            Self::Failed => 125,
+            Self::NoWorkdir => 126,
+            // What a shell reports for a writer that SIGPIPE ended.
+            Self::BrokenPipe => 141,
+            Self::Terminated(signal) => 128 + signal.number(),
+            Self::Command(code) => code,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}

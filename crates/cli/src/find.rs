@@ -1,0 +1,140 @@
+//! Finding what a name on the command line stands for.
+
+use vestal_sandbox::client::{CallError, Connection};
+use vestal_sandbox::job::{self, JobFilter};
+use vestal_sandbox::{Engine, Error, Summary, SummaryState, Task};
+use vestal_wire::{FaultCode, JobInfo};
+
+use crate::error::Failure;
+use crate::suggest;
+use crate::values::{JobRef, quoted};
+
+/// Jobs asked for when one is looked for by the beginning of its id.
+const SEARCHED: u32 = 1000;
+
+/// A job and a way to reach it.
+#[derive(Debug)]
+pub(crate) struct FoundJob {
+    pub(crate) task: Task,
+    pub(crate) connection: Connection,
+    pub(crate) info: JobInfo,
+}
+
+/// Finds a job: in the sandbox of the task given, which is started if it was
+/// stopped, else in all that run.
+pub(crate) async fn job(
+    engine: &Engine,
+    task: Option<&Task>,
+    wanted: &JobRef,
+) -> Result<FoundJob, Failure> {
+    if let Some(task) = task {
+        let connection = connect(engine, task).await?;
+        let found = search(task, connection, wanted).await?;
+        return single(found, wanted, &[]);
+    }
+    let summaries = engine.list().await?;
+    let mut found = Vec::new();
+    for summary in summaries.iter().filter(|summary| summary.state == SummaryState::Running) {
+        // Instances that belong to a process are that process's own business.
+        let Some(task) = parse(summary).filter(|_| !summary.owned) else {
+            continue;
+        };
+        match engine.observe(&task).await {
+            Ok(connection) => found.extend(search(&task, connection, wanted).await?),
+            // It has ended since it was listed.
+            Err(Error::Stopped { .. } | Error::NoSandbox { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    single(found, wanted, &summaries)
+}
+
+/// Connects to the sandbox of a task, started if it was stopped, never made.
+pub(crate) async fn connect(engine: &Engine, task: &Task) -> Result<Connection, Failure> {
+    match engine.observe(task).await {
+        Ok(connection) => Ok(connection),
+        Err(Error::Stopped { .. }) => {
+            Ok(Box::pin(engine.sandbox(task)).await?.connection().await?)
+        }
+        Err(error) => Err(explain(engine, error).await),
+    }
+}
+
+/// Returns the failure of a call about one sandbox; if there is none of that
+/// name, with the name that was probably meant.
+pub(crate) async fn explain(engine: &Engine, error: Error) -> Failure {
+    let Error::NoSandbox { task: wanted } = &error else {
+        return error.into();
+    };
+    let others = engine.list().await.unwrap_or_default();
+    let meant = suggest::closest(wanted, others.iter().map(|summary| summary.task.as_str()))
+        .map(|task| format!("did you mean {}?", quoted(task)));
+    let failure = Failure::from(error);
+    match meant {
+        Some(meant) => failure.advise(meant),
+        None => failure,
+    }
+}
+
+/// Returns the jobs of a sandbox whose ids begin as wanted.
+async fn search(
+    task: &Task,
+    connection: Connection,
+    wanted: &JobRef,
+) -> Result<Vec<FoundJob>, Failure> {
+    // A full id is asked for by itself: it may be older than what is listed.
+    if let Some(id) = wanted.as_id() {
+        match job::wait(&connection, &id, Some(std::time::Duration::ZERO)).await {
+            Ok(info) => {
+                return Ok(vec![FoundJob { task: task.clone(), connection, info }]);
+            }
+            Err(CallError::Fault(fault)) if fault.code == FaultCode::NoSuchJob => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let list = job::jobs(&connection, JobFilter::All, SEARCHED).await?;
+    let matching = list.jobs.into_iter().filter(|info| wanted.matches(&info.id));
+    Ok(matching
+        .map(|info| FoundJob { task: task.clone(), connection: connection.clone(), info })
+        .collect())
+}
+
+fn single(
+    mut found: Vec<FoundJob>,
+    wanted: &JobRef,
+    searched: &[Summary],
+) -> Result<FoundJob, Failure> {
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            let ids: Vec<String> =
+                found.iter().chain([&last]).take(5).map(|job| job.info.id.to_string()).collect();
+            Err(Failure::new(format!("{} jobs begin with {}", found.len() + 1, wanted.as_str()))
+                .advise(format!("among them {}", ids.join(", "))))
+        }
+        (None, _) => {
+            let failure = Failure::new(format!(
+                "no sandbox that was searched knows a job {}",
+                wanted.as_str()
+            ))
+            .advise("`vestal jobs --all` lists the jobs on record");
+            let stopped: Vec<String> = searched
+                .iter()
+                .filter(|summary| summary.state == SummaryState::Stopped && !summary.owned)
+                .map(|summary| quoted(&summary.task))
+                .collect();
+            Err(if stopped.is_empty() {
+                failure
+            } else {
+                failure.advise(format!(
+                    "stopped sandboxes were not searched; to look there: -t {}",
+                    stopped.join(" or -t ")
+                ))
+            })
+        }
+    }
+}
+
+fn parse(summary: &Summary) -> Option<Task> {
+    summary.task.parse().ok()
+}

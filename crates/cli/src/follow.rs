@@ -1,0 +1,216 @@
+//! Passing a job's output on as it comes.
+
+use std::future::Future;
+
+use tokio::time::timeout;
+use vestal_sandbox::job::{JobEvent, RunningJob};
+use vestal_sandbox::{CLOSE_WITHIN, Lost, Sandbox, Termination, Terminations};
+use vestal_wire::{Cause, JobId, JobInfo, JobState, Stream};
+
+use crate::console::{Console, Sink, text};
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Where a job's output goes.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    stdout: Option<Sink>,
+    stderr: Option<Sink>,
+    console: Console,
+}
+
+/// How following ended.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    /// The job has ended, or all there was has been passed on.
+    Done(Box<JobInfo>),
+    /// Nobody reads our output any more.
+    NoReader,
+    /// A signal asks this process to end.
+    Terminated(Termination),
+}
+
+impl Outlet {
+    /// Returns an outlet to our own standard output and standard error.
+    pub(crate) fn both(console: Console) -> Result<Self, Failure> {
+        Self::new(console, Wanted::Both)
+    }
+
+    pub(crate) fn new(console: Console, wanted: Wanted) -> Result<Self, Failure> {
+        let open = |sink: std::io::Result<Sink>| sink.map_err(|error| Failure::output(&error));
+        let stdout = (wanted != Wanted::Stderr).then(Sink::stdout).map(open).transpose()?;
+        let stderr = (wanted != Wanted::Stdout).then(Sink::stderr).map(open).transpose()?;
+        Ok(Self { stdout, stderr, console })
+    }
+
+    /// Passes one event on. Returns whether anybody still reads.
+    pub(crate) async fn pass(&self, event: JobEvent) -> Result<bool, Failure> {
+        let (sink, bytes) = match event {
+            JobEvent::Stdout(bytes) => (&self.stdout, bytes),
+            JobEvent::Stderr(bytes) => (&self.stderr, bytes),
+            JobEvent::Gap { stream, bytes } => {
+                self.tell_gap(stream, bytes);
+                return Ok(true);
+            }
+            JobEvent::Started { .. } | JobEvent::Ended(_) => return Ok(true),
+        };
+        let Some(sink) = sink else { return Ok(true) };
+        match sink.write(bytes).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Failure::output(&error)),
+        }
+    }
+
+    fn tell_gap(&self, stream: Stream, bytes: u64) {
+        let (sink, name) = match stream {
+            Stream::Stderr => (&self.stderr, "standard error"),
+            _ => (&self.stdout, "standard output"),
+        };
+        if sink.is_some() {
+            self.console.note(&format!("{} of {name} left out here", text::count(bytes, "byte")));
+        }
+    }
+}
+
+/// Which streams to pass on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Both,
+    Stdout,
+    Stderr,
+}
+
+/// Passes a job's output on until it ends, nobody reads, or a signal comes.
+pub(crate) async fn follow(
+    job: RunningJob,
+    outlet: &Outlet,
+    signals: &mut Terminations,
+) -> Result<Followed, FollowError> {
+    match unless_terminated(signals, pass_on(job, outlet)).await {
+        Ok(followed) => followed,
+        Err(signal) => Ok(Followed::Terminated(signal)),
+    }
+}
+
+/// As [`follow`], without an ear for signals.
+pub(crate) async fn pass_on(mut job: RunningJob, outlet: &Outlet) -> Result<Followed, FollowError> {
+    while let Some(event) = job.next().await? {
+        if !outlet.pass(event).await? {
+            return Ok(Followed::NoReader);
+        }
+    }
+    Ok(Followed::Done(Box::new(job.finish().await?)))
+}
+
+/// Why following failed.
+#[derive(Debug)]
+pub(crate) enum FollowError {
+    /// The job, or the way to it.
+    Job(vestal_sandbox::job::JobError),
+    /// Our own side.
+    Own(Failure),
+}
+
+impl From<vestal_sandbox::job::JobError> for FollowError {
+    fn from(error: vestal_sandbox::job::JobError) -> Self {
+        Self::Job(error)
+    }
+}
+
+impl From<Failure> for FollowError {
+    fn from(failure: Failure) -> Self {
+        Self::Own(failure)
+    }
+}
+
+impl From<FollowError> for Failure {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Job(error) => error.into(),
+            FollowError::Own(failure) => failure,
+        }
+    }
+}
+
+/// Does something unless a signal asks this process to end.
+pub(crate) async fn unless_terminated<T>(
+    signals: &mut Terminations,
+    work: impl Future<Output = T>,
+) -> Result<T, Termination> {
+    tokio::select! {
+        biased;
+        signal = signals.next() => Err(signal),
+        done = work => Ok(done),
+    }
+}
+
+/// Kills a job because this process is about to end. A second signal ends the
+/// waiting, not the killing, which is the guest's.
+pub(crate) async fn take_along(
+    console: Console,
+    sandbox: &Sandbox,
+    job: &JobId,
+    signals: &mut Terminations,
+) {
+    let kill = timeout(CLOSE_WITHIN, sandbox.kill(job));
+    match unless_terminated(signals, kill).await {
+        Ok(Ok(Ok(_))) | Err(_) => {}
+        Ok(Ok(Err(error))) => {
+            tracing::debug!(%error, "the job was not killed: it had ended or never started");
+        }
+        Ok(Err(_)) => {
+            console.warn(&format!(
+                "job {job} is still being killed; vestal wait {job} tells when it is gone"
+            ));
+        }
+    }
+}
+
+/// Returns how a job's end ends this program.
+pub(crate) fn exit_of(info: &JobInfo) -> Result<Exit, Failure> {
+    let JobState::Ended(exit) = info.state else {
+        return Err(Failure::new(format!("job {} has not ended", info.id)));
+    };
+    match (exit.cause, exit.code) {
+        (Cause::TimedOut, _) => Ok(Exit::TimedOut),
+        (Cause::Lost, _) | (_, None) => Err(Failure::new(format!(
+            "the sandbox ended while job {} ran; its exit code is not known",
+            info.id
+        ))
+        .advise(format!("what it printed until then: vestal logs {}", info.id))),
+        (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => Ok(Exit::Command(code)),
+    }
+}
+
+/// Says what became of a command whose connection was lost. It is never run a
+/// second time.
+pub(crate) async fn explain_loss(sandbox: &Sandbox, error: FollowError) -> Failure {
+    let error = match error {
+        FollowError::Own(failure) => return failure,
+        FollowError::Job(error) => error,
+    };
+    let cause = error.to_string();
+    let lost = match Lost::from_error(error) {
+        Ok(lost) => lost,
+        Err(error) => return error.into(),
+    };
+    let info = match sandbox.outcome(&lost).await {
+        Ok(info) => info,
+        Err(error) => return Failure::from(error).advise(cause),
+    };
+    let id = &info.id;
+    match info.state {
+        JobState::Ended(exit) => {
+            let code = exit
+                .code
+                .map_or_else(|| "an unknown code".to_owned(), |code| format!("code {code}"));
+            Failure::new(format!("{cause}; the command ran and ended with {code}"))
+                .advise(format!("what it printed: vestal logs {id}"))
+        }
+        JobState::Starting | JobState::Running => {
+            Failure::new(format!("{cause}; the command still runs"))
+                .advise(format!("to follow it: vestal logs -f {id}; to end it: vestal kill {id}"))
+        }
+    }
+}

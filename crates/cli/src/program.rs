@@ -1,0 +1,93 @@
+//! From the command line to the exit code.
+
+use std::panic::PanicHookInfo;
+
+use clap::{CommandFactory as _, Parser as _};
+use vestal_config::Environment;
+
+use crate::cli::{Cli, Verb};
+use crate::commands::{
+    completions, config, cp, doctor, inspect, jobs, kill, logs, prune, ps, rm, run, shell, stats,
+    stop, touch, wait, write,
+};
+use crate::console::{Console, terminal, trace};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Runs the program and returns how it ends.
+pub(crate) fn run() -> Exit {
+    let environment = Environment::capture();
+    let console = Console::new(&environment);
+    std::panic::set_hook(Box::new(move |info| explain_panic(console, info)));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return console.explain_usage(&error),
+    };
+    trace::install(console, cli.global.verbose);
+    let Some(verb) = cli.verb else {
+        return done(
+            console,
+            console.print_styled(&Cli::command().render_help()).map(|()| Exit::Success),
+        );
+    };
+    let context = Context::new(console, environment, cli.global);
+    let exit = match start(&context, verb) {
+        Ok(result) => done(console, result),
+        Err(error) => done(console, Err(Failure::io("start the runtime", &error))),
+    };
+    terminal::restore();
+    exit
+}
+
+/// Runs a command in a runtime of one thread: all there is to do is to wait.
+fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(dispatch(context, verb));
+    // A thread may still wait for standard input that never comes.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Run(args) => run::run(context, args).await,
+        Verb::Shell(args) => shell::run(context, args).await,
+        Verb::Ps(args) => ps::run(context, args).await,
+        Verb::Inspect(args) => inspect::run(context, args).await,
+        Verb::Stats(args) => stats::run(context, args).await,
+        Verb::Jobs(args) => jobs::run(context, args).await,
+        Verb::Logs(args) => logs::run(context, args).await,
+        Verb::Wait(args) => wait::run(context, args).await,
+        Verb::Kill(args) => kill::run(context, args).await,
+        Verb::Write(args) => write::run(context, args).await,
+        Verb::Cp(args) => cp::run(context, args).await,
+        Verb::Touch(args) => touch::run(context, args).await,
+        Verb::Stop(args) => stop::run(context, args).await,
+        Verb::Rm(args) => rm::run(context, args).await,
+        Verb::Prune(args) => prune::run(context, args).await,
+        Verb::Config(args) => config::run(context, args),
+        Verb::Doctor(args) => doctor::run(context, args).await,
+        Verb::Completions(args) => completions::run(context, &args),
+    }
+}
+
+fn done(console: Console, result: Result<Exit, Failure>) -> Exit {
+    result.unwrap_or_else(|failure| {
+        console.explain(&failure);
+        failure.exit()
+    })
+}
+
+/// Says in one line what happened instead of showing the insides, leaves the
+/// terminal usable and ends the program as its other failures do.
+fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
+    terminal::restore();
+    let said = info.payload_as_str().unwrap_or("no reason given");
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    console.explain(
+        &Failure::new(format!("this is a defect of vestal {}: {said} ({place})", env!("CARGO_PKG_VERSION")))
+            .advise("please report this line and the command you ran; sandboxes and their jobs are not affected"),
+    );
+    std::process::exit(Exit::Failed.code().into());
+}

@@ -1,0 +1,221 @@
+//! From a sandbox to this machine.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use vestal_sandbox::files::{Files, Links, Listing};
+use vestal_wire::{Entry, FileKind, Metadata};
+
+use super::DEEPEST;
+use super::host::{Before, HostDir};
+use super::stream::Counted;
+use crate::console::{Console, Progress};
+use crate::error::Failure;
+
+/// A copy out of a sandbox.
+pub(crate) struct Download {
+    pub(crate) files: Files,
+    pub(crate) console: Console,
+    pub(crate) progress: Progress,
+}
+
+/// A directory that is being copied.
+struct Level {
+    listing: Listing,
+    from: PathBuf,
+    to: HostDir,
+    /// Set at the end, so that a directory that may not be written can be filled.
+    mode: Option<u32>,
+}
+
+impl Download {
+    /// Copies a file to standard output.
+    pub(crate) async fn print(&mut self, from: &Path) -> Result<(), Failure> {
+        let mut stdout = tokio::io::stdout();
+        match self.files.read_to(from, &mut stdout, 0, None).await {
+            Ok(summary) => {
+                self.progress.add_bytes(usize::try_from(summary.bytes).unwrap_or(usize::MAX));
+                self.progress.add_file();
+                Ok(())
+            }
+            Err(vestal_sandbox::files::FileError::Io(error)) => Err(Failure::output(&error)),
+            Err(error) => Err(about(from, error)),
+        }
+    }
+
+    /// Copies a file or a directory to a path on this machine: into a directory
+    /// that is there, else to that name.
+    pub(crate) async fn save(&mut self, from: &Path, to: &Path) -> Result<(), Failure> {
+        let found =
+            self.files.stat(from, Links::Follow).await.map_err(|error| about(from, error))?;
+        let (parent, name) = place(from, to)?;
+        let dir = HostDir::open(&parent).map_err(|error| here("open", &parent, &error))?;
+        match found.kind {
+            FileKind::File => self.file(from, &dir, &name, found.mode).await,
+            FileKind::Directory => self.tree(from, &dir, &name, &found).await,
+            FileKind::Symlink | FileKind::Other => {
+                Err(Failure::new(format!("{} is neither a file nor a directory", from.display())))
+            }
+        }
+    }
+
+    async fn file(
+        &mut self,
+        from: &Path,
+        dir: &HostDir,
+        name: &OsStr,
+        mode: u32,
+    ) -> Result<(), Failure> {
+        let failed = |error: io::Error| here("write", Path::new(name), &error);
+        let new = dir.new_file(name).map_err(failed)?;
+        let mut writer = Counted::new(new.file(), &mut self.progress);
+        match self.files.read_to(from, &mut writer, 0, None).await {
+            Ok(_) => {}
+            Err(vestal_sandbox::files::FileError::Io(error)) => return Err(failed(error)),
+            Err(error) => return Err(about(from, error)),
+        }
+        new.commit(mode).map_err(failed)?;
+        self.progress.add_file();
+        Ok(())
+    }
+
+    async fn tree(
+        &mut self,
+        from: &Path,
+        dir: &HostDir,
+        name: &OsStr,
+        found: &Metadata,
+    ) -> Result<(), Failure> {
+        let mut levels = vec![self.level(from.to_owned(), dir, name, found.mode)?];
+        while let Some(level) = levels.last_mut() {
+            let next = level.listing.next().await.map_err(|error| about(&level.from, error))?;
+            let Some(entry) = next else {
+                if let Some(level) = levels.pop() {
+                    level.finish()?;
+                }
+                continue;
+            };
+            let deep = levels.len() >= DEEPEST;
+            if let Some(level) = levels.last()
+                && let Some(below) = self.entry(level, &entry).await?
+            {
+                if deep {
+                    return Err(Failure::new(format!(
+                        "{} is more than {DEEPEST} directories deep",
+                        from.display()
+                    )));
+                }
+                levels.push(below);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies one entry; returns a directory that is to be copied next.
+    async fn entry(&mut self, level: &Level, entry: &Entry) -> Result<Option<Level>, Failure> {
+        let name = OsStr::from_bytes(&entry.name);
+        let from = level.from.join(name);
+        match entry.kind {
+            FileKind::File => self.file(&from, &level.to, name, entry.mode).await?,
+            FileKind::Directory => return self.level(from, &level.to, name, entry.mode).map(Some),
+            FileKind::Symlink => self.link(&from, &level.to, name).await?,
+            FileKind::Other => {
+                self.console.warn(&format!(
+                    "{} is no file, directory or link and was left out",
+                    from.display()
+                ));
+            }
+        }
+        Ok(None)
+    }
+
+    fn level(
+        &self,
+        from: PathBuf,
+        dir: &HostDir,
+        name: &OsStr,
+        mode: u32,
+    ) -> Result<Level, Failure> {
+        let (to, before) =
+            dir.make_child(name).map_err(|error| here("make", Path::new(name), &error))?;
+        let listing = self.files.listing(&from).map_err(|error| about(&from, error))?;
+        let mode = (before == Before::Absent).then_some(mode);
+        Ok(Level { listing, from, to, mode })
+    }
+
+    async fn link(&mut self, from: &Path, dir: &HostDir, name: &OsStr) -> Result<(), Failure> {
+        let found = self.files.stat(from, Links::Keep).await.map_err(|error| about(from, error))?;
+        let Some(target) = found.target else {
+            return Err(Failure::new(format!("{} changed while it was copied", from.display())));
+        };
+        let target = OsString::from_vec(target.into());
+        dir.make_link(name, &target).map_err(|error| here("link", Path::new(name), &error))?;
+        self.progress.add_file();
+        Ok(())
+    }
+}
+
+impl Level {
+    fn finish(self) -> Result<(), Failure> {
+        match self.mode {
+            Some(mode) => {
+                self.to.set_mode(mode).map_err(|error| here("set the mode of", &self.from, &error))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the directory to copy into and the name to copy to.
+///
+/// In a directory that is there, the name is the one the user typed: a sandbox
+/// has no say in what a file here is called.
+fn place(from: &Path, to: &Path) -> Result<(PathBuf, OsString), Failure> {
+    if !to.is_dir() {
+        let name = to.file_name().ok_or_else(|| {
+            Failure::new(format!(
+                "{} names neither a directory that is there nor a file",
+                to.display()
+            ))
+        })?;
+        return Ok((to.parent().unwrap_or(Path::new("")).to_owned(), name.to_owned()));
+    }
+    match from.components().next_back() {
+        Some(Component::Normal(name)) if name != "~" => Ok((to.to_owned(), name.to_owned())),
+        _ => Err(Failure::usage(format!(
+            "{} is there already, and {} has no name of its own",
+            to.display(),
+            from.display()
+        ))
+        .advise(format!("name the copy: {}", to.join("NAME").display()))),
+    }
+}
+
+fn about(path: &Path, error: impl Into<Failure>) -> Failure {
+    error.into().about(&format!("in the sandbox, {}", path.display()))
+}
+
+fn here(action: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::io(&format!("{action} {}", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_copy_is_the_users_choice() {
+        let root = tempfile::tempdir().unwrap();
+        let there = root.path();
+        let name = |from: &str, to: &Path| place(Path::new(from), to).map(|(_, name)| name);
+        assert_eq!(name("/a/b.txt", there).unwrap(), "b.txt");
+        assert_eq!(name("dir/", there).unwrap(), "dir");
+        assert_eq!(name("/a/b.txt", &there.join("c")).unwrap(), "c");
+        for nameless in [".", "..", "/", "~", "a/.."] {
+            assert!(name(nameless, there).is_err(), "{nameless}");
+            assert_eq!(name(nameless, &there.join("c")).unwrap(), "c");
+        }
+    }
+}

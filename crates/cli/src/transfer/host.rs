@@ -1,0 +1,241 @@
+//! Directories of this machine, reached step by step.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, mkdirat, openat, readlinkat, renameat, statat,
+    symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::MODE_BITS;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// An open directory. Nothing below it is reached through a symbolic link.
+#[derive(Debug)]
+pub(super) struct HostDir {
+    fd: OwnedFd,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostKind {
+    File,
+    Directory,
+    Symlink,
+    Other,
+}
+
+/// Whether a directory was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    Absent,
+    There,
+}
+
+impl HostDir {
+    /// Opens the directory the user named, through links if need be.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())? })
+    }
+
+    /// Opens a directory in this one.
+    pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
+        let fd = openat(&self.fd, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        Ok(Self { fd })
+    }
+
+    /// Opens a directory in this one, made if there is none.
+    pub(super) fn make_child(&self, name: &OsStr) -> io::Result<(Self, Before)> {
+        let before = match mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) => Before::Absent,
+            Err(Errno::EXIST) => Before::There,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((self.child(name)?, before))
+    }
+
+    /// Returns the names in the directory, in order.
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Returns what a name stands for and its permission bits.
+    pub(super) fn look(&self, name: &OsStr) -> io::Result<(HostKind, u32)> {
+        let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => HostKind::File,
+            FileType::Directory => HostKind::Directory,
+            FileType::Symlink => HostKind::Symlink,
+            _ => HostKind::Other,
+        };
+        Ok((kind, stat.st_mode & MODE_BITS))
+    }
+
+    /// Opens a regular file for reading; a pipe put in its place does not hang.
+    pub(super) fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.fd, name, flags, Mode::empty())?))
+    }
+
+    /// Returns where a symbolic link points.
+    pub(super) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
+        Ok(OsString::from_vec(readlinkat(&self.fd, name, Vec::new())?.into_bytes()))
+    }
+
+    /// Begins a file that takes its place when it is complete.
+    pub(super) fn new_file(&self, name: &OsStr) -> io::Result<NewFile<'_>> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (aside, fd) =
+            make_aside(|aside| openat(&self.fd, aside, flags, Mode::RUSR | Mode::WUSR))?;
+        Ok(NewFile {
+            aside: Aside { dir: self, name: Some(aside) },
+            name: name.to_owned(),
+            file: fd.into(),
+        })
+    }
+
+    /// Makes a symbolic link, in the place of a file or link that is there.
+    pub(super) fn make_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
+        let (aside, ()) = make_aside(|aside| symlinkat(target, &self.fd, aside))?;
+        Aside { dir: self, name: Some(aside) }.take_place(name)
+    }
+
+    pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(fchmod(&self.fd, Mode::from_raw_mode(mode & MODE_BITS))?)
+    }
+}
+
+/// Makes something under a name that nobody uses.
+fn make_aside<T>(make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(OsString, T)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = OsString::from(format!(".vestal-{}-{count}.tmp", std::process::id()));
+        match make(&name) {
+            Ok(made) => return Ok((name, made)),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Something under a name of its own, removed unless it takes its place.
+#[derive(Debug)]
+struct Aside<'a> {
+    dir: &'a HostDir,
+    name: Option<OsString>,
+}
+
+impl Aside<'_> {
+    fn take_place(mut self, name: &OsStr) -> io::Result<()> {
+        if let Some(aside) = &self.name {
+            renameat(&self.dir.fd, aside, &self.dir.fd, name)?;
+        }
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // The copy has failed already; that is what is told.
+            unlinkat(&self.dir.fd, name, AtFlags::empty()).ok();
+        }
+    }
+}
+
+/// A file that is being written. It is there when it is complete, or not at all.
+#[derive(Debug)]
+pub(super) struct NewFile<'a> {
+    aside: Aside<'a>,
+    name: OsString,
+    file: File,
+}
+
+impl NewFile<'_> {
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Puts the file into its place.
+    pub(super) fn commit(self, mode: u32) -> io::Result<()> {
+        fchmod(&self.file, Mode::from_raw_mode(mode & MODE_BITS))?;
+        self.aside.take_place(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_planted_link_is_replaced_and_never_written_through() {
+        let root = tempfile::tempdir().unwrap();
+        let secret = root.path().join("secret");
+        fs::write(&secret, "untouched").unwrap();
+        let target = root.path().join("target");
+        fs::create_dir(&target).unwrap();
+        symlink(&secret, target.join("file")).unwrap();
+        let dir = HostDir::open(&target).unwrap();
+
+        let new = dir.new_file(OsStr::new("file")).unwrap();
+        new.file().write_all(b"new").unwrap();
+        new.commit(0o4755).unwrap();
+
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "untouched");
+        let written = fs::symlink_metadata(target.join("file")).unwrap();
+        assert!(written.is_file());
+        assert_eq!(written.permissions().mode() & 0o7777, 0o755, "no set-uid bit is kept");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_directory_or_a_file_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("elsewhere")).unwrap();
+        fs::write(root.path().join("file"), "x").unwrap();
+        symlink("elsewhere", root.path().join("dir")).unwrap();
+        symlink("file", root.path().join("link")).unwrap();
+        let dir = HostDir::open(root.path()).unwrap();
+        assert!(dir.make_child(OsStr::new("dir")).is_err());
+        assert!(dir.open_file(OsStr::new("link")).is_err());
+        let mut text = String::new();
+        dir.open_file(OsStr::new("file")).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "x");
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_the_old_file_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "old").unwrap();
+        let dir = HostDir::open(root.path()).unwrap();
+        let new = dir.new_file(OsStr::new("file")).unwrap();
+        new.file().write_all(b"half").unwrap();
+        drop(new);
+        assert_eq!(dir.names().unwrap(), ["file"]);
+        assert_eq!(fs::read_to_string(root.path().join("file")).unwrap(), "old");
+    }
+}

@@ -1,0 +1,9 @@
+//! What `--json` prints. Public interfaces: extended, never renamed.
+
+mod job;
+mod run;
+mod sandbox;
+
+pub(crate) use job::{JobView, state_word};
+pub(crate) use run::RunView;
+pub(crate) use sandbox::{SandboxView, StatsView, state_name};

@@ -1,0 +1,146 @@
+//! What becomes of a command when `vestal` ends before it does.
+
+use rustix::process::Signal;
+
+use crate::support::{World, is_alive};
+
+/// Prints the pids of its shell and of a child in a session of its own.
+const TREE: &str = "setsid sleep 1000 & echo $$ $!; wait";
+
+#[test]
+fn a_signal_takes_the_foreground_command_and_its_whole_tree_along() {
+    let world = World::new();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut started = world.start(["run", TREE]);
+        let pids = started.line();
+        started.signal(signal);
+        let (exit, _) = started.end();
+        assert_eq!(exit, code);
+        assert!(pids.split(' ').all(|pid| !is_alive(pid)), "{pids}");
+    }
+    assert_eq!(world.run("echo still here").exits(0).text(), "still here\n");
+}
+
+#[test]
+fn a_signal_during_a_json_run_still_tells_what_was_printed() {
+    let world = World::new();
+    world.run("true").exits(0);
+    let flag = world.work().join("ready");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &flag,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let mut started = world.start(["run", "--json", "echo begun; echo > ready; sleep 1000"]);
+    // Opening a pipe waits for the other side.
+    std::fs::read(&flag).unwrap();
+    started.signal(Signal::INT);
+    let json: serde_json::Value = serde_json::from_str(&started.line()).unwrap();
+    assert_eq!(json["exit_code"], 130);
+    assert_eq!(json["stdout"], "begun\n");
+    assert_eq!(json["error"], "interrupted");
+    assert_eq!(started.end().0, 130);
+}
+
+#[test]
+fn a_killed_vestal_leaves_the_command_running() {
+    let world = World::new();
+    let mut started = world.start(["run", "echo $$; sleep 1000"]);
+    let pid = started.line();
+    started.signal(Signal::KILL);
+    started.end();
+    assert!(is_alive(&pid));
+    let jobs = world.vestal(["jobs", "--json"]).exits(0).json();
+    assert_eq!(jobs[0]["pid"].to_string(), pid);
+    assert_eq!(jobs[0]["state"], "running");
+    let id = jobs[0]["id"].as_str().unwrap();
+    world.vestal(["kill", id]).exits(0);
+    assert!(!is_alive(&pid));
+}
+
+#[test]
+fn a_signal_while_nobody_reads_the_output_is_heard() {
+    let world = World::new();
+    let mut started = world.start(["run", "echo $$; yes"]);
+    let pid = started.line();
+    // The pipe is full, or will be in a moment; nobody reads on.
+    started.signal(Signal::INT);
+    assert_eq!(started.end().0, 130);
+    assert!(!is_alive(&pid));
+}
+
+#[test]
+fn a_sandbox_that_belongs_to_its_process_is_gone_when_the_process_is() {
+    let world = World::new();
+    let args = [
+        "--set",
+        "terminal.persist_across_processes=false",
+        "run",
+        "setsid sleep 1000 & echo $! $PPID",
+    ];
+    let outcome = world.vestal(args).exits(0);
+    let printed = outcome.text();
+    assert!(printed.trim().split(' ').all(|pid| !is_alive(pid)), "{printed}");
+    assert_eq!(world.tasks(), [""; 0]);
+
+    let args =
+        ["--set", "terminal.persist_across_processes=false", "run", "echo $$ $PPID; sleep 1000"];
+    let mut started = world.start(args);
+    let printed = started.line();
+    started.signal(Signal::TERM);
+    assert_eq!(started.end().0, 143);
+    assert!(printed.split(' ').all(|pid| !is_alive(pid)), "{printed}");
+}
+
+#[test]
+fn a_second_signal_ends_the_waiting_at_once() {
+    let world = World::new();
+    world.run("true").exits(0);
+    let guest = world.guest();
+    let mut started = world.start(["run", TREE]);
+    let pids = started.line();
+    // A guest that does not move cannot kill anything.
+    guest.signal(Signal::STOP);
+    started.signal(Signal::INT);
+    // The first signal has been heard when the request to kill has been sent,
+    // which nothing shows from outside; so the second is sent until it is heard.
+    while started.child.try_wait().unwrap().is_none() {
+        started.signal(Signal::INT);
+        std::thread::yield_now();
+    }
+    assert_eq!(started.end().0, 130);
+    assert!(pids.split(' ').all(is_alive), "{pids}");
+    guest.signal(Signal::CONT);
+}
+
+#[test]
+fn a_lost_guest_is_told_with_what_became_of_the_command_and_nothing_runs_twice() {
+    let world = World::new();
+    world.run("true").exits(0);
+    let mut started = world.start(["run", "echo ran >> times; echo $$; sleep 1000"]);
+    let pid = started.line();
+    world.guest().signal(Signal::KILL);
+    let (code, stderr) = started.end();
+    assert_eq!(code, 125, "{stderr}");
+    assert!(stderr.contains("the command ran and ended with an unknown code"), "{stderr}");
+    assert!(stderr.contains("vestal logs j-"), "{stderr}");
+    assert!(!is_alive(&pid));
+    assert_eq!(world.run("cat times").exits(0).text(), "ran\n");
+}
+
+#[test]
+fn a_sandbox_that_does_not_answer_is_shown_and_mended_by_its_next_use() {
+    let world = World::new();
+    world.run("export A=kept").exits(0);
+    let before = world.guest();
+    before.signal(Signal::STOP);
+    assert_eq!(world.vestal(["ps", "--json"]).exits(0).json()[0]["state"], "unresponsive");
+    let ill = world.vestal(["doctor"]).exits(1).text();
+    assert!(ill.contains("default does not answer"), "{ill}");
+    assert_eq!(world.run("echo $A").exits(0).text(), "kept\n");
+    assert_ne!(before, world.guest());
+    world.vestal(["doctor"]).exits(0);
+}

@@ -1,0 +1,283 @@
+//! A home of its own for each test, and nothing left of it afterwards.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+
+/// Longest that anything may take on a slow and busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A home, a directory to work in, and the program.
+pub(crate) struct World {
+    root: tempfile::TempDir,
+}
+
+/// What a call of the program came to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Returns the outcome if the exit code is the one expected.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("work")).unwrap();
+        fs::create_dir(root.path().join("user")).unwrap();
+        Self { root }
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// Returns the home of the user.
+    pub(crate) fn user(&self) -> PathBuf {
+        self.root.path().join("user")
+    }
+
+    /// Returns the directory the program is started in.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work").canonicalize().unwrap()
+    }
+
+    /// Returns a call of the program, not started yet.
+    pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vestal"));
+        command
+            .args(args)
+            .current_dir(self.work())
+            .env_clear()
+            .envs(self.environment())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 4] {
+        [
+            ("VESTAL_HOME", self.home()),
+            ("HOME", self.user()),
+            ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()),
+            ("TERM", "xterm".into()),
+        ]
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn vestal<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
+        finish(self.command(args).spawn().unwrap())
+    }
+
+    /// Runs the program to its end with this input.
+    pub(crate) fn vestal_with<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+        input: &[u8],
+    ) -> Outcome {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // The program may end without having read it all.
+                stdin.write_all(input).ok();
+            });
+            finish(child)
+        })
+    }
+
+    /// Runs shell text in the sandbox of the task `default`.
+    #[track_caller]
+    pub(crate) fn run(&self, text: &str) -> Outcome {
+        self.vestal(["run", text])
+    }
+
+    /// Starts shell text in the background and returns the job's id.
+    #[track_caller]
+    pub(crate) fn background(&self, text: &str) -> String {
+        let outcome = self.vestal(["run", "--background", text]).exits(0);
+        outcome.text().trim().to_owned()
+    }
+
+    /// Starts the program and leaves it running.
+    pub(crate) fn start<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Started {
+        Started::new(self.command(args))
+    }
+
+    /// Returns what is known of a job.
+    #[track_caller]
+    pub(crate) fn job(&self, id: &str) -> Value {
+        let jobs = self.vestal(["jobs", "--all", "--json"]).exits(0).json();
+        let jobs = jobs.as_array().unwrap();
+        jobs.iter()
+            .find(|job| job["id"] == id)
+            .unwrap_or_else(|| panic!("no {id}: {jobs:?}"))
+            .clone()
+    }
+
+    /// Returns the guest of the task `default`.
+    #[track_caller]
+    pub(crate) fn guest(&self) -> Guest {
+        let inspected = self.vestal(["inspect", "--json"]).exits(0).json();
+        let pid = inspected[0]["locator"]["process"]["pid"].as_i64().unwrap();
+        Guest(Pid::from_raw(pid.try_into().unwrap()).unwrap())
+    }
+
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        let listed = self.vestal(["ps", "--all", "--json"]);
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        let tasks = listed.as_array().into_iter().flatten();
+        tasks.filter_map(|sandbox| sandbox["task"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for task in self.tasks() {
+            self.vestal(["rm", "-y", "--files", &task]);
+        }
+        // Only after a failure is anything left that names this home.
+        for pid in processes_that_name(self.root.path()) {
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+fn processes_that_name(path: &Path) -> Vec<Pid> {
+    let needle = path.as_os_str().as_encoded_bytes();
+    let names = |file: &str| {
+        fs::read(file).is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle))
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| *pid != std::process::id().cast_signed())
+        .filter(|pid| {
+            names(&format!("/proc/{pid}/cmdline")) || names(&format!("/proc/{pid}/environ"))
+        })
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+/// The first process of a sandbox.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Guest(Pid);
+
+impl Guest {
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(self.0, signal).unwrap();
+    }
+}
+
+/// Waits for a process and what it prints, but not for ever.
+pub(crate) fn finish(mut child: Child) -> Outcome {
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    let stdout = std::thread::spawn(move || read_all(stdout));
+    let stderr = std::thread::spawn(move || read_all(stderr));
+    let code = wait(&mut child);
+    Outcome {
+        code,
+        stdout: stdout.join().unwrap(),
+        stderr: String::from_utf8_lossy(&stderr.join().unwrap()).into_owned(),
+    }
+}
+
+fn read_all(from: Option<impl std::io::Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut from) = from {
+        from.read_to_end(&mut bytes).unwrap();
+    }
+    bytes
+}
+
+/// Waits for a process; one that takes too long is killed and fails the test.
+pub(crate) fn wait(child: &mut Child) -> i32 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().unwrap_or(-1);
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the program does not end");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A program that runs.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    stdout: BufReader<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Started {
+    pub(crate) fn new(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr = child.stderr.take();
+        Self { child, stdout, stderr }
+    }
+
+    /// Waits for a line of output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end and returns the exit code and what it said on standard error.
+    pub(crate) fn end(mut self) -> (i32, String) {
+        let code = wait(&mut self.child);
+        let stderr = read_all(self.stderr.take());
+        (code, String::from_utf8_lossy(&stderr).into_owned())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // Only a test that fails leaves it running.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Reports whether a process is there.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+    })
+}

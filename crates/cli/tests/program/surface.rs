@@ -1,0 +1,129 @@
+//! What the program looks like: help, completions, colour, complaints.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::support::{World, finish};
+
+#[test]
+fn without_a_command_the_help_is_shown() {
+    let world = World::new();
+    let help = world.vestal([""; 0]).exits(0);
+    assert_eq!(help.stderr, "");
+    assert_eq!(help.text(), world.vestal(["--help"]).exits(0).text());
+    insta::assert_snapshot!(help.text());
+}
+
+#[test]
+fn the_help_of_run_explains_it() {
+    let world = World::new();
+    insta::assert_snapshot!(world.vestal(["run", "--help"]).exits(0).text());
+}
+
+#[test]
+fn the_version_is_told() {
+    let world = World::new();
+    let version = world.vestal(["--version"]).exits(0).text();
+    assert_eq!(version, format!("vestal {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_a_hint() {
+    let world = World::new();
+    let outcome = world.vestal(["runs", "true"]).exits(2);
+    assert!(outcome.stderr.contains("'run'"), "{outcome:?}");
+    assert!(!outcome.stderr.contains('\x1b'), "{outcome:?}");
+    world.vestal(["run"]).exits(2);
+    world.vestal(["run", "--timeout", "soon", "true"]).exits(2);
+}
+
+#[test]
+fn completions_are_made_for_three_shells() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = world.vestal(["completions", shell]).exits(0).text();
+        assert!(script.contains("vestal") && script.contains("completions"), "{shell}");
+    }
+    let script = world.vestal(["completions", "bash"]).exits(0).text();
+    let file = world.work().join("completions");
+    fs::write(&file, script).unwrap();
+    let checked = Command::new("bash").arg("-n").arg(&file).status().unwrap();
+    assert!(checked.success());
+    world.vestal(["completions", "cmd"]).exits(2);
+}
+
+#[test]
+fn the_doctor_says_what_works_and_ends_with_1_if_something_is_broken() {
+    let world = World::new();
+    let well = world.vestal(["doctor"]).exits(0).text();
+    for part in [
+        "backend local: works",
+        "guest: built in",
+        "settings: no mistakes",
+        "home:",
+        "leftovers: none",
+    ] {
+        assert!(well.contains(part), "{part}: {well}");
+    }
+    let json = world.vestal(["doctor", "--json"]).exits(0).json();
+    assert_eq!(json["ok"], true);
+    fs::write(world.home().join("config.yaml"), "terminal:\n  timeout: soon\n").unwrap();
+    let ill = world.vestal(["doctor"]).exits(1).text();
+    assert!(ill.contains("broken  settings: terminal.timeout is \"soon\""), "{ill}");
+}
+
+#[test]
+fn a_home_that_cannot_be_used_is_told_with_what_to_do() {
+    let world = World::new();
+    let file = world.work().join("file");
+    fs::write(&file, "").unwrap();
+    for verb in [&["run", "true"][..], &["ps"], &["jobs"]] {
+        let mut command = world.command(verb);
+        let outcome =
+            finish(command.env("VESTAL_HOME", file.join("home")).spawn().unwrap()).exits(125);
+        assert!(outcome.stderr.contains("VESTAL_HOME"), "{outcome:?}");
+    }
+    let mut command = world.command(["doctor"]);
+    let outcome = finish(command.env("VESTAL_HOME", file.join("home")).spawn().unwrap()).exits(1);
+    assert!(outcome.text().contains("broken  home"), "{outcome:?}");
+    let mut command = world.command(["ps"]);
+    let relative = finish(command.env("VESTAL_HOME", "relative").spawn().unwrap()).exits(125);
+    assert!(relative.stderr.contains("not an absolute path"), "{relative:?}");
+}
+
+#[test]
+fn nothing_is_coloured_that_no_terminal_shows() {
+    let world = World::new();
+    world.run("true").exits(0);
+    for verb in [
+        &["ps"][..],
+        &["inspect"],
+        &["doctor"],
+        &["config", "show"],
+        &["--help"],
+        &["logs", "j-nope"],
+    ] {
+        let outcome = world.vestal(verb);
+        assert!(!outcome.text().contains('\x1b'), "{outcome:?}");
+        assert!(!outcome.stderr.contains('\x1b'), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_listing_nobody_reads_ends_quietly() {
+    let world = World::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = world.command(["config", "docs"]);
+    let outcome = finish(command.stdout(Stdio::from(writer)).spawn().unwrap()).exits(141);
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn what_a_sandbox_calls_things_cannot_command_the_terminal() {
+    let world = World::new();
+    let id = world.background("printf '\x1b]0;title\x07' > /dev/null");
+    world.vestal(["wait", &id]).exits(0);
+    let listed = world.vestal(["jobs", "--all"]).exits(0).text();
+    assert!(listed.contains("\\x1b]0;title\\x07"), "{listed}");
+}
