@@ -3,7 +3,7 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{TestGuest, shell};
+use support::{TestGuest, await_true, shell};
 
 #[test]
 fn the_first_process_reaps_whatever_is_left_to_it() {
@@ -31,8 +31,9 @@ fn the_first_process_ends_in_order_on_sigterm() {
     let mut client = guest.client();
     client.background(shell(
         "job",
-        "trap 'echo bye > ended; exit' TERM; while :; do sleep 0.05; done",
+        "trap 'echo bye > ended; exit' TERM; : > ready; while :; do sleep 0.05; done",
     ));
+    await_true(|| guest.work_dir().join("ready").exists());
     let children = format!("/proc/{0}/task/{0}/children", guest.pid());
     let first: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(first).unwrap(), Signal::TERM).unwrap();
