@@ -5,7 +5,7 @@ use std::time::Duration;
 use vestal_sandbox::{Cleanup, Command, Error, FilesOnRemoval, SummaryState, Task};
 use vestal_wire::{Cause, Exit, JobState};
 
-use crate::support::{World, marker, processes_with, until};
+use crate::support::{World, alive, marker, processes_with, until};
 
 pub(crate) async fn looking_is_not_using(world: &World) {
     world.run("true").await;
@@ -24,16 +24,16 @@ pub(crate) async fn looking_is_not_using(world: &World) {
 }
 
 pub(crate) async fn an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not(world: &World) {
-    let engine = world.engine_with(&["terminal.retention_seconds=2"]);
+    let engine = world.engine_with(&["terminal.retention_seconds=4"]);
     let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
     let guest = world.guests();
-    // Used all the while, it lives well beyond the two seconds.
-    for _ in 0..8 {
+    // Used all the while, it lives well beyond the four seconds.
+    for _ in 0..12 {
         sandbox.touch().await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(world.guests(), guest);
     }
-    until("the guest ends by itself", || async { world.guests().is_empty() }).await;
+    until("the guest ends by itself", || async { !alive(guest[0]) }).await;
     let summary = &world.engine().inspect(&Task::default_task()).await.unwrap()[0];
     assert_eq!(summary.state, SummaryState::Stopped);
 }
