@@ -4,11 +4,14 @@ mod connect;
 mod diagnostics;
 mod files;
 mod journal;
+mod json;
 mod log;
 mod orphans;
+mod prepare;
 mod program;
 mod serve;
 mod stats;
+mod user;
 
 pub mod failpoint;
 pub mod process;

@@ -9,12 +9,20 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use vestal_wire::Fault;
+
+use crate::prepare::{Order, PrepareError};
 use crate::serve::{self, Inheritance};
-use crate::{connect, diagnostics, process};
+use crate::{connect, diagnostics, files, prepare, process};
 
 const USAGE: &str = "usage: vestal-guest serve (--settings-fd N | --settings PATH) [--ready-fd N] [--hold-fd N] [--detach]
        vestal-guest connect SOCKET_DIR
+       vestal-guest prepare [--user USER] [--fill DIR] [--report FILE]
+       vestal-guest erase DIR
        vestal-guest --version";
+
+/// Most things that could not be removed that are named.
+const MAX_NAMED: u64 = 100;
 
 /// Why the program ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +35,14 @@ enum ProgramError {
     Descriptor { fd: RawFd, source: io::Error },
     #[error("connect: {0}")]
     Connect(io::Error),
+    #[error("prepare: {0}")]
+    Prepare(#[from] PrepareError),
+    #[error("erase: {}", .0.message)]
+    Erase(Fault),
+    #[error("erase: {0} could not be removed")]
+    Left(u64),
+    #[error("standard output: {0}")]
+    Output(io::Error),
     #[error("{0}")]
     Serve(String),
 }
@@ -40,7 +56,11 @@ pub fn main() -> ExitCode {
         Some("supervise") => return supervise(),
         Some("serve") => serve(arguments),
         Some("connect") => connect(arguments),
-        Some("--version" | "-V") => version(),
+        Some("prepare") => prepare(arguments),
+        Some("erase") => erase(arguments),
+        Some("--version" | "-V") => {
+            print(concat!("vestal-guest ", env!("CARGO_PKG_VERSION"), "\n"))
+        }
         _ => Err(ProgramError::Usage("unknown command".into())),
     };
     match result {
@@ -62,11 +82,52 @@ fn supervise() -> ExitCode {
     }
 }
 
-fn version() -> Result<(), ProgramError> {
-    let line = concat!("vestal-guest ", env!("CARGO_PKG_VERSION"), "\n");
+fn print(line: &str) -> Result<(), ProgramError> {
     rustix::io::write(rustix::stdio::stdout(), line.as_bytes())
         .map(drop)
-        .map_err(|error| ProgramError::Connect(error.into()))
+        .map_err(|error| ProgramError::Output(error.into()))
+}
+
+fn prepare(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
+    let mut order = Order::default();
+    while let Some(name) = arguments.next() {
+        let value = value_of(&name, arguments.next())?;
+        match name.to_str() {
+            Some("--user") => {
+                let user = value.into_string();
+                order.user = Some(user.map_err(|_| ProgramError::Usage("bad user".into()))?);
+            }
+            Some("--fill") => order.fill = Some(value.into()),
+            Some("--report") => order.report = Some(value.into()),
+            _ => return Err(unknown(&name)),
+        }
+    }
+    print(&prepare::prepare(&order)?)
+}
+
+fn erase(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
+    let (Some(dir), None) = (arguments.next(), arguments.next()) else {
+        return Err(ProgramError::Usage("erase takes a directory".into()));
+    };
+    let mut named = 0;
+    let mut tell = |line: &str| {
+        if named < MAX_NAMED {
+            diagnostics::note(line);
+        }
+        named += 1;
+    };
+    match files::erase(dir.as_ref(), &mut tell).map_err(ProgramError::Erase)? {
+        0 => Ok(()),
+        left => Err(ProgramError::Left(left)),
+    }
+}
+
+fn value_of(name: &OsStr, value: Option<OsString>) -> Result<OsString, ProgramError> {
+    value.ok_or_else(|| ProgramError::Usage(format!("{} needs a value", name.to_string_lossy())))
+}
+
+fn unknown(name: &OsStr) -> ProgramError {
+    ProgramError::Usage(format!("unknown option {}", name.to_string_lossy()))
 }
 
 fn connect(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
@@ -115,18 +176,13 @@ impl Options {
                 parent = Parent::Leave;
                 continue;
             }
-            let value = arguments.next().ok_or_else(|| {
-                ProgramError::Usage(format!("{} needs a value", name.to_string_lossy()))
-            })?;
+            let value = value_of(&name, arguments.next())?;
             match name.to_str() {
                 Some("--settings-fd") => settings = Some(Source::Descriptor(number(&value)?)),
                 Some("--settings") => settings = Some(Source::File(value.into())),
                 Some("--ready-fd") => ready = Some(number(&value)?),
                 Some("--hold-fd") => hold = Some(number(&value)?),
-                _ => {
-                    let message = format!("unknown option {}", name.to_string_lossy());
-                    return Err(ProgramError::Usage(message));
-                }
+                _ => return Err(unknown(&name)),
             }
         }
         let settings = settings.ok_or_else(|| ProgramError::Usage("no settings given".into()))?;

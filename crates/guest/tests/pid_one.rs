@@ -41,3 +41,11 @@ fn the_first_process_ends_in_order_on_sigterm() {
     assert_eq!(std::fs::read(guest.work_dir().join("ended")).unwrap(), b"bye\n");
     assert!(!guest.socket().exists());
 }
+
+#[cfg(feature = "failpoints")]
+#[test]
+fn the_first_process_dies_at_a_failpoint_although_it_cannot_kill_itself() {
+    let mut guest = TestGuest::as_pid_one_with(Some("guest.start.after-ready"));
+    assert!(!guest.wait().success());
+    assert!(guest.socket().exists());
+}

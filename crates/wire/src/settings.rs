@@ -53,4 +53,28 @@ pub struct GuestSettings {
     /// Removes the socket and state directories at the end.
     #[n(13)]
     pub ephemeral: bool,
+    /// User that jobs and file operations run as, as an image names it: a name
+    /// or number, with or without `:` and a group. Looked up in the instance's
+    /// own `/etc/passwd` at each start. Absent: the guest's own user.
+    #[n(14)]
+    pub user: Option<String>,
+    /// Permissions of the socket; absent: for the guest's own user alone.
+    #[n(15)]
+    pub socket_mode: Option<u32>,
+    /// Whether the variables the guest was started with come before `env`.
+    #[n(16)]
+    #[cbor(skip_if = "is_false")]
+    pub inherit_env: bool,
+    /// Directories that are given to the user of jobs at each start, where the
+    /// guest may: they themselves, not what is in them.
+    #[n(17)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    pub hand_over: Vec<ByteVec>,
+}
+
+/// What was not said before the field existed is not said now either: settings
+/// that use nothing new are the same bytes as ever.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the codec calls it with a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }

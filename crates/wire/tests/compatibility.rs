@@ -133,6 +133,21 @@ fn a_missing_optional_field_is_absent() {
     assert_eq!(decode::<Fault>(&fault).unwrap(), Fault::new(FaultCode::Busy, "busy"));
 }
 
+/// Settings that a program wrote before `user` and what follows it existed.
+#[test]
+fn settings_of_an_older_program_mean_what_they_meant() {
+    let old = by_hand(|e| {
+        e.map(13)?.u32(0)?.str("i1")?.u32(1)?.str("k1")?.u32(2)?.u64(2)?;
+        e.u32(3)?.bytes(b"/s")?.u32(4)?.bytes(b"/r")?.u32(6)?.u64(3)?;
+        e.u32(7)?.array(0)?.u32(8)?.bytes(b"/h")?.u32(9)?.bytes(b"/w")?;
+        e.u32(10)?.u64(4)?.u32(11)?.u32(5)?;
+        e.u32(12)?.array(1)?.str("i0")?.u32(13)?.bool(true)?.ok()
+    });
+    assert_eq!(decode::<GuestSettings>(&old).unwrap(), settings());
+    // A guest of that time gets just these bytes from settings that use nothing newer.
+    assert_eq!(encode(&settings()).unwrap(), old);
+}
+
 #[test]
 fn null_is_absent_too() {
     let fault = by_hand(|e| e.array(3)?.u32(6)?.str("busy")?.null()?.ok());
@@ -213,5 +228,9 @@ fn settings() -> GuestSettings {
         jobs_kept: 5,
         forebears: vec!["i0".into()],
         ephemeral: true,
+        user: None,
+        socket_mode: None,
+        inherit_env: false,
+        hand_over: Vec::new(),
     }
 }

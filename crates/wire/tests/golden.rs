@@ -72,6 +72,7 @@ fn table() -> Table {
     table.message("Hello", &samples::hello());
     table.message("Welcome", &samples::welcome());
     table.message("GuestSettings", &samples::guest_settings());
+    table.message("GuestSettings+user", &samples::guest_settings_for_a_user());
     table.message("Fault", &samples::fault());
     variants! {
         table, Request: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize

@@ -8,7 +8,9 @@ mod case;
 mod commit;
 mod copy;
 mod delete;
+mod erase;
 mod fault;
+mod fill;
 mod gitignore;
 mod glob;
 mod lines;
@@ -35,4 +37,6 @@ mod write;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use erase::erase;
+pub(crate) use fill::{Filled, fill};
 pub(crate) use perform::{ContentSink, Places, perform};

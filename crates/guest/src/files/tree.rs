@@ -3,7 +3,10 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, fstat, openat, seek, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, fstat, openat, openat2, seek,
+    statat,
+};
 use rustix::io::Errno;
 
 use super::metadata::Identity;
@@ -47,9 +50,25 @@ impl Cursor {
         self.identity
     }
 
+    /// Returns how far down the cursor is.
+    pub(super) fn depth(&self) -> usize {
+        self.above.len()
+    }
+
     /// Goes into a directory.
     pub(super) fn enter(&mut self, name: &CStr) -> Result<(), Errno> {
         let below = openat(&self.here, name, DIRECTORY, Mode::empty())?;
+        self.enter_opened(below)
+    }
+
+    /// Goes into a directory, unless something else is mounted there, which is
+    /// [`Errno::XDEV`].
+    pub(super) fn enter_unmounted(&mut self, name: &CStr) -> Result<(), Errno> {
+        let below = open_unmounted(self.here.as_fd(), name, DIRECTORY)?;
+        self.enter_opened(below)
+    }
+
+    fn enter_opened(&mut self, below: OwnedFd) -> Result<(), Errno> {
         let identity = Identity::of(&fstat(&below)?);
         let held = std::mem::replace(&mut self.here, below);
         let identity = std::mem::replace(&mut self.identity, identity);
@@ -77,6 +96,22 @@ impl Cursor {
         self.identity = level.identity;
         Ok(std::mem::replace(&mut self.here, back))
     }
+}
+
+/// Opens an entry of a directory, unless something else is mounted there, which
+/// is [`Errno::XDEV`].
+pub(super) fn open_unmounted(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    match openat2(directory, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
+        // An old kernel, or a container's filter that has not heard of the call.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        done => return done,
+    }
+    let opened = openat(directory, name, flags, Mode::empty())?;
+    if fstat(&opened)?.st_dev == fstat(directory)?.st_dev { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Calls `visit` with the name and the type of each entry of a directory.

@@ -316,7 +316,7 @@ fn is_repository(start: BorrowedFd<'_>, path: &Path) -> bool {
 }
 
 /// Tells whether a directory shows the kernel rather than files.
-fn is_kernel_window(directory: BorrowedFd<'_>) -> bool {
+pub(super) fn is_kernel_window(directory: BorrowedFd<'_>) -> bool {
     const WINDOWS: [u32; 11] = [
         0x9fa0,      // proc
         0x6265_6572, // sysfs

@@ -5,11 +5,13 @@
 //! stays among its descendants. So "no process of this job is left" is
 //! something `waitpid` can prove.
 
+mod child;
 mod launch;
 pub(crate) mod memfile;
 mod protocol;
 mod pty;
 mod report;
+mod standing;
 mod supervisor;
 
 pub mod supervise;
@@ -18,4 +20,6 @@ pub mod tree;
 pub use launch::{ChildEnds, Launch, LaunchCommand};
 pub use pty::{open_pty, resize};
 pub use report::{FailedStep, Report, WaitStatus};
+pub(crate) use standing::Standing;
+pub(crate) use supervise::DEFAULT_PATH;
 pub use supervisor::Supervisor;

@@ -2,15 +2,17 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
+use super::child::{self, Program, Role};
 use super::launch::{ChildEnds, Launch};
 use super::memfile;
 use super::protocol::{self, Notice, Order, Patience};
 use super::report::Report;
+use super::standing::Standing;
 
 /// A supervisor process: runs one launch at a time and keeps every process of
 /// it in sight.
@@ -25,23 +27,26 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor by executing this program again.
-    pub fn spawn() -> io::Result<Self> {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("vestal-guest").arg("supervise");
-        Self::spawn_by(command)
+    /// Starts a supervisor of a standing by executing this program again. What
+    /// it inherits of this process it closes itself.
+    pub(crate) fn spawn(standing: &Standing) -> io::Result<Self> {
+        let (control, stdin) = control_pair()?;
+        let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let program = Program {
+            candidates: vec![c"/proc/self/exe".into()],
+            argv: vec![c"vestal-guest".into(), c"supervise".into()],
+            env: None,
+            role: Role::Supervisor(standing),
+        };
+        let ends = ChildEnds { stdin, stdout: null.try_clone()?, stderr: null };
+        let pid = child::start(&program, &ends)
+            .map_err(|failure| io::Error::from_raw_os_error(failure.errno))?;
+        Ok(Self { pid: pid.as_raw_nonzero().get().unsigned_abs(), control })
     }
 
     /// Starts a supervisor by a command that executes the guest program as one.
     pub fn spawn_by(mut command: Command) -> io::Result<Self> {
-        let (control, theirs) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        // The socket goes as standard input: then nothing but posix_spawn is
-        // needed, and no code of ours runs between fork and exec.
+        let (control, theirs) = control_pair()?;
         let child = command
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
@@ -95,4 +100,10 @@ impl Supervisor {
             Notice::Empty => Report::Empty,
         }))
     }
+}
+
+/// Makes the control socket: the guest's end and the supervisor's.
+fn control_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }

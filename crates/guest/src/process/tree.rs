@@ -11,14 +11,20 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 /// is known.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Kills the processes `roots` and everything that descends from them.
+/// Kills the processes `roots` and everything that descends from them. Returns
+/// those of the roots that this thread may not kill.
 ///
 /// The caller must know that the roots are what it takes them for. Whether they
 /// are gone is for their parent to find out by reaping them.
-pub fn kill_tree(roots: &[u32]) {
+pub fn kill_tree(roots: &[u32]) -> Vec<u32> {
     let mut freeze = Freeze::below(roots.iter().filter_map(|pid| to_pid(*pid)));
     freeze.settle();
-    freeze.kill();
+    let refused = freeze.kill();
+    roots
+        .iter()
+        .copied()
+        .filter(|root| to_pid(*root).is_some_and(|p| refused.contains(&p)))
+        .collect()
 }
 
 /// Returns the living descendants of a process, itself not among them.
@@ -82,13 +88,12 @@ impl Freeze {
         while self.pass() > 0 && Instant::now() < deadline {}
     }
 
-    /// Kills everybody that was found.
-    pub(super) fn kill(&self) {
-        for pid in &self.stopped {
-            // A process that is gone is what is wanted; one of another user is
-            // counted by whoever looks afterwards.
-            rustix::process::kill_process(*pid, Signal::KILL).ok();
-        }
+    /// Kills everybody that was found, and returns those it may not kill. A
+    /// process that is gone is what is wanted.
+    pub(super) fn kill(&self) -> Vec<Pid> {
+        let killed = |pid: &Pid| rustix::process::kill_process(*pid, Signal::KILL);
+        let refused = |pid: &Pid| killed(pid) == Err(rustix::io::Errno::PERM);
+        self.stopped.iter().copied().filter(refused).collect()
     }
 
     /// Walks the tree once and returns how many processes were new.

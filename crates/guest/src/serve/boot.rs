@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use vestal_wire::{DecodeError, GuestSettings};
 
@@ -18,11 +18,14 @@ use super::identity::{self, Door, Identity, Made, SOCKET_NAME};
 use super::jobs::Jobs;
 use super::sessions::Sessions;
 use super::signals::Signals;
+use super::tenant;
+use crate::diagnostics;
 use crate::failpoint::failpoint;
 use crate::journal::{JournalError, Opened};
-use crate::{diagnostics, orphans};
+use crate::user::UserError;
 
-/// Permissions of the socket: for the user who runs the guest alone.
+/// Permissions of the socket where the settings say nothing: for the user who
+/// runs the guest alone.
 const SOCKET_MODE: u32 = 0o600;
 
 /// Connections that may wait to be accepted.
@@ -56,6 +59,12 @@ pub(crate) enum ServeError {
     InUse(PathBuf),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(transparent)]
+    User(#[from] UserError),
+    #[error("jobs cannot run as {name} (uid {uid}): the guest is uid {own} and not root")]
+    OtherUser { name: String, uid: u32, own: u32 },
+    #[error("jobs cannot run as {name} (uid {uid}): {source}")]
+    Rights { name: String, uid: u32, source: io::Error },
     #[error("{what}: {source}")]
     System { what: &'static str, source: io::Error },
 }
@@ -124,8 +133,9 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
     let mut bytes = Vec::new();
     settings.read_to_end(&mut bytes).map_err(ServeError::Settings)?;
     drop(settings);
-    let settings: GuestSettings = vestal_wire::decode(&bytes)?;
+    let mut settings: GuestSettings = vestal_wire::decode(&bytes)?;
     let signals = Signals::take_over().map_err(system("signals"))?;
+    let tenant = tenant::settle(&mut settings)?;
     let state_dir = diagnostics::path_of(&settings.state_dir);
     let socket_dir = diagnostics::path_of(&settings.socket_dir);
     std::fs::DirBuilder::new()
@@ -135,10 +145,12 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
         .map_err(at("state directory", &state_dir))?;
     let alive = lock(&state_dir)?;
     diagnostics::detach(&state_dir.join("guest.log")).map_err(at("log in", &state_dir))?;
+    tenant.keep_out(&state_dir);
+    tenant.hand_over(settings.hand_over.iter().map(|directory| directory.as_slice()));
     failpoint!("guest.start.after-lock");
     become_reaper().map_err(system("child subreaper"))?;
     let identity = Identity::new().map_err(system("identity"))?;
-    orphans::kill_marked(&settings.forebears);
+    tenant.kill_marked(&settings.forebears);
     let opened = Opened { incarnation: identity.incarnation.clone(), boot: identity.boot.clone() };
     let jobs = Jobs::open(&state_dir, opened, settings.log_bytes, settings.jobs_kept)?;
     failpoint!("guest.start.after-replay");
@@ -147,7 +159,8 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
     let published = identity::publish(&sockets, &identity, &settings)
         .map_err(at("identity in", &socket_dir))?;
     failpoint!("guest.start.after-identity");
-    let listener = listen(&sockets).map_err(at("socket in", &socket_dir))?;
+    let mode = settings.socket_mode.unwrap_or(SOCKET_MODE) & 0o777;
+    let listener = listen(&sockets, mode).map_err(at("socket in", &socket_dir))?;
     let bound = Made::at(&sockets, SOCKET_NAME).map_err(at("socket in", &socket_dir))?;
     let own = sockets.try_clone().map_err(at("socket directory", &socket_dir))?;
     let door = Door::new(own, bound.clone());
@@ -162,7 +175,9 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
         _alive: alive,
     };
     let conns = Conns::new(clock);
-    let parts = Parts { settings, identity, listener, door, signals, conns, jobs, sessions };
+    let standing = tenant.standing;
+    let parts =
+        Parts { settings, standing, identity, listener, door, signals, conns, jobs, sessions };
     let guest = Guest::new(parts).map_err(system("event loop"))?;
     Ok((guest, premises))
 }
@@ -203,7 +218,7 @@ fn become_reaper() -> io::Result<()> {
 
 /// Binds the socket through the directory's descriptor, so that its path may be
 /// longer than the address of a socket.
-fn listen(sockets: &OwnedFd) -> io::Result<OwnedFd> {
+fn listen(sockets: &OwnedFd, mode: u32) -> io::Result<OwnedFd> {
     match rustix::fs::unlinkat(sockets, SOCKET_NAME, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -211,13 +226,30 @@ fn listen(sockets: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", sockets.as_fd().as_raw_fd());
-    // No moment passes in which others may connect.
-    let before = rustix::process::umask(Mode::from_raw_mode(!SOCKET_MODE & 0o777));
+    // No moment passes in which more may connect than are to.
+    let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?);
     rustix::process::umask(before);
     bound?;
+    permit(sockets, mode)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
+}
+
+/// Gives the socket its permissions where the mask could not: an access list of
+/// the directory comes before it.
+fn permit(sockets: &OwnedFd, mode: u32) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let socket = rustix::fs::openat(sockets, SOCKET_NAME, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&socket)?.st_mode;
+    if FileType::from_raw_mode(found) != FileType::Socket {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    if found & 0o777 != mode {
+        let handle = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        rustix::fs::chmod(handle, Mode::from_raw_mode(mode))?;
+    }
+    Ok(())
 }
 
 fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ServeError {

@@ -1,6 +1,7 @@
 //! The end of jobs: exit codes, saved sessions, last words.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
 use minicbor::bytes::ByteVec;
@@ -110,11 +111,13 @@ impl Guest {
             return NONE;
         };
         failpoint!("guest.job.before-save");
-        let mut bytes = Vec::new();
-        if let Err(error) = std::fs::File::from(dump).read_to_end(&mut bytes) {
-            diagnostics::note(&format!("state of job {}: {error}", job.record.id));
-            return NONE;
-        }
+        let bytes = match read_dump(dump) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                diagnostics::note(&format!("state of job {}: {error}", job.record.id));
+                return NONE;
+            }
+        };
         let harvest = SavedSession::harvest(&bytes, &environs.base, &environs.job);
         let Some(mut saved) = harvest else {
             return NONE;
@@ -236,5 +239,33 @@ impl Guest {
         for follower in followers {
             follower.pass_on(&mut self.conns, stream, offset, line.as_bytes());
         }
+    }
+}
+
+/// Reads the state a shell left. It comes from a process of the jobs' user, who
+/// must not get the guest to wait or to read for ever.
+fn read_dump(dump: OwnedFd) -> io::Result<Vec<u8>> {
+    let file = File::from(dump);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(metadata.len()).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::memfile;
+
+    #[test]
+    fn a_state_that_would_never_end_is_none() {
+        let memory = memfile::with_content("state", b"state").unwrap();
+        assert_eq!(read_dump(memory).unwrap(), b"state");
+        let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+        assert!(read_dump(pipe).is_err());
+        assert!(read_dump(File::open("/dev/zero").unwrap().into()).is_err());
     }
 }

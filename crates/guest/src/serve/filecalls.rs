@@ -1,6 +1,8 @@
 //! Operations on files, as the loop sees them.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +25,9 @@ impl Guest {
         if call.session.as_deref().is_some_and(|name| !is_valid_name(name)) {
             return self.conns.fault(at, FaultCode::Invalid, "that is no name for a session");
         }
-        let session = call.session.as_deref().map(|name| self.sessions.path(name));
+        // Opened here: the worker has the rights of the jobs' user, whom the
+        // guest's own files are none of the business of.
+        let session = call.session.as_deref().map(|name| File::open(self.sessions.path(name)));
         let home = path(self.settings.home.to_vec());
         let start_dir = call.start_dir.as_ref().unwrap_or(&self.settings.start_dir);
         let start_dir = path(start_dir.to_vec());
@@ -51,7 +55,7 @@ impl Guest {
             match letter {
                 Letter::Link(at) => self.advance_file(at),
                 Letter::Answer(at, reply) => self.answer_work(at, &reply),
-                Letter::Buried => self.buried(),
+                Letter::Buried(refused) => self.buried(refused),
             }
         }
     }
@@ -107,12 +111,12 @@ impl Guest {
 
 /// Returns where relative paths start.
 fn base(
-    session: Option<PathBuf>,
+    session: Option<io::Result<File>>,
     home: &std::path::Path,
     start_dir: PathBuf,
 ) -> Result<PathBuf, Fault> {
     if let Some(file) = session {
-        let saved = SavedSession::load(&file).map_err(|error| {
+        let saved = SavedSession::read(file).map_err(|error| {
             Fault::new(FaultCode::System, format!("the session's state cannot be read: {error}"))
         })?;
         if let Some(saved) = saved

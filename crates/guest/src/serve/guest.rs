@@ -22,6 +22,7 @@ use super::shutdown::{Ending, STOP_GRACE};
 use super::signals::{Signal, Signals};
 use super::timers::{Timer, Timers};
 use super::workers::{Mailbox, Workers};
+use crate::process::Standing;
 
 /// How long the pool may be without an idle supervisor. Most commands are over
 /// before, and hand theirs back.
@@ -57,6 +58,8 @@ pub(super) struct Guest {
     pub(super) ending: Option<Ending>,
     /// Orphans are being killed on another thread.
     pub(super) burying: bool,
+    /// Orphans that the guest may not kill.
+    pub(super) spared: Vec<u32>,
     /// Room for bytes on their way through.
     pub(super) buf: Box<[u8]>,
     spare_due: bool,
@@ -64,7 +67,8 @@ pub(super) struct Guest {
 
 impl Guest {
     pub(super) fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { settings, identity, listener, door, signals, conns, jobs, sessions } = parts;
+        let Parts { settings, standing, identity, listener, door, signals, conns, jobs, sessions } =
+            parts;
         let poller = Poller::new()?;
         let mailbox = Arc::new(Mailbox::new()?);
         poller.add(&listener, Token::Listener, Ready::IN)?;
@@ -81,15 +85,16 @@ impl Guest {
             conns,
             jobs,
             sessions,
-            pool: Pool::default(),
+            workers: Workers::new(standing.credentials.clone()),
+            pool: Pool::new(standing),
             timers: Timers::default(),
-            workers: Workers::new(),
             mailbox,
             pumps: Vec::new(),
             saves: Vec::new(),
             owner_deadline,
             ending: None,
             burying: false,
+            spared: Vec::new(),
             buf: vec![0; MAX_DATA].into_boxed_slice(),
             spare_due: false,
         })
@@ -293,6 +298,7 @@ impl Guest {
 /// What a guest is put together from.
 pub(super) struct Parts {
     pub(super) settings: GuestSettings,
+    pub(super) standing: Standing,
     pub(super) identity: Identity,
     pub(super) listener: OwnedFd,
     pub(super) door: Door,

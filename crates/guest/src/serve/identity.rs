@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::rand::GetRandomFlags;
 use vestal_wire::GuestSettings;
 
+use crate::json::quoted;
 use crate::process::tree;
 
 /// Name of the socket in the socket directory.
@@ -125,8 +126,9 @@ pub(super) fn publish(
 ) -> io::Result<Made> {
     const FRESH: &str = "guest.json.new";
     let dir = dir.as_fd();
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Where others may write to the directory too, what is there may be a trap.
+    rustix::fs::unlinkat(dir, FRESH, AtFlags::empty()).ok();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o644);
     let file = rustix::fs::openat(dir, FRESH, flags, mode)?;
     io::Write::write_all(
@@ -143,31 +145,9 @@ pub(super) fn open_dir(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Returns a text as JSON.
-fn quoted(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
-    json.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => json.extend(['\\', c]),
-            c if c.is_control() => {
-                write!(json, "\\u{:04x}", u32::from(c)).ok();
-            }
-            c => json.push(c),
-        }
-    }
-    json.push('"');
-    json
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_quoted_as_json() {
-        assert_eq!(quoted("a\"b\\c\n\u{e4}"), "\"a\\\"b\\\\c\\u000a\u{e4}\"");
-    }
 
     #[test]
     fn a_file_of_another_guest_is_left_alone() {

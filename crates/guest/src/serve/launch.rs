@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use minicbor::bytes::ByteVec;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Uid};
 use rustix::pipe::PipeFlags;
 use vestal_wire::{Cause, EnvVar, Exit, Fault, FaultCode, StartJob};
 
@@ -18,6 +18,7 @@ use crate::failpoint::failpoint;
 use crate::orphans::INSTANCE_MARK;
 use crate::process::{ChildEnds, FailedStep, Launch, open_pty};
 use crate::session::SavedSession;
+use crate::user::Credentials;
 
 /// Name of the variable that tells a process which job it belongs to.
 const JOB_MARK: &str = "VESTAL_JOB";
@@ -115,7 +116,8 @@ impl Guest {
             let Some(live) = self.jobs.get_mut(key).and_then(|job| job.live.as_deref_mut()) else {
                 return Ok(());
             };
-            let ends = make_ends(live).map_err(|error| failed("its pipes", &error))?;
+            let owner = self.pool.standing().credentials.as_ref().map(Credentials::uid);
+            let ends = make_ends(live, owner).map_err(|error| failed("its pipes", &error))?;
             let taken = self.pool.take(&self.poller, key);
             let id = taken.map_err(|error| failed("its supervisor", &error))?;
             live.supervisor = Some(id);
@@ -249,25 +251,28 @@ fn marked(job_env: &[EnvVar], instance: &str, id: &str) -> Vec<EnvVar> {
     env
 }
 
-/// Makes both ends of a job's standard streams and keeps ours.
-fn make_ends(live: &mut Live) -> io::Result<ChildEnds> {
+/// Makes both ends of a job's standard streams and keeps ours. What the job gets
+/// belongs to its user, who could not open it again by name otherwise, as
+/// `/dev/stdout` or by the name of the terminal.
+fn make_ends(live: &mut Live, owner: Option<Uid>) -> io::Result<ChildEnds> {
     let Some(Plan { start, .. }) = live.plan.as_deref() else {
         return Err(io::ErrorKind::NotFound.into());
     };
     if let Some(size) = start.pty {
         let (master, slave) = open_pty(size)?;
         rustix::io::ioctl_fionbio(&master, true)?;
+        give(&slave, owner)?;
         live.stdin.connect_terminal(master.try_clone()?);
         live.outlets = [Some(Outlet::new(master, OutletKind::Terminal)), None];
         let (stdin, stdout) = (slave.try_clone()?, slave.try_clone()?);
         return Ok(ChildEnds { stdin, stdout, stderr: slave });
     }
-    let stdin = make_stdin(start)?;
-    let (ours, stdout) = output_pipe()?;
+    let stdin = make_stdin(start, owner)?;
+    let (ours, stdout) = output_pipe(owner)?;
     let (second, stderr) = if start.merge {
         (None, stdout.try_clone()?)
     } else {
-        let (ours, theirs) = output_pipe()?;
+        let (ours, theirs) = output_pipe(owner)?;
         (Some(Outlet::new(ours, OutletKind::Pipe)), theirs)
     };
     live.outlets = [Some(Outlet::new(ours, OutletKind::Pipe)), second];
@@ -281,7 +286,7 @@ fn make_ends(live: &mut Live) -> io::Result<ChildEnds> {
     Ok(ChildEnds { stdin, stdout, stderr })
 }
 
-fn make_stdin(start: &StartJob) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+fn make_stdin(start: &StartJob, owner: Option<Uid>) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
     match start.stdin {
         vestal_wire::Stdin::Null => {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -290,15 +295,25 @@ fn make_stdin(start: &StartJob) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
         vestal_wire::Stdin::Piped => {
             let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&ours, true)?;
+            give(&theirs, owner)?;
             Ok((Some(ours), theirs))
         }
     }
 }
 
-fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+fn output_pipe(owner: Option<Uid>) -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(ours.as_fd(), true)?;
+    give(&theirs, owner)?;
     Ok((ours, theirs))
+}
+
+/// Makes a job's end of a stream its user's.
+fn give(end: &OwnedFd, owner: Option<Uid>) -> io::Result<()> {
+    if owner.is_some() {
+        rustix::fs::fchown(end, owner, None)?;
+    }
+    Ok(())
 }
 
 fn failed(what: &str, error: &io::Error) -> Fault {

@@ -32,6 +32,7 @@ mod shutdown;
 mod signals;
 mod start;
 mod stdin;
+mod tenant;
 mod timers;
 mod workers;
 

@@ -5,14 +5,15 @@ use std::io;
 
 use super::ids::{JobKey, SupervisorId, Token};
 use super::poll::{Poller, Ready};
-use crate::process::Supervisor;
+use crate::process::{Standing, Supervisor};
 
 /// Idle supervisors that are kept.
 const MAX_IDLE: usize = 2;
 
 /// All supervisors.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pool {
+    standing: Standing,
     all: HashMap<SupervisorId, Slot>,
     idle: Vec<SupervisorId>,
     next: u64,
@@ -25,9 +26,19 @@ struct Slot {
 }
 
 impl Pool {
+    /// A pool without supervisors yet, for jobs of a standing.
+    pub(super) fn new(standing: Standing) -> Self {
+        Self { standing, all: HashMap::new(), idle: Vec::new(), next: 0 }
+    }
+
+    /// Returns what the jobs of these supervisors are.
+    pub(super) const fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
     /// Makes an idle supervisor.
     pub(super) fn add_spare(&mut self, poller: &Poller) -> io::Result<()> {
-        let supervisor = Supervisor::spawn()?;
+        let supervisor = Supervisor::spawn(&self.standing)?;
         let id = SupervisorId(self.next);
         self.next += 1;
         poller.add(supervisor.control(), Token::Supervisor(id), Ready::IN)?;

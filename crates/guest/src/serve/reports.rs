@@ -168,14 +168,16 @@ impl Guest {
         if self.burying {
             return;
         }
-        let strangers = orphans::strangers(&self.pool.pids());
+        let mut strangers = orphans::strangers(&self.pool.pids());
+        self.spared.retain(|pid| strangers.contains(pid));
+        strangers.retain(|pid| !self.spared.contains(pid));
         if strangers.is_empty() {
             return self.orphans_gone();
         }
         let mailbox = Arc::clone(&self.mailbox);
         let begun = self.workers.run(move || {
-            tree::kill_tree(&strangers);
-            mailbox.post(Letter::Buried);
+            let refused = tree::kill_tree(&strangers);
+            mailbox.post(Letter::Buried(refused));
         });
         self.burying = begun.is_ok();
         if begun.is_err() {
@@ -183,9 +185,11 @@ impl Guest {
         }
     }
 
-    /// Looks again after orphans were killed.
-    pub(super) fn buried(&mut self) {
+    /// Looks again after orphans were killed. Those that may not be killed are
+    /// none of the guest's: somebody brought them in from outside as another user.
+    pub(super) fn buried(&mut self, refused: Vec<u32>) {
         self.burying = false;
+        self.spared.extend(refused);
         self.timers.set(SWEEP_AGAIN, Timer::Sweep);
     }
 

@@ -10,6 +10,7 @@ use rustix::event::EventfdFlags;
 use vestal_wire::Reply;
 
 use super::ids::Address;
+use crate::user::Credentials;
 
 /// Threads at once; further work waits.
 const MAX_THREADS: usize = 8;
@@ -28,8 +29,8 @@ pub(super) enum Letter {
     Link(Address),
     /// The answer to the call on this channel.
     Answer(Address, Box<Reply>),
-    /// Orphans have been killed.
-    Buried,
+    /// Orphans have been killed, but for these, which may not be.
+    Buried(Vec<u32>),
 }
 
 /// Where workers leave news; readable when there is any.
@@ -49,6 +50,8 @@ pub(super) struct Workers {
 struct Shared {
     state: Mutex<State>,
     work: Condvar,
+    /// Whose rights the threads act with, where that is not the guest's user.
+    credentials: Option<Credentials>,
 }
 
 #[derive(Default)]
@@ -91,8 +94,10 @@ impl Mailbox {
 }
 
 impl Workers {
-    pub(super) fn new() -> Self {
-        Self { shared: Arc::new(Shared { state: Mutex::default(), work: Condvar::new() }) }
+    /// Threads that act with these rights, or with those of the guest.
+    pub(super) fn new(credentials: Option<Credentials>) -> Self {
+        let shared = Shared { state: Mutex::default(), work: Condvar::new(), credentials };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Has a thread do this. Fails if there is no thread and none can be made.
@@ -122,6 +127,12 @@ impl Workers {
 
 impl Shared {
     fn serve(&self) {
+        if let Some(Err(error)) = self.credentials.as_ref().map(Credentials::borrow) {
+            // It worked when the guest started. To go on would be to serve the
+            // user's calls with the rights of root.
+            crate::diagnostics::note(&format!("a thread cannot act as the user: {error}"));
+            std::process::abort();
+        }
         let mut state = lock(&self.state);
         loop {
             if let Some(task) = state.queue.pop_front() {
@@ -157,7 +168,7 @@ mod tests {
 
     #[test]
     fn more_tasks_than_threads_are_all_done() {
-        let workers = Workers::new();
+        let workers = Workers::new(None);
         let (done, results) = mpsc::channel();
         for n in 0..100 {
             let done = done.clone();
@@ -172,7 +183,7 @@ mod tests {
 
     #[test]
     fn tasks_that_wait_for_each_other_run_at_once() {
-        let workers = Workers::new();
+        let workers = Workers::new(None);
         let barrier = Arc::new(std::sync::Barrier::new(MAX_THREADS + 1));
         for _ in 0..MAX_THREADS {
             let barrier = Arc::clone(&barrier);

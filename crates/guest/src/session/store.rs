@@ -50,8 +50,17 @@ impl SavedSession {
     /// Reads a session. `None`: there is no such file. A file of a newer
     /// version or a damaged one is an error and left as it is.
     pub fn load(path: &Path) -> io::Result<Option<Self>> {
-        match fs::read(path) {
-            Ok(bytes) => Ok(Some(parse(&bytes)?)),
+        Self::read(File::open(path))
+    }
+
+    /// Reads a session from its file, as [`SavedSession::load`] does.
+    pub(crate) fn read(file: io::Result<File>) -> io::Result<Option<Self>> {
+        match file {
+            Ok(mut file) => {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes)?;
+                Ok(Some(parse(&bytes)?))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -8,6 +8,7 @@
     reason = "helpers of tests, of which each test program uses its own part"
 )]
 
+pub(crate) mod confined;
 mod processes;
 
 pub(crate) use processes::{
@@ -39,7 +40,7 @@ pub(crate) struct TestGuest {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) settings: GuestSettings,
     pub(crate) ready: String,
-    child: Child,
+    pub(crate) child: Child,
 }
 
 impl TestGuest {
@@ -60,9 +61,14 @@ impl TestGuest {
     /// Starts a guest as the first process of a pid namespace, as it is in a
     /// container.
     pub(crate) fn as_pid_one() -> Self {
+        Self::as_pid_one_with(None)
+    }
+
+    /// Starts one that dies at a failpoint after it was ready.
+    pub(crate) fn as_pid_one_with(failpoint: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings = settings_in(dir.path());
-        let (child, ready) = launch_by(pid_one(), &settings, None);
+        let (child, ready) = launch_by(pid_one(), &settings, failpoint);
         assert!(ready.starts_with('{'), "the guest did not start: {ready}");
         Self { dir, settings, ready, child }
     }
@@ -181,6 +187,10 @@ pub(crate) fn settings_in(dir: &Path) -> GuestSettings {
         jobs_kept: 100,
         forebears: Vec::new(),
         ephemeral: false,
+        user: None,
+        socket_mode: None,
+        inherit_env: false,
+        hand_over: Vec::new(),
     }
 }
 

@@ -71,6 +71,10 @@ impl Inner {
             // was left by the guest before.
             forebears: vec![instance.id.clone()],
             ephemeral,
+            user: None,
+            socket_mode: None,
+            inherit_env: false,
+            hand_over: Vec::new(),
         };
         Ok(Order { instance: instance.clone(), guest, spec: self.spec()?, hold })
     }

@@ -62,6 +62,21 @@ pub(crate) fn guest_settings() -> GuestSettings {
         jobs_kept: 5,
         forebears: vec!["f".into()],
         ephemeral: true,
+        user: None,
+        socket_mode: None,
+        inherit_env: false,
+        hand_over: Vec::new(),
+    }
+}
+
+/// The same with every field that came later.
+pub(crate) fn guest_settings_for_a_user() -> GuestSettings {
+    GuestSettings {
+        user: Some("u:g".into()),
+        socket_mode: Some(6),
+        inherit_env: true,
+        hand_over: vec![bytes("/o")],
+        ..guest_settings()
     }
 }
 

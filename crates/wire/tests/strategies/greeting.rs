@@ -48,6 +48,10 @@ pub(crate) fn guest_settings() -> impl Strategy<Value = GuestSettings> {
         jobs_kept: any::<u32>(),
         forebears: few(text()),
         ephemeral: any::<bool>(),
+        user: maybe(text()),
+        socket_mode: maybe(any::<u32>()),
+        inherit_env: any::<bool>(),
+        hand_over: few(bytes()),
     })
 }
 

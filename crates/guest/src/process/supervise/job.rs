@@ -6,12 +6,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
+use super::super::child::{self, Failure};
 use super::super::launch::{ChildEnds, Launch};
 use super::super::memfile;
 use super::super::protocol::{self, Notice, Order, Patience};
 use super::super::report::WaitStatus;
 use super::super::tree;
-use super::child::{self, Failure};
 use super::hunt::{self, Reaped, Remains};
 use super::plan::{Plan, plan};
 use super::program::Shell;

@@ -4,7 +4,6 @@
 //! every orphan the job makes. It reports over the control socket it got as
 //! standard input; when that closes, the guest is gone, and so is the job.
 
-mod child;
 mod hunt;
 mod job;
 mod plan;
@@ -18,6 +17,7 @@ use std::process::ExitCode;
 
 use rustix::process::DumpableBehavior;
 
+pub(crate) use self::program::DEFAULT_PATH;
 use self::program::Shell;
 
 /// Returns the control socket a supervisor was started with.

@@ -4,9 +4,9 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use super::super::child::{Program, Role};
 use super::super::launch::{Launch, LaunchCommand};
 use super::super::memfile;
-use super::child::Program;
 use super::program::{Shell, candidates, shell};
 use crate::session::{
     self, Dump, Environment, Prologue, SavedSession, Saving, ShellKind, Token, is_decided,
@@ -20,7 +20,7 @@ const MAX_ARGUMENT: usize = 100 << 10;
 #[derive(Debug)]
 pub(super) struct Plan {
     /// What to execute.
-    pub(super) program: Program,
+    pub(super) program: Program<'static>,
     /// Files the shell opens by their path.
     pub(super) files: Vec<OwnedFd>,
     /// Where the shell saves its state.
@@ -233,16 +233,15 @@ fn program(
     candidates: Vec<Vec<u8>>,
     argv: Vec<Vec<u8>>,
     env: &Environment<'_>,
-) -> io::Result<Program> {
+) -> io::Result<Program<'static>> {
     let strings = |strings: Vec<Vec<u8>>| {
         strings.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>()
     };
     Ok(Program {
         candidates: strings(candidates)?,
         argv: strings(argv)?,
-        env: strings(env.to_strings())?,
-        cwd: CString::new(launch.cwd.clone())?,
-        pty: launch.pty,
+        env: Some(strings(env.to_strings())?),
+        role: Role::Job { cwd: CString::new(launch.cwd.clone())?, pty: launch.pty },
     })
 }
 

@@ -9,7 +9,8 @@ use rustix::fs::Access;
 use crate::session::ShellKind;
 
 /// What `PATH` is taken to be where there is none.
-const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const DEFAULT_PATH: &[u8] =
+    b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A shell of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,6 @@
-//! Signals and inherited files of the supervisor and of the programs it starts.
+//! Signals and inherited files of the supervisor.
 
-#![expect(
-    unsafe_code,
-    reason = "signal masks, dispositions and signalfd have no safe wrapper here"
-)]
+#![expect(unsafe_code, reason = "signal masks and signalfd have no safe wrapper here")]
 
 use std::fs;
 use std::io;
@@ -49,26 +46,6 @@ pub(super) fn send(pid: Pid, signal: i32) {
 pub(super) fn send_to_group(leader: Pid, signal: i32) {
     // SAFETY: as above.
     unsafe { libc::kill(-leader.as_raw_nonzero().get(), signal) };
-}
-
-/// Gives a new program what every program may expect: nothing blocked, nothing
-/// ignored. Only for a process that is about to execute one.
-pub(super) fn reset_for_program() {
-    const COUNT: libc::c_int = 64;
-    // The kernel's own form of an action: default handler, no flags, no mask.
-    let default = [0_u64; 4];
-    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: plain system calls on valid pointers; signals that cannot be
-    // changed are refused without effect. The C library's own wrapper would
-    // refuse two more that it uses itself, and that may be ignored here too.
-    unsafe {
-        for signal in 1..=COUNT {
-            let size = COUNT / 8;
-            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), 0_usize, size);
-        }
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
-    }
 }
 
 /// Closes what was inherited beyond the standard streams and `kept`.

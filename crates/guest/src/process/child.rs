@@ -1,31 +1,45 @@
-//! The start of a job's program.
+//! The start of a program: a job's, or a supervisor.
 
-#![expect(unsafe_code, reason = "clone and execve")]
+#![expect(unsafe_code, reason = "clone, execve and signal dispositions")]
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, setrlimit};
 
-use super::super::launch::ChildEnds;
-use super::super::report::FailedStep;
-use super::signals;
+use super::launch::ChildEnds;
+use super::report::FailedStep;
+use super::standing::Standing;
+use crate::user::Credentials;
 
 /// A program ready to be executed.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct Program<'a> {
     /// Files to try, in this order.
     pub(super) candidates: Vec<CString>,
     /// Its arguments, its name first.
     pub(super) argv: Vec<CString>,
-    /// Its environment.
-    pub(super) env: Vec<CString>,
-    /// Where it starts.
-    pub(super) cwd: CString,
-    /// Whether its standard input is a terminal it is to control.
-    pub(super) pty: bool,
+    /// Its environment; absent: this process's.
+    pub(super) env: Option<Vec<CString>>,
+    /// What it is in the end.
+    pub(super) role: Role<'a>,
+}
+
+/// What a program is started as.
+#[derive(Debug)]
+pub(super) enum Role<'a> {
+    /// A job's: in a session of its own, with the limits and rights of this process.
+    Job {
+        /// Where it starts.
+        cwd: CString,
+        /// Whether its standard input is a terminal it is to control.
+        pty: bool,
+    },
+    /// A supervisor: where this process is, with the standing of jobs.
+    Supervisor(&'a Standing),
 }
 
 /// Why a program was not started.
@@ -48,10 +62,10 @@ const STACK: usize = 256 << 10;
 
 /// What the child works with, and what it leaves when it fails.
 struct Errand<'a> {
-    program: &'a Program,
+    program: &'a Program<'a>,
     ends: &'a ChildEnds,
     argv: Vec<*const c_char>,
-    env: Vec<*const c_char>,
+    env: Option<Vec<*const c_char>>,
     script_argv: Vec<*const c_char>,
     failure: Option<Failure>,
 }
@@ -60,12 +74,12 @@ struct Errand<'a> {
 ///
 /// The child borrows this process's memory until then, as `posix_spawn` does
 /// it: there is nothing to copy, and a failure is simply written down.
-pub(super) fn start(program: &Program, ends: &ChildEnds) -> Result<Pid, Failure> {
+pub(super) fn start(program: &Program<'_>, ends: &ChildEnds) -> Result<Pid, Failure> {
     let mut errand = Errand {
         program,
         ends,
         argv: pointers(&program.argv),
-        env: pointers(&program.env),
+        env: program.env.as_deref().map(pointers),
         script_argv: script_argv(&program.argv),
         failure: None,
     };
@@ -73,9 +87,10 @@ pub(super) fn start(program: &Program, ends: &ChildEnds) -> Result<Pid, Failure>
     let top = stack.as_mut_ptr_range().end;
     // SAFETY: the child runs `run_errand` on a stack of its own, which grows
     // down from its aligned end, and with a valid argument. CLONE_VFORK keeps
-    // this thread, the only one, from running until the child has executed
-    // another program or has ended, so that neither sees the other change
-    // anything. No signal has a handler here that could run in the child.
+    // this thread from running until the child has executed another program or
+    // has ended, so that neither sees the other change anything; other threads
+    // know nothing of what the child touches. No signal has a handler here that
+    // could run in the child.
     let pid = unsafe {
         libc::clone(
             run_errand,
@@ -109,25 +124,64 @@ fn become_program(errand: &mut Errand<'_>) -> Result<Infallible, Failure> {
     let setup =
         |errno: rustix::io::Errno| Failure { step: FailedStep::Setup, errno: errno.raw_os_error() };
     let Errand { program, ends, argv, env, script_argv, .. } = errand;
-    rustix::process::setsid().map_err(setup)?;
-    if program.pty {
-        rustix::process::ioctl_tiocsctty(ends.stdin.as_fd()).map_err(setup)?;
+    if let Role::Job { pty, .. } = program.role {
+        rustix::process::setsid().map_err(setup)?;
+        if pty {
+            rustix::process::ioctl_tiocsctty(ends.stdin.as_fd()).map_err(setup)?;
+        }
     }
     rustix::stdio::dup2_stdin(&ends.stdin).map_err(setup)?;
     rustix::stdio::dup2_stdout(&ends.stdout).map_err(setup)?;
     rustix::stdio::dup2_stderr(&ends.stderr).map_err(setup)?;
-    signals::reset_for_program();
-    rustix::process::chdir(program.cwd.as_c_str())
-        .map_err(|errno| Failure { step: FailedStep::Chdir, errno: errno.raw_os_error() })?;
+    reset_signals();
+    match &program.role {
+        Role::Job { cwd, .. } => rustix::process::chdir(cwd.as_c_str())
+            .map_err(|errno| Failure { step: FailedStep::Chdir, errno: errno.raw_os_error() })?,
+        Role::Supervisor(standing) => take(standing).map_err(setup)?,
+    }
+    // SAFETY: nothing in this program changes the environment.
+    let env = env.as_ref().map_or(unsafe { environ }, Vec::as_ptr);
     let errno = execute(&program.candidates, argv, env, script_argv);
     Err(Failure { step: FailedStep::Exec, errno })
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// Takes on the limits and rights of jobs. Both are this process's own already.
+fn take(standing: &Standing) -> Result<(), rustix::io::Errno> {
+    if let Some(limit) = standing.files {
+        setrlimit(Resource::Nofile, limit)?;
+    }
+    standing.credentials.as_ref().map_or(Ok(()), Credentials::assume)
+}
+
+/// Gives a new program what every program may expect: nothing blocked, nothing
+/// ignored. Only for a process that is about to execute one.
+fn reset_signals() {
+    const COUNT: libc::c_int = 64;
+    // The kernel's own form of an action: default handler, no flags, no mask.
+    let default = [0_u64; 4];
+    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: plain system calls on valid pointers; signals that cannot be
+    // changed are refused without effect. The C library's own wrapper would
+    // refuse two more that it uses itself, and that may be ignored here too.
+    unsafe {
+        for signal in 1..=COUNT {
+            let size = COUNT / 8;
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), 0_usize, size);
+        }
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+    }
 }
 
 /// Tries the candidates as `execvpe` would. Returns the error that counts.
 fn execute(
     candidates: &[CString],
     argv: &[*const c_char],
-    env: &[*const c_char],
+    env: *const *const c_char,
     script_argv: &mut [*const c_char],
 ) -> i32 {
     let mut verdict = libc::ENOENT;
@@ -150,10 +204,10 @@ fn execute(
 
 const SHELL: &CStr = c"/bin/sh";
 
-fn exec(file: &CStr, argv: &[*const c_char], env: &[*const c_char]) -> i32 {
+fn exec(file: &CStr, argv: &[*const c_char], env: *const *const c_char) -> i32 {
     // SAFETY: both lists end with a null pointer and point to strings that
     // outlive the call, which only returns on failure.
-    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), env) };
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)
 }
 
