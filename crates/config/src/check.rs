@@ -64,6 +64,7 @@ impl Settings {
             self.check_values(*key, &mut findings);
         }
         self.check_passthrough(&mut findings);
+        self.check_containers(&mut findings);
         findings.sort_by_key(|finding| finding.severity);
         findings
     }
@@ -99,6 +100,29 @@ impl Settings {
                     message: format!(
                         "environment variable {name} has no effect; did you mean {meant}?"
                     ),
+                });
+            }
+        }
+    }
+
+    /// Finds what containers cannot be made with, and what makes them less safe.
+    fn check_containers(&self, findings: &mut Vec<Finding>) {
+        // Keys without a value were found before.
+        for message in self.contradictions().unwrap_or_default() {
+            let severity = Severity::Error;
+            findings.push(Finding { severity, name: None, place: None, message });
+        }
+        let volumes = self.get(&keys::DOCKER_VOLUMES).map(|own| (own.value.weakens(), own.source));
+        let extra = self.get(&keys::DOCKER_EXTRA_ARGS).map(|own| (own.value.weakens(), own.source));
+        let names = [keys::DOCKER_VOLUMES.name(), keys::DOCKER_EXTRA_ARGS.name()];
+        for (name, own) in names.into_iter().zip([volumes, extra]) {
+            let Ok((weakens, source)) = own else { continue };
+            for what in weakens {
+                findings.push(Finding {
+                    severity: Severity::Note,
+                    name: Some(name.to_owned()),
+                    message: format!("{name} ({source}) weakens isolation: {what}"),
+                    place: Some(source.clone()),
                 });
             }
         }

@@ -22,7 +22,7 @@ fn a_clean_home_has_no_findings() {
 #[test]
 fn unknown_keys_come_with_a_suggestion() {
     let home = TestHome::with_config(
-        "terminal:\n  timeuot: 1\n  whatever: 2\n  docker_image: x\ntimeout: 3\nterminl: {}\n\
+        "terminal:\n  timeuot: 1\n  whatever: 2\n  modal_image: x\ntimeout: 3\nterminl: {}\n\
          terminal.cwd: /\nagent:\n  timeout: 1\nunknown: 1\n[a, b]: 1\n",
     );
     assert_eq!(
@@ -35,7 +35,7 @@ fn unknown_keys_come_with_a_suggestion() {
             "Warning: config.yaml:7:1: terminal.cwd has no effect like this; write cwd below terminal:",
             "Warning: config.yaml:10:1: there is no key unknown",
             "Warning: config.yaml:11:1: a key that is a list has no effect",
-            "Note: config.yaml:4:3: terminal.docker_image has no meaning in this version",
+            "Note: config.yaml:4:3: terminal.modal_image has no meaning in this version",
             "Note: config.yaml:8:1: agent has no meaning in this version",
         ]
     );
@@ -79,7 +79,7 @@ fn a_broken_file_or_section_is_one_finding() {
 fn a_dotenv_is_checked_line_by_line_and_for_its_mode() {
     use std::os::unix::fs::PermissionsExt;
     let home = TestHome::new().dotenv(
-        "nonsense\nTERMINAL_TIMEOU=1\nVESTAL_HOME=/v\nTERMINAL_DOCKER_IMAGE=x\nTERMINAL_OTHER_THING=1\n",
+        "nonsense\nTERMINAL_TIMEOU=1\nVESTAL_HOME=/v\nTERMINAL_MODAL_IMAGE=x\nTERMINAL_OTHER_THING=1\n",
     );
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(home.path(".env"), mode).expect("mode set");
@@ -91,7 +91,7 @@ fn a_dotenv_is_checked_line_by_line_and_for_its_mode() {
             "Warning: .env:3: VESTAL_HOME has no effect here; set it in the environment",
             "Warning: .env:5: TERMINAL_OTHER_THING has no effect",
             "Warning: .env may be read or changed by others (mode 644); run chmod 600 .env",
-            "Note: .env:4: TERMINAL_DOCKER_IMAGE has no meaning in this version",
+            "Note: .env:4: TERMINAL_MODAL_IMAGE has no meaning in this version",
         ]
     );
 }
@@ -107,4 +107,46 @@ fn misspelt_variables_and_refused_names_are_found() {
              OPENAI_API_KEY, which is never passed on to commands",
         ]
     );
+}
+
+#[test]
+fn what_contradicts_or_weakens_containers_is_found() {
+    let home = TestHome::with_config(
+        "terminal:
+  docker_network: no
+  docker_volumes:
+    - /var/run/docker.sock:/var/run/docker.sock
+  docker_extra_args: [--privileged, --network, host]
+",
+    );
+    assert_eq!(
+        findings(&home, &[]),
+        [
+            "Error: terminal.docker_network (config.yaml:2:19) is false, but terminal.docker_extra_args \
+             (config.yaml:5:22) has --network host; remove one of them",
+            "Note: terminal.docker_volumes (config.yaml:4:5) weakens isolation: \
+             /var/run/docker.sock:/var/run/docker.sock mounts the socket of a container engine",
+            "Note: terminal.docker_extra_args (config.yaml:5:22) weakens isolation: --privileged",
+            "Note: terminal.docker_extra_args (config.yaml:5:22) weakens isolation: --network host",
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_volume_or_flag_is_found_before_any_container_is_made() {
+    let home = TestHome::with_config(
+        "terminal:\n  docker_volumes: [\"src:/src:rx\"]\n  docker_extra_args: [--frobnicate]\n",
+    );
+    let found = findings(&home, &[]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].starts_with(
+            "Error: terminal.docker_volumes is [src:/src:rx] (config.yaml:2:19), which holds \
+             \"src:/src:rx\", which has the unknown option \"rx\"; allowed: a list of \
+             SOURCE:TARGET[:OPTIONS]: "
+        ),
+        "{found:?}"
+    );
+    assert!(found[1].contains("which holds --frobnicate, which is no flag"), "{found:?}");
+    assert!(found[1].contains("--add-host, --cap-add, "), "{found:?}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::environment::VARIABLES;
+use crate::environment::{ENGINE_VARIABLES, VARIABLES};
 use crate::key::{AnyKey, Secrecy};
 use crate::keys;
 
@@ -35,7 +35,7 @@ const FORMS: &str = "
 |---|---|
 | yes or no | `true`/`false`, `1`/`0`, `yes`/`no`, `on`/`off` |
 | duration | seconds (`90`), or with a suffix: `90s`, `10m`, `2h`, `7d` |
-| size | bytes (`65536`), or with a suffix: `64K`, `8M`, `1G` (powers of 1024) |
+| size | bytes (`65536`), or with a suffix: `64K`, `8M`, `1G` (powers of 1024); where it says MB, a number alone is in MB |
 | list, map | YAML in `config.yaml`; JSON in variables and in `--set`: `[\"A\", \"B\"]`, `{\"A\": \"b\"}` |
 
 - A list or a map is taken whole from one place; places are not merged.
@@ -55,6 +55,10 @@ and `GITHUB_TOKEN` too), paths of Google Cloud credentials, `SUDO_PASSWORD` and 
 secrets. `terminal.env_passthrough` lets names through, except those of model providers,
 `SUDO_PASSWORD` and Vestal's own. The AWS variables, `SSH_AUTH_SOCK` and `CLAUDE_CODE_OAUTH_TOKEN`
 are inherited.
+
+A command in a container inherits nothing. It gets the image's environment and, of one name the last:
+`terminal.env_passthrough` by the rules above, `terminal.docker_forward_env`, `terminal.env` and
+`terminal.docker_env`. What `terminal.docker_forward_env` names is forwarded whatever it is.
 ";
 
 /// Returns the documentation of all keys as Markdown.
@@ -67,7 +71,7 @@ pub fn markdown() -> String {
         row(&mut out, *key);
     }
     out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
-    for variable in VARIABLES {
+    for variable in VARIABLES.iter().chain(ENGINE_VARIABLES) {
         line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
     }
     out.push_str(FORMS);
@@ -81,6 +85,7 @@ fn row(out: &mut String, key: &dyn AnyKey) {
     };
     let default = key.default_untyped().to_string();
     let default = match key.default_in_words() {
+        Some(words) if default.is_empty() => words,
         Some(words) if words != default => format!("`{default}` ({words})"),
         _ => format!("`{default}`"),
     };

@@ -28,6 +28,37 @@ pub(crate) const PROFILE_VARIABLE: Variable = Variable {
 /// Variables that decide where settings are found. They have no effect in a `.env`.
 pub const VARIABLES: &[Variable] = &[HOME_VARIABLE, PROFILE_VARIABLE];
 
+/// Variables that decide which container engine is used. They are read from the
+/// environment only, as the engines' own programs do; in a `.env` they are
+/// variables like any other.
+pub const ENGINE_VARIABLES: &[Variable] = &[
+    Variable {
+        name: "DOCKER_HOST",
+        doc: "Address of the container engine: `unix://`, `tcp://` or `ssh://`. Default: found by itself.",
+    },
+    Variable {
+        name: "DOCKER_CONTEXT",
+        doc: "Context of Docker's configuration to take the address from when `DOCKER_HOST` is not set.",
+    },
+    Variable {
+        name: "DOCKER_CONFIG",
+        doc: "Directory of Docker's configuration. Default: `~/.docker`.",
+    },
+    Variable {
+        name: "DOCKER_CERT_PATH",
+        doc: "Directory of the certificates for an engine reached by TLS. Default: that of `DOCKER_CONFIG`.",
+    },
+    Variable {
+        name: "DOCKER_TLS_VERIFY",
+        doc: "Whether a `tcp://` engine is reached by TLS: yes, when it is not empty.",
+    },
+    Variable {
+        name: "CONTAINER_HOST",
+        doc: "Address of Podman's service, when `DOCKER_HOST` is not set.",
+    },
+    Variable { name: "XDG_RUNTIME_DIR", doc: "Where the sockets of engines that run as you are." },
+];
+
 /// A captured set of environment variables, in order of name.
 ///
 /// [`Environment::capture`] is the one place that reads the environment of the

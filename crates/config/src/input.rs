@@ -24,15 +24,23 @@ pub enum Input<'a> {
 pub struct Refusal {
     pub(crate) reason: String,
     pub(crate) suggestion: Option<String>,
+    /// Whether the value may hold a secret and is not to be repeated.
+    pub(crate) secret: bool,
 }
 
 impl Refusal {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), suggestion: None }
+        Self { reason: reason.into(), suggestion: None, secret: false }
     }
 
     pub(crate) fn suggesting(mut self, suggestion: Option<String>) -> Self {
         self.suggestion = suggestion;
+        self
+    }
+
+    /// Keeps the value out of messages even though its key is public.
+    pub(crate) fn about_a_secret(mut self) -> Self {
+        self.secret = true;
         self
     }
 }
@@ -74,18 +82,23 @@ impl<'a> Input<'a> {
 
     /// Returns the value for a message: short, on one line.
     pub(crate) fn shown(self) -> String {
-        let text = match self {
+        let text = self.written();
+        if text.chars().count() <= SHOWN {
+            return text;
+        }
+        let head: String = text.chars().take(SHOWN).collect();
+        format!("{head}…")
+    }
+
+    /// Returns the whole value on one line.
+    pub(crate) fn written(self) -> String {
+        match self {
             Self::Text(text) => format!("{:?}", text.to_string_lossy()),
             Self::Node(node) => match &node.kind {
                 NodeKind::Scalar { text, .. } => format!("{text:?}"),
                 NodeKind::Unsupported(what) => what.clone(),
                 NodeKind::List { .. } | NodeKind::Map { .. } => yaml::flow(node),
             },
-        };
-        if text.chars().count() <= SHOWN {
-            return text;
         }
-        let head: String = text.chars().take(SHOWN).collect();
-        format!("{head}…")
     }
 }

@@ -22,6 +22,7 @@
 struct ReadmeExamples;
 
 mod check;
+mod contradictions;
 mod docs;
 mod dotenv;
 mod environment;
@@ -49,20 +50,23 @@ mod testing;
 
 pub use check::{Finding, Severity};
 pub use docs::{json_schema, markdown};
-pub use environment::{Environment, VARIABLES, Variable};
+pub use environment::{ENGINE_VARIABLES, Environment, VARIABLES, Variable};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, NotASection,
 };
 pub use home::{Home, HomeError, ProfileName};
 pub use key::{AnyKey, Key, Secrecy};
 pub use kinds::{
-    BackendChoice, Bytes, Count, EnvName, EnvNames, EnvPairs, Isolation, OnConfigChange, Range,
-    SandboxDir, Seconds, SecondsOrNever, Setting, StartDir,
+    BackendChoice, Bytes, Count, CountOrNone, Cpus, Device, DockerBinary, DockerTransport, EnvName,
+    EnvNames, EnvPairs, ExtraArgs, Gpus, HostPath, ImageName, Isolation, Megabytes, Mount,
+    MountKind, OnConfigChange, PortMapping, Propagation, Protocol, Range, Relabel, SandboxDir,
+    Seccomp, Seconds, SecondsOrNever, SecurityOption, Setting, StartDir, Ulimit, Volume,
+    VolumeSource, Volumes,
 };
 pub use overrides::Override;
 pub use set::{SetError, SetOutcome, set};
 pub use settings::{JobEnvironment, Resolved, Settings};
 pub use show::Row;
 pub use source::Source;
-pub use value::Value;
+pub use value::{Decimal, Value};
 pub use yaml::{EditError, SyntaxError};

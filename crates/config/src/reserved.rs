@@ -5,7 +5,7 @@
 
 /// Backends that are on the way.
 pub(crate) const BACKENDS: &[&str] =
-    &["docker", "native", "ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
+    &["native", "ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
 
 /// Keys of the section `terminal` that belong to backends and features on the way.
 const TERMINAL: &[&str] = &[
@@ -15,21 +15,9 @@ const TERMINAL: &[&str] = &[
     "home_mode",
     "shell_init_files",
     "auto_source_bashrc",
-    "docker_image",
     "singularity_image",
     "modal_image",
     "daytona_image",
-    "docker_forward_env",
-    "docker_env",
-    "docker_volumes",
-    "docker_mount_cwd_to_workspace",
-    "docker_network",
-    "docker_extra_args",
-    "docker_run_as_host_user",
-    "docker_binary",
-    "container_cpu",
-    "container_memory",
-    "container_disk",
     "ssh_host",
     "ssh_user",
     "ssh_port",

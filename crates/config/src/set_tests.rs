@@ -56,6 +56,42 @@ fn every_example_of_every_key_can_be_set_and_read_back() {
 }
 
 #[test]
+fn lists_and_maps_of_containers_are_set_as_they_are_given() {
+    let home = TestHome::with_config("terminal:\n  docker_network: true # on\n");
+    for (name, value) in [
+        ("terminal.docker_volumes", r#"["/a:/b", "cache:/c:ro"]"#),
+        ("terminal.docker_env", r#"{"A": "x y", "B": 1}"#),
+        ("terminal.docker_extra_args", r#"["--cap-add", "SYS_PTRACE", "-p=80:80"]"#),
+        ("terminal.docker_forward_env", r#"["GH_TOKEN"]"#),
+        ("terminal.container_cpu", "0.5"),
+        ("terminal.docker_image", "sha256:12"),
+    ] {
+        set_in(&home, name, value).expect("set");
+    }
+    assert_eq!(
+        home.read_config(),
+        "terminal:
+  docker_network: true # on
+  docker_volumes: [/a:/b, cache:/c:ro]
+  docker_env: {A: \"x y\", B: 1}
+  docker_extra_args: [\"--cap-add\", SYS_PTRACE, \"-p=80:80\"]
+  docker_forward_env: [GH_TOKEN]
+  container_cpu: 0.5
+  docker_image: sha256:12
+"
+    );
+    let settings = home.settings(&[], &[]);
+    let get = |name| settings.get_by_name(name).expect("readable").value;
+    assert_eq!(get("terminal.docker_volumes").to_string(), "[/a:/b, cache:/c:ro]");
+    assert_eq!(
+        serde_json::to_string(&get("terminal.docker_env")).expect("json"),
+        r#"{"A":"x y","B":"1"}"#
+    );
+    assert_eq!(serde_json::to_string(&get("terminal.container_cpu")).expect("json"), "0.5");
+    assert!(settings.check().iter().all(|found| found.severity == crate::Severity::Note));
+}
+
+#[test]
 fn the_name_that_is_in_the_file_is_kept() {
     let home = TestHome::with_config("terminal:\n  docker_orphan_reaper: true\n");
     let outcome = set_in(&home, "terminal.orphan_reaper", "false").expect("set");
@@ -80,9 +116,13 @@ fn wrong_keys_and_values_leave_the_file_alone() {
         ("terminal.timeuot", "5"),
         ("terminal.timeout", "soon"),
         ("terminal.timeout", ""),
-        ("terminal.docker_image", "x"),
+        ("terminal.modal_image", "x"),
+        ("terminal.docker_image", "x y"),
+        ("terminal.docker_volumes", "[\"a/b:/c\"]"),
+        ("terminal.docker_extra_args", "[\"--rm\"]"),
+        ("terminal.container_cpu", "many"),
         ("terminal.env_passthrough", "A"),
-        ("terminal.backend", "docker"),
+        ("terminal.backend", "podman"),
     ] {
         assert!(set_in(&home, name, value).is_err(), "{name}={value}");
         assert_eq!(home.read_config(), text);

@@ -1,6 +1,6 @@
 //! The settings in effect.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::home::Home;
 use crate::input::Refusal;
 use crate::key::{AnyKey, Key, Secrecy};
 use crate::keys;
-use crate::kinds::{EnvName, Setting};
+use crate::kinds::{EnvName, EnvNames, EnvPairs, Setting};
 use crate::layers::{Given, Layer};
 use crate::overrides::{self, Override};
 use crate::secrets::{self, Class};
@@ -25,6 +25,14 @@ pub struct Resolved<T> {
     pub value: T,
     /// Where it came from.
     pub source: Source,
+}
+
+impl<T> Resolved<T> {
+    /// Reports whether nobody set the key, so that the value is the default. A
+    /// value that somebody set is none, even when it is the same.
+    pub fn is_default(&self) -> bool {
+        self.source == Source::Default
+    }
 }
 
 /// The settings of one profile as they were when they were loaded.
@@ -44,7 +52,8 @@ pub struct Settings {
 pub struct JobEnvironment {
     /// Names and values, in order of name.
     pub variables: Vec<(OsString, OsString)>,
-    /// Names in `terminal.env_passthrough` that are never passed on.
+    /// Names in `terminal.env_passthrough` that are never passed on and, in a
+    /// container, are not in `terminal.docker_forward_env` either.
     pub refused: Vec<EnvName>,
 }
 
@@ -119,24 +128,74 @@ impl Settings {
         let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
         let stripped = secrets::strip(&self.env, &passthrough);
         let mut variables = Environment::from_pairs(stripped.variables);
-        for name in passthrough
+        self.pass_on(
+            passthrough.iter().filter(|name| may_be_passed_on(name)),
+            &keys::ENV_PASSTHROUGH,
+            &mut variables,
+        )?;
+        self.put(&keys::ENV, &mut variables)?;
+        Ok(JobEnvironment { variables: owned(&variables), refused: stripped.refused })
+    }
+
+    /// Returns what a command in a container gets on top of the image's own
+    /// environment. Nothing is inherited: what `terminal.env_passthrough` lets
+    /// through, what `terminal.docker_forward_env` names, `terminal.env` and
+    /// `terminal.docker_env`; of one name the last counts.
+    ///
+    /// A name in `terminal.docker_forward_env` is forwarded whatever it is: who
+    /// names a secret there wants it in the container.
+    pub fn container_environment(&self) -> Result<JobEnvironment, ConfigError> {
+        let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
+        let forwarded = self.get(&keys::DOCKER_FORWARD_ENV)?.value;
+        let mut variables = Environment::default();
+        self.pass_on(
+            passthrough.iter().filter(|name| may_be_passed_on(name)),
+            &keys::ENV_PASSTHROUGH,
+            &mut variables,
+        )?;
+        self.pass_on(forwarded.iter(), &keys::DOCKER_FORWARD_ENV, &mut variables)?;
+        self.put(&keys::ENV, &mut variables)?;
+        self.put(&keys::DOCKER_ENV, &mut variables)?;
+        let refused = passthrough
             .iter()
-            .filter(|name| secrets::class_of(name.as_str()).is_none_or(Class::may_be_passed_on))
-        {
-            let found = self
-                .variable(name)
-                .map_err(|file| ConfigError::File { key: keys::ENV_PASSTHROUGH.name(), file })?;
+            .filter(|name| !may_be_passed_on(name) && !forwarded.contains(name.as_str()))
+            .cloned()
+            .collect();
+        Ok(JobEnvironment { variables: owned(&variables), refused })
+    }
+
+    /// Adds variables of these names that are set, in the environment or in `.env`.
+    fn pass_on<'a>(
+        &self,
+        names: impl Iterator<Item = &'a EnvName>,
+        key: &Key<EnvNames>,
+        variables: &mut Environment,
+    ) -> Result<(), ConfigError> {
+        for name in names {
+            let found =
+                self.variable(name).map_err(|file| ConfigError::File { key: key.name(), file })?;
             if let Some(Resolved { value, .. }) = found {
                 variables.insert(name.as_str(), value);
             }
         }
-        for (name, value) in self.get(&keys::ENV)?.value.iter() {
+        Ok(())
+    }
+
+    /// Adds the variables that a key holds.
+    fn put(&self, key: &Key<EnvPairs>, variables: &mut Environment) -> Result<(), ConfigError> {
+        for (name, value) in self.get(key)?.value.iter() {
             variables.insert(name.as_str(), value);
         }
-        let owned = |(name, value): (&OsStr, &OsStr)| (name.to_owned(), value.to_owned());
-        let variables = variables.iter().map(owned).collect();
-        Ok(JobEnvironment { variables, refused: stripped.refused })
+        Ok(())
     }
+}
+
+fn may_be_passed_on(name: &EnvName) -> bool {
+    secrets::class_of(name.as_str()).is_none_or(Class::may_be_passed_on)
+}
+
+fn owned(variables: &Environment) -> Vec<(OsString, OsString)> {
+    variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Shows which settings, not what they are: some may be secrets.
@@ -186,9 +245,10 @@ fn agreed<T: Setting>(
 }
 
 pub(crate) fn invalid(key: &dyn AnyKey, given: &Given<'_>, refusal: Refusal) -> Box<InvalidValue> {
+    let value = if refusal.secret { MASK.to_owned() } else { shown(key, given) };
     Box::new(InvalidValue {
         key: key.name(),
-        value: shown(key, given),
+        value,
         from: given.source.clone(),
         reason: refusal.reason,
         allowed: key.allowed(),

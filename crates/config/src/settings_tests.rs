@@ -24,7 +24,7 @@ fn a_wrong_value_breaks_only_its_own_key() {
 fn an_error_names_key_value_source_and_what_is_allowed() {
     let home =
         TestHome::with_config("terminal:\n  timeout: soon\n").dotenv("\nTERMINAL_ISOLATION=tsk\n");
-    let settings = home.settings(&[("TERMINAL_ENV", "docker")], &["terminal.jobs_kept=0"]);
+    let settings = home.settings(&[("TERMINAL_ENV", "modal")], &["terminal.jobs_kept=0"]);
     let message = |name: &str| settings.get_by_name(name).expect_err("wrong").to_string();
     let (config, dotenv) = (home.path("config.yaml"), home.path(".env"));
     assert_eq!(
@@ -45,8 +45,8 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
     );
     assert_eq!(
         message("terminal.backend"),
-        "terminal.backend is \"docker\" (environment variable TERMINAL_ENV), which is a backend \
-         that is not in this version; allowed: auto, local"
+        "terminal.backend is \"modal\" (environment variable TERMINAL_ENV), which is a backend \
+         that is not in this version; allowed: auto, local, docker"
     );
     assert_eq!(
         message("terminal.jobs_kept"),
@@ -63,8 +63,8 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
         "there is no key terminal.env.A; did you mean terminal.env?"
     );
     assert_eq!(
-        message("terminal.docker_image"),
-        "terminal.docker_image has no meaning in this version"
+        message("terminal.modal_image"),
+        "terminal.modal_image has no meaning in this version"
     );
 }
 
@@ -84,8 +84,11 @@ fn a_secret_value_is_in_no_error_and_no_table() {
         assert!(!error.to_string().contains("hunter2"), "{error}");
         assert!(!format!("{error:?} {settings:?} {:?}", settings.check()).contains("hunter2"));
     }
-    let settings =
-        TestHome::new().settings(&[("TERMINAL_JOB_ENV", "{\"TOKEN\": \"hunter2\"}")], &[]);
+    let value = "{\"TOKEN\": \"hunter2\"}";
+    let settings = TestHome::new()
+        .settings(&[("TERMINAL_JOB_ENV", value), ("TERMINAL_DOCKER_ENV", value)], &[]);
+    let shown = format!("{:?} {:?}", settings.rows(), settings.check());
+    assert!(!shown.contains("hunter2"), "{shown}");
     let rows = settings.rows();
     let row = rows.iter().find(|row| row.key == "terminal.env").expect("a row");
     assert_eq!(row.value.as_ref().map(Value::to_string).as_deref(), Some("{TOKEN: \"****\"}"));
@@ -287,12 +290,149 @@ fn commands_get_variables_that_are_not_utf8() {
     assert_eq!(settings.job_environment().expect("fine").variables, [(odd.clone(), odd)]);
 }
 
+fn pairs(job: &JobEnvironment) -> Vec<String> {
+    let text = |(n, v): &(OsString, OsString)| format!("{}={}", n.display(), v.display());
+    job.variables.iter().map(text).collect()
+}
+
+#[test]
+fn commands_in_containers_get_only_what_was_asked_for() {
+    let home = TestHome::with_config(
+        "terminal:
+  env_passthrough: [GH_TOKEN, OPENAI_API_KEY, ANTHROPIC_API_KEY, FROM_FILE]
+  docker_forward_env: [OPENAI_API_KEY, SLACK_BOT_TOKEN, NOT_SET, EMPTY, FROM_FILE_TOO]
+  env: {LANG: C, PORT: 80}
+  docker_env: {PORT: 8080, ON: true, NOTHING: null, HALF: 0.5}
+",
+    )
+    .dotenv("FROM_FILE=f\nFROM_FILE_TOO=g\nOPENAI_API_KEY=hidden\nOTHER=no\n");
+    let env = [
+        ("PATH", "/bin"),
+        ("HOME", "/home/ada"),
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("GH_TOKEN", "g"),
+        ("OPENAI_API_KEY", "o"),
+        ("ANTHROPIC_API_KEY", "never"),
+        ("SLACK_BOT_TOKEN", "s"),
+        ("EMPTY", ""),
+    ];
+    let job = home.settings(&env, &[]).container_environment().expect("fine");
+    assert_eq!(
+        pairs(&job),
+        [
+            "FROM_FILE=f",
+            "FROM_FILE_TOO=g",
+            "GH_TOKEN=g",
+            "HALF=0.5",
+            "LANG=C",
+            "NOTHING=",
+            "ON=true",
+            "OPENAI_API_KEY=o",
+            "PORT=8080",
+            "SLACK_BOT_TOKEN=s",
+        ]
+    );
+    let refused: Vec<_> = job.refused.iter().map(EnvName::as_str).collect();
+    assert_eq!(refused, ["ANTHROPIC_API_KEY"]);
+    assert!(!format!("{job:?}").contains("8080"));
+}
+
+#[test]
+fn of_one_name_in_a_container_the_last_place_counts() {
+    let steps = [
+        ("terminal.env_passthrough=[\"A\"]", "A=here"),
+        ("terminal.env={\"A\": \"env\"}", "A=env"),
+        ("terminal.docker_env={\"A\": \"docker\"}", "A=docker"),
+    ];
+    let env = [("A", "here")];
+    let mut sets = Vec::new();
+    for (set, expected) in steps {
+        sets.push(set);
+        let job = TestHome::new().settings(&env, &sets).container_environment().expect("fine");
+        assert_eq!(pairs(&job), [expected]);
+    }
+    let forwarded = ["terminal.docker_forward_env=[\"A\"]", "terminal.env={\"A\": \"env\"}"];
+    let job = TestHome::new().settings(&env, &forwarded).container_environment().expect("fine");
+    assert_eq!(pairs(&job), ["A=env"]);
+}
+
+#[test]
+fn a_broken_dotenv_is_an_error_for_a_name_that_must_be_looked_up_there() {
+    let home = TestHome::new();
+    std::fs::create_dir(home.path(".env")).expect("made");
+    let vars = |env: &[(&str, &str)]| {
+        home.settings(env, &[]).container_environment().map(|job| pairs(&job))
+    };
+    // Whatever is not in the environment would be in the file.
+    let whole = [
+        ("TERMINAL_DOCKER_FORWARD_ENV", "[\"A\"]"),
+        ("TERMINAL_ENV_PASSTHROUGH", "[]"),
+        ("TERMINAL_JOB_ENV", "{}"),
+        ("TERMINAL_DOCKER_ENV", "{}"),
+    ];
+    let error = vars(&whole).expect_err("needed").to_string();
+    assert!(error.starts_with("terminal.docker_forward_env cannot be read: "), "{error}");
+    let here: Vec<_> = whole.into_iter().chain([("A", "x")]).collect();
+    assert_eq!(vars(&here).expect("not needed"), ["A=x"]);
+}
+
+#[test]
+fn a_value_that_was_set_is_told_from_the_same_default() {
+    let settings = TestHome::new().settings(&[("TERMINAL_CONTAINER_CPU", "1")], &[]);
+    let cpu = settings.get(&keys::CONTAINER_CPU).expect("fine");
+    let pids = settings.get(&keys::CONTAINER_PIDS).expect("fine");
+    assert_eq!(&cpu.value, keys::CONTAINER_CPU.default_value());
+    assert!(!cpu.is_default());
+    assert!(pids.is_default());
+}
+
+#[test]
+fn keys_of_containers_have_the_promised_defaults() {
+    let rows = TestHome::new().settings(&[], &[]).rows();
+    let of = |name: &str| {
+        let row = rows.iter().find(|row| row.key == format!("terminal.{name}")).expect("a key");
+        row.value.as_ref().expect("a value").to_string()
+    };
+    for (name, default) in [
+        ("docker_image", "nikolaik/python-nodejs:python3.11-nodejs20"),
+        ("docker_forward_env", "[]"),
+        ("docker_env", "{}"),
+        ("docker_volumes", "[]"),
+        ("docker_extra_args", "[]"),
+        ("docker_mount_cwd_to_workspace", "false"),
+        ("docker_network", "true"),
+        ("docker_run_as_host_user", "false"),
+        ("docker_keep_entrypoint", "false"),
+        ("docker_transport", "auto"),
+        ("docker_binary", ""),
+        ("container_cpu", "1"),
+        ("container_memory", "5120"),
+        ("container_disk", "51200"),
+        ("container_pids", "256"),
+        ("container_persistent", "true"),
+    ] {
+        assert_eq!(of(name), default, "{name}");
+    }
+}
+
+#[test]
+fn variables_of_engines_are_read_from_the_environment_as_they_are() {
+    let env: Vec<_> = crate::ENGINE_VARIABLES.iter().map(|v| (v.name, "x")).collect();
+    let home = TestHome::new().dotenv("DOCKER_HOST=unix:///elsewhere\n");
+    let settings = home.settings(&env, &[]);
+    for variable in crate::ENGINE_VARIABLES {
+        assert_eq!(settings.environment().get(variable.name), Some("x".as_ref()));
+    }
+    assert_eq!(home.settings(&[], &[]).environment().get("DOCKER_HOST"), None);
+}
+
 proptest! {
     #[test]
     fn no_file_panics(config in any::<Vec<u8>>(), dotenv in any::<Vec<u8>>()) {
         let home = TestHome::with_config(config).dotenv(dotenv);
         let settings = home.settings(&[], &[]);
-        drop((settings.rows(), settings.check(), settings.job_environment()));
+        drop((settings.rows(), settings.check()));
+        drop((settings.job_environment(), settings.container_environment()));
     }
 
     #[test]

@@ -15,12 +15,45 @@ pub enum Value {
     Bool(bool),
     /// A whole number.
     Integer(u64),
+    /// A number with a fraction.
+    Decimal(Decimal),
     /// Text.
     Text(String),
     /// A list.
     List(Vec<Value>),
     /// Names and their values.
     Map(BTreeMap<String, Value>),
+}
+
+/// A number with at most three digits after the point, kept exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Decimal {
+    thousandths: u64,
+}
+
+impl Decimal {
+    /// Makes a number of so many thousandths.
+    pub const fn from_thousandths(thousandths: u64) -> Self {
+        Self { thousandths }
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.thousandths / 1000, self.thousandths % 1000);
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        let rest = format!("{rest:03}");
+        write!(f, "{whole}.{}", rest.trim_end_matches('0'))
+    }
+}
+
+impl Serialize for Decimal {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let number: f64 = self.to_string().parse().map_err(serde::ser::Error::custom)?;
+        serializer.serialize_f64(number)
+    }
 }
 
 /// What stands in place of a secret.
@@ -36,7 +69,9 @@ impl Value {
                 Self::Map(entries.iter().map(|(k, v)| (k.clone(), v.masked())).collect())
             }
             Self::List(items) => Self::List(items.iter().map(Self::masked).collect()),
-            Self::Bool(_) | Self::Integer(_) | Self::Text(_) => Self::Text(MASK.to_owned()),
+            Self::Bool(_) | Self::Integer(_) | Self::Decimal(_) | Self::Text(_) => {
+                Self::Text(MASK.to_owned())
+            }
         }
     }
 }
@@ -56,6 +91,7 @@ impl Value {
         match self {
             Self::Bool(flag) => write!(f, "{flag}"),
             Self::Integer(number) => write!(f, "{number}"),
+            Self::Decimal(number) => write!(f, "{number}"),
             Self::Text(text) => f.write_str(&yaml::quote(text)),
             Self::List(items) => {
                 f.write_str("[")?;

@@ -25,7 +25,7 @@ pub struct Range {
 }
 
 impl Range {
-    fn check(&self, amount: u64, unit: &Unit) -> Result<u64, Refusal> {
+    pub(super) fn check(&self, amount: u64, unit: &Unit) -> Result<u64, Refusal> {
         if amount < self.min {
             Err(Refusal::new(format!("is less than {}", unit.describe(self.min))))
         } else if amount > self.max {
@@ -36,7 +36,7 @@ impl Range {
     }
 
     /// Returns two different amounts within the range.
-    fn examples(&self) -> Vec<String> {
+    pub(super) fn examples(&self) -> Vec<String> {
         let middle = self.min + (self.max - self.min) / 2;
         let other = if middle == self.min { self.max } else { self.min };
         vec![middle.to_string(), other.to_string()]
@@ -44,10 +44,10 @@ impl Range {
 }
 
 /// A family of suffixes; the first of each size is the one that is written.
-struct Unit {
-    noun: &'static str,
-    base: &'static str,
-    suffixes: &'static [(&'static str, u64)],
+pub(super) struct Unit {
+    pub(super) noun: &'static str,
+    pub(super) base: &'static str,
+    pub(super) suffixes: &'static [(&'static str, u64)],
 }
 
 const TIME: Unit = Unit {
@@ -73,10 +73,10 @@ const SIZE: Unit = Unit {
     ],
 };
 
-const PLAIN: Unit = Unit { noun: "a whole number", base: "", suffixes: &[] };
+pub(super) const PLAIN: Unit = Unit { noun: "a whole number", base: "", suffixes: &[] };
 
 impl Unit {
-    fn read(&self, input: Input<'_>) -> Result<u64, Refusal> {
+    pub(super) fn read(&self, input: Input<'_>) -> Result<u64, Refusal> {
         let text = input.scalar()?.trim();
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, suffix) = text.split_at(digits);
@@ -99,7 +99,7 @@ impl Unit {
     }
 
     /// Writes an amount with the largest suffix that keeps it whole.
-    fn describe(&self, amount: u64) -> String {
+    pub(super) fn describe(&self, amount: u64) -> String {
         self.suffixes
             .iter()
             .find(|(_, factor)| amount != 0 && amount.is_multiple_of(*factor) && *factor > 1)

@@ -73,36 +73,42 @@ fn choose<T: Copy>(
     input: Input<'_>,
     all: &[(&'static str, T)],
     noun: &str,
-    explain: fn(&str) -> Option<String>,
+    explain: fn(&str) -> Option<Refusal>,
 ) -> Result<T, Refusal> {
     let text = input.scalar()?.trim().to_ascii_lowercase();
     if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
         return Ok(*choice);
     }
-    if let Some(reason) = explain(&text) {
-        return Err(Refusal::new(reason));
+    if let Some(refusal) = explain(&text) {
+        return Err(refusal);
     }
     let meant = suggest::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
     Err(Refusal::new(format!("is no {noun}")).suggesting(meant))
 }
 
-fn nothing_to_explain(_: &str) -> Option<String> {
+fn nothing_to_explain(_: &str) -> Option<Refusal> {
     None
 }
 
-fn coming_backend(text: &str) -> Option<String> {
+fn other_backend(text: &str) -> Option<Refusal> {
+    if text == "podman" {
+        let advice = "Podman is used through the backend docker; set terminal.backend: docker";
+        return Some(Refusal::new("is no backend of its own").suggesting(Some(advice.to_owned())));
+    }
     reserved::BACKENDS
         .contains(&text)
-        .then(|| "is a backend that is not in this version".to_owned())
+        .then(|| Refusal::new("is a backend that is not in this version"))
 }
 
 choices! {
     /// What makes a sandbox's instances.
-    BackendChoice, "backend", coming_backend, {
+    BackendChoice, "backend", other_backend, {
         /// The best one that works here; resolved once per sandbox and recorded.
         Auto = "auto",
         /// Processes of the user on this machine, without isolation.
         Local = "local",
+        /// Containers of Docker or Podman.
+        Docker = "docker",
     }
 }
 
@@ -127,5 +133,17 @@ choices! {
         Conversation = "conversation",
         /// One per task.
         Task = "task",
+    }
+}
+
+choices! {
+    /// How the guest in a container is reached.
+    DockerTransport, "known transport", nothing_to_explain, {
+        /// By the socket when host and container share it, else by the engine.
+        Auto = "auto",
+        /// By a socket in a directory that host and container share.
+        Socket = "socket",
+        /// By a stream that the engine carries.
+        Exec = "exec",
     }
 }

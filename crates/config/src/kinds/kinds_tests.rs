@@ -65,6 +65,81 @@ fn sizes_take_bytes_and_suffixes() {
 }
 
 #[test]
+fn processors_may_be_fractions_and_zero_is_no_limit() {
+    let range = Range { min: 10, max: 4_096_000 };
+    for (text, nanos) in [
+        ("1", Some(1_000_000_000)),
+        ("0.5", Some(500_000_000)),
+        ("2.125", Some(2_125_000_000)),
+        (" 1.50 ", Some(1_500_000_000)),
+        ("0.01", Some(10_000_000)),
+        ("0", None),
+        ("0.0", None),
+    ] {
+        assert_eq!(read::<Cpus>(text, &range).expect(text).nanos(), nanos, "{text}");
+    }
+    for text in ["", ".", "-1", "1,5", "1e3", "half", "1.", ".5", "1.2.3", "٣", "inf", "NaN"] {
+        let error = read::<Cpus>(text, &range).expect_err(text);
+        assert_eq!(error, "is not a number of processors, such as 2 or 0.5", "{text}");
+    }
+    assert_eq!(read::<Cpus>("0.001", &range), Err("is less than 0.01".to_owned()));
+    assert_eq!(read::<Cpus>("0.0001", &range), Err("is less than 0.01".to_owned()));
+    assert_eq!(read::<Cpus>("5000", &range), Err("is more than 4096".to_owned()));
+    assert!(read::<Cpus>("99999999999999999999999", &range).is_err());
+    let shown = |text| read::<Cpus>(text, &range).expect("fine").to_value();
+    assert_eq!(shown("2.0"), Value::Integer(2));
+    assert_eq!(shown("1.50").to_string(), "1.5");
+}
+
+#[test]
+fn megabytes_take_suffixes_and_zero_is_no_limit() {
+    let range = Range { min: 6, max: 64 << 20 };
+    for (text, megabytes) in [
+        ("5120", Some(5120)),
+        ("512M", Some(512)),
+        ("2g", Some(2048)),
+        ("1TiB", Some(1 << 20)),
+        ("0", None),
+    ] {
+        assert_eq!(read::<Megabytes>(text, &range).expect(text).get(), megabytes, "{text}");
+    }
+    assert_eq!(read::<Megabytes>("1", &range), Err("is less than 6M".to_owned()));
+    for text in ["", "5k", "1.5G", "-1", "5120 bytes"] {
+        let error = read::<Megabytes>(text, &range).expect_err(text);
+        assert_eq!(error, "is not a size in whole megabytes", "{text}");
+    }
+    assert_eq!(Megabytes::new(2).bytes(), Some(2 << 20));
+    assert_eq!(Megabytes::new(0).bytes(), None);
+}
+
+#[test]
+fn a_limit_of_things_may_be_none() {
+    let range = Range { min: 16, max: 4_194_304 };
+    assert_eq!(read::<CountOrNone>("0", &range).expect("fine").get(), None);
+    assert_eq!(read::<CountOrNone>("256", &range).expect("fine").get(), Some(256));
+    assert_eq!(read::<CountOrNone>("3", &range), Err("is less than 16".to_owned()));
+    assert!(read::<CountOrNone>("unlimited", &range).is_err());
+}
+
+#[test]
+fn the_program_of_the_engine_is_a_name_or_a_whole_path() {
+    let resolve = |text: &str| {
+        let home = Path::new("/home/ada");
+        read::<DockerBinary>(text, &()).map(|own| own.resolve(Some(home)))
+    };
+    assert_eq!(resolve("podman"), Ok(Some("podman".into())));
+    assert_eq!(resolve("/usr/bin/docker"), Ok(Some("/usr/bin/docker".into())));
+    assert_eq!(resolve("~/bin/docker"), Ok(Some("/home/ada/bin/docker".into())));
+    for text in ["", "bin/docker", "./docker", "docker run", "-x", ".", "..", "~", "~bob"] {
+        assert!(resolve(text).is_err(), "{text:?}");
+    }
+    assert_eq!(DockerBinary::Found.resolve(None), None);
+    let home = crate::testing::TestHome::with_config("terminal:\n  docker_binary: \"\"\n");
+    let binary = home.settings(&[], &[]).get(&keys::DOCKER_BINARY).expect("fine").value;
+    assert_eq!(binary, DockerBinary::Found);
+}
+
+#[test]
 fn yes_and_no_have_many_spellings() {
     for text in ["true", "1", "yes", "on", "TRUE", " On "] {
         assert_eq!(read(text, &()), Ok(true), "{text}");
@@ -84,6 +159,13 @@ fn a_backend_on_the_way_is_told_from_a_misspelt_one() {
             Err("is a backend that is not in this version".to_owned())
         );
     }
+    let refusal = BackendChoice::read(Input::Text(OsStr::new("Podman")), &()).expect_err("refused");
+    assert_eq!(refusal.reason, "is no backend of its own");
+    assert_eq!(
+        refusal.suggestion.as_deref(),
+        Some("Podman is used through the backend docker; set terminal.backend: docker")
+    );
+    assert_eq!(read("docker", &()), Ok(BackendChoice::Docker));
     let refusal = BackendChoice::read(Input::Text(OsStr::new("locl")), &()).expect_err("refused");
     assert_eq!(refusal.reason, "is no backend");
     assert_eq!(refusal.suggestion.as_deref(), Some("did you mean local?"));

@@ -2,13 +2,20 @@
 
 mod amounts;
 mod choices;
+mod docker;
 mod environment;
 mod flag;
+mod limits;
 mod places;
 
 pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
-pub use choices::{BackendChoice, Isolation, OnConfigChange};
+pub use choices::{BackendChoice, DockerTransport, Isolation, OnConfigChange};
+pub use docker::{
+    Device, DockerBinary, ExtraArgs, Gpus, HostPath, ImageName, Mount, MountKind, PortMapping,
+    Propagation, Protocol, Relabel, Seccomp, SecurityOption, Ulimit, Volume, VolumeSource, Volumes,
+};
 pub use environment::{EnvName, EnvNames, EnvPairs};
+pub use limits::{CountOrNone, Cpus, Megabytes};
 pub use places::{SandboxDir, StartDir};
 
 use crate::input::{Input, Refusal};

@@ -11,7 +11,7 @@ use crate::input::{Input, Refusal};
 use crate::value::Value;
 
 /// Returns the path that was given. A variable's need not be UTF-8.
-fn path(input: Input<'_>) -> Result<PathBuf, Refusal> {
+pub(super) fn path(input: Input<'_>) -> Result<PathBuf, Refusal> {
     let path = match input {
         Input::Text(text) => PathBuf::from(text),
         Input::Node(_) => PathBuf::from(input.scalar()?),
@@ -26,7 +26,7 @@ fn path(input: Input<'_>) -> Result<PathBuf, Refusal> {
 }
 
 /// Replaces a leading `~` by the user's home, when that is known.
-fn expand(path: &Path, user_home: Option<&Path>) -> PathBuf {
+pub(super) fn expand(path: &Path, user_home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), user_home) {
         (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.to_owned(),
         (Ok(rest), Some(home)) => home.join(rest),

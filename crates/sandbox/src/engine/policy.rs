@@ -89,7 +89,7 @@ impl Inner {
         let choice = self.settings.get(&keys::BACKEND)?.value;
         Ok(match choice {
             BackendChoice::Auto => None,
-            BackendChoice::Local => Some(choice.as_str()),
+            BackendChoice::Local | BackendChoice::Docker => Some(choice.as_str()),
         })
     }
 

@@ -1,0 +1,116 @@
+//! Settings of containers that are right each by itself but not together.
+
+use crate::error::ConfigError;
+use crate::key::{AnyKey as _, Key};
+use crate::keys;
+use crate::kinds::Setting;
+use crate::settings::{Resolved, Settings};
+
+#[cfg(test)]
+#[path = "contradictions_tests.rs"]
+mod tests;
+
+/// Where work is in a container.
+const WORKSPACE: &str = "/workspace";
+
+impl Settings {
+    /// Returns what the settings of containers say that cannot be had at once,
+    /// each with the keys and where they are set. No container can be made as
+    /// long as there is any. An error is about a key that has no value at all.
+    pub fn contradictions(&self) -> Result<Vec<String>, ConfigError> {
+        let mut found = Vec::new();
+        self.mounts_at_one_place(&mut found)?;
+        self.networks(&mut found)?;
+        self.memory(&mut found)?;
+        Ok(found)
+    }
+
+    fn mounts_at_one_place(&self, found: &mut Vec<String>) -> Result<(), ConfigError> {
+        let volumes = self.get(&keys::DOCKER_VOLUMES)?;
+        let extra = self.get(&keys::DOCKER_EXTRA_ARGS)?;
+        let cwd = self.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?;
+        let of_volumes = named(&keys::DOCKER_VOLUMES, &volumes);
+        let of_extra = named(&keys::DOCKER_EXTRA_ARGS, &extra);
+        let taken = |target: &str| volumes.value.iter().any(|volume| volume.target == target);
+        for target in extra.value.targets().filter(|target| taken(target)) {
+            found.push(format!(
+                "{of_volumes} and {of_extra} both mount something at {target}; remove one of them"
+            ));
+        }
+        if !cwd.value {
+            return Ok(());
+        }
+        let of_cwd = named(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE, &cwd);
+        let others =
+            [(of_volumes, taken(WORKSPACE)), (of_extra, extra.value.targets().any(is_workspace))];
+        for (other, _) in others.into_iter().filter(|(_, taken)| *taken) {
+            found.push(format!(
+                "{of_cwd} and {other} both mount something at {WORKSPACE}; remove one of them"
+            ));
+        }
+        Ok(())
+    }
+
+    fn networks(&self, found: &mut Vec<String>) -> Result<(), ConfigError> {
+        let network = self.get(&keys::DOCKER_NETWORK)?;
+        let extra = self.get(&keys::DOCKER_EXTRA_ARGS)?;
+        let of_extra = named(&keys::DOCKER_EXTRA_ARGS, &extra);
+        let chosen = extra.value.network.as_deref();
+        if let Some(name) = chosen.filter(|name| !network.value && *name != "none") {
+            found.push(format!(
+                "{} is false, but {of_extra} has --network {name}; remove one of them",
+                named(&keys::DOCKER_NETWORK, &network)
+            ));
+        }
+        if extra.value.publish.is_empty() {
+            return Ok(());
+        }
+        let shared =
+            |name: &&str| matches!(*name, "none" | "host") || name.starts_with("container:");
+        if let Some(name) = chosen.filter(shared) {
+            found.push(format!(
+                "{of_extra} has --publish, which has no effect with --network {name}; remove it"
+            ));
+        } else if !network.value {
+            found.push(format!(
+                "{} is false, but {of_extra} has --publish; remove one of them",
+                named(&keys::DOCKER_NETWORK, &network)
+            ));
+        }
+        Ok(())
+    }
+
+    fn memory(&self, found: &mut Vec<String>) -> Result<(), ConfigError> {
+        let memory = self.get(&keys::CONTAINER_MEMORY)?;
+        let extra = self.get(&keys::DOCKER_EXTRA_ARGS)?;
+        let of_extra = named(&keys::DOCKER_EXTRA_ARGS, &extra);
+        let of_memory = named(&keys::CONTAINER_MEMORY, &memory);
+        let limit = memory.value.bytes().and_then(|bytes| i64::try_from(bytes).ok());
+        let swap = extra.value.memory_swap.filter(|swap| *swap != -1);
+        match (limit, swap) {
+            (None, Some(_)) => found.push(format!(
+                "{of_extra} has --memory-swap, which needs a limit of memory, but {of_memory} is 0"
+            )),
+            (Some(limit), Some(swap)) if swap < limit => found.push(format!(
+                "{of_extra} has a --memory-swap below {of_memory}, which it includes; raise it"
+            )),
+            _ => {}
+        }
+        if let (Some(limit), Some(reserved)) = (limit, extra.value.memory_reservation)
+            && reserved > limit
+        {
+            found
+                .push(format!("{of_extra} has a --memory-reservation above {of_memory}; lower it"));
+        }
+        Ok(())
+    }
+}
+
+fn is_workspace(target: &str) -> bool {
+    target == WORKSPACE
+}
+
+/// Returns a key's name with where its value came from.
+fn named<T: Setting>(key: &Key<T>, resolved: &Resolved<T>) -> String {
+    format!("{} ({})", key.name(), resolved.source)
+}
