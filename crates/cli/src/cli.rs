@@ -1,13 +1,17 @@
 //! The command line: one enum of verbs, whose arguments stand beside what they do.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+};
 use vestal_config::{ConfigError, Override};
-use vestal_sandbox::Task;
+use vestal_sandbox::{Engine, Task};
 
 use crate::commands::{
     completions, config, cp, doctor, inspect, jobs, kill, logs, prune, ps, rm, run, shell, stats,
     stop, touch, wait, write,
 };
+use crate::error::Failure;
+use crate::find;
 
 const AFTER_HELP: &str = "\
 Exit codes: the command's own for run, shell and wait; otherwise 0. 1 something is not in order or
@@ -31,18 +35,59 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// Profile to use: an isolated home with its own settings and sandboxes.
-    #[arg(short, long, global = true, value_name = "NAME", help_heading = "Global options")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Global options",
+        display_order = 997
+    )]
     pub(crate) profile: Option<String>,
 
-    /// Sets a key for this call only, as in `--set terminal.retention_seconds=2h`; repeatable.
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_override,
-          help_heading = "Global options")]
+    /// What `--set` says before the verb and after it; see [`command`].
+    #[arg(skip)]
     pub(crate) set: Vec<Override>,
 
     /// Says on standard error what is being done.
-    #[arg(short, long, global = true, help_heading = "Global options")]
+    #[arg(short, long, global = true, help_heading = "Global options", display_order = 999)]
     pub(crate) verbose: bool,
 }
+
+/// Returns the command line's description.
+///
+/// `--set` stands at every level: of an option that is merely global, what is
+/// said before the verb would be lost when something is said after it too.
+pub(crate) fn command() -> clap::Command {
+    fn with_set(command: clap::Command) -> clap::Command {
+        let set = Arg::new(SET)
+            .long("set")
+            .value_name("KEY=VALUE")
+            .value_parser(parse_override)
+            .action(ArgAction::Append)
+            .help_heading("Global options")
+            .display_order(998)
+            .help("Sets a key for this call only, as in `--set terminal.retention_seconds=2h`; repeatable");
+        command.arg(set).mut_subcommands(with_set)
+    }
+    with_set(Cli::command())
+}
+
+/// Reads the command line of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    read(&command().try_get_matches()?)
+}
+
+fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::from_arg_matches(matches).map_err(|error| error.format(&mut command()))?;
+    let levels = std::iter::successors(Some(matches), |level| Some(level.subcommand()?.1));
+    for level in levels {
+        cli.global.set.extend(level.get_many::<Override>(SET).into_iter().flatten().cloned());
+    }
+    Ok(cli)
+}
+
+const SET: &str = "set";
 
 fn parse_override(text: &str) -> Result<Override, ConfigError> {
     Override::parse(text)
@@ -54,6 +99,23 @@ pub(crate) struct TaskOption {
     /// Task whose sandbox is meant.
     #[arg(short, long, value_name = "TASK", default_value = "default")]
     pub(crate) task: Task,
+}
+
+/// What is asked of a sandbox that may have to be made.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Wanted {
+    /// Backend of a sandbox that is about to be made; it stays with the sandbox.
+    #[arg(short, long, value_name = "BACKEND")]
+    pub(crate) backend: Option<String>,
+
+    /// Container image of a sandbox that is about to be made, in place of
+    /// `terminal.docker_image`; it stays with the sandbox.
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+
+    /// Uses the sandbox that has the current directory as its /workspace: `TASK@DIRECTORY`.
+    #[arg(long)]
+    pub(crate) mount_cwd: bool,
 }
 
 /// The tasks a command is about, named by position or by option.
@@ -69,15 +131,15 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Returns the tasks named.
-    pub(crate) fn named(&self) -> Vec<Task> {
-        self.tasks.iter().chain(&self.named).cloned().collect()
+    /// Returns the tasks that are meant by the names given.
+    pub(crate) fn named(&self, engine: &Engine) -> Result<Vec<Task>, Failure> {
+        self.tasks.iter().chain(&self.named).map(|name| find::task(engine, Some(name))).collect()
     }
 
-    /// Returns the tasks named, or the default one.
-    pub(crate) fn or_default(&self) -> Vec<Task> {
-        let named = self.named();
-        if named.is_empty() { vec![Task::default_task()] } else { named }
+    /// Returns the tasks that are meant by the names given, or the default one.
+    pub(crate) fn or_default(&self, engine: &Engine) -> Result<Vec<Task>, Failure> {
+        let named = self.named(engine)?;
+        if named.is_empty() { Ok(vec![find::task(engine, None)?]) } else { Ok(named) }
     }
 }
 
@@ -113,13 +175,15 @@ pub(crate) enum Verb {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
+
+    fn parsed(line: &[&str]) -> Cli {
+        read(&command().try_get_matches_from(line).unwrap()).unwrap()
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
@@ -130,12 +194,22 @@ mod tests {
             assert!(after.contains("Example"), "{path} has no example");
             command.get_subcommands().for_each(|command| walk(command, &path));
         }
-        walk(&Cli::command(), "");
+        walk(&command(), "");
+    }
+
+    #[test]
+    fn what_is_set_before_and_after_the_verb_holds() {
+        let texts = ["terminal.timeout=1", "terminal.timeout=2", "terminal.timeout=3"];
+        let [a, b, c] = texts;
+        let cli = parsed(&["vestal", "--set", a, "config", "--set", b, "show", "--set", c]);
+        let shown: Vec<String> = cli.global.set.iter().map(|set| format!("{set:?}")).collect();
+        let expected = texts.map(|text| Override::parse(text).unwrap());
+        assert_eq!(shown, expected.map(|set| format!("{set:?}")));
     }
 
     #[test]
     fn what_follows_the_command_belongs_to_it() {
-        let argv = |line: &[&str]| match Cli::try_parse_from(line).unwrap().verb {
+        let argv = |line: &[&str]| match parsed(line).verb {
             Some(Verb::Run(run)) => run.command,
             other => panic!("{other:?}"),
         };

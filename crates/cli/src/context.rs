@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
-use vestal_config::{Environment, Home, Override, ProfileName, Settings};
-use vestal_sandbox::{CLOSE_WITHIN, Engine, Notice, Sandbox, Task};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use vestal_config::{
+    AnyKey as _, BackendChoice, Environment, Home, Override, ProfileName, Settings, keys,
+};
+use vestal_sandbox::{
+    CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
+};
 
-use crate::cli::Global;
-use crate::console::Console;
+use crate::cli::{Global, Wanted};
+use crate::console::{Activity, Console};
 use crate::error::Failure;
+use crate::follow::unless_terminated;
+use crate::notices::About;
 
 /// How long the end of a command waits for the sweep its beginning set off.
 const SWEEP_WITHIN: Duration = Duration::from_secs(2);
@@ -18,11 +26,20 @@ pub(crate) struct Context {
     pub(crate) console: Console,
     environment: Environment,
     global: Global,
+    activity: Activity,
+    /// A sandbox that is being attached to, started or made.
+    pending: Mutex<Option<JoinHandle<Result<Sandbox, Error>>>>,
 }
 
 impl Context {
     pub(crate) fn new(console: Console, environment: Environment, global: Global) -> Self {
-        Self { console, environment, global }
+        Self {
+            console,
+            environment,
+            global,
+            activity: Activity::default(),
+            pending: Mutex::new(None),
+        }
     }
 
     pub(crate) fn environment(&self) -> &Environment {
@@ -51,38 +68,145 @@ impl Context {
 
     /// Opens the engine of the profile.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        self.engine_with(Vec::new())
-    }
-
-    /// Opens the engine with settings of this command's own.
-    pub(crate) fn engine_with(&self, more: Vec<Override>) -> Result<Engine, Failure> {
-        self.engine_of(self.home()?, more)
+        self.engine_of(self.home()?)
     }
 
     /// Opens the engine of another profile's home.
-    pub(crate) fn engine_of(&self, home: Home, more: Vec<Override>) -> Result<Engine, Failure> {
-        Ok(Engine::open(self.settings_with(home, more))?)
+    pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, Failure> {
+        let settings = self.settings_with(home, Vec::new());
+        Ok(Engine::open_telling(settings, self.activity.sink(self.console))?)
+    }
+
+    /// Returns what is asked for one sandbox alone.
+    pub(crate) fn overrides(&self, wanted: &Wanted) -> Result<Overrides, Failure> {
+        let Wanted { backend, image, mount_cwd } = wanted;
+        if backend.is_none() && image.is_none() && !mount_cwd {
+            return Ok(Overrides::default());
+        }
+        let named = match backend {
+            Some(name) => vec![Override::parse(&format!("{}={name}", keys::BACKEND.name()))?],
+            None => Vec::new(),
+        };
+        let settings = self.settings_with(self.home()?, named);
+        let choice = settings.get(&keys::BACKEND)?.value;
+        let mut overrides = Overrides {
+            image: image.clone(),
+            backend: backend.as_ref().map(|_| choice.as_str().to_owned()),
+            ..Overrides::default()
+        };
+        let flag = match (image, mount_cwd) {
+            (Some(_), _) => "--image",
+            (None, true) => "--mount-cwd",
+            (None, false) => return Ok(overrides),
+        };
+        match choice {
+            // Only containers have images and mounts: whoever asks for those
+            // asks for them, and must not be given less isolation than that.
+            BackendChoice::Auto => overrides.backend = Some("docker".to_owned()),
+            BackendChoice::Local => {
+                return Err(Failure::usage(format!("{flag} means nothing to the backend local"))
+                    .advise("for a container: -b docker"));
+            }
+            BackendChoice::Docker => {}
+        }
+        if *mount_cwd {
+            let here = std::env::current_dir();
+            let here = here.map_err(|error| Failure::io("find the current directory", &error))?;
+            overrides.mount = Some(here);
+        }
+        Ok(overrides)
     }
 
     /// Returns the sandbox of a task, attached to, started or made, and says
     /// what there is to know about it.
-    pub(crate) async fn sandbox(&self, engine: &Engine, task: &Task) -> Result<Sandbox, Failure> {
-        let attach = Box::pin(engine.sandbox(task));
-        let sandbox = self.console.while_waiting("starting the sandbox", attach).await?;
+    pub(crate) async fn sandbox(
+        &self,
+        engine: &Engine,
+        task: &Task,
+        overrides: &Overrides,
+    ) -> Result<Sandbox, Failure> {
+        let attach = Box::pin(self.attach(engine, task, overrides));
+        let sandbox = self.activity.while_waiting(attach).await?;
+        if overrides.image.is_some() {
+            refuse_other_image(&sandbox)?;
+        }
         self.tell(&sandbox);
+        if let Some(dir) = &overrides.mount
+            && sandbox.state_before() == StateBefore::Absent
+        {
+            self.console.note(&format!(
+                "{} is /workspace in this sandbox, whose task is {}",
+                dir.display(),
+                sandbox.task()
+            ));
+        }
         Ok(sandbox)
+    }
+
+    /// Attaches in a task of its own: whoever stops waiting, because a signal
+    /// asks to, leaves nothing half-made, for [`Context::close`] sees it through.
+    async fn attach(
+        &self,
+        engine: &Engine,
+        task: &Task,
+        overrides: &Overrides,
+    ) -> Result<Sandbox, Failure> {
+        let (engine, task, overrides) = (engine.clone(), task.clone(), overrides.clone());
+        let mut pending = self.pending.lock().await;
+        let attach =
+            tokio::spawn(async move { Box::pin(engine.sandbox_with(&task, &overrides)).await });
+        let attached = pending.insert(attach).await;
+        *pending = None;
+        let failed = |error| Failure::new(format!("the sandbox was given up: {error}"));
+        Ok(attached.map_err(failed)??)
     }
 
     /// Says what there is to know about a sandbox that was just attached to.
     fn tell(&self, sandbox: &Sandbox) {
-        let task = sandbox.task();
-        for notice in sandbox.notices() {
-            self.console.note(&describe(notice, task.as_str(), sandbox.backend()));
+        if sandbox.notices().is_empty() {
+            return;
         }
+        let about = About {
+            task: sandbox.task().as_str(),
+            backend: sandbox.backend(),
+            persistent: self.is_persistent(),
+        };
+        for notice in sandbox.notices() {
+            self.console.note(&about.describe(notice));
+        }
+    }
+
+    /// Returns whether the files of a sandbox outlive its instance. A setting
+    /// that cannot be read has been told of by whoever needed it.
+    pub(crate) fn is_persistent(&self) -> bool {
+        let settings = self.settings().ok();
+        settings.is_none_or(|settings| {
+            settings.get(&keys::CONTAINER_PERSISTENT).is_ok_and(|resolved| resolved.value)
+        })
+    }
+
+    /// Waits for a sandbox that nobody waits for any more, because a signal
+    /// came; another signal ends that, too. A pull is not waited for: it may
+    /// take for ever, and nothing is made before its end.
+    async fn see_through(&self) {
+        let mut pending = self.pending.lock().await;
+        let Some(attach) = pending.as_mut() else { return };
+        if !self.activity.is_pull()
+            && let Ok(mut signals) = Terminations::listen()
+        {
+            let attached = tokio::time::timeout(CLOSE_WITHIN, &mut *attach);
+            let attached = unless_terminated(&mut signals, attached);
+            let what = "seeing the start of the sandbox through";
+            if let Ok(Ok(_)) = self.console.while_waiting(what, attached).await {
+                return;
+            }
+        }
+        attach.abort();
     }
 
     /// Ends this process's part in the sandboxes.
     pub(crate) async fn close(&self, engine: &Engine) {
+        self.see_through().await;
         if !engine.close(CLOSE_WITHIN).await {
             self.console.warn("a sandbox of this process was not removed in time; it ends by itself within a minute");
         }
@@ -97,31 +221,25 @@ impl Context {
     }
 }
 
-fn describe(notice: &Notice, task: &str, backend: &str) -> String {
-    match notice {
-        Notice::NoIsolation => format!(
-            "sandbox {task} runs on the backend {backend}: commands run as you, without isolation"
-        ),
-        Notice::Drift(drift) => {
-            let keys: Vec<String> = drift
-                .iter()
-                .map(|drift| {
-                    let value = |value: &Option<String>| {
-                        value.clone().unwrap_or_else(|| "default".to_owned())
-                    };
-                    format!("{} ({} → {})", drift.key, value(&drift.was), value(&drift.now))
-                })
-                .collect();
-            format!(
-                "settings changed since sandbox {task} was started: {}; to apply them: vestal stop {}",
-                keys.join(", "),
-                crate::values::quoted(task),
-            )
-        }
-        Notice::Recreated { reason } => {
-            format!(
-                "sandbox {task} could not be started and was made anew, its files kept: {reason}"
-            )
-        }
-    }
+/// Refuses a sandbox that was made from another image than the one asked for:
+/// the command was written for that one.
+fn refuse_other_image(sandbox: &Sandbox) -> Result<(), Failure> {
+    let image = keys::DOCKER_IMAGE.name();
+    let drift = sandbox.notices().iter().find_map(|notice| match notice {
+        Notice::Drift(drift) => drift.iter().find(|drift| drift.key == image),
+        _ => None,
+    });
+    let Some(drift) = drift else { return Ok(()) };
+    let default = || keys::DOCKER_IMAGE.default_value().as_str().to_owned();
+    let (was, now) = (drift.was.clone(), drift.now.clone());
+    Err(Failure::new(format!(
+        "sandbox {} was made from image {}, not from {}",
+        sandbox.task(),
+        was.unwrap_or_else(default),
+        now.unwrap_or_else(default)
+    ))
+    .advise("to give the image a sandbox of its own: -t TASK")
+    .advise(
+        "to make this one anew from it: --set terminal.on_config_change=recreate; only workspace and home stay",
+    ))
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use vestal_config::{ConfigError, SetError};
+use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 use vestal_sandbox::job::JobError;
@@ -91,7 +92,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let failure = Self::new(error.to_string());
         match error {
-            Error::Config(error) => error.into(),
+            Error::Config(error)
+            | Error::Backend { source: BackendError::Config(error), .. } => error.into(),
             Error::Home(error) => error.into(),
             Error::Store(error) => error.into(),
             Error::Job(error) => error.into(),
@@ -99,7 +101,8 @@ impl From<Error> for Failure {
             Error::Lock(LockError::Busy { .. }) => failure
                 .advise("wait for it, or see with `ps` what it does; when it ends, the lock is free"),
             Error::Lock(LockError::Io { .. }) => failure,
-            Error::Backend { .. } | Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
+            Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
+            Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
             Error::BackendChanged { task, was, .. } => failure
                 .advise(format!("to use it as it is: -b {was}, or terminal.backend: auto"))
                 .advise(format!("to give it up for a new one: vestal rm {}", quoted(&task))),

@@ -2,9 +2,10 @@
 
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, Summary, SummaryState, Task};
+use vestal_sandbox::{Engine, Error, Overrides, Summary, SummaryState, Task};
 use vestal_wire::{FaultCode, JobInfo};
 
+use crate::context::Context;
 use crate::error::Failure;
 use crate::suggest;
 use crate::values::{JobRef, quoted};
@@ -20,16 +21,34 @@ pub(crate) struct FoundJob {
     pub(crate) info: JobInfo,
 }
 
+/// Returns the task that a name stands for, or the one meant when none is
+/// given. Every verb that takes a task asks here: where the directory that
+/// `vestal` is started in is mounted, it is part of the task.
+pub(crate) fn task(engine: &Engine, name: Option<&Task>) -> Result<Task, Failure> {
+    let Some(name) = name else {
+        return Ok(engine.scoped(&Task::default_task())?);
+    };
+    let scoped = engine.scoped(name)?;
+    let is_there = |task: &Task| engine.sandboxes_dir().join(engine.key(task).dir_name()).is_dir();
+    // A sandbox that nothing is mounted in is still found by the name it has.
+    if scoped != *name && !is_there(&scoped) && is_there(name) {
+        return Ok(name.clone());
+    }
+    Ok(scoped)
+}
+
 /// Finds a job: in the sandbox of the task given, which is started if it was
 /// stopped, else in all that run.
 pub(crate) async fn job(
+    context: &Context,
     engine: &Engine,
-    task: Option<&Task>,
+    name: Option<&Task>,
     wanted: &JobRef,
 ) -> Result<FoundJob, Failure> {
-    if let Some(task) = task {
-        let connection = connect(engine, task).await?;
-        let found = search(task, connection, wanted).await?;
+    if name.is_some() {
+        let task = task(engine, name)?;
+        let connection = connect(context, engine, &task).await?;
+        let found = search(&task, connection, wanted).await?;
         return single(found, wanted, &[]);
     }
     let summaries = engine.list().await?;
@@ -50,11 +69,12 @@ pub(crate) async fn job(
 }
 
 /// Connects to the sandbox of a task, started if it was stopped, never made.
-pub(crate) async fn connect(engine: &Engine, task: &Task) -> Result<Connection, Failure> {
+async fn connect(context: &Context, engine: &Engine, task: &Task) -> Result<Connection, Failure> {
     match engine.observe(task).await {
         Ok(connection) => Ok(connection),
         Err(Error::Stopped { .. }) => {
-            Ok(Box::pin(engine.sandbox(task)).await?.connection().await?)
+            let sandbox = context.sandbox(engine, task, &Overrides::default()).await?;
+            Ok(sandbox.connection().await?)
         }
         Err(error) => Err(explain(engine, error).await),
     }

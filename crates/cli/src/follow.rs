@@ -153,7 +153,7 @@ pub(crate) async fn take_along(
     job: &JobId,
     signals: &mut Terminations,
 ) {
-    let kill = timeout(CLOSE_WITHIN, sandbox.kill(job));
+    let kill = timeout(CLOSE_WITHIN, Box::pin(sandbox.kill(job)));
     match unless_terminated(signals, kill).await {
         Ok(Ok(Ok(_))) | Err(_) => {}
         Ok(Ok(Err(error))) => {
@@ -195,7 +195,7 @@ pub(crate) async fn explain_loss(sandbox: &Sandbox, error: FollowError) -> Failu
         Ok(lost) => lost,
         Err(error) => return error.into(),
     };
-    let info = match sandbox.outcome(&lost).await {
+    let info = match Box::pin(sandbox.outcome(&lost)).await {
         Ok(info) => info,
         Err(error) => return Failure::from(error).advise(cause),
     };

@@ -9,6 +9,7 @@ mod exit;
 mod find;
 mod follow;
 mod interact;
+mod notices;
 mod program;
 mod suggest;
 mod transfer;

@@ -2,15 +2,14 @@
 
 use std::panic::PanicHookInfo;
 
-use clap::{CommandFactory as _, Parser as _};
 use vestal_config::Environment;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{self, Verb};
 use crate::commands::{
     completions, config, cp, doctor, inspect, jobs, kill, logs, prune, ps, rm, run, shell, stats,
     stop, touch, wait, write,
 };
-use crate::console::{Console, terminal, trace};
+use crate::console::{Console, status, terminal, trace};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -20,7 +19,7 @@ pub(crate) fn run() -> Exit {
     let environment = Environment::capture();
     let console = Console::new(&environment);
     std::panic::set_hook(Box::new(move |info| explain_panic(console, info)));
-    let cli = match Cli::try_parse() {
+    let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return console.explain_usage(&error),
     };
@@ -28,7 +27,7 @@ pub(crate) fn run() -> Exit {
     let Some(verb) = cli.verb else {
         return done(
             console,
-            console.print_styled(&Cli::command().render_help()).map(|()| Exit::Success),
+            console.print_styled(&cli::command().render_help()).map(|()| Exit::Success),
         );
     };
     let context = Context::new(console, environment, cli.global);
@@ -37,6 +36,7 @@ pub(crate) fn run() -> Exit {
         Err(error) => done(console, Err(Failure::io("start the runtime", &error))),
     };
     terminal::restore();
+    status::clear();
     exit
 }
 

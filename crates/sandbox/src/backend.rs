@@ -1,17 +1,20 @@
 //! What makes instances.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
+use vestal_config::{ConfigError, Settings};
 use vestal_wire::GuestSettings;
 
-use crate::Spec;
+pub use crate::owner::Owner;
 use crate::spec::Tightening;
+use crate::{HomeId, Key, Overrides, ProgressSink, Spec};
 
 /// A byte stream to a guest.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -28,8 +31,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns the backend's name, as in `terminal.backend`.
     fn name(&self) -> &'static str;
 
-    /// Returns whether the backend works on this machine.
+    /// Returns whether the backend works on this machine, and so may be chosen
+    /// when none is named.
     async fn probe(&self) -> Availability;
+
+    /// Returns how far instances keep commands away from the host.
+    fn confinement(&self) -> Confinement;
+
+    /// Returns the settings that shape this backend's instances, beyond those
+    /// that shape every backend's.
+    fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError>;
 
     /// Returns the rule for a setting that shapes this backend's instances.
     fn tightening(&self, key: &str) -> Tightening;
@@ -40,14 +51,31 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// Returns whose environment jobs start with.
     fn job_environment(&self) -> JobEnvironment;
 
+    /// Checks, as far as that can be told beforehand, that an instance can be
+    /// made with the settings of now, fetching what it takes.
+    async fn vet(
+        &self,
+        overrides: &Overrides,
+        progress: &ProgressSink,
+    ) -> Result<(), BackendError> {
+        let _ = (overrides, progress);
+        Ok(())
+    }
+
     /// Makes a new instance and waits until its guest listens.
-    async fn create(&self, order: Order) -> Result<Locator, BackendError>;
+    async fn create(&self, order: Order) -> Result<Made, BackendError>;
 
     /// Starts the guest of a stopped instance and waits until it listens.
-    async fn start(&self, order: Order) -> Result<Locator, BackendError>;
+    async fn start(&self, order: Order) -> Result<Made, BackendError>;
 
     /// Returns what the instance is doing.
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError>;
+
+    /// Returns how a running instance is found now, in case somebody else has
+    /// restarted it, and lets one that was paused go on.
+    async fn locate(&self, instance: &Instance) -> Result<Locator, BackendError> {
+        Ok(instance.locator.clone())
+    }
 
     /// Opens a byte stream to the guest.
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError>;
@@ -57,6 +85,61 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Removes an instance that has ended, or was never quite made.
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError>;
+
+    /// Returns the instances that carry the mark of these sandboxes, wherever
+    /// they come from. Only backends whose instances carry marks know any.
+    async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+        let _ = whose;
+        Ok(Vec::new())
+    }
+
+    /// Removes an instance that was found by its mark and does not run, if that
+    /// still holds: nobody holds a lock. Returns whether it did.
+    async fn collect(&self, found: &Found) -> Result<bool, BackendError> {
+        let _ = found;
+        Ok(false)
+    }
+
+    /// Moves what has the name of a sandbox's instance out of the way, whatever
+    /// it is: used when looking at it has failed.
+    async fn set_aside(&self, key: &Key) -> Result<(), BackendError> {
+        let _ = key;
+        Ok(())
+    }
+
+    /// Returns the names of a sandbox's files that the backend itself keeps.
+    async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {
+        let _ = key;
+        Ok(Vec::new())
+    }
+
+    /// Removes what of a sandbox the backend itself keeps.
+    async fn remove_volumes(&self, key: &str, kept: KeptVolumes) -> Result<(), BackendError> {
+        let _ = (key, kept);
+        Ok(())
+    }
+
+    /// Empties a directory of the host that instances wrote to and whose files
+    /// this user may not touch.
+    async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
+        Err(BackendError::Io {
+            action: format!("empty {}", dir.display()),
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        })
+    }
+
+    /// Returns what a locator tells people.
+    fn describe(&self, locator: &Locator) -> Description {
+        let _ = locator;
+        Description::default()
+    }
+
+    /// Returns what there is to say about the backend beyond the probe, given
+    /// the instances that the home knows of.
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+        let _ = known;
+        Vec::new()
+    }
 }
 
 /// What a backend needs to find an instance again; only it can read this.
@@ -76,14 +159,36 @@ pub struct Instance {
 /// An instance to make or start.
 #[derive(Debug)]
 pub struct Order {
+    /// The sandbox it is for.
+    pub key: Key,
+    /// Number of the instance among the sandbox's.
+    pub generation: u64,
     /// The instance; its locator is the one from before a start.
     pub instance: Instance,
-    /// What the guest is told.
+    /// The sandbox's directory on the host, where its files are.
+    pub sandbox_dir: PathBuf,
+    /// The process it ends with; absent: it outlives processes.
+    pub owner: Option<Owner>,
+    /// What was asked for this sandbox alone.
+    pub overrides: Overrides,
+    /// What the guest is told. Paths are the host's: a backend whose guests
+    /// see others puts those in their place.
     pub guest: GuestSettings,
     /// The settings that shape it.
     pub spec: Spec,
+    /// Whom to tell what takes long.
+    pub progress: ProgressSink,
     /// Keeps the key's lock: to be closed by the guest once it can be found.
     pub hold: OwnedFd,
+}
+
+/// An instance that was made or started.
+#[derive(Debug)]
+pub struct Made {
+    /// How it is found again.
+    pub locator: Locator,
+    /// What its users should hear about.
+    pub remarks: Vec<String>,
 }
 
 /// What an instance is doing.
@@ -91,13 +196,101 @@ pub struct Order {
 pub enum InstanceState {
     /// Its first process runs; whether the guest answers is another matter.
     Running,
+    /// Its processes are there and held; [`Backend::locate`] lets them go on.
+    Paused,
     /// It exists and does not run.
     Stopped {
         /// Since when, as far as anyone can tell.
         since: Option<Timestamp>,
     },
+    /// It exists and cannot be started: it was never quite made, or never quite
+    /// removed.
+    Broken {
+        /// Since when, as far as anyone can tell.
+        since: Option<Timestamp>,
+    },
     /// It does not exist.
     Absent,
+}
+
+/// Which instances to look for.
+#[derive(Debug, Clone, Copy)]
+pub enum Whose<'a> {
+    /// Those of one sandbox, by the hash of its key.
+    Key(&'a str),
+    /// Those of all sandboxes of a profile home.
+    Home(&'a HomeId),
+}
+
+/// An instance that was found by its marks.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its id.
+    pub id: String,
+    /// Hash of the key it was made for.
+    pub key: String,
+    /// The task, as far as a mark can carry it.
+    pub task: String,
+    /// Its generation.
+    pub generation: u64,
+    /// Whether it was made to outlive processes.
+    pub persistent: bool,
+    /// The process it was to end with.
+    pub owner: Option<Owner>,
+    /// Hash of the settings it was made with.
+    pub spec: String,
+    /// What it is doing.
+    pub state: InstanceState,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// How it is found.
+    pub locator: Locator,
+}
+
+/// What a locator tells people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The image's name.
+    pub image: Option<String>,
+    /// The image's id when the instance was made.
+    pub image_id: Option<String>,
+    /// What the backend's own tools know the instance by.
+    pub name: Option<String>,
+    /// How its guest is reached.
+    pub transport: Option<String>,
+    /// Limits that were left out because they cannot be enforced here.
+    pub unenforced: Vec<String>,
+    /// What weakens its isolation, at the user's own wish.
+    pub weakened: Vec<String>,
+}
+
+/// A line of `vestal doctor`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// What it is about.
+    pub topic: String,
+    /// What there is to say.
+    pub text: String,
+    /// What to do, if anything is wrong.
+    pub advice: Option<String>,
+}
+
+/// What stays of a sandbox that is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptVolumes {
+    /// Workspace and home; the guest's own state goes.
+    Files,
+    /// Nothing.
+    None,
+}
+
+/// How far instances keep commands away from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confinement {
+    /// Not at all.
+    None,
+    /// In a system of their own.
+    Contained,
 }
 
 /// How changed settings reach an instance.
@@ -166,6 +359,61 @@ pub enum BackendError {
         /// What is in the way.
         reason: String,
     },
+    /// The engine that makes instances cannot be reached.
+    #[error("the container engine at {address} cannot be reached: {reason}")]
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What went wrong.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// The image is not there and cannot be had.
+    #[error("image {image} cannot be had: {reason}")]
+    NoImage {
+        /// The image.
+        image: String,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A limit that the user asked for cannot be enforced here.
+    #[error("{key} cannot be enforced here: {reason}")]
+    Unenforceable {
+        /// The setting.
+        key: &'static str,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A name that is needed belongs to something else.
+    #[error("the name {name} is taken by a container that is not this sandbox's")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The engine refused.
+    #[error("the container engine could not {action}: {message}")]
+    Engine {
+        /// What it was asked for.
+        action: String,
+        /// Its answer.
+        message: String,
+    },
+    /// Something else that the user can mend.
+    #[error("{problem}")]
+    Advised {
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A setting has a wrong value.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The system refused.
     #[error("cannot {action}: {source}")]
     Io {
@@ -180,5 +428,32 @@ impl BackendError {
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let action = action.into();
         move |source| Self::Io { action, source }
+    }
+
+    /// Returns whether another attempt would run into the same: the engine is
+    /// not there, or it is a setting that has to be mended.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::NoImage { .. }
+                | Self::Unenforceable { .. }
+                | Self::Advised { .. }
+                | Self::Config(_)
+        )
+    }
+
+    /// Returns what to do about it, where that is known.
+    pub fn advice(&self) -> Option<&str> {
+        match self {
+            Self::Unreachable { advice, .. }
+            | Self::NoImage { advice, .. }
+            | Self::Unenforceable { advice, .. }
+            | Self::Advised { advice, .. } => Some(advice),
+            Self::NameTaken { .. } => {
+                Some("look at it with `docker inspect` and rename or remove it")
+            }
+            _ => None,
+        }
     }
 }

@@ -263,6 +263,14 @@ impl Command {
         Ok(self)
     }
 
+    /// Adds variables for this command alone; those the caller added win.
+    #[must_use]
+    pub(crate) fn with_secret_env(mut self, mut variables: Vec<EnvVar>) -> Self {
+        variables.append(&mut self.secret_env);
+        self.secret_env = variables;
+        self
+    }
+
     /// Starts here, if the session has no directory saved and the caller named
     /// none.
     pub(crate) fn or_start_dir<E>(

@@ -78,14 +78,15 @@ pub enum Error {
     /// The settings isolate more than the sandbox does, and jobs are in the way
     /// of making it anew.
     #[error(
-        "the settings {} isolate more than the running sandbox, which is busy ({jobs} jobs running)",
-        keys(drift)
+        "the settings {} isolate more than the running sandbox, which is busy: {}",
+        keys(drift),
+        in_the_way(jobs)
     )]
     Tightened {
         /// What differs.
         drift: Vec<Drift>,
-        /// Jobs in the way.
-        jobs: u32,
+        /// Jobs in the way; none when it is a call.
+        jobs: Vec<JobId>,
     },
     /// The sandbox is in use.
     #[error("the sandbox of task {task:?} is in use: {reason}")]
@@ -121,6 +122,17 @@ pub enum Error {
 impl Error {
     pub(crate) fn backend(backend: &'static str) -> impl FnOnce(BackendError) -> Self {
         move |source| Self::Backend { backend, source }
+    }
+}
+
+fn in_the_way(jobs: &[JobId]) -> String {
+    match jobs {
+        [] => "a call is open".to_owned(),
+        [job] => format!("job {job} runs"),
+        jobs => {
+            let names: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
+            format!("jobs {} run", names.join(", "))
+        }
     }
 }
 

@@ -92,6 +92,11 @@ impl Key {
         &self.task
     }
 
+    /// Returns the id of the home.
+    pub fn home(&self) -> &HomeId {
+        &self.home
+    }
+
     /// Returns the profile's name.
     pub fn profile(&self) -> &str {
         &self.profile

@@ -8,8 +8,10 @@ mod failpoint;
 mod guest_binary;
 mod key;
 mod output;
+mod overrides;
 mod owner;
 mod process_id;
+mod progress;
 mod sandbox;
 mod spec;
 mod store;
@@ -30,9 +32,11 @@ pub use failpoint::NAMES as FAILPOINTS;
 pub use guest_binary::GUEST;
 pub use key::{HomeId, InvalidTask, Key, Task, label_value};
 pub use output::{Captured, Output};
+pub use overrides::Overrides;
 pub use process_id::{ProcessHandle, ProcessId, boot_id};
+pub use progress::{Progress, ProgressSink};
 pub use sandbox::{Cleanup, Lost, Sandbox};
-pub use spec::{Drift, Spec, Tightening};
+pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
 
 #[cfg(doctest)]

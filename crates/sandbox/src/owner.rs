@@ -1,28 +1,27 @@
 //! The process that owns an instance which is not to outlive it.
 
 use std::io;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::process_id::ProcessId;
-use crate::store::{StoreError, read_versioned, write_versioned};
 
-const VERSION: u64 = 1;
+/// Version of the form.
+pub(crate) const VERSION: u64 = 1;
 
-/// Who owns an instance: `owner.json` beside its socket, `vestal-owner` where
-/// there are labels.
+/// Who owns an instance: kept in its [`crate::store::InstanceMark`], and in
+/// `vestal-owner` where there are labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Owner {
+pub struct Owner {
     version: u64,
     /// The backend of the instance.
-    pub(crate) backend: String,
+    pub backend: String,
     /// Name of the host.
-    pub(crate) host: String,
+    pub host: String,
     /// The pid namespace its pid counts in.
-    pub(crate) pid_namespace: String,
+    pub pid_namespace: String,
     /// The process.
-    pub(crate) process: ProcessId,
+    pub process: ProcessId,
 }
 
 impl Owner {
@@ -37,17 +36,9 @@ impl Owner {
         })
     }
 
-    pub(crate) fn read(socket_dir: &Path) -> Result<Option<Self>, StoreError> {
-        read_versioned(&socket_dir.join("owner.json"), VERSION)
-    }
-
-    pub(crate) fn write(&self, socket_dir: &Path) -> Result<(), StoreError> {
-        write_versioned(&socket_dir.join("owner.json"), self)
-    }
-
     /// Returns whether the owner may be alive. An owner in another pid
     /// namespace, or on another host, cannot be looked at and counts as alive.
-    pub(crate) fn may_be_alive(&self) -> bool {
+    pub fn may_be_alive(&self) -> bool {
         let here = Self::current(&self.backend);
         let comparable = here
             .is_ok_and(|here| here.host == self.host && here.pid_namespace == self.pid_namespace);

@@ -1,6 +1,7 @@
 //! The settings that shape an instance, and how they drift.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,17 +10,78 @@ use crate::key::hex;
 /// Version of the canonical form. A change of the form is a change of this.
 const VERSION: u32 = 1;
 
+/// Key under which an instance whose settings nobody knows any more differs
+/// from every configuration. It may isolate less than any of them.
+pub(crate) const UNKNOWN_SETTINGS: &str = "settings";
+
 /// What a change of a setting does to a sandbox's isolation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tightening {
     /// No value isolates more than another.
     Never,
     /// A lower number, or a number where there was none, isolates more.
-    Lower,
+    Lower {
+        /// What holds where nothing is said.
+        default: Ceiling,
+    },
     /// `false` isolates more than `true`.
     Off,
-    /// Any change may isolate more: users, mounts.
+    /// A list, written as JSON, that lacks something isolates more: mounts.
+    Fewer,
+    /// Any change may isolate more: users.
     Any,
+}
+
+/// The most of something that an instance may use. It is written as a number of
+/// at most three decimals, or as `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ceiling {
+    /// No ceiling is above all ceilings.
+    thousandths: u64,
+}
+
+impl Ceiling {
+    /// No ceiling at all.
+    pub const NONE: Self = Self { thousandths: u64::MAX };
+
+    /// Returns a ceiling of so many thousandths.
+    pub const fn thousandths(thousandths: u64) -> Self {
+        Self { thousandths }
+    }
+
+    /// Returns a ceiling of a whole number.
+    pub const fn whole(number: u64) -> Self {
+        Self { thousandths: number.saturating_mul(1000) }
+    }
+
+    /// Reads what [`fmt::Display`] writes.
+    fn parse(text: &str) -> Option<Self> {
+        if text == "none" {
+            return Some(Self::NONE);
+        }
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+        if !digits(whole) || !digits(fraction) || fraction.len() > 3 {
+            return None;
+        }
+        let whole = whole.parse::<u64>().ok()?.checked_mul(1000)?;
+        let fraction = format!("{fraction:0<3}").parse::<u64>().ok()?;
+        whole.checked_add(fraction).map(Self::thousandths)
+    }
+}
+
+impl fmt::Display for Ceiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::NONE {
+            return f.write_str("none");
+        }
+        let (whole, fraction) = (self.thousandths / 1000, self.thousandths % 1000);
+        if fraction == 0 {
+            return write!(f, "{whole}");
+        }
+        let fraction = format!("{fraction:03}");
+        write!(f, "{whole}.{}", fraction.trim_end_matches('0'))
+    }
 }
 
 /// Settings that shape an instance, in canonical form: every value that is not
@@ -54,6 +116,13 @@ impl Spec {
     #[must_use]
     pub fn with(mut self, key: &str, value: &str, tightening: Tightening) -> Self {
         self.values.insert(key.to_owned(), SpecValue { text: value.to_owned(), tightening });
+        self
+    }
+
+    /// Returns this spec with the settings of another added.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.values.extend(other.values);
         self
     }
 
@@ -111,13 +180,23 @@ fn tightens(tightening: Tightening, was: Option<&String>, now: Option<&String>) 
         Tightening::Never => false,
         Tightening::Any => true,
         Tightening::Off => now.is_some_and(|now| now == "false"),
-        Tightening::Lower => {
-            let number = |text: Option<&String>| text.and_then(|text| text.parse::<f64>().ok());
-            match (number(was), number(now)) {
+        Tightening::Fewer => {
+            let list = |text: Option<&String>| {
+                text.map_or(Some(Vec::new()), |text| serde_json::from_str::<Vec<String>>(text).ok())
+            };
+            match (list(was), list(now)) {
+                (Some(was), Some(now)) => was.iter().any(|entry| !now.contains(entry)),
+                // What is no list cannot be compared: be careful.
+                (None, _) | (_, None) => true,
+            }
+        }
+        Tightening::Lower { default } => {
+            let ceiling =
+                |text: Option<&String>| text.map_or(Some(default), |text| Ceiling::parse(text));
+            match (ceiling(was), ceiling(now)) {
                 (Some(was), Some(now)) => now < was,
-                // Values that are no numbers cannot be compared: be careful.
-                (None, Some(_)) => true,
-                (_, None) => false,
+                // What is no number cannot be compared: be careful.
+                (None, _) | (_, None) => true,
             }
         }
     }
@@ -126,6 +205,8 @@ fn tightens(tightening: Tightening, was: Option<&String>, now: Option<&String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LOWER: Tightening = Tightening::Lower { default: Ceiling::whole(5) };
 
     fn none(_: &str) -> Tightening {
         Tightening::Never
@@ -144,8 +225,8 @@ mod tests {
 
     #[test]
     fn drift_names_the_key_both_values_and_whether_it_tightens() {
-        let made = Spec::default().with("memory", "512", Tightening::Lower).to_map();
-        let now = Spec::default().with("memory", "256", Tightening::Lower);
+        let made = Spec::default().with("memory", "512", LOWER).to_map();
+        let now = Spec::default().with("memory", "256", LOWER);
         let expected = Drift {
             key: "memory".into(),
             was: Some("512".into()),
@@ -159,9 +240,19 @@ mod tests {
     fn only_what_isolates_more_tightens() {
         let some = |text: &str| Some(text.to_owned());
         let cases = [
-            (Tightening::Lower, some("1"), some("2"), false),
-            (Tightening::Lower, None, some("2"), true),
-            (Tightening::Lower, some("2"), None, false),
+            (LOWER, some("1"), some("2"), false),
+            (LOWER, some("2"), some("1.5"), true),
+            (LOWER, some("10"), some("9"), true),
+            (LOWER, None, some("2"), true),
+            (LOWER, None, some("7"), false),
+            (LOWER, some("2"), None, false),
+            (LOWER, some("7"), None, true),
+            (LOWER, None, some("none"), false),
+            (LOWER, some("none"), None, true),
+            (LOWER, some("none"), some("100000"), true),
+            (LOWER, some("100000"), some("none"), false),
+            (LOWER, some("nonsense"), None, true),
+            (LOWER, None, some("nonsense"), true),
             (Tightening::Off, some("true"), some("false"), true),
             (Tightening::Off, None, some("false"), true),
             (Tightening::Off, some("false"), None, false),
@@ -182,5 +273,37 @@ mod tests {
         let made = Spec::default().with("mount", "/a", Tightening::Any).to_map();
         let drift = Spec::default().drift_from(&made, |_| Tightening::Any);
         assert!(drift[0].tightens);
+    }
+
+    #[test]
+    fn a_ceiling_is_read_as_it_is_written() {
+        let cases = [
+            (Ceiling::NONE, "none"),
+            (Ceiling::whole(0), "0"),
+            (Ceiling::whole(51_200), "51200"),
+            (Ceiling::thousandths(1500), "1.5"),
+            (Ceiling::thousandths(50), "0.05"),
+            (Ceiling::thousandths(1001), "1.001"),
+        ];
+        for (ceiling, text) in cases {
+            assert_eq!(ceiling.to_string(), text);
+            assert_eq!(Ceiling::parse(text), Some(ceiling), "{text}");
+        }
+        for text in ["", "-1", "1.", ".5", "1.0001", "1e3", "99999999999999999999", "None"] {
+            assert_eq!(Ceiling::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_tightens_by_what_it_lacks_and_not_by_what_it_gains() {
+        let list = |text: &str| Some(text.to_owned());
+        let fewer = |was: Option<String>, now: Option<String>| {
+            tightens(Tightening::Fewer, was.as_ref(), now.as_ref())
+        };
+        assert!(!fewer(None, list(r#"["/a:/b"]"#)));
+        assert!(!fewer(list(r#"["/a:/b"]"#), list(r#"["/c:/d","/a:/b"]"#)));
+        assert!(fewer(list(r#"["/a:/b"]"#), None));
+        assert!(fewer(list(r#"["/a:/b"]"#), list(r#"["/a:/b:ro"]"#)));
+        assert!(fewer(list("garbage"), list("[]")));
     }
 }

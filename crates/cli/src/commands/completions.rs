@@ -1,9 +1,9 @@
 //! `vestal completions`.
 
-use clap::{Args, CommandFactory as _, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit, Fai
         KnownShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "vestal", &mut script);
+    clap_complete::generate(shell, &mut cli::command(), "vestal", &mut script);
     context.console.write(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }

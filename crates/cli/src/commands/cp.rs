@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use clap::Args;
 use serde::Serialize;
-use vestal_sandbox::{Engine, Terminations};
+use vestal_sandbox::{Engine, Overrides, Terminations};
 
+use crate::cli::Wanted;
 use crate::console::{Progress, text};
 use crate::context::Context;
 use crate::error::Failure;
@@ -31,6 +32,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CpArgs {
+    #[command(flatten)]
+    wanted: Wanted,
+
     /// Prints a JSON object with what was copied.
     #[arg(long)]
     json: bool,
@@ -57,10 +61,10 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Failure
     let mut signals =
         Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
     let engine = context.engine()?;
+    let overrides = context.overrides(&args.wanted)?;
     let to_stdout = destination == Endpoint::Stdio;
-    let copied =
-        unless_terminated(&mut signals, Box::pin(copy(context, &engine, source, destination)))
-            .await;
+    let copying = Box::pin(copy(context, &engine, &overrides, source, destination));
+    let copied = unless_terminated(&mut signals, copying).await;
     context.close(&engine).await;
     let copied = match copied {
         Ok(copied) => copied?,
@@ -82,6 +86,7 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Failure
 async fn copy(
     context: &Context,
     engine: &Engine,
+    overrides: &Overrides,
     source: Endpoint,
     destination: Endpoint,
 ) -> Result<Copied, Failure> {
@@ -91,11 +96,15 @@ async fn copy(
         )
         .advise("from sandbox to sandbox, through here: vestal cp a:file - | vestal cp - b:file")),
         (Endpoint::Sandbox { task, path }, to) => {
+            let task = match &overrides.mount {
+                Some(dir) => engine.task_with_mount(&task, dir)?,
+                None => find::task(engine, Some(&task))?,
+            };
             // Nothing can be had from a sandbox that is not there yet.
             if let Err(error) = engine.inspect(&task).await {
                 return Err(find::explain(engine, error).await);
             }
-            let sandbox = context.sandbox(engine, &task).await?;
+            let sandbox = context.sandbox(engine, &task, overrides).await?;
             let files = sandbox.files(Some(SESSION)).await?;
             let mut download =
                 Download { files, console: context.console, progress: Progress::new() };
@@ -106,7 +115,7 @@ async fn copy(
             Ok(download.progress.into())
         }
         (from, Endpoint::Sandbox { task, path }) => {
-            let sandbox = context.sandbox(engine, &task).await?;
+            let sandbox = context.sandbox(engine, &task, overrides).await?;
             let files = sandbox.files(Some(SESSION)).await?;
             let mut upload = Upload {
                 sandbox: &sandbox,

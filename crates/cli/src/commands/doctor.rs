@@ -4,14 +4,16 @@ use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
-use vestal_config::{Settings, Severity};
-use vestal_sandbox::backend::Availability;
-use vestal_sandbox::{Engine, GUEST, SummaryState};
+use vestal_config::{BackendChoice, Settings, Severity, keys};
+use vestal_sandbox::backend::{Availability, Remark};
+use vestal_sandbox::{Engine, GUEST, Summary, SummaryState};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::notices::{About, changes};
+use crate::values::quoted;
 
 /// Free space below which things begin to fail.
 const LITTLE_SPACE: u64 = 100 << 20;
@@ -66,6 +68,18 @@ impl Check {
         self
     }
 
+    /// Returns what a backend says of itself. Where there is something to do
+    /// about it, something could be better.
+    fn remark(backend: &str, remark: Remark) -> Self {
+        let health = match (&remark.advice, remark.topic.as_str()) {
+            (None, _) => Health::Ok,
+            (Some(_), "isolation" | "leaked") => Health::Warning,
+            (Some(_), _) => Health::Note,
+        };
+        let name = format!("{backend} {}", remark.topic);
+        Self { name, health, message: remark.text, advice: remark.advice }
+    }
+
     fn failure(name: &str, failure: &Failure) -> Self {
         let check = Self::new(name, Health::Broken, failure.message().unwrap_or("failed"));
         let advice = failure.advice().join("; ");
@@ -74,7 +88,7 @@ impl Check {
 }
 
 pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Failure> {
-    let checks = examine(context).await;
+    let checks = context.console.while_waiting("looking around", examine(context)).await;
     let ok = checks.iter().all(|check| check.health < Health::Broken);
     if args.json {
         context.console.print_json(&Report { ok, version: env!("CARGO_PKG_VERSION"), checks })?;
@@ -88,15 +102,20 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Fai
 
 async fn examine(context: &Context) -> Vec<Check> {
     let mut checks = vec![guest(), shell(context)];
+    let mut chosen = None;
     match context.settings() {
-        Ok(settings) => checks.extend(settings_checks(&settings)),
+        Ok(settings) => {
+            checks.extend(settings_checks(&settings));
+            chosen = settings.get(&keys::BACKEND).ok().map(|resolved| resolved.value);
+        }
         Err(failure) => checks.push(Check::failure("home", &failure)),
     }
     match context.engine() {
         Ok(engine) => {
             checks.push(home(&engine));
-            checks.extend(backends(&engine).await);
-            checks.extend(sandboxes(&engine).await);
+            checks.extend(backends(&engine, chosen).await);
+            checks.extend(sandboxes(context, &engine).await);
+            checks.push(leftovers(&engine).await);
         }
         // A home that cannot be found has been told of.
         Err(failure) if context.home().is_ok() => checks.push(Check::failure("home", &failure)),
@@ -122,13 +141,13 @@ fn shell(context: &Context) -> Check {
         Check::new(
             "shell",
             Health::Ok,
-            "bash is there: sessions keep variables, functions and aliases",
+            "this machine has bash: sessions of the backend local keep variables, functions and aliases",
         )
     } else {
         Check::new(
             "shell",
             Health::Warning,
-            "there is no bash: sessions keep what sh can print, no functions and arrays",
+            "this machine has no bash: sessions of the backend local keep what sh can print, no functions and arrays",
         )
         .advise("install bash")
     }
@@ -173,68 +192,95 @@ fn home(engine: &Engine) -> Check {
     }
 }
 
-async fn backends(engine: &Engine) -> Vec<Check> {
+/// Says which backends work and what they tell of themselves. One that is
+/// missing is only worth a note, unless it is the one that the settings name.
+async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> {
     let found = engine.backends().await;
     let works = |available: &Availability| matches!(available, Availability::Works { .. });
     let any = found.iter().any(|(_, available)| works(available));
-    found
-        .into_iter()
-        .map(|(name, available)| {
-            let name = format!("backend {name}");
-            match available {
-                Availability::Works { notes } if notes.is_empty() => {
-                    Check::new(name, Health::Ok, "works")
-                }
-                Availability::Works { notes } => {
-                    Check::new(name, Health::Ok, format!("works; {}", notes.join("; ")))
-                }
-                Availability::Missing { reason, advice } => {
-                    let health = if any { Health::Note } else { Health::Broken };
-                    Check::new(name, health, reason).advise(advice)
-                }
-            }
-        })
-        .collect()
-}
-
-async fn sandboxes(engine: &Engine) -> Vec<Check> {
+    let mut reports = engine.report().await;
     let mut checks = Vec::new();
-    match engine.list().await {
-        Ok(summaries) => {
-            let running = summaries.iter().filter(|summary| summary.state == SummaryState::Running);
-            let message = format!("{} in all, {} running", summaries.len(), running.count());
-            checks.push(Check::new("sandboxes", Health::Ok, message));
-            for summary in
-                summaries.iter().filter(|summary| summary.state == SummaryState::Unresponsive)
-            {
-                checks.push(
-                    Check::new(
-                        "sandboxes",
-                        Health::Broken,
-                        format!("{} does not answer", summary.task),
-                    )
-                    .advise(format!(
-                        "its next use starts it anew; or: vestal stop {}",
-                        crate::values::quoted(&summary.task)
-                    )),
-                );
+    for (name, available) in found {
+        let title = format!("backend {name}");
+        let is_chosen = chosen.is_some_and(|chosen| chosen.as_str() == name);
+        checks.push(match available {
+            Availability::Works { notes } if notes.is_empty() => {
+                Check::new(title, Health::Ok, "works")
             }
-        }
-        Err(error) => checks.push(Check::failure("sandboxes", &error.into())),
-    }
-    match engine.prune(true).await {
-        Ok(left) if left.is_empty() => checks.push(Check::new("leftovers", Health::Ok, "none")),
-        Ok(left) => checks.push(
-            Check::new(
-                "leftovers",
-                Health::Note,
-                format!("{} that nobody can want", text::count(left.len() as u64, "instance")),
-            )
-            .advise("vestal prune --dry-run lists them, vestal prune removes them"),
-        ),
-        Err(error) => checks.push(Check::failure("leftovers", &error.into())),
+            Availability::Works { notes } => {
+                Check::new(title, Health::Ok, format!("works; {}", notes.join("; ")))
+            }
+            Availability::Missing { reason, advice } => {
+                let health = if any && !is_chosen { Health::Note } else { Health::Broken };
+                Check::new(title, health, reason).advise(advice)
+            }
+        });
+        let remarks = reports.iter_mut().find(|(backend, _)| *backend == name);
+        let remarks = remarks.map(|(_, remarks)| std::mem::take(remarks)).unwrap_or_default();
+        checks.extend(remarks.into_iter().map(|remark| Check::remark(name, remark)));
     }
     checks
+}
+
+async fn sandboxes(context: &Context, engine: &Engine) -> Vec<Check> {
+    let summaries = match engine.list().await {
+        Ok(summaries) => summaries,
+        Err(error) => return vec![Check::failure("sandboxes", &error.into())],
+    };
+    let running = summaries.iter().filter(|summary| summary.state == SummaryState::Running);
+    let message = format!("{} in all, {} running", summaries.len(), running.count());
+    let mut checks = vec![Check::new("sandboxes", Health::Ok, message)];
+    for summary in &summaries {
+        checks.extend(sandbox(context, summary));
+    }
+    checks
+}
+
+/// Says what is wrong with one sandbox.
+fn sandbox(context: &Context, summary: &Summary) -> Vec<Check> {
+    let name = format!("sandbox {}", summary.task);
+    let mut checks = Vec::new();
+    match summary.state {
+        SummaryState::Unresponsive => {
+            checks.push(Check::new(&*name, Health::Broken, "does not answer").advise(format!(
+                "its next use starts it anew; or: vestal stop {}",
+                quoted(&summary.task)
+            )));
+        }
+        SummaryState::Unknown => {
+            let trouble = summary.trouble.as_deref().unwrap_or("its backend cannot be asked");
+            checks.push(Check::new(&*name, Health::Warning, trouble));
+        }
+        SummaryState::Running | SummaryState::Stopped | SummaryState::Absent => {}
+    }
+    if !summary.drift.is_empty() {
+        let about = About {
+            task: &summary.task,
+            backend: &summary.backend,
+            persistent: context.is_persistent(),
+        };
+        let message = format!("settings changed since: {}", changes(&summary.drift));
+        checks.push(Check::new(&*name, Health::Note, message).advise(about.remedy()));
+    }
+    let weakened = &summary.description.weakened;
+    if !weakened.is_empty() {
+        let message = format!("its isolation is weakened by {}", weakened.join(", "));
+        checks.push(Check::new(&*name, Health::Note, message));
+    }
+    checks
+}
+
+async fn leftovers(engine: &Engine) -> Check {
+    match engine.prune(true).await {
+        Ok(left) if left.is_empty() => Check::new("leftovers", Health::Ok, "none"),
+        Ok(left) => Check::new(
+            "leftovers",
+            Health::Note,
+            format!("{} that nobody can want", text::count(left.len() as u64, "instance")),
+        )
+        .advise("vestal prune --dry-run lists them, vestal prune removes them"),
+        Err(error) => Check::failure("leftovers", &error.into()),
+    }
 }
 
 fn print(console: Console, check: &Check) -> Result<(), Failure> {

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Drift, Engine, Summary, SummaryState, Task};
+use vestal_sandbox::{Drift, Engine, Overrides, Summary, SummaryState, Task};
 use vestal_wire::{JobInfo, Stats, Status, Welcome};
 
 use super::{jobs, ps, stats};
 use crate::cli::Tasks;
-use crate::console::{Cell, Table, text};
+use crate::console::{Cell, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -61,7 +61,7 @@ struct Guest {
 pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let mut found = Vec::new();
-    for task in &args.tasks.or_default() {
+    for task in &args.tasks.or_default(&engine)? {
         let summaries = match engine.inspect(task).await {
             Ok(summaries) => summaries,
             Err(error) => return Err(find::explain(&engine, error).await),
@@ -117,11 +117,23 @@ struct InspectView {
     retention_seconds: Option<u64>,
     owned: bool,
     owner_pid: Option<u32>,
+    /// How its guest is reached, where there is more than one way.
+    transport: Option<String>,
+    /// What was asked for this sandbox alone.
+    overrides: OverridesView,
     /// What the backend knows the instance by; its form is the backend's.
     locator: serde_json::Value,
     guest: Option<GuestView>,
     stats: Option<StatsView>,
     jobs: Vec<JobView>,
+}
+
+#[derive(Debug, Serialize)]
+struct OverridesView {
+    image: Option<String>,
+    cwd: Option<String>,
+    backend: Option<String>,
+    mount: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -154,10 +166,26 @@ impl From<&Inspected> for InspectView {
             retention_seconds: summary.retention.map(|retention| retention.as_secs()),
             owned: summary.owned,
             owner_pid: summary.owner.as_ref().map(|owner| owner.pid),
+            transport: summary.description.transport.clone(),
+            overrides: (&summary.overrides).into(),
             locator: summary.locator.clone(),
             guest: guest.map(GuestView::from),
             stats: guest.map(|guest| (&guest.stats).into()),
             jobs: jobs.iter().map(|info| JobView::new(&summary.task, info)).collect(),
+        }
+    }
+}
+
+impl From<&Overrides> for OverridesView {
+    fn from(overrides: &Overrides) -> Self {
+        let path = |path: &Option<std::path::PathBuf>| {
+            path.as_ref().map(|path| path.display().to_string())
+        };
+        Self {
+            image: overrides.image.clone(),
+            cwd: path(&overrides.cwd),
+            backend: overrides.backend.clone(),
+            mount: path(&overrides.mount),
         }
     }
 }
@@ -182,6 +210,47 @@ impl From<&Guest> for GuestView {
     }
 }
 
+/// Says what the backend tells of the instance, and what was asked for it.
+fn describe_instance(summary: &Summary, row: &mut impl FnMut(&str, Cell)) {
+    let description = &summary.description;
+    match &description.name {
+        Some(name) => row("container", name.as_str().into()),
+        // A backend that has no words for it is taken at its own.
+        None if !summary.locator.is_null() => row("locator", summary.locator.to_string().into()),
+        None => {}
+    }
+    if let Some(id) = summary.locator.get("container").and_then(|id| id.as_str()) {
+        row("container id", id.into());
+    }
+    if let Some(id) = &description.image_id {
+        row("image id", id.as_str().into());
+    }
+    if let Some(transport) = &description.transport {
+        row("transport", transport.as_str().into());
+    }
+    if let Some(trouble) = &summary.trouble {
+        row("trouble", Cell::styled(trouble, RED));
+    }
+    for limit in &description.unenforced {
+        row("not enforced", format!("{limit}: the container engine cannot").into());
+    }
+    for cause in &description.weakened {
+        row("weakened by", Cell::styled(cause, YELLOW));
+    }
+    let overrides = OverridesView::from(&summary.overrides);
+    let asked = [
+        ("image", overrides.image),
+        ("backend", overrides.backend),
+        ("directory", overrides.cwd),
+        ("/workspace", overrides.mount),
+    ];
+    for (what, value) in asked {
+        if let Some(value) = value {
+            row("asked for", format!("{what}: {value}").into());
+        }
+    }
+}
+
 fn print(context: &Context, Inspected { summary, guest }: &Inspected) -> Result<(), Failure> {
     let now = Timestamp::now();
     let mut table = Table::new(&["WHAT", "VALUE"]);
@@ -194,6 +263,7 @@ fn print(context: &Context, Inspected { summary, guest }: &Inspected) -> Result<
     row("generation", summary.generation.to_string().into());
     row("image", summary.image.as_deref().unwrap_or("-").into());
     row("directory", summary.dir.display().to_string().into());
+    describe_instance(summary, &mut row);
     row("created", text::ago(summary.created_at, now).into());
     row(
         "last used",
@@ -206,9 +276,6 @@ fn print(context: &Context, Inspected { summary, guest }: &Inspected) -> Result<
     row("retention", summary.retention.map_or_else(|| "for ever".to_owned(), text::span).into());
     if let Some(owner) = &summary.owner {
         row("owner", format!("process {}, with which it ends", owner.pid).into());
-    }
-    if !summary.locator.is_null() {
-        row("locator", summary.locator.to_string().into());
     }
     for (key, value) in &summary.spec {
         row("made with", format!("{key} = {value}").into());

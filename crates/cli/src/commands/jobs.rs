@@ -75,7 +75,7 @@ async fn tasks(
     engine: &Engine,
     wanted: Option<Task>,
 ) -> Result<Vec<Task>, Failure> {
-    let Some(task) = wanted else {
+    let Some(name) = wanted else {
         let running = engine
             .list()
             .await?
@@ -83,6 +83,7 @@ async fn tasks(
             .filter(|summary| summary.state == SummaryState::Running && !summary.owned);
         return Ok(running.filter_map(|summary| summary.task.parse().ok()).collect());
     };
+    let task = find::task(engine, Some(&name))?;
     let summaries = match engine.inspect(&task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),

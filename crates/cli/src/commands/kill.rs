@@ -42,7 +42,7 @@ pub(crate) struct KillArgs {
 
 pub(crate) async fn run(context: &Context, args: KillArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
-    let found = find::job(&engine, args.place.task.as_ref(), &args.job).await?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
     let (info, said) = match args.signal {
         None => kill(context, &found).await?,
         Some(signal) => signalled(&found, signal).await?,

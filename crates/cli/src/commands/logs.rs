@@ -57,7 +57,7 @@ pub(crate) struct LogsArgs {
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
-    let found = find::job(&engine, args.place.task.as_ref(), &args.job).await?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
     let tail = match (args.tail, args.tail_bytes) {
         (Some(lines), _) => Tail::Lines(lines),
         (None, Some(bytes)) => Tail::Bytes(bytes),

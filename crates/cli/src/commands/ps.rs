@@ -17,6 +17,9 @@ Examples:
   vestal ps
   vestal ps --all --json | jq -r '.[] | select(.state == \"running\") | .task'";
 
+const HEADING: [&str; 10] =
+    ["PROFILE", "TASK", "BACKEND", "STATE", "IMAGE", "CREATED", "IDLE", "EXPIRES", "JOBS", "DRIFT"];
+
 /// Lists sandboxes, whatever state they are in.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -42,14 +45,22 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
         return Ok(Exit::Success);
     }
     let now = Timestamp::now();
-    let mut table = Table::new(&[
-        "PROFILE", "TASK", "BACKEND", "STATE", "IMAGE", "CREATED", "IDLE", "EXPIRES", "JOBS",
-        "DRIFT",
-    ]);
+    let is_weakened = |summary: &Summary| !summary.description.weakened.is_empty();
+    let weakened = summaries.iter().any(is_weakened);
+    let mut heading = HEADING.to_vec();
+    heading.extend(weakened.then_some("WEAKENED BY"));
+    let mut table = Table::new(&heading);
     for summary in &summaries {
-        table.row(row(summary, now));
+        let mut row = row(summary, now);
+        row.extend(weakened.then(|| Cell::styled(listed(&summary.description.weakened), YELLOW)));
+        table.row(row);
     }
     context.console.print_table(&table)?;
+    for summary in &summaries {
+        if let Some(trouble) = &summary.trouble {
+            context.console.warn(&format!("{}: {trouble}", summary.task));
+        }
+    }
     Ok(Exit::Success)
 }
 
@@ -60,14 +71,14 @@ async fn list(context: &Context, all: bool) -> Result<Vec<Summary>, Failure> {
     }
     let mut summaries = Vec::new();
     for profile in home.profiles() {
-        let engine = context.engine_of(context.home_of(&profile)?, Vec::new())?;
+        let engine = context.engine_of(context.home_of(&profile)?)?;
         summaries.extend(engine.list().await?);
     }
     Ok(summaries)
 }
 
 fn row(summary: &Summary, now: Timestamp) -> Vec<Cell> {
-    let drift: Vec<&str> = summary.drift.iter().map(|drift| drift.key.as_str()).collect();
+    let drift: Vec<String> = summary.drift.iter().map(|drift| drift.key.clone()).collect();
     vec![
         summary.profile.as_str().into(),
         summary.task.as_str().into(),
@@ -78,15 +89,19 @@ fn row(summary: &Summary, now: Timestamp) -> Vec<Cell> {
         summary.idle.map_or_else(|| "-".to_owned(), text::span).into(),
         summary.expires_at.map_or_else(|| "-".to_owned(), |time| text::ago(time, now)).into(),
         summary.jobs_running.to_string().into(),
-        Cell::styled(if drift.is_empty() { "-".to_owned() } else { drift.join(",") }, YELLOW),
+        Cell::styled(listed(&drift), YELLOW),
     ]
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "-".to_owned() } else { names.join(",") }
 }
 
 /// Returns a sandbox's state in colour.
 pub(super) fn state(summary: &Summary) -> Cell {
     let style = match summary.state {
         SummaryState::Running => GREEN,
-        SummaryState::Unresponsive => RED,
+        SummaryState::Unresponsive | SummaryState::Unknown => RED,
         SummaryState::Stopped | SummaryState::Absent => DIM,
     };
     let owned = if summary.owned { " (owned)" } else { "" };

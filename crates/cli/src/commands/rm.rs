@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use serde::Serialize;
-use vestal_sandbox::{Engine, FilesOnRemoval, Removal, Summary, SummaryState, Task};
+use vestal_sandbox::{Engine, Error, FilesOnRemoval, Removal, Summary, SummaryState, Task};
 
 use crate::cli::Tasks;
 use crate::console::text;
@@ -45,14 +45,16 @@ struct Removed {
     task: String,
     instances: usize,
     kept: Vec<String>,
+    /// Files of the sandbox that its backend keeps, by the backend's names.
+    kept_volumes: Vec<String>,
 }
 
 pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure> {
-    let tasks = args.tasks.named();
+    let engine = context.engine()?;
+    let tasks = args.tasks.named(&engine)?;
     if tasks.is_empty() {
         return Err(Failure::usage("name the tasks whose sandboxes are to be removed"));
     }
-    let engine = context.engine()?;
     // All are looked at before any goes: a mistyped name removes nothing.
     let mut plans = Vec::new();
     for task in &tasks {
@@ -78,6 +80,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
             task: task.to_string(),
             instances: removal.instances,
             kept: removal.kept.iter().map(|path| path.display().to_string()).collect(),
+            kept_volumes: removal.kept_volumes,
         });
     }
     if args.json {
@@ -88,39 +91,70 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
 
 /// Says what goes and what stays.
 async fn plan(engine: &Engine, task: &Task, files: bool) -> Result<String, Failure> {
-    let summaries = match engine.inspect(task).await {
-        Ok(summaries) => summaries,
-        Err(error) => return Err(find::explain(engine, error).await),
-    };
-    let parts: Vec<String> = summaries.iter().map(part).collect();
-    let kept: Vec<String> = summaries
-        .iter()
-        .filter(|summary| !summary.owned)
-        .flat_map(|summary| ["workspace", "home"].map(|name| summary.dir.join(name)))
+    let dir = engine.sandboxes_dir().join(engine.key(task).dir_name());
+    let kept: Vec<String> = ["workspace", "home"]
+        .map(|name| dir.join(name))
+        .into_iter()
         .filter(|path| path.is_dir())
         .map(|path| path.display().to_string())
         .collect();
-    let fate = match (kept.is_empty(), files) {
-        (true, _) => {
+    let summaries = match engine.inspect(task).await {
+        Ok(summaries) => summaries,
+        // Instances that ended with their processes leave their files here.
+        Err(Error::NoSandbox { .. }) if !kept.is_empty() => Vec::new(),
+        Err(error) => return Err(find::explain(engine, error).await),
+    };
+    let mut parts: Vec<String> = summaries.iter().map(part).collect();
+    if summaries.is_empty() {
+        parts.push("it has files and no sandbox".to_owned());
+    } else {
+        parts.push("shell sessions and job logs go".to_owned());
+    }
+    let in_volumes =
+        summaries.iter().any(|summary| summary.description.transport.as_deref() == Some("exec"));
+    parts.push(match (in_volumes, kept.is_empty(), files) {
+        (true, _, true) => "its volumes in the container engine go too".to_owned(),
+        (true, _, false) => {
+            "kept: its volumes in the container engine, where its files are".to_owned()
+        }
+        (false, false, true) => format!("these files go too: {}", kept.join(", ")),
+        (false, false, false) => format!("kept: {}", kept.join(", ")),
+        (false, true, _) => {
             "it has no files of its own; files of yours that its commands made stay".to_owned()
         }
-        (false, true) => format!("these files go too: {}", kept.join(", ")),
-        (false, false) => format!("kept: {}", kept.join(", ")),
-    };
-    Ok(format!("{task}: {}; shell sessions and job logs go; {fate}", parts.join(", ")))
+    });
+    for summary in &summaries {
+        if let Some(mount) = &summary.overrides.mount {
+            parts.push(format!("{}, its /workspace, is yours and stays", mount.display()));
+        }
+    }
+    Ok(format!("{task}: {}", parts.join("; ")))
 }
 
+/// Says what of one instance goes.
 fn part(summary: &Summary) -> String {
-    let jobs = text::count(u64::from(summary.jobs_running), "running job");
+    let on = match &summary.description.name {
+        Some(name) => format!("on {} (container {name})", summary.backend),
+        None => format!("on {}", summary.backend),
+    };
+    let rest = if summary.description.image.is_some() {
+        ", with all that was installed in it"
+    } else {
+        ""
+    };
     match summary.state {
         SummaryState::Running => {
-            format!("the running sandbox on {} with {jobs} goes", summary.backend)
+            let jobs = text::count(u64::from(summary.jobs_running), "running job");
+            format!("the running sandbox {on} with {jobs} goes{rest}")
         }
         SummaryState::Unresponsive => {
-            format!("the sandbox on {}, which does not answer, goes", summary.backend)
+            format!("the sandbox {on}, which does not answer, goes{rest}")
         }
-        SummaryState::Stopped => format!("the stopped sandbox on {} goes", summary.backend),
+        SummaryState::Stopped => format!("the stopped sandbox {on} goes{rest}"),
         SummaryState::Absent => "its record goes".to_owned(),
+        SummaryState::Unknown => {
+            format!("the sandbox {on}, whose state cannot be told, goes{rest}")
+        }
     }
 }
 
@@ -136,7 +170,9 @@ fn is_confirmed(context: &Context, plans: &[String]) -> Result<bool, Failure> {
 }
 
 fn describe(task: &Task, removal: &Removal) -> String {
-    let kept: Vec<String> = removal.kept.iter().map(|path| path.display().to_string()).collect();
+    let dirs = removal.kept.iter().map(|path| path.display().to_string());
+    let volumes = removal.kept_volumes.iter().map(|name| format!("volume {name}"));
+    let kept: Vec<String> = dirs.chain(volumes).collect();
     let kept = if kept.is_empty() { String::new() } else { format!("; kept {}", kept.join(", ")) };
     format!(
         "removed {} ({}){kept}",

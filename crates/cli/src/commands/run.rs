@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use vestal_config::Override;
 use vestal_sandbox::job::Follow;
 use vestal_sandbox::{Command, Engine, Input, Output, Sandbox, Terminations, new_job_id};
 use vestal_wire::{Cause, JobId, JobInfo, SessionState};
 
-use crate::cli::TaskOption;
+use crate::cli::{TaskOption, Wanted};
 use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
 use crate::error::Failure;
@@ -54,9 +53,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     task: TaskOption,
 
-    /// Backend for a sandbox that is about to be made.
-    #[arg(short, long, value_name = "BACKEND")]
-    backend: Option<String>,
+    #[command(flatten)]
+    wanted: Wanted,
 
     /// Directory for this command only.
     #[arg(short, long, value_name = "DIR")]
@@ -124,7 +122,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failur
     match &result {
         Ok(Exit::Terminated(_)) => view.set_error("interrupted"),
         Ok(_) => {}
-        Err(failure) => view.set_error(failure.message().unwrap_or("no reason given")),
+        Err(failure) => view.set_failure(failure),
     }
     if !(args.background && result.is_ok()) {
         view.set_exit(exit);
@@ -136,13 +134,9 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failur
 impl Runner<'_> {
     async fn run(&mut self, view: &mut RunView) -> Result<Exit, Failure> {
         let command = self.command()?;
-        let backend = match &self.args.backend {
-            Some(name) => vec![Override::parse(&format!("terminal.backend={name}"))?],
-            None => Vec::new(),
-        };
-        let engine = self.context.engine_with(backend)?;
-        let task = &self.args.task.task;
-        let attach = self.context.sandbox(&engine, task);
+        let engine = self.context.engine()?;
+        let overrides = self.context.overrides(&self.args.wanted)?;
+        let attach = self.context.sandbox(&engine, &self.args.task.task, &overrides);
         let sandbox = match unless_terminated(&mut self.signals, attach).await {
             Ok(sandbox) => sandbox?,
             Err(signal) => {

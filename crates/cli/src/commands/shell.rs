@@ -2,10 +2,11 @@
 
 use clap::Args;
 use vestal_sandbox::job::{self, Follow, RunningJob};
-use vestal_sandbox::{Command, Engine, Input, Sandbox, Task, Terminations};
+use vestal_sandbox::{Command, Engine, Input, Overrides, Sandbox, Task, Terminations};
 use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, JobState, WindowSize};
 
 use super::logs::{Tail, tail_start};
+use crate::cli::Wanted;
 use crate::console::terminal;
 use crate::context::Context;
 use crate::error::Failure;
@@ -38,6 +39,9 @@ pub(crate) struct ShellArgs {
     #[arg(short, long, value_name = "TASK")]
     task: Option<Task>,
 
+    #[command(flatten)]
+    wanted: Wanted,
+
     /// Shell session to start from.
     #[arg(long, value_name = "NAME", default_value = "main")]
     session: String,
@@ -67,7 +71,7 @@ async fn open(
     args: &ShellArgs,
     signals: &mut Terminations,
 ) -> Result<Exit, Failure> {
-    let prepared = prepare(context, engine, args);
+    let prepared = Box::pin(prepare(context, engine, args));
     let (sandbox, job) = match unless_terminated(signals, prepared).await {
         Ok(prepared) => prepared?,
         Err(signal) => return Ok(Exit::Terminated(signal)),
@@ -102,13 +106,14 @@ async fn prepare(
     match &args.attach {
         None => {
             let task = args.task.clone().unwrap_or_else(Task::default_task);
-            let sandbox = context.sandbox(engine, &task).await?;
+            let overrides = context.overrides(&args.wanted)?;
+            let sandbox = context.sandbox(engine, &task, &overrides).await?;
             let job = start(context, &sandbox, &args.session).await?;
             Ok((sandbox, job))
         }
         Some(wanted) => {
-            let found = find::job(engine, args.task.as_ref(), wanted).await?;
-            let sandbox = context.sandbox(engine, &found.task).await?;
+            let found = find::job(context, engine, args.task.as_ref(), wanted).await?;
+            let sandbox = context.sandbox(engine, &found.task, &Overrides::default()).await?;
             let job = come_back(&sandbox, &found.info).await?;
             Ok((sandbox, job))
         }

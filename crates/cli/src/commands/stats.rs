@@ -44,7 +44,7 @@ struct TaskStats {
 
 pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
-    let named = args.tasks.named();
+    let named = args.tasks.named(&engine)?;
     let tasks = if named.is_empty() { running(&engine).await? } else { named.clone() };
     let mut found: Vec<(Task, Stats)> = Vec::new();
     for task in tasks {

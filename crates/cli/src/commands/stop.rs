@@ -38,7 +38,7 @@ struct Stopped {
 pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let mut stopped = Vec::new();
-    for task in &args.tasks.or_default() {
+    for task in &args.tasks.or_default(&engine)? {
         let stopping = engine.stop(task);
         let was_running =
             match context.console.while_waiting(&format!("stopping {task}"), stopping).await {

@@ -27,7 +27,7 @@ pub(crate) struct TouchArgs {
 
 pub(crate) async fn run(context: &Context, args: TouchArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
-    for task in &args.tasks.or_default() {
+    for task in &args.tasks.or_default(&engine)? {
         match engine.observe(task).await {
             Ok(connection) => connection.touch(WITHIN).await?,
             Err(error) => return Err(find::explain(&engine, error).await),

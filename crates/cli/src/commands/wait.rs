@@ -43,7 +43,7 @@ pub(crate) struct WaitArgs {
 
 pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
-    let found = find::job(&engine, args.place.task.as_ref(), &args.job).await?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
     let waiting = job::wait(&found.connection, &found.info.id, args.timeout);
     let info =
         context.console.while_waiting(&format!("waiting for {}", found.info.id), waiting).await?;

@@ -49,7 +49,7 @@ pub(crate) struct WriteArgs {
 pub(crate) async fn run(context: &Context, args: WriteArgs) -> Result<Exit, Failure> {
     let input = input(&args)?;
     let engine = context.engine()?;
-    let found = find::job(&engine, args.place.task.as_ref(), &args.job).await?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
     let after = if args.close { AfterInput::Close } else { AfterInput::KeepOpen };
     let writing = job::write(&found.connection, &found.info.id, input, after);
     context.console.while_waiting("waiting for the job to read", writing).await?;

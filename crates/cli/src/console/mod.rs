@@ -3,15 +3,18 @@
 //! Data goes to standard output, everything said about it to standard error.
 //! Colour only where a terminal shows it.
 
+mod activity;
 mod progress;
 mod sink;
 mod speech;
+pub(crate) mod status;
 mod style;
 mod table;
 pub(crate) mod terminal;
 pub(crate) mod text;
 pub(crate) mod trace;
 
+pub(crate) use activity::Activity;
 pub(crate) use progress::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use speech::Console;

@@ -1,10 +1,9 @@
 //! What is under way, for work that takes more than a moment.
 
 use std::future::Future;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use super::text;
+use super::{status, text};
 
 /// Work that takes longer than this is spoken of.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -12,8 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Time between two changes of a line.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Begins the line anew and clears it.
-const CLEAR: &str = "\r\x1b[2K";
+/// What turns while work goes on.
+const WHEEL: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 
 /// A line on standard error that says how far a copy is; only on a terminal.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let enabled = io::stderr().is_terminal();
+        let enabled = status::is_possible();
         Self { begun: Instant::now(), shown: None, enabled, files: 0, bytes: 0 }
     }
 
@@ -61,8 +60,8 @@ impl Progress {
             reason = "a rate for people"
         )]
         let rate = (self.bytes as f64 / self.begun.elapsed().as_secs_f64()) as u64;
-        line(&format!(
-            "{CLEAR}{}, {} copied ({}/s)",
+        status::show(&format!(
+            "{}, {} copied ({}/s)",
             text::count(self.files, "file"),
             text::bytes(self.bytes),
             text::bytes(rate),
@@ -72,29 +71,32 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown.is_some() {
-            line(CLEAR);
-        }
+        status::clear();
     }
 }
 
-/// Awaits some work and says what it is if that takes long.
-pub(super) async fn while_waiting<T>(what: &str, work: impl Future<Output = T>) -> T {
+/// Awaits some work and says what is under way if that takes long. It is asked
+/// for anew each time the line changes.
+pub(super) async fn while_waiting<T>(
+    what: impl Fn() -> String,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = std::pin::pin!(work);
-    if !io::stderr().is_terminal() {
+    let _clearing = status::Clearing;
+    if !status::is_possible() {
         return work.await;
     }
     tokio::select! {
         done = &mut work => return done,
         () = tokio::time::sleep(PATIENCE) => {}
     }
-    line(&format!("{CLEAR}{what} …"));
-    let done = work.await;
-    line(CLEAR);
-    done
-}
-
-/// Writes to standard error; a terminal that is gone misses nothing.
-fn line(text: &str) {
-    io::stderr().write_all(text.as_bytes()).ok();
+    let mut ticks = tokio::time::interval(TICK);
+    for spoke in WHEEL.iter().cycle() {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = ticks.tick() => status::show(&format!("{spoke} {}", what())),
+        }
+    }
+    // The wheel never stops.
+    work.await
 }

@@ -11,7 +11,7 @@ use vestal_config::Environment;
 
 use super::style::Colour;
 use super::table::Table;
-use super::{DIM, RED, YELLOW, progress, terminal, text};
+use super::{DIM, RED, YELLOW, progress, status, terminal, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -110,6 +110,7 @@ impl Console {
     /// Asks a question on the terminal; anything but yes is no.
     #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
     pub(crate) fn ask(self, question: &str) -> bool {
+        status::clear();
         let mut stderr = io::stderr().lock();
         let asked = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
         let mut answer = String::new();
@@ -120,7 +121,8 @@ impl Console {
 
     /// Awaits some work and says what it is if that takes more than a second.
     pub(crate) async fn while_waiting<T>(self, what: &str, work: impl Future<Output = T>) -> T {
-        progress::while_waiting(&text::printable(what), work).await
+        let line = format!("{} …", text::printable(what));
+        progress::while_waiting(|| line.clone(), work).await
     }
 }
 
@@ -133,5 +135,6 @@ fn styled(text: &StyledStr, colour: Colour) -> String {
 
 /// Writes a line to standard error; if nobody listens there is nobody to tell.
 fn say(line: &str) {
+    status::clear();
     io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
 }

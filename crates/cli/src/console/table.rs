@@ -105,7 +105,7 @@ fn fit(widths: &mut [usize], width: usize) {
 }
 
 /// Returns the beginning of a text that is too wide, and a sign that it is.
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

@@ -67,6 +67,12 @@ pub(super) fn output_width() -> Option<usize> {
     stdout.is_terminal().then(|| size_of(stdout.as_fd()))?.map(|size| usize::from(size.cols))
 }
 
+/// As [`output_width`] for standard error.
+pub(super) fn error_width() -> Option<usize> {
+    let stderr = io::stderr();
+    stderr.is_terminal().then(|| size_of(stderr.as_fd()))?.map(|size| usize::from(size.cols))
+}
+
 /// The terminal while it passes every key on. Dropping puts it back.
 #[derive(Debug)]
 pub(crate) struct Raw(());

@@ -19,14 +19,20 @@ pub(crate) enum Endpoint {
 
 impl Endpoint {
     /// Reads one side. A `/` before the first `:` makes it a path on this
-    /// machine, so `./a:b` names a file here.
+    /// machine, so `./a:b` names a file here; unless it is that of a task with
+    /// its directory, as in `default@/srv/app:file`.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, InvalidTask> {
         let bytes = text.as_bytes();
         if bytes == b"-" {
             return Ok(Self::Stdio);
         }
-        let sign = bytes.iter().position(|byte| matches!(byte, b':' | b'/'));
-        let Some(colon) = sign.filter(|at| bytes[*at] == b':') else {
+        let find = |wanted: &[u8]| bytes.iter().position(|byte| wanted.contains(byte));
+        let colon = match find(b":/") {
+            Some(at) if bytes[at] == b':' => Some(at),
+            Some(at) if at > 1 && bytes[at - 1] == b'@' => find(b":"),
+            _ => None,
+        };
+        let Some(colon) = colon else {
             return Ok(Self::Host(text.into()));
         };
         let task = match &bytes[..colon] {
@@ -59,6 +65,7 @@ mod tests {
         assert_eq!(parse(":a:b"), sandbox("default", "a:b"));
         assert_eq!(parse("web:"), sandbox("web", "."));
         assert_eq!(parse("web:~/x"), sandbox("web", "~/x"));
+        assert_eq!(parse("web@/srv/a:b/c:d"), sandbox("web@/srv/a", "b/c:d"));
     }
 
     #[test]
@@ -66,6 +73,9 @@ mod tests {
         assert_eq!(parse("file"), Endpoint::Host("file".into()));
         assert_eq!(parse("./a:b"), Endpoint::Host("./a:b".into()));
         assert_eq!(parse("/x:y"), Endpoint::Host("/x:y".into()));
+        for path in ["web@/srv/a", "@/x:y", "./web@/srv/a:b"] {
+            assert_eq!(parse(path), Endpoint::Host(path.into()));
+        }
         assert_eq!(parse("-"), Endpoint::Stdio);
     }
 }

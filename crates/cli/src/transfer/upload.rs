@@ -14,6 +14,7 @@ use super::stream::Counted;
 use super::{DEEPEST, MODE_BITS};
 use crate::console::{Console, Progress};
 use crate::error::Failure;
+use crate::values::quoted;
 
 /// What the owner of a directory must be allowed for it to be filled.
 const FILLABLE: u32 = 0o700;
@@ -82,10 +83,24 @@ impl Upload<'_> {
                 let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new("."));
                 let found = self.files.stat(parent, Links::Follow).await;
-                Ok(bytes_path(&found.map_err(|error| about(parent, error))?.path).join(name))
+                let found = found.map_err(|error| self.no_parent(parent, error))?;
+                Ok(bytes_path(&found.path).join(name))
             }
             Err(error) => Err(about(to, error)),
         }
+    }
+
+    fn no_parent(&self, parent: &Path, error: FileError) -> Failure {
+        let absent = matches!(&error, FileError::Call(CallError::Fault(fault)) if fault.code == FaultCode::NotFound);
+        let failure = about(parent, error);
+        if !absent {
+            return failure;
+        }
+        failure.advise(format!(
+            "to make it: vestal run -t {} mkdir -p {}",
+            quoted(self.sandbox.task().as_str()),
+            quoted(&parent.to_string_lossy())
+        ))
     }
 
     async fn file(

@@ -7,6 +7,7 @@ use vestal_sandbox::{Captured, Notice, Output, Sandbox, StateBefore};
 use vestal_wire::JobInfo;
 
 use super::job::session_word;
+use crate::error::Failure;
 use crate::exit::Exit;
 
 /// One command and what became of it.
@@ -23,6 +24,8 @@ pub(crate) struct RunView {
     session_state: &'static str,
     duration_ms: Option<u64>,
     error: Option<String>,
+    /// What to do about the error.
+    advice: Vec<String>,
     /// The exact bytes kept, where they are no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout_base64: Option<String>,
@@ -91,6 +94,11 @@ impl RunView {
 
     pub(crate) fn set_error(&mut self, message: impl Into<String>) {
         self.error = Some(message.into());
+    }
+
+    pub(crate) fn set_failure(&mut self, failure: &Failure) {
+        self.set_error(failure.message().unwrap_or("no reason given"));
+        self.advice = failure.advice().to_vec();
     }
 }
 

@@ -20,10 +20,20 @@ pub(crate) struct SandboxView {
     expires_at: Option<String>,
     jobs_running: u32,
     drift: Vec<String>,
+    /// What the backend's own tools know the instance by.
+    name: Option<String>,
+    image_id: Option<String>,
+    /// Limits that cannot be enforced here and were left out.
+    unenforced: Vec<String>,
+    /// What weakens its isolation, at the user's own wish.
+    weakened: Vec<String>,
+    /// Why its state is unknown.
+    trouble: Option<String>,
 }
 
 impl From<&Summary> for SandboxView {
     fn from(summary: &Summary) -> Self {
+        let description = &summary.description;
         Self {
             profile: summary.profile.clone(),
             task: summary.task.clone(),
@@ -38,6 +48,11 @@ impl From<&Summary> for SandboxView {
             expires_at: summary.expires_at.map(|time| time.to_string()),
             jobs_running: summary.jobs_running,
             drift: summary.drift.iter().map(|drift| drift.key.clone()).collect(),
+            name: description.name.clone(),
+            image_id: description.image_id.clone(),
+            unenforced: description.unenforced.clone(),
+            weakened: description.weakened.clone(),
+            trouble: summary.trouble.clone(),
         }
     }
 }
@@ -49,6 +64,7 @@ pub(crate) fn state_name(state: SummaryState) -> &'static str {
         SummaryState::Unresponsive => "unresponsive",
         SummaryState::Stopped => "stopped",
         SummaryState::Absent => "absent",
+        SummaryState::Unknown => "unknown",
     }
 }
 

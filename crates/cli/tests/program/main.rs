@@ -4,6 +4,8 @@
 
 mod config;
 mod copy;
+mod docker;
+mod engine;
 mod jobs;
 mod run;
 mod sandboxes;

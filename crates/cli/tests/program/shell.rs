@@ -12,7 +12,7 @@ use pty_process::blocking::{Command, Pty, open};
 use crate::support::{PATIENCE, World, is_alive, wait};
 
 /// A person at a terminal.
-struct Person {
+pub(crate) struct Person {
     terminal: Arc<Pty>,
     child: Child,
     seen: String,
@@ -20,11 +20,11 @@ struct Person {
 }
 
 impl Person {
-    fn start(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn start(world: &World, args: &[&str]) -> Self {
         Self::start_with(world, args, &[])
     }
 
-    fn start_with(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Self {
         // Whatever the machine's own prompt is.
         std::fs::write(world.user().join(".bashrc"), "PS1='prompt> '\n").unwrap();
         let (terminal, other_side) = open().unwrap();
@@ -53,13 +53,13 @@ impl Person {
         Self { terminal, child, seen: String::new(), coming }
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(crate) fn types(&mut self, keys: &str) {
         (&*self.terminal).write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until something is on the screen and forgets what was before it.
     #[track_caller]
-    fn sees(&mut self, text: &str) {
+    pub(crate) fn sees(&mut self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.seen.contains(text) {
             match self.coming.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -75,7 +75,7 @@ impl Person {
 
     /// Waits for the program's end and returns its exit code and the rest of
     /// what was on the screen.
-    fn leaves(mut self) -> (i32, String) {
+    pub(crate) fn leaves(mut self) -> (i32, String) {
         let code = wait(&mut self.child);
         while let Ok(bytes) = self.coming.recv_timeout(std::time::Duration::from_millis(200)) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));

@@ -139,7 +139,7 @@ fn a_sandbox_that_does_not_answer_is_shown_and_mended_by_its_next_use() {
     before.signal(Signal::STOP);
     assert_eq!(world.vestal(["ps", "--json"]).exits(0).json()[0]["state"], "unresponsive");
     let ill = world.vestal(["doctor"]).exits(1).text();
-    assert!(ill.contains("default does not answer"), "{ill}");
+    assert!(ill.contains("sandbox default: does not answer"), "{ill}");
     assert_eq!(world.run("echo $A").exits(0).text(), "kept\n");
     assert_ne!(before, world.guest());
     world.vestal(["doctor"]).exits(0);

@@ -10,12 +10,19 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
+use crate::engine::Engine;
+
+/// The image that containers are made from unless a test says otherwise.
+pub(crate) const BASE: &str = "vestal-test/base:latest";
+
 /// Longest that anything may take on a slow and busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A home, a directory to work in, and the program.
 pub(crate) struct World {
     root: tempfile::TempDir,
+    /// Where sandboxes are containers.
+    engine: Option<Engine>,
 }
 
 /// What a call of the program came to.
@@ -44,11 +51,40 @@ impl Outcome {
 }
 
 impl World {
+    /// Returns a world whose sandboxes are processes.
     pub(crate) fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// Returns a world whose sandboxes are containers of the engine given to
+    /// the tests.
+    pub(crate) fn docker() -> Self {
+        Self::with(Some(Engine::given()))
+    }
+
+    fn with(engine: Option<Engine>) -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("work")).unwrap();
         fs::create_dir(root.path().join("user")).unwrap();
-        Self { root }
+        Self { root, engine }
+    }
+
+    /// Returns the engine that the sandboxes' containers are on.
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.as_ref().unwrap()
+    }
+
+    /// Returns the label that this home's containers carry; nothing as long as
+    /// there is no home.
+    pub(crate) fn home_label(&self) -> Option<String> {
+        let home: Value =
+            serde_json::from_slice(&fs::read(self.home().join("home.json")).ok()?).ok()?;
+        Some(format!("vestal-home={}", home["id"].as_str()?))
+    }
+
+    /// Returns the names of this home's containers, whatever state they are in.
+    pub(crate) fn containers(&self) -> Vec<String> {
+        self.home_label().map(|label| self.engine().containers(&label)).unwrap_or_default()
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -79,13 +115,26 @@ impl World {
         command
     }
 
-    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 4] {
-        [
+    pub(crate) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
+        let mut environment = vec![
             ("VESTAL_HOME", self.home()),
             ("HOME", self.user()),
             ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()),
             ("TERM", "xterm".into()),
-        ]
+        ];
+        match &self.engine {
+            Some(engine) => environment.extend([
+                ("DOCKER_HOST", engine.address().into()),
+                ("TERMINAL_ENV", "docker".into()),
+                ("TERMINAL_DOCKER_IMAGE", BASE.into()),
+            ]),
+            // Whatever engines this machine has are not looked for.
+            None => {
+                let nobody = self.root.path().join("no-engine.sock");
+                environment.push(("DOCKER_HOST", format!("unix://{}", nobody.display()).into()));
+            }
+        }
+        environment
     }
 
     /// Runs the program to its end.
@@ -159,6 +208,9 @@ impl Drop for World {
     fn drop(&mut self) {
         for task in self.tasks() {
             self.vestal(["rm", "-y", "--files", &task]);
+        }
+        if let (Some(engine), Some(label)) = (&self.engine, self.home_label()) {
+            engine.clear(&label);
         }
         // Only after a failure is anything left that names this home.
         for pid in processes_that_name(self.root.path()) {

@@ -1,3 +1,4 @@
-//! The backends: one folder each, behind the trait [`crate::backend::Backend`].
+//! What makes instances, one directory each.
 
+pub(crate) mod docker;
 pub(crate) mod local;

@@ -31,6 +31,11 @@ pub struct PeerExpectation {
 }
 
 impl PeerExpectation {
+    /// Expects nobody in particular: what can be told comes by other means.
+    pub const fn anyone() -> Self {
+        Self { uid: None, pid: None }
+    }
+
     /// Expects any process of this user.
     pub const fn user(uid: u32) -> Self {
         Self { uid: Some(uid), pid: None }

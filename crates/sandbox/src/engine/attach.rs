@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use vestal_wire::Role;
 
 use super::{Engine, Inner};
@@ -12,7 +13,7 @@ use crate::client::{ConnectError, Connection};
 use crate::sandbox::{Handle, Ownership};
 use crate::spec::Drift;
 use crate::store::{InstanceRecord, KeyLock, LockError, Record, SandboxDir};
-use crate::{Error, Key, Sandbox, Task};
+use crate::{Error, Key, Overrides, Sandbox, Task};
 
 /// How long a guest may take to greet. It does so in microseconds; a guest
 /// that takes this long is not going to.
@@ -20,6 +21,14 @@ const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long to wait for another process that works on the same sandbox.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_mins(2);
+
+/// How long the first look waits for a greeting. A guest that takes longer is
+/// looked at with its backend's help.
+const GREETING_SOON: Duration = Duration::from_secs(1);
+
+/// The same for the second look, which is for what somebody else may just have
+/// done.
+const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
 
 /// What a sandbox was before a caller asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +53,17 @@ pub enum Notice {
         /// Why the start failed.
         reason: String,
     },
+    /// Settings had changed and the instance was made, or started, anew with
+    /// them.
+    Applied(Vec<Drift>),
+    /// Another instance of the same sandbox runs and has jobs; it was left
+    /// alone.
+    Duplicate {
+        /// What its backend knows it by.
+        name: String,
+    },
+    /// The backend has something to say about the new instance.
+    Remark(String),
 }
 
 /// An instance with a connection to its guest.
@@ -54,6 +74,7 @@ pub(crate) struct Attached {
     pub(crate) instance: Instance,
     pub(crate) generation: u64,
     pub(crate) record: InstanceRecord,
+    pub(crate) overrides: Overrides,
     pub(crate) before: StateBefore,
     pub(crate) notices: Vec<Notice>,
 }
@@ -62,7 +83,14 @@ impl Engine {
     /// Returns the sandbox of a task: the one that is there, started if it was
     /// stopped, made if there is none.
     pub async fn sandbox(&self, task: &Task) -> Result<Sandbox, Error> {
-        let key = self.inner.key(task);
+        self.sandbox_with(task, &Overrides::default()).await
+    }
+
+    /// Returns the sandbox of a task with what is asked for it alone. What is
+    /// asked when it is made stays with it.
+    pub async fn sandbox_with(&self, task: &Task, overrides: &Overrides) -> Result<Sandbox, Error> {
+        let (task, overrides) = self.inner.scope(task, overrides)?;
+        let key = self.inner.key(&task);
         // Of several tasks of this process one opens the sandbox and the others
         // share it: of two owned instances one would be lost sight of.
         let turn = self.inner.turn(&key);
@@ -70,17 +98,32 @@ impl Engine {
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known
             && handle.is_usable()
+            && (overrides.is_empty() || handle.suits(&overrides).await)
         {
             return Ok(Sandbox::new(handle));
         }
         let (attached, ownership) = if self.inner.across_processes()? {
-            (self.inner.attach(&key).await?, Ownership::Shared)
+            (self.inner.attach(&key, &overrides).await?, Ownership::Shared)
         } else {
-            (self.inner.create_owned(&key).await?, Ownership::Owned)
+            (self.own(&key, overrides).await?, Ownership::Owned)
         };
         let handle = Handle::new(Arc::clone(&self.inner), key.clone(), attached, ownership);
         self.inner.handles().insert(key, Arc::clone(&handle));
         Ok(Sandbox::new(handle))
+    }
+}
+
+impl Engine {
+    /// Makes an instance of this process's own. It is seen through even if the
+    /// caller no longer waits: half of one would belong to nobody, a whole one
+    /// that nobody is connected to ends by itself.
+    async fn own(&self, key: &Key, overrides: Overrides) -> Result<Attached, Error> {
+        let (inner, key) = (Arc::clone(&self.inner), key.clone());
+        let making = tokio::spawn(async move { inner.create_owned(&key, &overrides).await });
+        match making.await {
+            Ok(made) => made,
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
     }
 }
 
@@ -99,16 +142,20 @@ impl Inner {
     /// instance is all the proof there is to have. A sandbox that somebody is
     /// stopping or removing, or died over, is left to the second attempt:
     /// handed out now it would be ended under the caller.
-    pub(crate) async fn attach(self: &Arc<Self>, key: &Key) -> Result<Attached, Error> {
+    pub(crate) async fn attach(
+        self: &Arc<Self>,
+        key: &Key,
+        overrides: &Overrides,
+    ) -> Result<Attached, Error> {
         let dir = self.dir(key);
         if !dir.has_intent()
-            && let Some(attached) = self.attach_running(key, &dir).await?
+            && let Some(attached) = self.attach_running(key, &dir, overrides, GREETING_SOON).await?
         {
             return self.settle_drift(key, attached).await;
         }
-        self.sweep_once(key)?;
+        self.sweep_once(key, overrides)?;
         let lock = self.lock(key.task(), &dir).await?;
-        let attached = self.attach_locked(key, &dir, &lock).await?;
+        let attached = self.attach_locked(key, &dir, &lock, overrides).await?;
         drop(lock);
         self.settle_drift(key, attached).await
     }
@@ -140,48 +187,111 @@ impl Inner {
         key: &Key,
         dir: &SandboxDir,
         lock: &KeyLock,
+        overrides: &Overrides,
     ) -> Result<Attached, Error> {
         // Whoever held the lock before may have done the work.
-        if let Some(attached) = self.attach_running(key, dir).await? {
+        if let Some(attached) = self.attach_running(key, dir, overrides, GREETING_AT_ONCE).await? {
             return Ok(attached);
         }
-        let record = dir.record_of(key)?;
-        let Some(record) = record else {
-            return self.create(key, dir, lock, None).await;
+        let site = Site { key, dir, lock, asked: overrides };
+        let mut record = match dir.record_of(key)? {
+            Some(record) => {
+                let wanted = overrides.clone().or(&record.overrides);
+                self.check_backend(key.task(), &wanted, &record.backend)?;
+                record
+            }
+            None => {
+                let backend = self.choose_backend(key.task(), overrides).await?;
+                Record::new(key, backend.name(), overrides.clone(), Timestamp::now())
+            }
         };
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let Some(instance) = record.instance(dir) else {
-            return self.create(key, dir, lock, Some(record)).await;
-        };
-        let failed = Error::backend(backend.name());
-        match backend.state(&instance).await.map_err(failed)? {
-            InstanceState::Absent => self.create(key, dir, lock, Some(record)).await,
-            InstanceState::Stopped { .. } => {
-                self.start(key, dir, lock, record, StateBefore::Stopped).await
+        let looked = match self.look(site, &*backend, &mut record).await {
+            Ok(looked) => looked,
+            Err(Error::Backend { source, .. }) if !source.is_final() => {
+                // Whoever greets needs no looking at.
+                if let Some(attached) =
+                    self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
+                {
+                    return Ok(attached);
+                }
+                // It cannot be looked at, so it cannot be used; what is there
+                // keeps its files, under another name.
+                tracing::warn!(%source, "cannot look at the instance; making a new one");
+                backend.set_aside(key).await.map_err(Error::backend(backend.name()))?;
+                record.instance = None;
+                let mut attached = self.create(site, record).await?;
+                attached.notices.push(Notice::Recreated { reason: source.to_string() });
+                return Ok(attached);
             }
-            InstanceState::Running => {
-                // It runs and has not greeted, twice and for long: its guest is
-                // dead or stuck, which is what "stopped" means to everyone else.
+            Err(error) => return Err(error),
+        };
+        let mut attached = self.bring_up(site, &backend, record, looked.state).await?;
+        attached.notices.extend(looked.notices);
+        Ok(attached)
+    }
+
+    /// Makes a guest greet, from whatever state its instance is in.
+    async fn bring_up(
+        &self,
+        site: Site<'_>,
+        backend: &Arc<dyn Backend>,
+        mut record: Record,
+        state: InstanceState,
+    ) -> Result<Attached, Error> {
+        let failed = || Error::backend(backend.name());
+        let Some(mut instance) = record.instance(site.dir) else {
+            return self.create(site, record).await;
+        };
+        match state {
+            InstanceState::Absent => self.create(site, record).await,
+            InstanceState::Broken { .. } => {
+                backend.remove(&instance).await.map_err(failed())?;
+                record.instance = None;
+                self.create(site, record).await
+            }
+            InstanceState::Stopped { .. } => self.start(site, record, StateBefore::Stopped).await,
+            InstanceState::Running | InstanceState::Paused => {
+                // Somebody may have restarted it, or let it pause.
+                let locator = backend.locate(&instance).await.map_err(failed())?;
+                if let Some(recorded) = &mut record.instance
+                    && recorded.locator != locator
+                {
+                    recorded.locator = locator.clone();
+                    instance.locator = locator;
+                    site.dir.write_record(&record)?;
+                }
+                if let Some(attached) =
+                    self.attach_running(site.key, site.dir, site.asked, GREETING_WITHIN).await?
+                {
+                    return Ok(attached);
+                }
+                // It runs and has not greeted for long: its guest is dead or
+                // stuck, which is what "stopped" means to everyone else.
                 tracing::warn!(
                     instance = instance.id,
                     "the guest does not answer; starting it anew"
                 );
-                backend
-                    .end(&instance, GREETING_WITHIN)
-                    .await
-                    .map_err(Error::backend(backend.name()))?;
-                self.start(key, dir, lock, record, StateBefore::Stopped).await
+                backend.end(&instance, GREETING_WITHIN).await.map_err(failed())?;
+                self.start(site, record, StateBefore::Stopped).await
             }
         }
     }
 
     /// Attaches to the recorded instance if its guest greets; `None` when that
     /// takes more than a connection.
-    async fn attach_running(&self, key: &Key, dir: &SandboxDir) -> Result<Option<Attached>, Error> {
+    async fn attach_running(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        overrides: &Overrides,
+        patience: Duration,
+    ) -> Result<Option<Attached>, Error> {
         let Some(record) = dir.record_of(key)? else {
             return Ok(None);
         };
-        self.check_backend(key.task(), &record.backend)?;
+        let overrides = overrides.clone().or(&record.overrides);
+        self.check_backend(key.task(), &overrides, &record.backend)?;
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         let Some(instance) = record.instance(dir) else {
             return Ok(None);
@@ -189,13 +299,14 @@ impl Inner {
         let Some(instance_record) = record.instance else {
             return Ok(None);
         };
-        match greet(&*backend, &instance, Role::User).await {
+        match greet_within(&*backend, &instance, Role::User, patience).await {
             Ok(connection) => Ok(Some(Attached {
                 backend,
                 connection,
                 instance,
                 generation: record.generation,
                 record: instance_record,
+                overrides,
                 before: StateBefore::Running,
                 notices: Vec::new(),
             })),
@@ -210,6 +321,16 @@ impl Inner {
             }
         }
     }
+}
+
+/// The sandbox that is worked on, and the proof that nobody else does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) key: &'a Key,
+    pub(super) dir: &'a SandboxDir,
+    pub(super) lock: &'a KeyLock,
+    /// What the caller asks for this sandbox alone.
+    pub(super) asked: &'a Overrides,
 }
 
 impl SandboxDir {
@@ -252,8 +373,17 @@ pub(crate) async fn greet(
     instance: &Instance,
     role: Role,
 ) -> Result<Connection, GreetError> {
+    greet_within(backend, instance, role, GREETING_WITHIN).await
+}
+
+async fn greet_within(
+    backend: &dyn Backend,
+    instance: &Instance,
+    role: Role,
+    patience: Duration,
+) -> Result<Connection, GreetError> {
     let stream = backend.connect(instance).await?;
     let connection =
-        Connection::open_within(stream, role, Some(instance.id.clone()), GREETING_WITHIN).await?;
+        Connection::open_within(stream, role, Some(instance.id.clone()), patience).await?;
     Ok(connection)
 }

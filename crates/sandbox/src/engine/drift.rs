@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use vestal_config::OnConfigChange;
-use vestal_wire::{Reply, Request};
+use vestal_wire::{JobId, Request};
 
 use super::Inner;
 use super::attach::{Attached, Notice};
 use super::order::millis;
 use super::stop::Interrupt;
 use crate::backend::{Backend, Remedy};
+use crate::job::{self, JobFilter};
 use crate::spec::Drift;
 use crate::store::{KeyLock, SandboxDir};
 use crate::{Error, Key, Task};
+
+/// Most jobs in the way of settings that are named.
+const MAX_NAMED: u32 = 20;
 
 /// What a drift calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +61,10 @@ impl Inner {
                 Ok(attached)
             }
             Decision::Apply => match self.apply(key, &attached).await {
-                Ok(fresh) => Ok(fresh),
+                Ok(mut fresh) => {
+                    fresh.notices.push(Notice::Applied(drift));
+                    Ok(fresh)
+                }
                 Err(Error::Busy { .. }) => {
                     attached.notices.push(Notice::Drift(drift));
                     Ok(attached)
@@ -69,14 +76,19 @@ impl Inner {
                     let jobs = jobs_running(&attached).await?;
                     Err(Error::Tightened { drift, jobs })
                 }
-                other => other,
+                Ok(mut fresh) => {
+                    fresh.notices.push(Notice::Applied(drift));
+                    Ok(fresh)
+                }
+                Err(error) => Err(error),
             },
         }
     }
 
     fn drift(&self, attached: &Attached) -> Result<Vec<Drift>, Error> {
         let backend = &attached.backend;
-        Ok(self.spec()?.drift_from(&attached.record.spec, |name| backend.tightening(name)))
+        let spec = self.spec(&**backend, &attached.overrides)?;
+        Ok(spec.drift_from(&attached.record.spec, |name| backend.tightening(name)))
     }
 
     /// Applies the settings to an idle sandbox: the guest itself refuses to end
@@ -86,9 +98,12 @@ impl Inner {
         let lock = self.lock(key.task(), &dir).await?;
         let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
         if current.as_ref() == Some(&attached.instance) {
+            // What cannot be made is no reason to end what is there.
+            let vetted = attached.backend.vet(&attached.overrides, &self.progress).await;
+            vetted.map_err(Error::backend(attached.backend.name()))?;
             self.take_down(key.task(), &dir, &attached.backend, attached).await?;
         }
-        self.attach_locked(key, &dir, &lock).await
+        self.attach_locked(key, &dir, &lock, &attached.overrides).await
     }
 
     async fn take_down(
@@ -130,11 +145,9 @@ impl Inner {
     }
 }
 
-async fn jobs_running(attached: &Attached) -> Result<u32, Error> {
-    match attached.connection.call(Request::Status).await? {
-        Reply::Status(status) => Ok(status.jobs_running),
-        _ => Ok(0),
-    }
+async fn jobs_running(attached: &Attached) -> Result<Vec<JobId>, Error> {
+    let running = job::jobs(&attached.connection, JobFilter::Running, MAX_NAMED).await?;
+    Ok(running.jobs.into_iter().map(|job| job.id).collect())
 }
 
 #[cfg(test)]

@@ -10,12 +10,11 @@ use super::attach::greet;
 use super::reap::last_sign_of_life;
 use super::recover::unlocated;
 use super::{Engine, Inner};
-use crate::backend::{InstanceState, Locator};
+use crate::backend::{Description, InstanceState, Locator};
 use crate::client::Connection;
-use crate::owner::Owner;
 use crate::spec::Drift;
-use crate::store::{Record, SandboxDir, list_dirs};
-use crate::{Error, ProcessId, Task};
+use crate::store::{InstanceMark, Record, SandboxDir, list_dirs};
+use crate::{Error, Overrides, ProcessId, Task};
 
 /// How long a listing waits for one guest.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -31,6 +30,8 @@ pub enum SummaryState {
     Stopped,
     /// It has files and no instance.
     Absent,
+    /// Its backend cannot be asked.
+    Unknown,
 }
 
 /// What a listing shows of a sandbox.
@@ -50,6 +51,12 @@ pub struct Summary {
     pub state: SummaryState,
     /// The image it was made from, where the backend has images.
     pub image: Option<String>,
+    /// What else its backend tells of the instance.
+    pub description: Description,
+    /// Why its state is unknown.
+    pub trouble: Option<String>,
+    /// What was asked for this sandbox alone.
+    pub overrides: Overrides,
     /// When the instance, or else the sandbox, was made.
     pub created_at: Timestamp,
     /// When it was last used.
@@ -130,6 +137,8 @@ impl Inner {
 
     async fn summarise(&self, dir: &SandboxDir, record: &Record) -> Result<Summary, Error> {
         let made = record.instance.as_ref();
+        let backend = self.backend_for(Some(record), None)?;
+        let description = made.map(|made| backend.describe(&made.locator)).unwrap_or_default();
         let mut summary = Summary {
             profile: record.profile.clone(),
             task: record.task.clone(),
@@ -137,7 +146,10 @@ impl Inner {
             id: made.map(|made| made.id.clone()),
             generation: record.generation,
             state: SummaryState::Absent,
-            image: None,
+            image: description.image.clone(),
+            description,
+            trouble: None,
+            overrides: record.overrides.clone(),
             created_at: made.map_or(record.created_at, |made| made.created_at),
             last_used_at: None,
             idle: None,
@@ -154,13 +166,28 @@ impl Inner {
         let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
             return Ok(summary);
         };
-        let backend = self.backend_for(Some(record), None)?;
         // A setting that cannot be read is for `config check` to tell.
-        if let Ok(spec) = self.spec() {
+        if let Ok(spec) = self.spec(&*backend, &record.overrides) {
             summary.drift = spec.drift_from(&made.spec, |key| backend.tightening(key));
         }
-        match backend.state(&instance).await.map_err(Error::backend(backend.name()))? {
+        // A guest that answers spares the question to its backend.
+        if let Some(status) = self.status(&*backend, &instance).await {
+            summary.fill(&status);
+            return Ok(summary);
+        }
+        let state = match backend.state(&instance).await {
+            Ok(state) => state,
+            Err(error) => {
+                summary.state = SummaryState::Unknown;
+                summary.trouble = Some(error.to_string());
+                return Ok(summary);
+            }
+        };
+        match state {
             InstanceState::Absent => {}
+            InstanceState::Broken { .. } | InstanceState::Paused => {
+                summary.state = SummaryState::Unresponsive;
+            }
             InstanceState::Stopped { since } => {
                 summary.state = SummaryState::Stopped;
                 let used = since.map(|since| last_sign_of_life(dir, since));
@@ -170,10 +197,7 @@ impl Inner {
                     .and_then(|(used, span)| used.checked_add(span).ok());
                 summary.idle = used.and_then(age);
             }
-            InstanceState::Running => match self.status(&*backend, &instance).await {
-                Some(status) => summary.fill(&status),
-                None => summary.state = SummaryState::Unresponsive,
-            },
+            InstanceState::Running => summary.state = SummaryState::Unresponsive,
         }
         Ok(summary)
     }
@@ -186,10 +210,11 @@ impl Inner {
         id: String,
     ) -> Result<Option<Summary>, Error> {
         let instance = unlocated(dir, id);
-        let Some(owner) = Owner::read(&instance.dir.join("io"))? else {
+        let mark = InstanceMark::read(&instance.dir)?;
+        let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.clone()) else {
             return Ok(None);
         };
-        let backend = self.backend_for(None, Some(&owner))?;
+        let backend = self.backend_for(None, mark.as_ref())?;
         let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
         let created = std::fs::metadata(&instance.dir).and_then(|metadata| metadata.created());
         let mut summary = Summary {
@@ -204,6 +229,9 @@ impl Inner {
             generation: 1,
             state: SummaryState::Stopped,
             image: None,
+            description: Description::default(),
+            trouble: None,
+            overrides: Overrides::default(),
             created_at: created.ok().and_then(|time| time.try_into().ok()).unwrap_or_default(),
             last_used_at: None,
             idle: None,
@@ -219,7 +247,10 @@ impl Inner {
         };
         match state {
             InstanceState::Absent => return Ok(None),
-            InstanceState::Stopped { since } => summary.last_used_at = since,
+            InstanceState::Stopped { since } | InstanceState::Broken { since } => {
+                summary.last_used_at = since;
+            }
+            InstanceState::Paused => summary.state = SummaryState::Unresponsive,
             InstanceState::Running => match self.status(&*backend, &instance).await {
                 Some(status) => summary.fill(&status),
                 None => summary.state = SummaryState::Unresponsive,

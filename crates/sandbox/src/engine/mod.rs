@@ -10,6 +10,7 @@ mod create;
 mod drift;
 mod idle;
 mod list;
+mod look;
 mod open;
 mod order;
 mod owned;
@@ -17,6 +18,7 @@ mod policy;
 mod reap;
 mod recover;
 mod remove;
+mod scope;
 mod stop;
 
 pub use attach::{Notice, StateBefore};

@@ -9,11 +9,12 @@ use vestal_config::Settings;
 use vestal_wire::EnvVar;
 
 use super::reap::Sweep;
-use crate::backend::{Availability, Backend};
+use crate::backend::{Availability, Backend, Remark};
+use crate::backends::docker::Docker;
 use crate::backends::local::Local;
 use crate::sandbox::Handle;
 use crate::store::{SandboxDir, open_home};
-use crate::{Error, HomeId, Key, Task};
+use crate::{Error, HomeId, Key, ProgressSink, Task};
 
 /// The sandboxes of one profile home.
 ///
@@ -30,33 +31,52 @@ pub(crate) struct Inner {
     pub(crate) home_id: HomeId,
     pub(crate) profile: String,
     pub(crate) sandboxes: PathBuf,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) backends: Vec<Arc<dyn Backend>>,
     /// The environment of jobs: the settings do not change, nor does it.
     pub(crate) base_environment: OnceLock<Vec<EnvVar>>,
+    /// The same for jobs that do not start with the caller's.
+    pub(crate) container_environment: OnceLock<Vec<EnvVar>>,
     /// Who opens which sandbox now.
     pub(crate) turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
     /// Sandboxes this process has a connection to.
     pub(crate) handles: Mutex<HashMap<Key, Arc<Handle>>>,
     pub(crate) sweep: Sweep,
+    pub(crate) progress: ProgressSink,
 }
 
 impl Engine {
     /// Opens the engine of the profile home that the settings belong to, making
     /// the home if need be.
     pub fn open(settings: Settings) -> Result<Self, Error> {
+        Self::open_telling(settings, ProgressSink::default())
+    }
+
+    /// Opens the engine and tells `progress` of what takes long.
+    pub fn open_telling(settings: Settings, progress: ProgressSink) -> Result<Self, Error> {
         let path_variable = settings
             .environment()
             .get("PATH")
             .map_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"), OsString::from);
         let local = Local::new(settings.home().run_dir(), path_variable);
-        Self::with_backends(settings, vec![Arc::new(local)])
+        let settings = Arc::new(settings);
+        let home_id = open_home(&settings.home().dir())?;
+        let docker = Docker::new(Arc::clone(&settings), home_id);
+        Self::assemble(settings, vec![Arc::new(docker), Arc::new(local)], progress)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
     pub fn with_backends(
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
+    ) -> Result<Self, Error> {
+        Self::assemble(Arc::new(settings), backends, ProgressSink::default())
+    }
+
+    fn assemble(
+        settings: Arc<Settings>,
+        backends: Vec<Arc<dyn Backend>>,
+        progress: ProgressSink,
     ) -> Result<Self, Error> {
         let home_id = open_home(&settings.home().dir())?;
         let inner = Inner {
@@ -66,9 +86,11 @@ impl Engine {
             settings,
             backends,
             base_environment: OnceLock::new(),
+            container_environment: OnceLock::new(),
             turns: Mutex::default(),
             handles: Mutex::default(),
             sweep: Sweep::default(),
+            progress,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -90,6 +112,18 @@ impl Engine {
             found.push((backend.name(), backend.probe().await));
         }
         found
+    }
+}
+
+impl Engine {
+    /// Returns what there is to say about each backend beyond whether it works.
+    pub async fn report(&self) -> Vec<(&'static str, Vec<Remark>)> {
+        let known = self.inner.known_instances();
+        let mut reports = Vec::new();
+        for backend in &self.inner.backends {
+            reports.push((backend.name(), backend.report(&known).await));
+        }
+        reports
     }
 }
 

@@ -11,23 +11,35 @@ use vestal_config::keys;
 use vestal_wire::{EnvVar, GuestSettings};
 
 use super::Inner;
-use crate::backend::{Instance, Order};
+use crate::backend::{Backend, Instance, JobEnvironment, Order, Owner};
 use crate::store::{InstanceRecord, KeyLock, StoreError};
-use crate::{Error, Key};
+use crate::{Error, Key, Overrides};
 
 /// What ends an instance by itself, and so where its guest keeps its state.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Lifespan<'a> {
+#[derive(Debug, Clone)]
+pub(super) enum Lifespan {
     /// Idleness. Journal, logs and sessions are the sandbox's, and stay from
     /// instance to instance.
     Retained {
-        /// The sandbox's directory.
-        sandbox: &'a Path,
         /// How long it may idle; nothing: for ever.
         retention: Option<Duration>,
     },
     /// The end of the process that made it. All it has goes with it.
-    Owned,
+    Owned {
+        /// That process.
+        owner: Owner,
+    },
+}
+
+/// Whose instance, and of what kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// The sandbox.
+    pub(super) key: &'a Key,
+    /// What makes it.
+    pub(super) backend: &'a dyn Backend,
+    /// What was asked for it alone.
+    pub(super) overrides: &'a Overrides,
 }
 
 /// How long an owned instance outlives its owner's connection. Long enough for
@@ -38,21 +50,21 @@ impl Inner {
     /// Returns what a backend needs to make or start an instance.
     pub(super) fn order(
         &self,
-        key: &Key,
+        wanted: Wanted<'_>,
         instance: &Instance,
         generation: u64,
-        lifespan: Lifespan<'_>,
+        lifespan: Lifespan,
         lock: &KeyLock,
     ) -> Result<Order, Error> {
+        let Wanted { key, backend, overrides } = wanted;
         let hold = lock
             .share()
             .map_err(|error| StoreError::io("share the lock of", &instance.dir, error))?;
         let home = self.settings.environment().user_home().unwrap_or_else(|| PathBuf::from("/"));
-        let (state_dir, retention, owner_grace, ephemeral) = match lifespan {
-            Lifespan::Retained { sandbox, retention } => {
-                (sandbox.join("state"), retention, None, false)
-            }
-            Lifespan::Owned => (instance.dir.join("state"), None, Some(OWNER_GRACE), true),
+        let sandbox_dir = self.dir(key).path().to_owned();
+        let (state_dir, retention, owner) = match lifespan {
+            Lifespan::Retained { retention } => (sandbox_dir.join("state"), retention, None),
+            Lifespan::Owned { owner } => (instance.dir.join("state"), None, Some(owner)),
         };
         let guest = GuestSettings {
             instance: instance.id.clone(),
@@ -61,8 +73,11 @@ impl Inner {
             state_dir: bytes(&state_dir),
             socket_dir: bytes(&instance.dir.join("io")),
             retention_ms: retention.map(millis),
-            owner_grace_ms: owner_grace.map(millis),
-            env: self.base_environment()?,
+            owner_grace_ms: owner.as_ref().map(|_| millis(OWNER_GRACE)),
+            env: match backend.job_environment() {
+                JobEnvironment::Callers => self.base_environment()?,
+                JobEnvironment::Guests => Vec::new(),
+            },
             start_dir: bytes(&home),
             home: bytes(&home),
             log_bytes: self.settings.get(&keys::JOB_LOG_BYTES)?.value.get(),
@@ -70,13 +85,24 @@ impl Inner {
             // Whatever still carries this instance's mark when its guest starts
             // was left by the guest before.
             forebears: vec![instance.id.clone()],
-            ephemeral,
+            ephemeral: owner.is_some(),
             user: None,
             socket_mode: None,
             inherit_env: false,
             hand_over: Vec::new(),
         };
-        Ok(Order { instance: instance.clone(), guest, spec: self.spec()?, hold })
+        Ok(Order {
+            key: key.clone(),
+            generation,
+            instance: instance.clone(),
+            sandbox_dir,
+            owner,
+            overrides: overrides.clone(),
+            guest,
+            spec: self.spec(backend, overrides)?,
+            progress: self.progress.clone(),
+            hold,
+        })
     }
 
     /// Returns the environment for jobs: this process's, without secrets, and
@@ -86,13 +112,25 @@ impl Inner {
             return Ok(known.clone());
         }
         let variables = self.settings.job_environment()?.variables;
-        let variable = |(name, value): (OsString, OsString)| EnvVar {
-            name: name.as_bytes().to_vec().into(),
-            value: value.as_bytes().to_vec().into(),
-        };
         let variables = variables.into_iter().map(variable).collect();
         Ok(self.base_environment.get_or_init(|| variables).clone())
     }
+
+    /// Returns what the settings add to the environment of jobs that start
+    /// with the instance's own. It may hold secrets, so it goes with each job
+    /// and is neither in the instance nor saved by a session.
+    pub(crate) fn container_environment(&self) -> Result<Vec<EnvVar>, Error> {
+        if let Some(known) = self.container_environment.get() {
+            return Ok(known.clone());
+        }
+        let variables = self.settings.container_environment()?.variables;
+        let variables = variables.into_iter().map(variable).collect();
+        Ok(self.container_environment.get_or_init(|| variables).clone())
+    }
+}
+
+fn variable((name, value): (OsString, OsString)) -> EnvVar {
+    EnvVar { name: name.as_bytes().to_vec().into(), value: value.as_bytes().to_vec().into() }
 }
 
 impl Order {

@@ -7,23 +7,30 @@ use vestal_wire::Role;
 
 use super::Inner;
 use super::attach::{Attached, GreetError, LOCK_PATIENCE, Notice, StateBefore, greet};
-use super::order::Lifespan;
+use super::order::{Lifespan, Wanted};
+use super::remove::kept_files;
 use super::stop::Interrupt;
-use crate::backend::Instance;
+use crate::backend::{Confinement, Instance};
 use crate::key::random_hex;
 use crate::owner::Owner;
-use crate::store::{InstanceRecord, KeyLock, StoreError, make_private_dir};
-use crate::{Error, Key};
+use crate::store::{
+    InstanceMark, InstanceRecord, KeyLock, SandboxDir, StoreError, make_private_dir,
+};
+use crate::{Error, Key, Overrides};
 
 impl Inner {
     /// Makes an instance of this process's own. Nothing is looked for: with
     /// `persist_across_processes: false` every process starts afresh, under a
     /// name nobody else has.
-    pub(crate) async fn create_owned(self: &Arc<Self>, key: &Key) -> Result<Attached, Error> {
-        self.sweep_once(key)?;
+    pub(crate) async fn create_owned(
+        self: &Arc<Self>,
+        key: &Key,
+        overrides: &Overrides,
+    ) -> Result<Attached, Error> {
+        self.sweep_once(key, overrides)?;
         let dir = self.dir(key);
         dir.make()?;
-        let backend = self.choose_backend(key.task()).await?;
+        let backend = self.choose_backend(key.task(), overrides).await?;
         let named = random_hex::<8>();
         let id = named.map_err(|error| StoreError::io("name an instance in", dir.path(), error))?;
         let instance =
@@ -31,30 +38,43 @@ impl Inner {
         let socket_dir = instance.dir.join("io");
         make_private_dir(&socket_dir)?;
         // The owner is on disk before there is anything to own.
-        Owner::current(backend.name())
-            .map_err(|error| StoreError::io("name this process in", &socket_dir, error))?
-            .write(&socket_dir)?;
+        let owner = Owner::current(backend.name())
+            .map_err(|error| StoreError::io("name this process in", &instance.dir, error))?;
+        InstanceMark::new(backend.name(), Some(owner.clone()))
+            .write(&instance.dir, backend.confinement())?;
         let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_PATIENCE).await?;
 
-        let order = self.order(key, &instance, 1, Lifespan::Owned, &lock)?;
+        let wanted = Wanted { key, backend: &*backend, overrides };
+        let order = self.order(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
         let record = order.record(Timestamp::now());
-        let locator = match backend.create(order).await {
-            Ok(locator) => locator,
+        let made = match backend.create(order).await {
+            Ok(made) => made,
             Err(error) => {
                 backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
                 return Err(Error::backend(backend.name())(error));
             }
         };
-        let instance = Instance { locator, ..instance };
+        let instance = Instance { locator: made.locator, ..instance };
         let connection =
             greet(&*backend, &instance, Role::Owner).await.map_err(|error| match error {
                 GreetError::Backend(error) => Error::backend(backend.name())(error),
                 GreetError::Connect(error) => Error::Connect(error),
             })?;
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
-        let notices = if backend.name() == "local" { vec![Notice::NoIsolation] } else { vec![] };
-        let before = StateBefore::Absent;
-        Ok(Attached { backend, connection, instance, generation: 1, record, before, notices })
+        let mut notices: Vec<Notice> = made.remarks.into_iter().map(Notice::Remark).collect();
+        if backend.confinement() == Confinement::None {
+            notices.push(Notice::NoIsolation);
+        }
+        Ok(Attached {
+            backend,
+            connection,
+            instance,
+            generation: 1,
+            record,
+            overrides: overrides.clone(),
+            before: StateBefore::Absent,
+            notices,
+        })
     }
 
     /// Removes an instance of this process's own and what it leaves on disk.
@@ -70,11 +90,17 @@ impl Inner {
         backend.remove(instance).await.map_err(Error::backend(backend.name()))?;
         // The sandbox's directory stays only if somebody else has something in it.
         let dir = self.dir(key);
-        if dir.read_record()?.is_none()
-            && dir.instance_ids()?.is_empty()
+        let is_left = |dir: &SandboxDir| {
+            Ok::<_, StoreError>(
+                dir.read_record()?.is_none()
+                    && dir.instance_ids()?.is_empty()
+                    && kept_files(dir).is_empty(),
+            )
+        };
+        if is_left(&dir)?
             && let Some(lock) = KeyLock::try_acquire(&dir.lock_file())?
         {
-            if dir.read_record()?.is_none() && dir.instance_ids()?.is_empty() {
+            if is_left(&dir)? {
                 dir.remove()?;
             }
             drop(lock);

@@ -1,16 +1,19 @@
 //! What the settings say, in the engine's own terms.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, keys};
+use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, StartDir, keys};
 
 use super::Inner;
-use crate::backend::{Availability, Backend};
+use crate::backend::{Availability, Backend, JobEnvironment};
 use crate::spec::{Spec, Tightening};
 use crate::store::StoreError;
-use crate::{Error, Task};
+use crate::{Error, Overrides, Task};
+
+/// Where commands start in a sandbox with a system of its own.
+pub(crate) const WORKSPACE: &str = "/workspace";
 
 /// Shortest lifetime the orphan reaper reckons with.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
@@ -57,8 +60,8 @@ impl Inner {
     }
 
     /// Returns the settings that shape an instance, without the defaults.
-    pub(crate) fn spec(&self) -> Result<Spec, Error> {
-        let mut spec = Spec::default();
+    pub(crate) fn spec(&self, backend: &dyn Backend, overrides: &Overrides) -> Result<Spec, Error> {
+        let mut spec = backend.spec(&self.settings, overrides)?;
         let log_bytes = self.settings.get(&keys::JOB_LOG_BYTES)?.value;
         if log_bytes != *keys::JOB_LOG_BYTES.default_value() {
             spec = spec.with(
@@ -75,29 +78,52 @@ impl Inner {
         Ok(spec)
     }
 
-    /// Returns the directory sessions without one start in: the configured one,
-    /// else where this process was started.
-    pub(crate) fn start_dir(&self) -> Result<PathBuf, Error> {
+    /// Returns the directory sessions without one start in: the one asked for
+    /// this sandbox, else the configured one, else where this process was
+    /// started, or for a sandbox with a system of its own its workspace. There
+    /// a directory of the host means nothing.
+    pub(crate) fn start_dir(
+        &self,
+        environment: JobEnvironment,
+        asked: Option<&Path>,
+    ) -> Result<PathBuf, Error> {
         let configured = self.settings.get(&keys::CWD)?.value;
+        if let Some(asked) = asked {
+            return Ok(asked.to_owned());
+        }
+        if environment == JobEnvironment::Guests {
+            let home = self.settings.environment().user_home();
+            let means_something = |path: &Path| {
+                path.is_absolute() && home.as_deref().is_none_or(|home| !path.starts_with(home))
+            };
+            return Ok(match configured {
+                StartDir::At(path) if means_something(&path) => path,
+                StartDir::At(_) | StartDir::Launch => PathBuf::from(WORKSPACE),
+            });
+        }
         let launch_dir = std::env::current_dir()
             .map_err(|error| StoreError::io("find", "the current directory", error))?;
         Ok(configured.resolve(&launch_dir, self.settings.environment().user_home().as_deref()))
     }
 
     /// Returns the backend the settings name; nothing for `auto`.
-    fn named_backend(&self) -> Result<Option<&'static str>, Error> {
+    pub(super) fn named_backend(&self, overrides: &Overrides) -> Result<Option<String>, Error> {
+        if let Some(asked) = &overrides.backend {
+            return Ok(Some(asked.clone()).filter(|asked| asked != BackendChoice::Auto.as_str()));
+        }
         let choice = self.settings.get(&keys::BACKEND)?.value;
-        Ok(match choice {
-            BackendChoice::Auto => None,
-            BackendChoice::Local | BackendChoice::Docker => Some(choice.as_str()),
-        })
+        Ok((choice != BackendChoice::Auto).then(|| choice.as_str().to_owned()))
     }
 
     /// Returns the backend for a sandbox that is about to be made: the one
     /// named, or for `auto` the best one that works here.
-    pub(crate) async fn choose_backend(&self, task: &Task) -> Result<Arc<dyn Backend>, Error> {
-        if let Some(name) = self.named_backend()? {
-            return self.backend(task, name).cloned();
+    pub(crate) async fn choose_backend(
+        &self,
+        task: &Task,
+        overrides: &Overrides,
+    ) -> Result<Arc<dyn Backend>, Error> {
+        if let Some(name) = self.named_backend(overrides)? {
+            return self.backend(task, &name).cloned();
         }
         let mut reasons = Vec::new();
         for backend in &self.backends {
@@ -112,12 +138,17 @@ impl Inner {
     }
 
     /// Refuses to use a sandbox on another backend than the one asked for.
-    pub(crate) fn check_backend(&self, task: &Task, recorded: &str) -> Result<(), Error> {
-        match self.named_backend()? {
+    pub(crate) fn check_backend(
+        &self,
+        task: &Task,
+        overrides: &Overrides,
+        recorded: &str,
+    ) -> Result<(), Error> {
+        match self.named_backend(overrides)? {
             Some(name) if name != recorded => Err(Error::BackendChanged {
                 task: task.to_string(),
                 was: recorded.to_owned(),
-                now: name.to_owned(),
+                now: name,
             }),
             Some(_) | None => Ok(()),
         }

@@ -3,6 +3,7 @@
 //! It never touches a running instance, one of another home, or the key that
 //! is about to be used; and it never fails or delays whoever triggers it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +13,11 @@ use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
 use super::recover::unlocated;
-use super::remove::Files;
+use super::remove::{Files, kept_files};
 use super::{Engine, Inner};
-use crate::backend::{Backend, InstanceState};
-use crate::owner::Owner;
-use crate::store::{KeyLock, Record, SandboxDir, list_dirs};
-use crate::{Error, Key, Task};
+use crate::backend::{Backend, Confinement, Found, Instance, InstanceState, Owner, Whose};
+use crate::store::{InstanceMark, KeyLock, Record, SandboxDir, list_dirs};
+use crate::{Error, Key, Overrides, Task};
 
 /// Whether and how this engine has swept.
 #[derive(Debug, Default)]
@@ -61,7 +61,11 @@ impl Engine {
     /// Removes what nobody can want any more and returns what that was; with
     /// `dry_run` only says so.
     pub async fn prune(&self, dry_run: bool) -> Result<Vec<Reaped>, Error> {
-        self.inner.reap(None, dry_run).await
+        let mut reaped = self.inner.reap(None, None, dry_run).await?;
+        for backend in &self.inner.backends {
+            reaped.extend(self.inner.reap_marked(&**backend, None, dry_run).await);
+        }
+        Ok(reaped)
     }
 
     /// Waits for the sweep that the first use of a backend set off, and returns
@@ -78,31 +82,52 @@ impl Engine {
 impl Inner {
     /// Sets off the sweep, once in the life of the engine and only where it is
     /// allowed. Whoever calls this does not wait for it.
-    pub(super) fn sweep_once(self: &Arc<Self>, in_use: &Key) -> Result<(), Error> {
+    pub(super) fn sweep_once(
+        self: &Arc<Self>,
+        in_use: &Key,
+        overrides: &Overrides,
+    ) -> Result<(), Error> {
         if !self.orphan_reaper()? || self.sweep.begun.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let inner = Arc::clone(self);
         let in_use = in_use.clone();
+        // Only the backend that is about to be used is asked for more.
+        let recorded = self.dir(&in_use).read_record().ok().flatten().map(|record| record.backend);
+        let used = recorded.or(self.named_backend(overrides)?);
         let task = tokio::spawn(async move {
-            match inner.reap(Some(&in_use), false).await {
+            let wanted = used.as_deref().unwrap_or_default();
+            let mut swept = match inner.reap(Some(&in_use), Some(wanted), false).await {
                 Ok(reaped) => reaped.len(),
                 Err(error) => {
                     tracing::debug!(%error, "the orphan reaper gave up");
                     0
                 }
+            };
+            for backend in
+                inner.backends.iter().filter(|found| used.as_deref() == Some(found.name()))
+            {
+                swept += inner.reap_marked(&**backend, Some(&in_use), false).await.len();
             }
+            swept
         });
         *self.sweep.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
         Ok(())
     }
 
-    /// Removes what nobody can want. One failure does not stop the sweep.
-    async fn reap(&self, spare: Option<&Key>, dry_run: bool) -> Result<Vec<Reaped>, Error> {
+    /// Removes what nobody can want, on the backend that is in use and on those
+    /// that need no engine; on all when none is named. One failure does not
+    /// stop the sweep.
+    async fn reap(
+        &self,
+        spare: Option<&Key>,
+        used: Option<&str>,
+        dry_run: bool,
+    ) -> Result<Vec<Reaped>, Error> {
         let spared = spare.map(|key| self.dir(key));
         let mut reaped = Vec::new();
         for dir in list_dirs(&self.sandboxes)? {
-            if spared.as_ref() == Some(&dir) {
+            if spared.as_ref() == Some(&dir) || !self.is_swept(&dir, used) {
                 continue;
             }
             match self.findings(&dir).await {
@@ -123,6 +148,20 @@ impl Inner {
             }
         }
         Ok(reaped)
+    }
+
+    /// Returns whether a sandbox can be looked at without asking an engine that
+    /// is not in use anyway.
+    fn is_swept(&self, dir: &SandboxDir, used: Option<&str>) -> bool {
+        let Some(used) = used else {
+            return true;
+        };
+        let recorded = dir.read_record().ok().flatten().map(|record| record.backend);
+        let asks_engine = |name: &str| {
+            let backend = self.backends.iter().find(|backend| backend.name() == name);
+            backend.is_none_or(|backend| backend.confinement() == Confinement::Contained)
+        };
+        recorded.is_none_or(|name| name == used || !asks_engine(&name))
     }
 
     /// Returns what is to be reaped in one sandbox's directory.
@@ -162,23 +201,38 @@ impl Inner {
     ) -> Result<Option<ReapReason>, Error> {
         let recorded =
             record.and_then(|record| record.instance(dir)).filter(|found| found.id == id);
-        let owner = Owner::read(&dir.instance_dir(id).join("io"))?;
         let instance = recorded.clone().unwrap_or_else(|| unlocated(dir, id.to_owned()));
-        let backend = self.backend_for(record, owner.as_ref())?;
+        let mark = InstanceMark::read(&instance.dir)?;
+        let backend = self.backend_for(record, mark.as_ref())?;
         let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
-        let InstanceState::Stopped { since: Some(since) } = state else {
+        let (since, resumable) = match state {
+            InstanceState::Stopped { since } => (since, true),
+            InstanceState::Broken { since } => (since, false),
+            // Only its directory is left, and nothing to wait for.
+            InstanceState::Absent if recorded.is_none() => {
+                return Ok(match mark.and_then(|mark| mark.owner) {
+                    Some(owner) if owner.may_be_alive() => None,
+                    Some(_) => Some(ReapReason::Ownerless),
+                    None => Some(ReapReason::Superseded),
+                });
+            }
+            InstanceState::Running | InstanceState::Paused | InstanceState::Absent => {
+                return Ok(None);
+            }
+        };
+        let Some(since) = since else {
             return Ok(None);
         };
-        let idle = last_sign_of_life(dir, since);
+        let idle = idle_since(dir, recorded.as_ref(), record, since);
         let older = |age: Duration| elapsed(idle).is_some_and(|elapsed| elapsed > age);
         if recorded.is_some() {
-            let expired = self.retention()?.is_some_and(older);
+            let expired = resumable && self.retention()?.is_some_and(older);
             return Ok(expired.then_some(ReapReason::Expired));
         }
         if elapsed(since).is_none_or(|elapsed| elapsed <= self.orphan_age_or_ever()) {
             return Ok(None);
         }
-        match owner {
+        match mark.and_then(|mark| mark.owner) {
             Some(owner) if owner.may_be_alive() => Ok(None),
             Some(_) => Ok(Some(ReapReason::Ownerless)),
             None => Ok(Some(ReapReason::Superseded)),
@@ -207,11 +261,12 @@ impl Inner {
                 Ok(true)
             }
             Some(_) => {
-                let owner = Owner::read(&dir.instance_dir(id).join("io"))?;
-                let backend = self.backend_for(record.as_ref(), owner.as_ref())?;
+                let mark = InstanceMark::read(&dir.instance_dir(id))?;
+                let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
                 let instance = unlocated(dir, id.clone());
                 backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
-                if record.is_none() && dir.instance_ids()?.is_empty() {
+                if record.is_none() && dir.instance_ids()?.is_empty() && kept_files(dir).is_empty()
+                {
                     dir.remove()?;
                 }
                 Ok(true)
@@ -219,13 +274,78 @@ impl Inner {
         }
     }
 
+    /// Removes instances that carry this home's mark and have no directory any
+    /// more. Failures are nobody's business: the next sweep meets them again.
+    async fn reap_marked(
+        &self,
+        backend: &dyn Backend,
+        spare: Option<&Key>,
+        dry_run: bool,
+    ) -> Vec<Reaped> {
+        let found = match backend.find(Whose::Home(&self.home_id)).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(%error, backend = backend.name(), "cannot be swept");
+                return Vec::new();
+            }
+        };
+        let spared = spare.map(Key::hash);
+        let known = self.known_instances();
+        let mut reaped = Vec::new();
+        for found in found {
+            if spared.as_ref() == Some(&found.key) || known.contains(&found.id) {
+                continue;
+            }
+            let Some(reason) = self.judge_marked(&found) else {
+                continue;
+            };
+            if !dry_run {
+                match backend.collect(&found).await {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) => {
+                        tracing::debug!(instance = found.id, %error, "left alone");
+                        continue;
+                    }
+                }
+            }
+            reaped.push(Reaped { task: found.task, instance: Some(found.id), reason });
+        }
+        reaped
+    }
+
+    /// Returns the instances that have a directory, which judges them.
+    pub(super) fn known_instances(&self) -> BTreeSet<String> {
+        let dirs = list_dirs(&self.sandboxes).unwrap_or_default();
+        dirs.iter().flat_map(|dir| dir.instance_ids().unwrap_or_default()).collect()
+    }
+
+    /// Returns why an instance without a directory is to go, or nothing.
+    fn judge_marked(&self, found: &Found) -> Option<ReapReason> {
+        let (since, resumable) = match found.state {
+            InstanceState::Stopped { since } => (since?, true),
+            InstanceState::Broken { since } => (since?, false),
+            _ => return None,
+        };
+        let age = elapsed(since)?;
+        if resumable && found.persistent {
+            let retention = self.retention().ok().flatten()?;
+            return (age > retention).then_some(ReapReason::Expired);
+        }
+        if found.owner.as_ref().is_some_and(Owner::may_be_alive) {
+            return None;
+        }
+        let reason = if found.persistent { ReapReason::Unfinished } else { ReapReason::Ownerless };
+        (age > self.orphan_age_or_ever()).then_some(reason)
+    }
+
     /// Returns the backend an instance is on.
     pub(super) fn backend_for(
         &self,
         record: Option<&Record>,
-        owner: Option<&Owner>,
+        mark: Option<&InstanceMark>,
     ) -> Result<Arc<dyn Backend>, Error> {
-        let name = owner.map(|owner| &*owner.backend).or(record.map(|record| &*record.backend));
+        let name = mark.map(|mark| &*mark.backend).or(record.map(|record| &*record.backend));
         let task = record.map_or_else(Task::default_task, |record| {
             parse(&record.task).unwrap_or_else(|_| Task::default_task())
         });
@@ -236,6 +356,26 @@ impl Inner {
     fn orphan_age_or_ever(&self) -> Duration {
         self.orphan_age().unwrap_or(Duration::MAX)
     }
+}
+
+/// Returns since when a stopped sandbox has idled. A guest that ended because
+/// nobody used it had idled for as long as it may before its end.
+fn idle_since(
+    dir: &SandboxDir,
+    recorded: Option<&Instance>,
+    record: Option<&Record>,
+    ended: Timestamp,
+) -> Timestamp {
+    let last = last_sign_of_life(dir, ended);
+    let idled_out = recorded.is_some_and(|instance| {
+        std::fs::symlink_metadata(instance.dir.join("io").join("idle")).is_ok()
+    });
+    let retention = record
+        .and_then(|record| record.instance.as_ref())
+        .and_then(|instance| instance.retention_seconds)
+        .filter(|_| idled_out);
+    let before = retention.and_then(|seconds| last.checked_sub(Duration::from_secs(seconds)).ok());
+    before.unwrap_or(last)
 }
 
 /// Returns when a stopped sandbox last did anything: its end, or the last entry

@@ -1,12 +1,16 @@
 //! Remove a sandbox on explicit request.
 
+use std::path::Path;
+
 use super::attach::LOCK_PATIENCE;
 use super::recover::unlocated;
 use super::stop::Interrupt;
 use super::{Engine, Inner};
+use crate::backend::{Backend, Confinement, KeptVolumes};
 use crate::failpoint;
-use crate::owner::Owner;
-use crate::store::{Intent, KeyLock, LockError, SandboxDir, remove_tree};
+use crate::store::{
+    InstanceMark, Intent, KeyLock, LockError, Record, SandboxDir, StoreError, remove_tree,
+};
 use crate::{Error, Task};
 
 /// What happens to a sandbox's workspace and home.
@@ -25,6 +29,8 @@ pub struct Removal {
     pub instances: usize,
     /// Directories of the sandbox's files that were kept.
     pub kept: Vec<std::path::PathBuf>,
+    /// Files of the sandbox that its backend keeps, by the backend's names.
+    pub kept_volumes: Vec<String>,
 }
 
 impl Engine {
@@ -46,11 +52,11 @@ impl Engine {
         self.inner.recover(task, &dir).await?;
         if !lock.is_current(&dir.lock_file()) {
             // It was this very removal that a process died over.
-            return Ok(Removal { instances: 0, kept: Vec::new() });
+            return Ok(Removal { instances: 0, kept: Vec::new(), kept_volumes: Vec::new() });
         }
         if dir.record_of(&key)?.is_none() && dir.instance_ids()?.is_empty() {
-            dir.remove()?;
-            return Err(absent());
+            let kept = self.inner.files_without_sandbox(&dir, files).await?;
+            return kept.ok_or_else(absent);
         }
         self.inner.forget_handle(&key);
         let removal = self.inner.remove_locked(task, &dir, files).await?;
@@ -60,6 +66,36 @@ impl Engine {
 }
 
 impl Inner {
+    /// Deals with a directory that has no sandbox any more: one whose instances
+    /// all ended with their processes leaves its files there. Returns nothing
+    /// when there is nothing to remove or keep.
+    async fn files_without_sandbox(
+        &self,
+        dir: &SandboxDir,
+        files: Files,
+    ) -> Result<Option<Removal>, Error> {
+        let kept = kept_files(dir);
+        if kept.is_empty() {
+            dir.remove()?;
+            return Ok(None);
+        }
+        let mut removal = Removal { instances: 0, kept, kept_volumes: Vec::new() };
+        if files == Files::Remove {
+            removal.kept.clear();
+            if let Some(aside) = dir.move_aside()? {
+                let confined = self
+                    .backends
+                    .iter()
+                    .find(|backend| backend.confinement() == Confinement::Contained);
+                match confined {
+                    Some(backend) => self.delete(&**backend, &aside).await?,
+                    None => remove_tree(&aside)?,
+                }
+            }
+        }
+        Ok(Some(removal))
+    }
+
     /// Removes all instances of a sandbox, under the lock.
     pub(super) async fn remove_locked(
         &self,
@@ -68,16 +104,20 @@ impl Inner {
         files: Files,
     ) -> Result<Removal, Error> {
         let instances = dir.instance_ids()?.len();
-        let kept = match files {
-            Files::Keep => kept_files(dir),
-            Files::Remove => Vec::new(),
-        };
         let record = dir.read_record()?;
+        // Asked in any case: an engine that is not there is noticed before the
+        // intent is written, which would otherwise be carried out some day when
+        // nobody expects it any more.
+        let volumes = self.volumes(record.as_ref()).await?;
+        let (kept, kept_volumes) = match files {
+            Files::Keep => (kept_files(dir), volumes),
+            Files::Remove => (Vec::new(), Vec::new()),
+        };
         let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
         dir.write_intent(Intent::Remove { instance, files: files == Files::Remove })?;
         failpoint::reach("remove.intent-written");
         self.finish_removal(task, dir, files == Files::Remove).await?;
-        Ok(Removal { instances, kept })
+        Ok(Removal { instances, kept, kept_volumes })
     }
 
     /// Carries out a removal, from whichever step it had reached.
@@ -94,18 +134,29 @@ impl Inner {
                 .clone()
                 .filter(|recorded| recorded.id == id)
                 .unwrap_or_else(|| unlocated(dir, id));
-            let owner = Owner::read(&instance.dir.join("io"))?;
-            let backend = self.backend_for(record.as_ref(), owner.as_ref())?;
+            let mark = InstanceMark::read(&instance.dir)?;
+            let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
             self.ask_to_end(task, &*backend, &instance, Interrupt::Anything).await?;
             failpoint::reach("remove.ended");
             backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
         }
-        remove_tree(&dir.path().join("state"))?;
+        let backend = self.backend_for(record.as_ref(), None)?;
+        self.delete(&*backend, &dir.path().join("state")).await?;
         failpoint::reach("remove.instance-removed");
-        if files || kept_files(dir).is_empty() {
+        if let Some(record) = &record {
+            let kept = if files { KeptVolumes::None } else { KeptVolumes::Files };
+            let removed = backend.remove_volumes(&record.key, kept).await;
+            removed.map_err(Error::backend(backend.name()))?;
+        }
+        let keeps = !files
+            && (!kept_files(dir).is_empty() || !self.volumes(record.as_ref()).await?.is_empty());
+        if !keeps {
             // The intent goes with the directory.
-            dir.remove()?;
+            let aside = dir.move_aside()?;
             failpoint::reach("remove.files-removed");
+            if let Some(aside) = aside {
+                self.delete(&*backend, &aside).await?;
+            }
             return Ok(());
         }
         if let Some(mut record) = record {
@@ -117,6 +168,29 @@ impl Inner {
         Ok(())
     }
 
+    /// Returns the sandbox's files that its backend keeps.
+    async fn volumes(&self, record: Option<&Record>) -> Result<Vec<String>, Error> {
+        let Some(record) = record else {
+            return Ok(Vec::new());
+        };
+        let backend = self.backend_for(Some(record), None)?;
+        backend.volumes(&record.key).await.map_err(Error::backend(backend.name()))
+    }
+
+    /// Deletes a tree that instances may have written to. What this user may
+    /// not delete is deleted from inside an instance.
+    pub(super) async fn delete(&self, backend: &dyn Backend, path: &Path) -> Result<(), Error> {
+        match remove_tree(path) {
+            Err(StoreError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                backend.erase(path).await.map_err(Error::backend(backend.name()))?;
+                Ok(remove_tree(path)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
     /// Lets go of this process's connection to a sandbox.
     pub(super) fn forget_handle(&self, key: &crate::Key) {
         self.handles().remove(key);
@@ -124,7 +198,7 @@ impl Inner {
 }
 
 /// Returns the directories of the sandbox's own files that exist.
-fn kept_files(dir: &SandboxDir) -> Vec<std::path::PathBuf> {
+pub(super) fn kept_files(dir: &SandboxDir) -> Vec<std::path::PathBuf> {
     ["workspace", "home"]
         .iter()
         .map(|name| dir.path().join(name))

@@ -44,9 +44,16 @@ impl Engine {
             return Ok(false);
         };
         let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
-        if state != InstanceState::Running {
-            return Ok(false);
-        }
+        let instance = match state {
+            InstanceState::Running => instance,
+            // It has to go on to be able to end in order.
+            InstanceState::Paused => {
+                let locator = backend.locate(&instance).await;
+                let locator = locator.map_err(Error::backend(backend.name()))?;
+                Instance { locator, ..instance }
+            }
+            _ => return Ok(false),
+        };
         self.inner.stop_locked(task, &dir, &*backend, &instance, Interrupt::Anything).await?;
         drop(lock);
         Ok(true)

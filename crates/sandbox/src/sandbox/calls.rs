@@ -162,7 +162,10 @@ impl Sandbox {
     /// Returns the sandbox's files, relative paths starting where `session` is.
     pub async fn files(&self, session: Option<&str>) -> Result<Files, Error> {
         let connection = self.connection().await?;
-        let files = Files::new(connection).start_dir(self.handle.engine.start_dir()?);
+        let environment = self.handle.job_environment().await;
+        let asked = self.handle.overrides().await.cwd;
+        let start_dir = self.handle.engine.start_dir(environment, asked.as_deref())?;
+        let files = Files::new(connection).start_dir(start_dir);
         Ok(match session {
             Some(session) => files.session(session),
             None => files,
@@ -201,10 +204,12 @@ impl Sandbox {
     /// Adds to a command what the settings say and the caller left open.
     async fn complete(&self, command: Command) -> Result<Command, Error> {
         let engine = &self.handle.engine;
-        let command = match self.handle.job_environment().await {
+        let environment = self.handle.job_environment().await;
+        let command = match environment {
             JobEnvironment::Callers => command.or_env(|| engine.base_environment())?,
-            JobEnvironment::Guests => command,
+            JobEnvironment::Guests => command.with_secret_env(engine.container_environment()?),
         };
-        command.or_start_dir(|| engine.start_dir())
+        let asked = self.handle.overrides().await.cwd;
+        command.or_start_dir(|| engine.start_dir(environment, asked.as_deref()))
     }
 }

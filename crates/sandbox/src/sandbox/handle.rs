@@ -9,7 +9,7 @@ use super::cleanup::Progress;
 use crate::backend::Instance;
 use crate::client::Connection;
 use crate::engine::{Attached, Inner, Interrupt, Notice, OwnedInstance, StateBefore};
-use crate::{Error, Key};
+use crate::{Error, Key, Overrides};
 
 /// Whether an instance outlives this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,12 @@ impl Handle {
         *self.cleanup.borrow() == Progress::Nothing
     }
 
+    /// Returns whether the sandbox is as a caller asks for.
+    pub(crate) async fn suits(&self, asked: &Overrides) -> bool {
+        let attached = self.attached.lock().await;
+        asked.clone().or(&attached.overrides) == attached.overrides
+    }
+
     pub(super) async fn instance(&self) -> Instance {
         self.attached.lock().await.instance.clone()
     }
@@ -94,12 +100,12 @@ impl Handle {
         let mut attached = self.attached.lock().await;
         if attached.connection.is_closed() {
             *attached = match self.ownership {
-                Ownership::Shared => self.engine.attach(&self.key).await?,
+                Ownership::Shared => self.engine.attach(&self.key, &attached.overrides).await?,
                 Ownership::Owned => {
                     // What is left of the one that was lost goes first.
                     let lost = owned(&attached);
                     self.engine.remove_owned(&self.key, &lost, Interrupt::Anything).await?;
-                    self.engine.create_owned(&self.key).await?
+                    self.engine.create_owned(&self.key, &attached.overrides).await?
                 }
             };
         }
@@ -114,6 +120,11 @@ impl Handle {
 
     pub(crate) async fn owned_instance(&self) -> OwnedInstance {
         owned(&*self.attached.lock().await)
+    }
+
+    /// Returns what was asked for this sandbox alone.
+    pub(super) async fn overrides(&self) -> Overrides {
+        self.attached.lock().await.overrides.clone()
     }
 
     pub(super) async fn job_environment(&self) -> crate::backend::JobEnvironment {

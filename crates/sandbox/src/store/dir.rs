@@ -89,12 +89,21 @@ impl SandboxDir {
     /// Removes the whole directory. It is moved aside first, so that a crash
     /// leaves either the sandbox or rubbish, never half a sandbox.
     pub(crate) fn remove(&self) -> Result<(), StoreError> {
+        match self.move_aside()? {
+            Some(aside) => remove_tree(&aside),
+            None => Ok(()),
+        }
+    }
+
+    /// Moves the whole directory to where only rubbish is, and returns where
+    /// that is.
+    pub(crate) fn move_aside(&self) -> Result<Option<PathBuf>, StoreError> {
         let io = |error| StoreError::io("remove", &self.path, error);
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         let aside = parent.join(format!("{TRASH}{}", random_hex::<6>().map_err(io)?));
         match fs::rename(&self.path, &aside) {
-            Ok(()) => remove_tree(&aside),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Ok(()) => Ok(Some(aside)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io(error)),
         }
     }

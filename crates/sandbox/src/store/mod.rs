@@ -8,6 +8,7 @@ mod dir;
 mod home;
 mod intent;
 mod lock;
+mod mark;
 mod record;
 
 pub(crate) use atomic::{read_versioned, write_versioned};
@@ -17,6 +18,7 @@ pub(crate) use home::open_home;
 pub(crate) use intent::Intent;
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
+pub(crate) use mark::InstanceMark;
 pub(crate) use record::{InstanceRecord, Record};
 
 use std::path::PathBuf;

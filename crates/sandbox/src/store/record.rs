@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::Overrides;
+
 /// Version of the record.
 pub(super) const VERSION: u64 = 1;
 
@@ -25,6 +27,9 @@ pub(crate) struct Record {
     pub(crate) created_at: Timestamp,
     /// Generation of the newest instance ever made.
     pub(crate) generation: u64,
+    /// What was asked for this sandbox alone.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub(crate) overrides: Overrides,
     /// The instance it lives in now.
     pub(crate) instance: Option<InstanceRecord>,
 }
@@ -46,7 +51,12 @@ pub(crate) struct InstanceRecord {
 
 impl Record {
     /// Returns the record of a sandbox that has no instance yet.
-    pub(crate) fn new(key: &crate::Key, backend: &str, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        key: &crate::Key,
+        backend: &str,
+        overrides: Overrides,
+        now: Timestamp,
+    ) -> Self {
         Self {
             version: VERSION,
             key: key.hash(),
@@ -55,6 +65,7 @@ impl Record {
             backend: backend.to_owned(),
             created_at: now,
             generation: 0,
+            overrides,
             instance: None,
         }
     }

@@ -8,155 +8,198 @@
 mod cases;
 mod support;
 
-/// Declares the cases once and makes a module of tests for each backend.
+/// Makes tests of a list of cases on one backend.
+macro_rules! tests {
+    ($backend:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
+        $($(
+            #[tokio::test]
+            async fn $case() {
+                let world = crate::support::World::$backend();
+                crate::cases::$file::$case(&world).await;
+                world.finish().await;
+            }
+        )+)*
+    };
+}
+
+/// Makes a module of tests for each backend of the lists of cases.
 macro_rules! conformance {
-    ($($file:ident: { $($case:ident),+ $(,)? })+) => {
+    (every $every:tt local $local:tt containers $containers:tt) => {
         mod local {
-            $($(
-                #[tokio::test]
-                async fn $case() {
-                    let world = crate::support::World::local();
-                    crate::cases::$file::$case(&world).await;
-                    world.finish().await;
-                }
-            )+)+
+            tests!(local $every);
+            tests!(local $local);
+        }
+        mod docker {
+            tests!(docker $every);
+            tests!(docker $containers);
+        }
+        mod podman {
+            tests!(podman $every);
+            tests!(podman $containers);
         }
     };
 }
 
 conformance! {
-    identity: {
-        every_process_gets_the_same_instance,
-        a_stampede_of_processes_gets_one_instance,
-        a_stampede_of_threads_gets_one_instance,
-        tasks_never_share_an_instance,
-        homes_never_share_an_instance,
-        attaching_to_a_running_sandbox_needs_no_lock,
-        tasks_with_odd_names_have_sandboxes_of_their_own,
-        a_directory_copied_from_another_home_is_refused,
+    every {
+        identity: {
+            every_process_gets_the_same_instance,
+            a_stampede_of_processes_gets_one_instance,
+            a_stampede_of_threads_gets_one_instance,
+            tasks_never_share_an_instance,
+            homes_never_share_an_instance,
+            attaching_to_a_running_sandbox_needs_no_lock,
+            tasks_with_odd_names_have_sandboxes_of_their_own,
+            a_directory_copied_from_another_home_is_refused,
+        }
+        survival: {
+            a_background_job_survives_its_process_and_is_found_again,
+            a_killed_process_leaves_the_sandbox_as_it_is,
+            a_foreground_command_survives_the_loss_of_its_caller,
+            a_stopped_sandbox_is_started_with_its_files_and_sessions,
+            a_killed_guest_is_recovered_and_leaves_no_process,
+            a_killed_supervisor_takes_its_job_along_and_no_other,
+            a_stuck_guest_is_replaced,
+            a_sandbox_whose_guest_cannot_start_is_made_anew,
+            ended_jobs_are_still_known_after_a_restart,
+        }
+        commands: {
+            stdout_and_stderr_are_separate_and_byte_exact,
+            output_is_bounded_with_an_exact_count_of_what_is_left_out,
+            a_failing_command_runs_once_whatever_it_prints,
+            a_timed_out_command_leaves_no_process,
+            a_timeout_ends_its_own_job_and_nothing_else,
+            an_interrupted_command_ends_with_130,
+            a_workdir_is_for_one_command_only,
+            a_missing_workdir_is_told_apart,
+            shell_text_of_any_length_runs,
+            standard_input_of_any_length_arrives,
+            a_foreground_command_ends_with_its_shell,
+            exit_codes_are_the_commands_own,
+            an_argv_is_not_shell_text,
+            a_reader_that_stops_reading_slows_only_its_own_job,
+            a_terminal_has_a_size_that_can_change,
+        }
+        sessions: {
+            functions_aliases_arrays_and_plain_variables_are_kept,
+            state_is_kept_after_exit_set_e_and_syntax_errors,
+            a_killed_command_leaves_the_state_it_started_from,
+            sessions_do_not_see_each_other,
+            of_two_commands_at_once_the_last_started_wins,
+            background_jobs_never_write_back,
+            secrets_are_given_to_the_job_and_never_saved,
+            the_callers_environment_comes_anew_each_time,
+            provider_keys_of_the_caller_are_stripped,
+        }
+        jobs: {
+            a_killed_job_leaves_no_process_whatever_it_did,
+            a_job_can_be_killed_by_another_process,
+            a_background_job_runs_in_its_directory,
+            a_background_job_reads_what_is_written_to_it,
+            the_log_can_be_read_at_any_offset,
+            jobs_are_listed_in_the_order_they_started,
+            a_job_id_is_never_run_twice,
+            a_job_id_is_not_run_again_when_its_job_is_forgotten,
+            a_command_that_never_arrived_is_never_run,
+            waiting_gives_the_exit_code_or_says_it_still_runs,
+        }
+        files: {
+            tilde_means_the_sandboxes_home_for_reading_and_writing,
+            relative_paths_start_where_the_session_is,
+            writing_through_a_symlink_keeps_the_link_and_the_mode,
+            bytes_that_are_no_text_survive_a_patch,
+            a_search_finds_lines_by_pattern,
+            directories_are_made_listed_moved_and_deleted,
+            a_large_file_goes_both_ways_unharmed,
+        }
+        lifecycle: {
+            looking_is_not_using,
+            an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not,
+            a_running_job_keeps_the_sandbox_from_idling_out,
+            the_idle_reaper_lets_go_and_the_sandbox_runs_on,
+            a_removed_sandbox_leaves_nothing,
+            force_removal_can_be_waited_for,
+            waiting_for_no_cleanup_is_instant,
+            a_retention_that_changes_reaches_the_running_guest,
+        }
+        owned: {
+            a_process_that_does_not_persist_gets_an_instance_of_its_own,
+            closing_removes_what_belongs_to_this_process,
+            a_killed_owner_takes_its_instance_along,
+            a_turn_ends_only_what_keeps_no_files,
+            an_idle_owned_sandbox_is_removed_unless_a_job_runs,
+            a_conversation_closes_only_what_nobody_else_holds,
+            a_process_that_asks_twice_at_once_closes_all_it_made,
+            an_idle_owned_sandbox_is_not_removed_under_an_open_call,
+            an_owned_sandbox_whose_guest_was_killed_leaves_nothing,
+        }
+        drift: {
+            changed_settings_are_named_and_the_sandbox_goes_on,
+            changed_settings_are_applied_to_an_idle_sandbox_on_request,
+            changed_settings_are_not_applied_under_a_running_job,
+            kept_settings_are_not_mentioned,
+            another_backend_is_refused_with_both_names,
+        }
+        reaping: {
+            a_stopped_sandbox_past_its_retention_is_removed,
+            a_stopped_sandbox_within_its_retention_stays,
+            a_running_sandbox_is_never_reaped,
+            the_sandbox_about_to_be_used_is_never_reaped,
+            leftovers_of_dead_owners_are_removed,
+            an_age_that_cannot_be_read_reaps_nothing,
+            a_disabled_reaper_does_nothing,
+            one_failure_does_not_stop_the_sweep,
+            what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
+            a_dry_run_changes_nothing,
+        }
+        crashes: {
+            a_process_may_die_at_any_step_of_a_creation,
+            a_process_may_die_at_any_step_of_a_start,
+            a_process_may_die_at_any_step_of_a_stop,
+            a_process_may_die_at_any_step_of_a_removal,
+            a_guest_may_die_at_any_step,
+            what_a_crash_left_half_written_is_swept,
+            attaching_stopping_and_removing_at_once_leaves_one_sandbox,
+            a_soak_of_random_kills_loses_nothing_and_leaves_nothing,
+        }
+        model: {
+            any_sequence_of_happenings_leaves_one_whole_sandbox,
+            any_sequence_of_job_operations_ends_each_job_once,
+        }
+        bad_input: {
+            a_newer_record_is_refused_and_left_alone,
+            a_damaged_record_is_an_error_that_names_the_file,
+            a_home_that_cannot_be_written_is_an_error_that_names_it,
+            a_full_disk_stops_nothing_and_loses_nothing_saved,
+            a_planted_socket_is_not_talked_to,
+            a_sandbox_is_private_to_its_user,
+            a_stale_lock_file_is_no_obstacle,
+        }
     }
-    survival: {
-        a_background_job_survives_its_process_and_is_found_again,
-        a_killed_process_leaves_the_sandbox_as_it_is,
-        a_foreground_command_survives_the_loss_of_its_caller,
-        a_stopped_sandbox_is_started_with_its_files_and_sessions,
-        a_killed_guest_is_recovered_and_leaves_no_process,
-        a_killed_supervisor_takes_its_job_along_and_no_other,
-        processes_that_outlive_all_of_ours_are_found_by_their_mark,
-        a_stuck_guest_is_replaced,
-        a_sandbox_whose_guest_cannot_start_is_made_anew,
-        ended_jobs_are_still_known_after_a_restart,
+    // A guest that is process 1 takes all of its container along.
+    local {
+        survival: {
+            processes_that_outlive_all_of_ours_are_found_by_their_mark,
+        }
     }
-    commands: {
-        stdout_and_stderr_are_separate_and_byte_exact,
-        output_is_bounded_with_an_exact_count_of_what_is_left_out,
-        a_failing_command_runs_once_whatever_it_prints,
-        a_timed_out_command_leaves_no_process,
-        a_timeout_ends_its_own_job_and_nothing_else,
-        an_interrupted_command_ends_with_130,
-        a_workdir_is_for_one_command_only,
-        a_missing_workdir_is_told_apart,
-        shell_text_of_any_length_runs,
-        standard_input_of_any_length_arrives,
-        a_foreground_command_ends_with_its_shell,
-        exit_codes_are_the_commands_own,
-        an_argv_is_not_shell_text,
-        a_reader_that_stops_reading_slows_only_its_own_job,
-        a_terminal_has_a_size_that_can_change,
-    }
-    sessions: {
-        functions_aliases_arrays_and_plain_variables_are_kept,
-        state_is_kept_after_exit_set_e_and_syntax_errors,
-        a_killed_command_leaves_the_state_it_started_from,
-        sessions_do_not_see_each_other,
-        of_two_commands_at_once_the_last_started_wins,
-        background_jobs_never_write_back,
-        secrets_are_given_to_the_job_and_never_saved,
-        the_callers_environment_comes_anew_each_time,
-        provider_keys_of_the_caller_are_stripped,
-    }
-    jobs: {
-        a_killed_job_leaves_no_process_whatever_it_did,
-        a_job_can_be_killed_by_another_process,
-        a_background_job_runs_in_its_directory,
-        a_background_job_reads_what_is_written_to_it,
-        the_log_can_be_read_at_any_offset,
-        jobs_are_listed_in_the_order_they_started,
-        a_job_id_is_never_run_twice,
-        a_job_id_is_not_run_again_when_its_job_is_forgotten,
-        a_command_that_never_arrived_is_never_run,
-        waiting_gives_the_exit_code_or_says_it_still_runs,
-    }
-    files: {
-        tilde_means_the_sandboxes_home_for_reading_and_writing,
-        relative_paths_start_where_the_session_is,
-        writing_through_a_symlink_keeps_the_link_and_the_mode,
-        bytes_that_are_no_text_survive_a_patch,
-        a_search_finds_lines_by_pattern,
-        directories_are_made_listed_moved_and_deleted,
-        a_large_file_goes_both_ways_unharmed,
-    }
-    lifecycle: {
-        looking_is_not_using,
-        an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not,
-        a_running_job_keeps_the_sandbox_from_idling_out,
-        the_idle_reaper_lets_go_and_the_sandbox_runs_on,
-        a_removed_sandbox_leaves_nothing,
-        force_removal_can_be_waited_for,
-        waiting_for_no_cleanup_is_instant,
-        a_retention_that_changes_reaches_the_running_guest,
-    }
-    owned: {
-        a_process_that_does_not_persist_gets_an_instance_of_its_own,
-        closing_removes_what_belongs_to_this_process,
-        a_killed_owner_takes_its_instance_along,
-        a_turn_ends_only_what_keeps_no_files,
-        an_idle_owned_sandbox_is_removed_unless_a_job_runs,
-        a_conversation_closes_only_what_nobody_else_holds,
-        a_process_that_asks_twice_at_once_closes_all_it_made,
-        an_idle_owned_sandbox_is_not_removed_under_an_open_call,
-        an_owned_sandbox_whose_guest_was_killed_leaves_nothing,
-    }
-    drift: {
-        changed_settings_are_named_and_the_sandbox_goes_on,
-        changed_settings_are_applied_to_an_idle_sandbox_on_request,
-        changed_settings_are_not_applied_under_a_running_job,
-        kept_settings_are_not_mentioned,
-        another_backend_is_refused_with_both_names,
-    }
-    reaping: {
-        a_stopped_sandbox_past_its_retention_is_removed,
-        a_stopped_sandbox_within_its_retention_stays,
-        a_running_sandbox_is_never_reaped,
-        the_sandbox_about_to_be_used_is_never_reaped,
-        leftovers_of_dead_owners_are_removed,
-        an_age_that_cannot_be_read_reaps_nothing,
-        a_disabled_reaper_does_nothing,
-        one_failure_does_not_stop_the_sweep,
-        what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
-        a_dry_run_changes_nothing,
-    }
-    crashes: {
-        a_process_may_die_at_any_step_of_a_creation,
-        a_process_may_die_at_any_step_of_a_start,
-        a_process_may_die_at_any_step_of_a_stop,
-        a_process_may_die_at_any_step_of_a_removal,
-        a_guest_may_die_at_any_step,
-        what_a_crash_left_half_written_is_swept,
-        attaching_stopping_and_removing_at_once_leaves_one_sandbox,
-        a_soak_of_random_kills_loses_nothing_and_leaves_nothing,
-    }
-    model: {
-        any_sequence_of_happenings_leaves_one_whole_sandbox,
-        any_sequence_of_job_operations_ends_each_job_once,
-    }
-    bad_input: {
-        a_newer_record_is_refused_and_left_alone,
-        a_damaged_record_is_an_error_that_names_the_file,
-        a_home_that_cannot_be_written_is_an_error_that_names_it,
-        a_full_disk_stops_nothing_and_loses_nothing_saved,
-        a_planted_socket_is_not_talked_to,
-        a_sandbox_is_private_to_its_user,
-        a_stale_lock_file_is_no_obstacle,
+    // What only a system of its own can have.
+    containers {
+        places: {
+            files_are_kept_as_long_as_their_place_says,
+            files_that_are_not_to_be_kept_are_never_on_disk,
+        }
+        tightening: {
+            a_network_that_is_switched_off_is_off,
+            a_limit_that_is_lowered_holds,
+            a_mount_that_is_removed_is_gone,
+            settings_that_isolate_less_are_only_named,
+            another_image_is_named_and_taken_on_request,
+        }
+        overrides: {
+            an_image_and_a_directory_asked_for_one_task_stay_with_it,
+            a_backend_asked_for_one_task_stays_with_it,
+            a_mounted_directory_is_part_of_the_task,
+            the_directory_a_process_starts_in_is_mounted_on_request,
+        }
     }
 }

@@ -9,19 +9,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use vestal_config::{ConfigError, Settings};
 
 use super::guest_file::{self, socket_dir};
 use super::scope::Scope;
 use super::{spawn, sweep};
 use crate::backend::{
-    Availability, Backend, BackendError, Instance, InstanceState, JobEnvironment, Locator, Order,
-    Remedy, Stream,
+    Availability, Backend, BackendError, Confinement, Instance, InstanceState, JobEnvironment,
+    Made, Order, Remedy, Stream,
 };
 use crate::client::socket::{PeerExpectation, SocketError, connect};
 use crate::guest_binary;
 use crate::process_id::ProcessId;
 use crate::spec::Tightening;
 use crate::store::make_private_dir;
+use crate::{Overrides, Spec};
 
 /// What the backend remembers of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +45,7 @@ impl Local {
         Self { run_dir, path_variable }
     }
 
-    async fn launch(&self, order: Order) -> Result<Locator, BackendError> {
+    async fn launch(&self, order: Order) -> Result<Made, BackendError> {
         let dir = socket_dir(&order.instance.dir);
         make_private_dir(&dir)
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
@@ -54,8 +56,9 @@ impl Local {
         let Order { guest: settings, hold, .. } = order;
         let process =
             spawn::spawn(&guest, scope.as_ref(), &settings, &self.path_variable, hold).await?;
-        serde_json::to_value(LocalLocator { process })
-            .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })
+        let locator = serde_json::to_value(LocalLocator { process })
+            .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
+        Ok(Made { locator, remarks: Vec::new() })
     }
 
     /// Returns the guest's process: the one recorded, else the one that says it
@@ -92,6 +95,14 @@ impl Backend for Local {
         Availability::Works { notes }
     }
 
+    fn confinement(&self) -> Confinement {
+        Confinement::None
+    }
+
+    fn spec(&self, _settings: &Settings, _overrides: &Overrides) -> Result<Spec, ConfigError> {
+        Ok(Spec::default())
+    }
+
     fn tightening(&self, _key: &str) -> Tightening {
         Tightening::Never
     }
@@ -104,11 +115,11 @@ impl Backend for Local {
         JobEnvironment::Callers
     }
 
-    async fn create(&self, order: Order) -> Result<Locator, BackendError> {
+    async fn create(&self, order: Order) -> Result<Made, BackendError> {
         self.launch(order).await
     }
 
-    async fn start(&self, order: Order) -> Result<Locator, BackendError> {
+    async fn start(&self, order: Order) -> Result<Made, BackendError> {
         self.launch(order).await
     }
 

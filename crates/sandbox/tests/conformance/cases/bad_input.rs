@@ -58,7 +58,7 @@ pub(crate) async fn a_full_disk_stops_nothing_and_loses_nothing_saved(world: &Wo
         matches!(&error, Error::Job(JobError::Fault(fault)) if fault.code == FaultCode::NoSpace),
         "{error}"
     );
-    assert!(!world.user_home().join("ran").exists());
+    assert!(!world.home_files().join("ran").exists());
     world.engine().stop(&Task::default_task()).await.unwrap();
     assert_eq!(world.run("echo $kept").await.stdout.bytes(), b"after\n");
 }
@@ -101,15 +101,25 @@ pub(crate) async fn a_sandbox_is_private_to_its_user(world: &World) {
     let command = Command::shell("echo out").session("main");
     sandbox.run(command).await.unwrap();
     let dir = world.sandbox_dir("default");
-    let io = dir.join("instances").join(sandbox.instance().await).join("io");
-    let private = [
+    let instance = dir.join("instances").join(sandbox.instance().await);
+    let io = instance.join("io");
+    let mut private = vec![
         (world.home(), 0o700),
         (dir.clone(), 0o700),
         (dir.join("sandbox.json"), 0o600),
         (dir.join("lock"), 0o600),
-        (io.clone(), 0o700),
-        (io.join("guest.sock"), 0o600),
+        (instance.clone(), 0o700),
     ];
+    if world.is_contained() {
+        // Whoever a user of the container is out here can write where the
+        // container does; what keeps others out is above.
+        private.push((instance.join("instance.json"), 0o600));
+        private.push((io, 0o777));
+        private.push((dir.join("state"), 0o777));
+    } else {
+        private.push((io.clone(), 0o700));
+        private.push((io.join("guest.sock"), 0o600));
+    }
     for (path, expected) in private {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, expected, "{}", path.display());

@@ -31,7 +31,7 @@ pub(crate) async fn a_failing_command_runs_once_whatever_it_prints(world: &World
     let text = "echo ran >> ~/runs; echo 'Error: No such container: is not running' >&2; exit 1";
     let output = world.run(text).await;
     assert_eq!(output.exit.code, Some(1));
-    assert_eq!(std::fs::read(world.user_home().join("runs")).unwrap(), b"ran\n");
+    assert_eq!(std::fs::read(world.home_files().join("runs")).unwrap(), b"ran\n");
 }
 
 pub(crate) async fn a_timed_out_command_leaves_no_process(world: &World) {
@@ -88,10 +88,10 @@ pub(crate) async fn an_interrupted_command_ends_with_130(world: &World) {
 pub(crate) async fn a_workdir_is_for_one_command_only(world: &World) {
     let sandbox = world.sandbox().await;
     let pwd = || Command::shell("pwd").session("main");
-    let home = format!("{}\n", world.user_home().display());
-    assert_eq!(sandbox.run(pwd()).await.unwrap().stdout.text(), home);
+    let start = format!("{}\n", world.start_dir().display());
+    assert_eq!(sandbox.run(pwd()).await.unwrap().stdout.text(), start);
     assert_eq!(sandbox.run(pwd().workdir("/usr")).await.unwrap().stdout.bytes(), b"/usr\n");
-    assert_eq!(sandbox.run(pwd()).await.unwrap().stdout.text(), home);
+    assert_eq!(sandbox.run(pwd()).await.unwrap().stdout.text(), start);
     let moved =
         sandbox.run(Command::shell("cd /tmp").session("main").workdir("/usr")).await.unwrap();
     assert_eq!(moved.cwd, b"/tmp");
@@ -121,7 +121,7 @@ pub(crate) async fn shell_text_of_any_length_runs(world: &World) {
 pub(crate) async fn standard_input_of_any_length_arrives(world: &World) {
     let bytes: Vec<u8> =
         (0..8_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
-    let path = world.user_home().join("copy");
+    let path = world.home_files().join("copy");
     let command = Command::shell("cat > ~/copy; echo $?").stdin(Input::Bytes(bytes.clone()));
     let output = world.sandbox().await.run(command).await.unwrap();
     assert_eq!(output.stdout.bytes(), b"0\n");
@@ -179,10 +179,10 @@ pub(crate) async fn a_reader_that_stops_reading_slows_only_its_own_job(world: &W
         let output = sandbox.run(Command::shell("echo served")).await.unwrap();
         assert_eq!(output.stdout.bytes(), b"served\n");
     }
-    assert!(!world.user_home().join("all-written").exists(), "every byte was asked for");
+    assert!(!world.home_files().join("all-written").exists(), "every byte was asked for");
     // A reader that vanishes holds nothing up.
     drop(stalled);
-    until("the job goes on alone", || async { world.user_home().join("all-written").exists() })
+    until("the job goes on alone", || async { world.home_files().join("all-written").exists() })
         .await;
 }
 

@@ -10,9 +10,15 @@ use vestal_wire::SessionState;
 
 use crate::support::{Worker, World, alive, marker, processes_with, until};
 
-/// Returns the failpoints of one operation.
-fn points(operation: &str) -> impl Iterator<Item = &'static str> {
-    FAILPOINTS.iter().copied().filter(move |name| name.starts_with(operation))
+/// Returns the failpoints of one operation, those of the world's backend among
+/// them.
+fn points(world: &World, operation: &str) -> impl Iterator<Item = &'static str> {
+    let of_backend = format!("{}.{operation}.", world.backend());
+    let of_engine = format!("{operation}.");
+    FAILPOINTS
+        .iter()
+        .copied()
+        .filter(move |name| name.starts_with(&of_engine) || name.starts_with(&of_backend))
 }
 
 /// Lets a worker die at a failpoint; the point must be reached.
@@ -27,19 +33,20 @@ async fn assert_whole(world: &World, point: &str) {
     assert_eq!(output.stdout.bytes(), b"works\n", "{point}");
     assert_eq!(world.guests().len(), 1, "{point}: {:?}", world.guests());
     until(&format!("{point}: no stray is left"), || async { world.strays().is_empty() }).await;
-    let dir = world.sandbox_dir("default");
-    let instances = std::fs::read_dir(dir.join("instances")).unwrap().count();
-    assert_eq!(instances, 1, "{point}");
-    let mut names: Vec<String> = std::fs::read_dir(&dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    assert_eq!(names, ["instances", "lock", "sandbox.json", "state"], "{point}");
+    let instances = world.sandbox_dir("default").join("instances");
+    assert_eq!(std::fs::read_dir(instances).unwrap().count(), 1, "{point}");
+    let mut expected = vec!["instances", "lock", "sandbox.json", "state"];
+    if world.is_contained() {
+        expected.insert(0, "home");
+        expected.push("workspace");
+        let containers = world.own_containers();
+        assert_eq!(containers.len(), 1, "{point}: {containers:?}");
+    }
+    assert_eq!(world.left_of("default"), expected, "{point}");
 }
 
 pub(crate) async fn a_process_may_die_at_any_step_of_a_creation(world: &World) {
-    for point in points("create.") {
+    for point in points(world, "create") {
         crash(world, &["attach", "default"], point).await;
         assert_whole(world, point).await;
         world
@@ -52,7 +59,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_creation(world: &World) {
 
 pub(crate) async fn a_process_may_die_at_any_step_of_a_start(world: &World) {
     world.run("kept=1").await;
-    for point in points("start.") {
+    for point in points(world, "start") {
         world.engine().stop(&Task::default_task()).await.unwrap();
         crash(world, &["attach", "default"], point).await;
         assert_whole(world, point).await;
@@ -63,7 +70,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_start(world: &World) {
 
 pub(crate) async fn a_process_may_die_at_any_step_of_a_stop(world: &World) {
     world.run("kept=1").await;
-    for point in points("stop.") {
+    for point in points(world, "stop") {
         let mark = marker();
         let job = Command::shell(format!("sleep {mark}"));
         world.sandbox().await.spawn(job).await.unwrap();
@@ -79,23 +86,25 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_stop(world: &World) {
 }
 
 pub(crate) async fn a_process_may_die_at_any_step_of_a_removal(world: &World) {
-    for point in points("remove.") {
+    for point in points(world, "remove") {
         let keeps_files = point == "remove.record-written";
         world.run("removed=1").await;
-        if keeps_files {
-            std::fs::create_dir_all(world.sandbox_dir("default").join("workspace")).unwrap();
+        let file = world.sandbox_dir("default").join("workspace/file");
+        if keeps_files || world.is_contained() {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
         }
-        let files = if keeps_files {
-            &["remove", "default"][..]
-        } else {
-            &["remove", "default", "--files"]
-        };
-        crash(world, files, point).await;
-        if keeps_files {
-            assert!(world.sandbox_dir("default").join("workspace").exists());
-            std::fs::remove_dir(world.sandbox_dir("default").join("workspace")).unwrap();
+        let words: &[&str] =
+            if keeps_files { &["remove", "default"] } else { &["remove", "default", "--files"] };
+        crash(world, words, point).await;
+        if keeps_files && !world.is_contained() {
+            assert!(file.exists());
+            std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
         }
         assert_whole(world, point).await;
+        if world.is_contained() {
+            assert_eq!(file.exists(), keeps_files, "{point}");
+        }
         assert_eq!(
             world.run("echo ${removed-gone}").await.stdout.bytes(),
             b"gone\n",
@@ -150,7 +159,7 @@ async fn die_while_serving(world: &World, point: &str) {
     // The worker may see its command through, or learn that it cannot be told;
     // what it never does is run it twice, or hang.
     let said = last_word(worker, point).await;
-    let runs = std::fs::read_to_string(world.user_home().join(&mark)).unwrap_or_default();
+    let runs = std::fs::read_to_string(world.home_files().join(&mark)).unwrap_or_default();
     let heard_of_its_end = said.as_ref().is_some_and(|said| said["code"].is_number());
     let right = if heard_of_its_end { 1..=1 } else { 0..=1 };
     assert!(

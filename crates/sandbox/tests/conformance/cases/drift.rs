@@ -6,7 +6,8 @@ use crate::support::World;
 
 const CHANGED: &str = "terminal.jobs_kept=7";
 
-fn drifted(notices: &[Notice]) -> Vec<String> {
+/// Returns the settings that notices name as changed.
+pub(super) fn drifted(notices: &[Notice]) -> Vec<String> {
     notices
         .iter()
         .filter_map(|notice| match notice {
@@ -64,11 +65,12 @@ pub(crate) async fn another_backend_is_refused_with_both_names(world: &World) {
     // As if the sandbox had been made on a backend of another version.
     let path = world.sandbox_dir("default").join("sandbox.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    let elsewhere = text.replace(r#""backend": "local""#, r#""backend": "elsewhere""#);
+    let recorded = format!(r#""backend": "{}""#, world.backend());
+    let elsewhere = text.replace(&recorded, r#""backend": "elsewhere""#);
     std::fs::write(&path, elsewhere).unwrap();
     let error = Engine::sandbox(&world.engine(), &Task::default_task()).await.unwrap_err();
     assert!(matches!(error, Error::BackendChanged { .. }), "{error}");
     let message = error.to_string();
-    assert!(message.contains("elsewhere") && message.contains("local"), "{message}");
+    assert!(message.contains("elsewhere") && message.contains(world.backend()), "{message}");
     std::fs::write(&path, text).unwrap();
 }

@@ -22,18 +22,18 @@ pub(crate) async fn relative_paths_start_where_the_session_is(world: &World) {
     sandbox.run(Command::shell("mkdir -p ~/deep/er; cd ~/deep/er").session("main")).await.unwrap();
     let files = sandbox.files(Some("main")).await.unwrap();
     files.write("here", b"1", WriteOptions::default()).await.unwrap();
-    assert_eq!(std::fs::read(world.user_home().join("deep/er/here")).unwrap(), b"1");
+    assert_eq!(std::fs::read(world.home_files().join("deep/er/here")).unwrap(), b"1");
     let elsewhere = sandbox.files(None).await.unwrap();
     elsewhere.write("there", b"2", WriteOptions::default()).await.unwrap();
-    assert_eq!(std::fs::read(world.user_home().join("there")).unwrap(), b"2");
+    assert_eq!(std::fs::read(world.start_files().join("there")).unwrap(), b"2");
 }
 
 pub(crate) async fn writing_through_a_symlink_keeps_the_link_and_the_mode(world: &World) {
-    let home = world.user_home();
+    let files = world.sandbox().await.files(None).await.unwrap();
+    let home = world.home_files();
     std::fs::write(home.join("target"), "old").unwrap();
     std::fs::set_permissions(home.join("target"), std::fs::Permissions::from_mode(0o640)).unwrap();
     symlink("target", home.join("link")).unwrap();
-    let files = world.sandbox().await.files(None).await.unwrap();
     files.write("~/link", b"new", WriteOptions::default()).await.unwrap();
     assert!(home.join("link").symlink_metadata().unwrap().is_symlink());
     assert_eq!(std::fs::read(home.join("target")).unwrap(), b"new");
@@ -42,9 +42,9 @@ pub(crate) async fn writing_through_a_symlink_keeps_the_link_and_the_mode(world:
 }
 
 pub(crate) async fn bytes_that_are_no_text_survive_a_patch(world: &World) {
-    let path = world.user_home().join("latin1");
-    std::fs::write(&path, b"caf\xe9\r\nna\xefve\0end").unwrap();
     let files = world.sandbox().await.files(None).await.unwrap();
+    let path = world.home_files().join("latin1");
+    std::fs::write(&path, b"caf\xe9\r\nna\xefve\0end").unwrap();
     let edit = Edit { old: b"na\xefve".to_vec().into(), new: b"wise".to_vec().into(), all: false };
     let written = files.patch("~/latin1", vec![edit], None).await.unwrap();
     assert_eq!(written.replaced, 1);
@@ -54,11 +54,11 @@ pub(crate) async fn bytes_that_are_no_text_survive_a_patch(world: &World) {
 }
 
 pub(crate) async fn a_search_finds_lines_by_pattern(world: &World) {
-    let home = world.user_home();
+    let files = world.sandbox().await.files(None).await.unwrap();
+    let home = world.home_files();
     std::fs::create_dir_all(home.join("src")).unwrap();
     std::fs::write(home.join("src/a.rs"), "fn main() {}\n// needle here\n").unwrap();
     std::fs::write(home.join("src/b.txt"), "needle too\n").unwrap();
-    let files = world.sandbox().await.files(None).await.unwrap();
     let query = SearchQuery {
         root: b"~/src".to_vec().into(),
         glob: Some("*.rs".into()),
@@ -87,7 +87,7 @@ pub(crate) async fn directories_are_made_listed_moved_and_deleted(world: &World)
     assert_eq!(kind, FileKind::Directory);
     assert!(files.delete("~/a", Depth::One).await.is_err(), "it is not empty");
     files.delete("~/a", Depth::Recursive).await.unwrap();
-    assert!(!world.user_home().join("a").exists());
+    assert!(!world.home_files().join("a").exists());
 }
 
 pub(crate) async fn a_large_file_goes_both_ways_unharmed(world: &World) {

@@ -63,7 +63,7 @@ pub(crate) async fn tasks_never_share_an_instance(world: &World) {
 }
 
 pub(crate) async fn homes_never_share_an_instance(world: &World) {
-    let other = World::local();
+    let other = world.another();
     let task = Task::default_task();
     assert_ne!(world.engine().key(&task).hash(), other.engine().key(&task).hash());
     let here = world.sandbox().await.instance().await;
@@ -103,7 +103,7 @@ pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(world: &Wor
 }
 
 pub(crate) async fn a_directory_copied_from_another_home_is_refused(world: &World) {
-    let other = World::local();
+    let other = world.another();
     other.run("true").await;
     other.engine().stop(&Task::default_task()).await.unwrap();
     let target = world.sandbox_dir("default");

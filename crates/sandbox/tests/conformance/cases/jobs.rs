@@ -113,7 +113,7 @@ pub(crate) async fn a_job_id_is_never_run_twice(world: &World) {
     drop(sandbox);
     let third = world.sandbox().await.run(command()).await.unwrap();
     assert_eq!(third.exit, first.exit);
-    assert_eq!(std::fs::read(world.user_home().join("runs")).unwrap(), b"ran\n");
+    assert_eq!(std::fs::read(world.home_files().join("runs")).unwrap(), b"ran\n");
 }
 
 pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(world: &World) {
@@ -141,7 +141,7 @@ pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(world: &
         // The next guest knows no more of the job, but not less either.
         super::survival::kill_guest(world);
     }
-    let runs = std::fs::read(world.user_home().join("runs")).unwrap();
+    let runs = std::fs::read(world.home_files().join("runs")).unwrap();
     assert_eq!(runs, b"ran\n");
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn a_running_job_keeps_the_sandbox_from_idling_out(world: &Worl
     // for it: an open call would be use by itself.
     let job = sandbox.spawn(Command::shell("sleep 4; echo > ~/still-here")).await.unwrap();
     until("the job has come to its end", || async {
-        world.user_home().join("still-here").exists()
+        world.home_files().join("still-here").exists()
     })
     .await;
     let info = sandbox.wait(&job.id, None).await.unwrap();
@@ -81,8 +81,18 @@ pub(crate) async fn a_removed_sandbox_leaves_nothing(world: &World) {
     assert_eq!(removal.instances, 1);
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     assert_eq!(world.guests(), Vec::<u32>::new());
-    assert_eq!(engine.list().await.unwrap(), []);
-    assert!(!world.sandbox_dir("default").exists(), "this backend has no files of its own to keep");
+    world.assert_only_files_left();
+    let listed = engine.list().await.unwrap();
+    if world.is_contained() {
+        // Its files are, and are the next instance's unless they go too.
+        let (home, workspace) = (world.home_files(), world.start_files());
+        assert_eq!(removal.kept, [workspace, home]);
+        assert_eq!((listed.len(), listed[0].state), (1, SummaryState::Absent));
+        engine.remove(&task, FilesOnRemoval::Remove).await.unwrap();
+    } else {
+        assert_eq!((removal.kept, listed), (Vec::new(), Vec::new()));
+    }
+    assert!(!world.sandbox_dir("default").exists());
     let again = engine.remove(&task, FilesOnRemoval::Remove).await.unwrap_err();
     assert!(matches!(again, Error::NoSandbox { .. }), "{again}");
     assert!(matches!(engine.stop(&task).await.unwrap_err(), Error::NoSandbox { .. }));
@@ -93,7 +103,7 @@ pub(crate) async fn force_removal_can_be_waited_for(world: &World) {
     sandbox.cleanup(Cleanup::ForceRemove);
     assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
     assert_eq!(world.guests(), Vec::<u32>::new());
-    assert_eq!(world.engine().list().await.unwrap(), []);
+    world.assert_only_files_left();
 }
 
 pub(crate) async fn waiting_for_no_cleanup_is_instant(world: &World) {

@@ -11,25 +11,30 @@ use vestal_sandbox::{
 };
 use vestal_wire::{Cause, Exit, JobId, JobState};
 
-use crate::support::World;
+use crate::support::{Kind, World};
 
 /// Sequences tried in an ordinary run.
 const CASES: u32 = 24;
 
+/// Sequences of containers, each of whose steps takes an engine's time.
+const CONTAINED_CASES: u32 = 4;
+
 /// Runs `check` on random sequences, each in a world and runtime of its own.
-async fn try_sequences<T, F>(element: fn() -> BoxedStrategy<T>, check: F)
+async fn try_sequences<T, F>(world: &World, element: fn(&Kind) -> BoxedStrategy<T>, check: F)
 where
     T: Clone + std::fmt::Debug + Send + 'static,
     F: AsyncFn(&World, &[T]) + Send + 'static,
 {
+    let kind = world.kind().clone();
     let search = move || {
-        let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-        let sequences = prop::collection::vec(element(), 1..9);
+        let cases = if kind.is_contained() { CONTAINED_CASES } else { CASES };
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let sequences = prop::collection::vec(element(&kind), 1..9);
         TestRunner::new(config).run(&sequences, |sequence| {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let world = World::local();
+                let world = World::of(kind.clone());
                 check(&world, &sequence).await;
                 world.finish().await;
             });
@@ -53,13 +58,16 @@ enum Happening {
     Sweep,
 }
 
-fn happening() -> BoxedStrategy<Happening> {
+fn happening(kind: &Kind) -> BoxedStrategy<Happening> {
+    let of_another = if kind.is_contained() { "local." } else { "docker." };
+    let points: Vec<&'static str> =
+        FAILPOINTS.iter().copied().filter(|name| !name.starts_with(of_another)).collect();
     prop_oneof![
         4 => Just(Happening::Use),
         2 => Just(Happening::Stop),
         2 => Just(Happening::GuestKilled),
         1 => Just(Happening::Remove),
-        4 => prop::sample::select(FAILPOINTS).prop_map(Happening::Crash),
+        4 => prop::sample::select(points).prop_map(Happening::Crash),
         1 => Just(Happening::Sweep),
     ]
     .boxed()
@@ -74,8 +82,8 @@ enum Sandboxed {
     Unknown { uses: u32 },
 }
 
-pub(crate) async fn any_sequence_of_happenings_leaves_one_whole_sandbox(_: &World) {
-    try_sequences(happening, async |world: &World, sequence: &[Happening]| {
+pub(crate) async fn any_sequence_of_happenings_leaves_one_whole_sandbox(world: &World) {
+    try_sequences(world, happening, async |world: &World, sequence: &[Happening]| {
         let mut model = Sandboxed::No;
         for happening in sequence {
             model = happen(world, model, happening).await;
@@ -139,7 +147,7 @@ async fn count(world: &World, model: Sandboxed) -> Sandboxed {
 }
 
 async fn crash(world: &World, model: Sandboxed, point: &str) -> Sandboxed {
-    let words: &[&str] = match point.split('.').next() {
+    let words: &[&str] = match point.trim_start_matches("docker.").split('.').next() {
         Some("stop") => &["stop", "default"],
         Some("remove") => &["remove", "default", "--files"],
         _ => &["attach", "default"],
@@ -174,7 +182,7 @@ enum JobStep {
     GuestKilled,
 }
 
-fn job_step() -> BoxedStrategy<JobStep> {
+fn job_step(_: &Kind) -> BoxedStrategy<JobStep> {
     prop_oneof![
         4 => (0..=255_u8).prop_map(JobStep::Start),
         2 => any::<usize>().prop_map(JobStep::EndInput),
@@ -194,8 +202,8 @@ struct Expected {
     exit: Option<Exit>,
 }
 
-pub(crate) async fn any_sequence_of_job_operations_ends_each_job_once(_: &World) {
-    try_sequences(job_step, async |world: &World, sequence: &[JobStep]| {
+pub(crate) async fn any_sequence_of_job_operations_ends_each_job_once(world: &World) {
+    try_sequences(world, job_step, async |world: &World, sequence: &[JobStep]| {
         let sandbox = world.sandbox().await;
         let mut jobs: Vec<Expected> = Vec::new();
         for step in sequence {
@@ -242,7 +250,8 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
                 return;
             };
             if job.exit.is_none() {
-                kill_process(Pid::from_raw(job.pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+                let pid = world.process(job.pid);
+                kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
                 job.exit = Some(Exit { code: Some(137), cause: Cause::Signaled(9) });
             }
         }

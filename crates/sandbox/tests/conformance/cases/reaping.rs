@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use vestal_sandbox::{Engine, ReapReason, SummaryState, Task};
 
-use crate::support::World;
+use crate::support::{World, until};
 
 /// Makes a directory and what is in it look as old as that.
 fn age(path: &Path, by: Duration) {
@@ -23,6 +23,27 @@ fn age_sandbox(world: &World, task: &str, by: Duration) {
     }
 }
 
+/// Makes stopped sandboxes unused for longer than the retention, and returns the
+/// settings of the engines for which they are.
+async fn expire(world: &World, names: &[&str]) -> Vec<&'static str> {
+    if !world.is_contained() {
+        for name in names {
+            age_sandbox(world, name, 8 * DAY);
+        }
+        return Vec::new();
+    }
+    // When a container ended is for its engine to say: the time since then
+    // cannot be made longer, but the retention shorter.
+    let settings = vec!["terminal.retention_seconds=1"];
+    let engine = world.engine_with(&settings);
+    until("they have expired", || async {
+        let found = engine.prune(true).await.unwrap();
+        names.iter().all(|name| found.iter().any(|found| found.task == *name))
+    })
+    .await;
+    settings
+}
+
 async fn stopped(world: &World, name: &str) {
     let task: Task = name.parse().unwrap();
     let engine = world.engine();
@@ -30,36 +51,58 @@ async fn stopped(world: &World, name: &str) {
     engine.stop(&task).await.unwrap();
 }
 
+/// Returns the tasks whose sandboxes have an instance.
 async fn tasks(engine: &Engine) -> Vec<String> {
-    engine.list().await.unwrap().into_iter().map(|summary| summary.task).collect()
+    let listed = engine.list().await.unwrap();
+    let there = listed.into_iter().filter(|summary| summary.state != SummaryState::Absent);
+    there.map(|summary| summary.task).collect()
 }
 
 const DAY: Duration = Duration::from_hours(24);
 
 pub(crate) async fn a_stopped_sandbox_past_its_retention_is_removed(world: &World) {
     stopped(world, "old").await;
-    age_sandbox(world, "old", 8 * DAY);
-    let engine = world.engine();
+    let settings = expire(world, &["old"]).await;
+    let engine = world.engine_with(&settings);
     let reaped = engine.prune(false).await.unwrap();
     assert_eq!(reaped.len(), 1);
     assert_eq!((&*reaped[0].task, reaped[0].reason), ("old", ReapReason::Expired));
     assert_eq!(tasks(&engine).await, Vec::<String>::new());
+    if world.is_contained() {
+        assert_eq!(world.own_containers(), Vec::<serde_json::Value>::new());
+        let left = world.left_of("old");
+        for kept in ["home", "workspace"] {
+            assert!(left.iter().any(|name| name == kept), "{left:?}");
+        }
+    } else {
+        assert!(!world.sandbox_dir("old").exists());
+    }
 }
 
 pub(crate) async fn a_stopped_sandbox_within_its_retention_stays(world: &World) {
     stopped(world, "recent").await;
-    age_sandbox(world, "recent", 6 * DAY);
+    expire(world, &["recent"]).await;
+    if !world.is_contained() {
+        age_sandbox(world, "recent", 6 * DAY);
+    }
     assert_eq!(world.engine().prune(false).await.unwrap(), []);
     let forever = world.engine_with(&["terminal.retention_seconds=0"]);
-    age_sandbox(world, "recent", 9999 * DAY);
+    if !world.is_contained() {
+        age_sandbox(world, "recent", 9999 * DAY);
+    }
     assert_eq!(forever.prune(false).await.unwrap(), []);
     assert_eq!(tasks(&forever).await, ["recent"]);
 }
 
 pub(crate) async fn a_running_sandbox_is_never_reaped(world: &World) {
+    stopped(world, "default").await;
+    let mut settings = expire(world, &["default"]).await;
     world.run("true").await;
-    age_sandbox(world, "default", 9999 * DAY);
-    let engine = world.engine_with(&["terminal.retention_seconds=1h"]);
+    if !world.is_contained() {
+        age_sandbox(world, "default", 9999 * DAY);
+        settings.push("terminal.retention_seconds=1h");
+    }
+    let engine = world.engine_with(&settings);
     assert_eq!(engine.prune(false).await.unwrap(), []);
     assert_eq!(engine.list().await.unwrap()[0].state, SummaryState::Running);
 }
@@ -68,8 +111,8 @@ pub(crate) async fn the_sandbox_about_to_be_used_is_never_reaped(world: &World) 
     world.run("kept=1").await;
     let instance = world.sandbox().await.instance().await;
     world.engine().stop(&Task::default_task()).await.unwrap();
-    age_sandbox(world, "default", 8 * DAY);
-    let engine = world.engine();
+    let settings = expire(world, &["default"]).await;
+    let engine = world.engine_with(&settings);
     let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
     assert_eq!(engine.orphans_swept().await, 0);
     assert_eq!(sandbox.instance().await, instance);
@@ -79,24 +122,35 @@ pub(crate) async fn the_sandbox_about_to_be_used_is_never_reaped(world: &World) 
 
 pub(crate) async fn leftovers_of_dead_owners_are_removed(world: &World) {
     // A process died after naming itself owner and before making anything.
-    let io = world.sandbox_dir("orphan").join("instances/0123456789abcdef/io");
+    let instance = world.sandbox_dir("orphan").join("instances/0123456789abcdef");
+    let io = instance.join("io");
     std::fs::create_dir_all(&io).unwrap();
     let me = vestal_sandbox::ProcessId::current().unwrap();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
-    let owner = |start: u64| {
-        serde_json::json!({
-            "version": 1, "backend": "local", "host": host, "pid_namespace": namespace,
+    let write_owner = |start: u64| {
+        let owner = serde_json::json!({
+            "version": 1, "backend": world.backend(), "host": host, "pid_namespace": namespace,
             "process": { "pid": me.pid, "start": start, "boot": me.boot },
-        })
+        });
+        // Beside the socket users of a container could write another one.
+        let (path, content) = if world.is_contained() {
+            let mark =
+                serde_json::json!({ "version": 1, "backend": world.backend(), "owner": owner });
+            (instance.join("instance.json"), mark)
+        } else {
+            (io.join("owner.json"), owner)
+        };
+        std::fs::write(path, content.to_string()).unwrap();
     };
-    std::fs::write(io.join("owner.json"), owner(me.start + 1).to_string()).unwrap();
-    assert_eq!(world.engine().prune(false).await.unwrap(), [], "too young");
-    age(&io, Duration::from_secs(601));
-    std::fs::write(io.join("owner.json"), owner(me.start).to_string()).unwrap();
+    if !world.is_contained() {
+        write_owner(me.start + 1);
+        assert_eq!(world.engine().prune(false).await.unwrap(), [], "too young");
+    }
+    write_owner(me.start);
     age(&io, Duration::from_secs(601));
     assert_eq!(world.engine().prune(false).await.unwrap(), [], "its owner lives");
-    std::fs::write(io.join("owner.json"), owner(me.start + 1).to_string()).unwrap();
+    write_owner(me.start + 1);
     age(&io, Duration::from_secs(601));
     let reaped = world.engine().prune(false).await.unwrap();
     assert_eq!(reaped.len(), 1);
@@ -106,43 +160,49 @@ pub(crate) async fn leftovers_of_dead_owners_are_removed(world: &World) {
 
 pub(crate) async fn an_age_that_cannot_be_read_reaps_nothing(world: &World) {
     stopped(world, "future").await;
-    let dir = world.sandbox_dir("future");
+    let settings = expire(world, &["future"]).await;
+    let engine = world.engine_with(&settings);
+    let journal = world.sandbox_dir("future").join("state/journal");
     let ahead = SystemTime::now() + 30 * DAY;
-    std::fs::File::open(dir.join("state/journal")).unwrap().set_modified(ahead).unwrap();
-    let engine = world.engine_with(&["terminal.retention_seconds=1s"]);
+    std::fs::File::open(&journal).unwrap().set_modified(ahead).unwrap();
     assert_eq!(engine.prune(false).await.unwrap(), [], "the clock has jumped");
+    age(&journal, 8 * DAY);
+    assert_eq!(engine.prune(false).await.unwrap().len(), 1, "it would have gone");
 }
 
 pub(crate) async fn a_disabled_reaper_does_nothing(world: &World) {
     stopped(world, "old").await;
-    age_sandbox(world, "old", 8 * DAY);
-    let quiet = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let settings = expire(world, &["old"]).await;
+    let disabled = [&settings[..], &["terminal.orphan_reaper=false"]].concat();
+    let quiet = world.engine_with(&disabled);
     quiet.sandbox(&Task::default_task()).await.unwrap();
     assert_eq!(quiet.orphans_swept().await, 0);
-    assert!(world.sandbox_dir("old").exists());
-    let ordinary = world.engine();
+    // It is not to idle out and be the next to expire.
+    world.sandbox().await;
+    assert_eq!(tasks(&quiet).await, ["default", "old"]);
+    let ordinary = world.engine_with(&settings);
     ordinary.sandbox(&"another".parse().unwrap()).await.unwrap();
     assert_eq!(ordinary.orphans_swept().await, 1);
-    assert!(!world.sandbox_dir("old").exists());
+    assert!(!tasks(&ordinary).await.contains(&"old".to_owned()));
     stopped(world, "older").await;
-    age_sandbox(world, "older", 8 * DAY);
+    expire(world, &["older"]).await;
     ordinary.sandbox(&"a third".parse().unwrap()).await.unwrap();
     assert_eq!(ordinary.orphans_swept().await, 0, "once is enough");
-    assert!(world.sandbox_dir("older").exists());
+    assert!(tasks(&ordinary).await.contains(&"older".to_owned()));
 }
 
 pub(crate) async fn one_failure_does_not_stop_the_sweep(world: &World) {
     for name in ["a", "b", "c"] {
         stopped(world, name).await;
     }
-    for name in ["a", "b", "c"] {
-        age_sandbox(world, name, 8 * DAY);
-    }
-    std::fs::write(world.sandbox_dir("b").join("sandbox.json"), "garbage").unwrap();
-    let reaped = world.engine().prune(false).await.unwrap();
+    let settings = expire(world, &["a", "b", "c"]).await;
+    let record = world.sandbox_dir("b").join("sandbox.json");
+    let text = std::fs::read(&record).unwrap();
+    std::fs::write(&record, "garbage").unwrap();
+    let reaped = world.engine_with(&settings).prune(false).await.unwrap();
     let names: Vec<&str> = reaped.iter().map(|reaped| &*reaped.task).collect();
     assert_eq!(names, ["a", "c"]);
-    std::fs::remove_dir_all(world.sandbox_dir("b")).unwrap();
+    std::fs::write(&record, text).unwrap();
 }
 
 pub(crate) async fn what_a_dead_process_left_unfinished_is_finished_by_the_sweep(world: &World) {
@@ -159,8 +219,8 @@ pub(crate) async fn what_a_dead_process_left_unfinished_is_finished_by_the_sweep
 
 pub(crate) async fn a_dry_run_changes_nothing(world: &World) {
     stopped(world, "old").await;
-    age_sandbox(world, "old", 8 * DAY);
-    let engine = world.engine();
+    let settings = expire(world, &["old"]).await;
+    let engine = world.engine_with(&settings);
     assert_eq!(engine.prune(true).await.unwrap().len(), 1);
     assert_eq!(engine.prune(true).await.unwrap().len(), 1);
     assert_eq!(tasks(&engine).await, ["old"]);

@@ -24,7 +24,7 @@ pub(crate) async fn functions_aliases_arrays_and_plain_variables_are_kept(world:
         "greet() { echo \"hello $1\"; }; alias ll='echo listed'; shopt -s nullglob; set -f",
     )
     .await;
-    let text = "echo \"$plain\"; printenv loud; echo \"${list[1]}\" \"${map[k]}\"; greet you; ll; shopt -q nullglob && echo on; echo *";
+    let text = "echo \"$plain\"; sh -c 'echo \"$loud\"'; echo \"${list[1]}\" \"${map[k]}\"; greet you; ll; shopt -q nullglob && echo on; echo *";
     assert_eq!(main(&sandbox, text).await, "two words\na\nb\ny z v\nhello you\nlisted\non\n*\n");
 }
 
@@ -116,31 +116,56 @@ pub(crate) async fn secrets_are_given_to_the_job_and_never_saved(world: &World) 
         .output()
         .unwrap();
     assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
+    for container in world.own_containers() {
+        let known = world.containers().inspect(container["Id"].as_str().unwrap());
+        assert!(!known.to_string().contains(secret), "the engine knows it");
+    }
 }
 
 pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) {
+    // To a sandbox with a system of its own only what is named goes along.
+    let forward = [r#"terminal.docker_forward_env=["FROM_CALLER"]"#];
+    let overrides = if world.is_contained() { &forward[..] } else { &[] };
+    let with =
+        |value: &str| Engine::open(world.settings(overrides, &[("FROM_CALLER", value)])).unwrap();
     let task = Task::default_task();
-    let with = |value: &str| Engine::open(world.settings(&[], &[("FROM_CALLER", value)])).unwrap();
     let first = with("one").sandbox(&task).await.unwrap();
     assert_eq!(main(&first, "echo $FROM_CALLER; export MINE=kept").await, "one\n");
     let second = with("two").sandbox(&task).await.unwrap();
     assert_eq!(main(&second, "echo $FROM_CALLER $MINE").await, "two kept\n");
     assert_eq!(main(&second, "export FROM_CALLER=changed; echo").await, "\n");
     let third = with("three").sandbox(&task).await.unwrap();
-    assert_eq!(
-        main(&third, "echo $FROM_CALLER").await,
-        "changed\n",
-        "the session's own change stays"
-    );
-    assert_eq!(main(&third, "unset FROM_CALLER").await, "");
     let fourth = with("four").sandbox(&task).await.unwrap();
-    assert_eq!(main(&fourth, "echo ${FROM_CALLER-unset}").await, "unset\n");
+    let show = "echo ${FROM_CALLER-unset}";
+    if world.is_contained() {
+        // What is forwarded may be a secret: it goes with each job, and no
+        // session saves it or what became of it.
+        assert_eq!(main(&third, show).await, "three\n");
+        assert_eq!(main(&third, "unset FROM_CALLER").await, "");
+        assert_eq!(main(&fourth, show).await, "four\n");
+        let silent = Engine::open(world.settings(&[], &[("FROM_CALLER", "five")])).unwrap();
+        let silent = silent.sandbox(&task).await.unwrap();
+        assert_eq!(main(&silent, show).await, "unset\n", "it is not named any more");
+    } else {
+        assert_eq!(main(&third, show).await, "changed\n", "the session's own change stays");
+        assert_eq!(main(&third, "unset FROM_CALLER").await, "");
+        assert_eq!(main(&fourth, show).await, "unset\n");
+    }
 }
 
 pub(crate) async fn provider_keys_of_the_caller_are_stripped(world: &World) {
     let extra = [("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2"), ("ORDINARY", "yes")];
-    let engine = Engine::open(world.settings(&[], &extra)).unwrap();
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
-    let text = "echo ${OPENAI_API_KEY-none} ${ANTHROPIC_API_KEY-none} $ORDINARY";
-    assert_eq!(main(&sandbox, text).await, "none none yes\n");
+    let shown = async |overrides: &[&str]| {
+        let engine = Engine::open(world.settings(overrides, &extra)).unwrap();
+        let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+        let text = "echo ${OPENAI_API_KEY-none} ${ANTHROPIC_API_KEY-none} ${ORDINARY-none}";
+        main(&sandbox, text).await
+    };
+    if world.is_contained() {
+        assert_eq!(shown(&[]).await, "none none none\n", "nothing of the caller's is there");
+        let forward = [r#"terminal.docker_forward_env=["ORDINARY"]"#];
+        assert_eq!(shown(&forward).await, "none none yes\n");
+    } else {
+        assert_eq!(shown(&[]).await, "none none yes\n");
+    }
 }

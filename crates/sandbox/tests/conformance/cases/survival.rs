@@ -23,10 +23,11 @@ pub(crate) async fn a_background_job_survives_its_process_and_is_found_again(wor
     assert_eq!(job.state, JobState::Running);
     assert_eq!(u64::from(job.pid.unwrap()), spawned["pid"].as_u64().unwrap());
     assert_eq!(job.pid_start.unwrap(), spawned["start"].as_u64().unwrap());
-    assert!(alive(job.pid.unwrap()));
+    let process = world.process(job.pid.unwrap());
+    assert!(alive(process));
     let killed = sandbox.kill(&id).await.unwrap();
     assert!(matches!(killed.state, JobState::Ended(exit) if exit.cause == Cause::Killed));
-    assert!(!alive(job.pid.unwrap()));
+    assert!(!alive(process));
 }
 
 pub(crate) async fn a_killed_process_leaves_the_sandbox_as_it_is(world: &World) {
@@ -89,7 +90,7 @@ pub(crate) async fn a_killed_supervisor_takes_its_job_along_and_no_other(world: 
     until("three of them run", || async { processes_with(&format!("sleep\0{mark}")).len() == 3 })
         .await;
     let guests = world.guests();
-    kill(parent_of(lost.pid.unwrap()).unwrap(), Signal::KILL);
+    kill(parent_of(world.process(lost.pid.unwrap())).unwrap(), Signal::KILL);
     let info = sandbox.wait(&lost.id, None).await.unwrap();
     assert!(matches!(info.state, JobState::Ended(exit) if exit.cause == Cause::Lost), "{info:?}");
     until("what it left is gone", || async { processes_with(&mark).is_empty() }).await;
@@ -108,7 +109,7 @@ pub(crate) async fn processes_that_outlive_all_of_ours_are_found_by_their_mark(w
     until("three of them run", || async { processes_with(&format!("sleep\0{mark}")).len() == 3 })
         .await;
     // A guest that is stopped cannot see a supervisor go, nor end what it left.
-    let supervisor = parent_of(job.pid.unwrap()).unwrap();
+    let supervisor = parent_of(world.process(job.pid.unwrap())).unwrap();
     kill(world.guests()[0], Signal::STOP);
     kill(supervisor, Signal::KILL);
     until("the supervisor is gone", || async { !alive(supervisor) }).await;

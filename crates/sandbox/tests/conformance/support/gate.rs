@@ -1,6 +1,11 @@
 //! Holding a command where it is.
 
+use std::fs::{File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{World, until};
 
@@ -8,16 +13,23 @@ use super::{World, until};
 #[derive(Debug)]
 pub(crate) struct Gate {
     reached: PathBuf,
-    open: PathBuf,
+    way: PathBuf,
     passed: PathBuf,
+    /// Held open at both ends, so that neither side waits for the other to open
+    /// it.
+    key: File,
 }
 
 impl Gate {
     /// Returns the gate of a world, which is closed.
     pub(crate) fn new(world: &World) -> Self {
+        let way = world.scratch("gate-way");
+        mknodat(CWD, &way, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::fs::set_permissions(&way, Permissions::from_mode(0o666)).unwrap();
         Self {
             reached: world.scratch("gate-reached"),
-            open: world.scratch("gate-open"),
+            key: File::options().read(true).write(true).open(&way).unwrap(),
+            way,
             passed: world.scratch("gate-passed"),
         }
     }
@@ -25,9 +37,9 @@ impl Gate {
     /// Returns the shell text that goes through the gate.
     pub(crate) fn pass(&self) -> String {
         format!(
-            "echo > {}; until [ -e {} ]; do sleep 0.01; done; echo > {}",
+            "echo > {}; read gate < {}; echo > {}",
             self.reached.display(),
-            self.open.display(),
+            self.way.display(),
             self.passed.display()
         )
     }
@@ -39,7 +51,7 @@ impl Gate {
 
     /// Opens the gate and waits until the command has gone through.
     pub(crate) async fn open(&self) {
-        std::fs::write(&self.open, "").unwrap();
+        (&self.key).write_all(b"\n").unwrap();
         until("the command has gone on", || async { self.passed.exists() }).await;
     }
 }

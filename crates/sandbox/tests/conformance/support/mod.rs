@@ -1,9 +1,13 @@
 //! What the cases stand on: a home of their own, engines and other processes.
 
+mod containers;
 mod gate;
 mod process;
+mod worker;
 mod world;
 
+pub(crate) use containers::Containers;
 pub(crate) use gate::Gate;
 pub(crate) use process::{alive, marker, parent_of, processes_with, until};
-pub(crate) use world::{Worker, World};
+pub(crate) use worker::Worker;
+pub(crate) use world::{Kind, World};

@@ -38,7 +38,35 @@ pub(super) fn processes_of(root: &Path) -> Vec<u32> {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         program.is_ok_and(|path| path.starts_with(root))
             || environment.windows(named.len()).any(|part| part == named)
+            || is_in_container_of(pid, root)
     })
+}
+
+/// Returns the guests in containers that have the world's directories mounted,
+/// as this machine counts processes.
+pub(super) fn container_guests(root: &Path) -> Vec<u32> {
+    living(|pid| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        cmdline.starts_with(b"/.vestal/boot/guest\0serve\0") && is_in_container_of(pid, root)
+    })
+}
+
+/// Returns the process that has this number in a container of the world.
+pub(super) fn container_process(root: &Path, inside: u32) -> Option<u32> {
+    let is_it = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()) == Some(inside)
+    };
+    living(|pid| is_it(pid) && is_in_container_of(pid, root)).first().copied()
+}
+
+/// Returns whether a process sees the world's directories where only a
+/// container has them.
+fn is_in_container_of(pid: u32, root: &Path) -> bool {
+    let name = root.file_name().unwrap().to_str().unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    mounts.lines().any(|line| line.contains(" /.vestal/") && line.contains(name))
 }
 
 fn living(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
@@ -76,8 +104,11 @@ pub(crate) fn alive(pid: u32) -> bool {
 /// there is nothing to await but the machine itself.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut pause = Duration::from_millis(5);
     while !holds().await {
         assert!(tokio::time::Instant::now() < deadline, "never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(pause).await;
+        // What takes long is looked at less often: looking takes its time too.
+        pause = (pause * 5 / 4).min(Duration::from_millis(100));
     }
 }

@@ -4,24 +4,123 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command as Process};
+use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, Output, Sandbox, Task};
 
-use super::process::{alive, is_below, processes_of};
+use super::process::{alive, container_guests, container_process, is_below, processes_of};
+use super::{Containers, Worker, until};
 
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
 pub(crate) struct World {
     root: tempfile::TempDir,
-    backend: &'static str,
+    kind: Kind,
+}
+
+/// What the sandboxes of a world are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Processes.
+    Local,
+    /// Containers on this engine.
+    Containers(Containers),
+}
+
+impl Kind {
+    /// Returns whether sandboxes have a system of their own.
+    pub(crate) fn is_contained(&self) -> bool {
+        matches!(self, Self::Containers(_))
+    }
 }
 
 impl World {
     /// Returns a world whose sandboxes are on backend `local`.
     pub(crate) fn local() -> Self {
-        Self { root: tempfile::tempdir().unwrap(), backend: "local" }
+        Self::of(Kind::Local)
+    }
+
+    /// Returns a world whose sandboxes are containers of a Docker engine.
+    pub(crate) fn docker() -> Self {
+        Self::on(Containers::at(variable("VESTAL_TEST_DOCKER_HOST")))
+    }
+
+    /// Returns a world whose sandboxes are containers of Podman, run by root.
+    pub(crate) fn podman() -> Self {
+        Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_HOST")))
+    }
+
+    /// Returns a world whose sandboxes are containers of this engine.
+    pub(crate) fn on(engine: Containers) -> Self {
+        Self::of(Kind::Containers(engine))
+    }
+
+    /// Returns another world whose sandboxes are made of the same.
+    pub(crate) fn another(&self) -> Self {
+        Self::of(self.kind.clone())
+    }
+
+    /// Returns a world of this kind.
+    pub(crate) fn of(kind: Kind) -> Self {
+        Self { root: tempfile::tempdir().unwrap(), kind }
+    }
+
+    /// Returns what sandboxes are made of.
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Returns whether sandboxes have a system of their own.
+    pub(crate) fn is_contained(&self) -> bool {
+        self.kind.is_contained()
+    }
+
+    /// Returns the name of the backend.
+    pub(crate) fn backend(&self) -> &'static str {
+        match self.kind {
+            Kind::Local => "local",
+            Kind::Containers(_) => "docker",
+        }
+    }
+
+    /// Returns the directory that commands start in.
+    pub(crate) fn start_dir(&self) -> PathBuf {
+        if self.is_contained() { "/workspace".into() } else { self.user_home() }
+    }
+
+    /// Returns where the files of that directory are on this machine, for the
+    /// default task.
+    pub(crate) fn start_files(&self) -> PathBuf {
+        if self.is_contained() {
+            self.sandbox_dir("default").join("workspace")
+        } else {
+            self.user_home()
+        }
+    }
+
+    /// Returns where the files of `~` are on this machine, for the default task.
+    pub(crate) fn home_files(&self) -> PathBuf {
+        if self.is_contained() {
+            self.sandbox_dir("default").join("home")
+        } else {
+            self.user_home()
+        }
+    }
+
+    /// Returns the settings that every engine on this world has. Directories of
+    /// the world are where they are inside a container too, so that cases can
+    /// meet commands in files.
+    fn base_settings(&self) -> Vec<String> {
+        let mut settings = vec![
+            format!("terminal.backend={}", self.backend()),
+            format!("terminal.cwd={}", self.user_home().display()),
+        ];
+        if self.is_contained() {
+            let root = self.root.path().display();
+            settings.push("terminal.docker_image=vestal-test/base:latest".into());
+            settings.push(format!("terminal.docker_volumes=[\"{root}:{root}\"]"));
+        }
+        settings
     }
 
     /// Returns the Vestal home.
@@ -43,16 +142,20 @@ impl World {
 
     fn variables(&self) -> Vec<(String, String)> {
         let path = Environment::capture().get("PATH").unwrap().to_str().unwrap().to_owned();
-        vec![("HOME".into(), self.user_home().to_str().unwrap().into()), ("PATH".into(), path)]
+        let mut variables =
+            vec![("HOME".into(), self.user_home().to_str().unwrap().into()), ("PATH".into(), path)];
+        if let Kind::Containers(engine) = &self.kind {
+            variables.push(("DOCKER_HOST".into(), engine.address().to_owned()));
+        }
+        variables
     }
 
     /// Returns settings: the world's own environment, `extra` added.
     pub(crate) fn settings(&self, overrides: &[&str], extra: &[(&str, &str)]) -> Settings {
         let mut variables = self.variables();
         variables.extend(extra.iter().map(|(name, value)| ((*name).into(), (*value).into())));
-        let backend = format!("terminal.backend={}", self.backend);
-        let cwd = format!("terminal.cwd={}", self.user_home().display());
-        let overrides = [&*backend, &*cwd].into_iter().chain(overrides.iter().copied());
+        let base = self.base_settings();
+        let overrides = base.iter().map(String::as_str).chain(overrides.iter().copied());
         let overrides = overrides.map(|text| Override::parse(text).unwrap()).collect();
         Settings::load(Home::at(self.home()), Environment::from_pairs(variables), overrides)
     }
@@ -84,11 +187,19 @@ impl World {
 
     /// Starts another process with these variables.
     pub(crate) fn worker_with(&self, words: &[&str], extra: &[(&str, &str)]) -> Worker {
+        Worker::new(self.worker_process(words, extra).spawn().unwrap())
+    }
+
+    /// Starts another process in a directory.
+    pub(crate) fn worker_in(&self, dir: &Path, words: &[&str]) -> Worker {
+        Worker::new(self.worker_process(words, &[]).current_dir(dir).spawn().unwrap())
+    }
+
+    fn worker_process(&self, words: &[&str], extra: &[(&str, &str)]) -> Process {
         let mut process = Process::new(env!("CARGO_BIN_EXE_sandbox-worker"));
         process
             .arg(self.home())
-            .args(["--set", &format!("terminal.backend={}", self.backend)])
-            .args(["--set", &format!("terminal.cwd={}", self.user_home().display())])
+            .args(self.base_settings().iter().flat_map(|setting| ["--set", setting]))
             .args(words)
             .env_clear()
             .envs(self.variables())
@@ -97,9 +208,7 @@ impl World {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let mut child = process.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Worker { child, lines }
+        process
     }
 
     /// Returns the directory of a task's sandbox.
@@ -111,6 +220,9 @@ impl World {
 
     /// Returns the pids of all guests that say they are of this world and live.
     pub(crate) fn guests(&self) -> Vec<u32> {
+        if self.is_contained() {
+            return container_guests(self.root.path());
+        }
         let mut pids = Vec::new();
         for sandbox in children(&self.home().join("sandboxes")) {
             for instance in children(&sandbox.join("instances")) {
@@ -131,21 +243,83 @@ impl World {
             .collect()
     }
 
+    /// Returns a process by the number that its sandbox knows it by.
+    pub(crate) fn process(&self, inside: u32) -> u32 {
+        if self.is_contained() {
+            container_process(self.root.path(), inside).expect("it runs")
+        } else {
+            inside
+        }
+    }
+
+    /// Returns the engine of a world of containers.
+    pub(crate) fn containers(&self) -> &Containers {
+        match &self.kind {
+            Kind::Containers(engine) => engine,
+            Kind::Local => panic!("this world has no containers"),
+        }
+    }
+
+    /// Returns all containers of this home; processes are none.
+    pub(crate) fn own_containers(&self) -> Vec<Value> {
+        match (&self.kind, self.home_id()) {
+            (Kind::Containers(engine), Some(home)) => engine.of_home(&home),
+            _ => Vec::new(),
+        }
+    }
+
+    fn home_id(&self) -> Option<String> {
+        let bytes = std::fs::read(self.home().join("home.json")).ok()?;
+        let written: Value = serde_json::from_slice(&bytes).ok()?;
+        Some(written["id"].as_str()?.to_owned())
+    }
+
+    /// Returns the names of what is in the directory of a task's sandbox.
+    pub(crate) fn left_of(&self, task: &str) -> Vec<String> {
+        names_in(&self.sandbox_dir(task))
+    }
+
+    /// Checks that of the default task's sandbox there is nothing but the files
+    /// that outlive its instances, which containers have, and processes have
+    /// not.
+    pub(crate) fn assert_only_files_left(&self) {
+        if self.is_contained() {
+            let mut left = self.left_of("default");
+            left.retain(|name| !["instances", "lock", "sandbox.json"].contains(&&**name));
+            assert_eq!(left, ["home", "workspace"]);
+            let instances = children(&self.sandbox_dir("default").join("instances"));
+            assert_eq!(instances, Vec::<PathBuf>::new());
+            assert_eq!(self.own_containers(), Vec::<Value>::new());
+        } else {
+            assert!(!self.sandbox_dir("default").exists());
+        }
+    }
+
     /// Removes everything and checks that nothing is left: the promise that
     /// every case ends with.
     pub(crate) async fn finish(self) {
         let engine = self.engine();
-        for summary in engine.list().await.unwrap() {
-            let task: Task = summary.task.parse().unwrap();
+        let listed = engine.list().await.unwrap().into_iter().map(|summary| summary.task);
+        let mut tasks: Vec<Task> = listed.map(|task| task.parse().unwrap()).collect();
+        // Files without a sandbox are in no list; where they are they have the
+        // name of their task.
+        tasks.extend(names_in(&self.home().join("sandboxes")).iter().flat_map(|name| name.parse()));
+        for task in tasks {
             match engine.remove(&task, FilesOnRemoval::Remove).await {
                 Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
                 Err(error) => panic!("cannot remove {task}: {error}"),
             }
         }
-        super::until("no process of this world is left", || async {
+        until("no process of this world is left", || async {
             processes_of(self.root.path()).is_empty()
         })
         .await;
+        assert_eq!(children(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
+        if let (Kind::Containers(engine), Some(home)) = (&self.kind, self.home_id()) {
+            // One whose owner was killed is removed by the engine, in its time.
+            until("no container is left", || async { engine.of_home(&home).is_empty() }).await;
+            assert_eq!(engine.volumes_of_home(&home), Vec::<String>::new());
+        }
     }
 }
 
@@ -156,6 +330,10 @@ impl Drop for World {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
         }
+        if let (Kind::Containers(engine), Some(home)) = (self.kind.clone(), self.home_id()) {
+            // What goes wrong here is not to hide why the case failed.
+            std::thread::spawn(move || engine.clear(&home)).join().ok();
+        }
     }
 }
 
@@ -163,68 +341,24 @@ fn children(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
+fn names_in(dir: &Path) -> Vec<String> {
+    let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut names: Vec<String> = children(dir).into_iter().map(name).collect();
+    names.sort();
+    names
+}
+
+/// Returns a variable that tells of the engines for tests.
+pub(super) fn variable(name: &str) -> String {
+    let value = Environment::capture().get(name).map(|value| value.to_str().unwrap().to_owned());
+    value.unwrap_or_else(|| {
+        panic!("{name} is not set: run `scripts/test test`, which starts engines")
+    })
+}
+
 fn guest_pid(instance: &Path) -> Option<u32> {
     let bytes = std::fs::read(instance.join("io/guest.json")).ok()?;
     let said: Value = serde_json::from_slice(&bytes).ok()?;
     let pid = u32::try_from(said["pid"].as_u64()?).ok()?;
     alive(pid).then_some(pid)
-}
-
-/// Another process that uses the same home.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Worker {
-    /// Waits for the next line it prints.
-    pub(crate) async fn line(&mut self) -> Value {
-        match self.lines.next_line().await.unwrap() {
-            Some(line) => serde_json::from_str(&line).unwrap(),
-            None => panic!("the worker ended: {}", self.errors().await),
-        }
-    }
-
-    /// Kills it as a crash would.
-    pub(crate) async fn crash(mut self) {
-        self.child.kill().await.unwrap();
-    }
-
-    /// Waits for its end and returns whether it died of SIGKILL.
-    pub(crate) async fn was_killed(mut self) -> bool {
-        use std::os::unix::process::ExitStatusExt as _;
-        drop(self.child.stdin.take());
-        let status = self.child.wait().await.unwrap();
-        if status.signal() == Some(9) {
-            return true;
-        }
-        assert!(status.success(), "{}", self.errors().await);
-        false
-    }
-
-    /// Lets it go on to its end, which must be a good one.
-    pub(crate) async fn finish(mut self) {
-        drop(self.child.stdin.take());
-        let status = self.child.wait().await.unwrap();
-        assert!(status.success(), "{}", self.errors().await);
-    }
-
-    /// Waits for its end, whichever that is, and returns the next line it has
-    /// printed, if any.
-    pub(crate) async fn last_word(mut self) -> Option<Value> {
-        drop(self.child.stdin.take());
-        self.child.wait().await.unwrap();
-        let line = self.lines.next_line().await.unwrap()?;
-        Some(serde_json::from_str(&line).unwrap())
-    }
-
-    async fn errors(&mut self) -> String {
-        use tokio::io::AsyncReadExt as _;
-        let mut text = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut text).await.ok();
-        }
-        text
-    }
 }

@@ -1,0 +1,91 @@
+//! What goes wrong, each with what to do next.
+
+use crate::support::{Outcome, World, finish};
+
+/// Checks that a failure of Vestal's own names these and left nothing behind.
+#[track_caller]
+fn fails(world: &World, outcome: Outcome, parts: &[&str]) {
+    let outcome = outcome.exits(125);
+    for part in parts {
+        assert!(outcome.stderr.contains(part), "{part}: {outcome:?}");
+    }
+    assert_eq!(outcome.text(), "", "nothing ran");
+    assert_eq!(world.containers(), [""; 0]);
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_named() {
+    let world = World::docker();
+    // Nobody serves images there.
+    let image = "127.0.0.1:1/vestal-test/none:1";
+    let outcome = world.vestal(["run", "--image", image, "echo ran"]);
+    let said = format!("image {image} cannot be had: ");
+    fails(&world, outcome, &[&said, &format!("see what `docker pull {image}` says")]);
+    assert_eq!(world.tasks(), [""; 0]);
+    let json = world.vestal(["run", "--json", "--image", image, "echo ran"]).exits(125).json();
+    assert!(json["error"].as_str().unwrap().contains("cannot be had"), "{json}");
+    assert!(json["advice"][0].as_str().unwrap().contains("docker pull"), "{json}");
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_named_with_who_says_where_it_is() {
+    let world = World::docker();
+    world.run("true").exits(0);
+    world.vestal(["stop"]).exits(0);
+    let away = |args: &[&str]| {
+        let mut command = world.command(args);
+        finish(command.env("DOCKER_HOST", "unix:///nobody/engine.sock").spawn().unwrap())
+    };
+    for args in [&["run", "echo ran"][..], &["run", "-t", "new", "echo ran"], &["stop"]] {
+        let outcome = away(args).exits(125);
+        let said =
+            "the container engine at unix:///nobody/engine.sock (DOCKER_HOST) cannot be reached";
+        assert!(outcome.stderr.contains(said), "{outcome:?}");
+        assert!(outcome.stderr.contains("change or unset DOCKER_HOST"), "{outcome:?}");
+        assert_eq!(outcome.text(), "");
+    }
+    let listed = away(&["ps", "--json"]).exits(0).json();
+    assert_eq!(listed[0]["state"], "unknown");
+    assert!(listed[0]["trouble"].as_str().unwrap().contains("cannot be reached"), "{listed}");
+    let shown = away(&["ps"]).exits(0);
+    assert!(shown.stderr.contains("warning: default: "), "{shown:?}");
+    let ill = away(&["doctor"]).exits(1).text();
+    assert!(ill.contains("broken  backend docker: the container engine at"), "{ill}");
+    world.run("true").exits(0);
+}
+
+#[test]
+fn settings_that_make_no_container_are_named_with_what_is_allowed() {
+    let world = World::docker();
+    let run = |set: &str| world.vestal(["--set", set, "run", "echo ran"]);
+    fails(
+        &world,
+        run("terminal.docker_volumes=[\"/only-a-source\"]"),
+        &["terminal.docker_volumes", "/only-a-source", "SOURCE:TARGET", "vestal config show"],
+    );
+    fails(
+        &world,
+        run("terminal.docker_extra_args=[\"--frobnicate\"]"),
+        &["terminal.docker_extra_args", "--frobnicate", "--cap-add", "vestal config show"],
+    );
+    fails(
+        &world,
+        run("terminal.docker_volumes=[\"/no/such/directory:/x\"]"),
+        &["/no/such/directory"],
+    );
+    assert_eq!(world.vestal(["ps", "--json"]).exits(0).json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_name_that_is_taken_is_told_and_what_has_it_is_left_alone() {
+    let world = World::docker();
+    world.run("true").exits(0);
+    let name = world.containers().remove(0);
+    world.vestal(["rm", "-y", "default"]).exits(0);
+    // Carries the home's label, so that it is cleared away afterwards.
+    world.engine().make_foreign(&name, &world.home_label().unwrap());
+    let outcome = world.run("echo ran").exits(125);
+    assert!(outcome.stderr.contains(&format!("the name {name} is taken")), "{outcome:?}");
+    assert!(outcome.stderr.contains("rename or remove it"), "{outcome:?}");
+    assert_eq!(world.containers(), [name]);
+}

@@ -1,0 +1,9 @@
+//! Sandboxes that are containers, on a real engine.
+
+mod durable;
+mod errors;
+mod images;
+mod owned;
+mod projects;
+mod pull;
+mod verbs;

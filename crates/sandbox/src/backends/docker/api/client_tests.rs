@@ -1,0 +1,261 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+use tokio::net::UnixListener;
+
+use super::super::fake_engine::{FakeEngine, answer, settings};
+use super::*;
+
+async fn connect(engine: &FakeEngine) -> Client {
+    Client::connect(&engine.settings(), &engine.path("run")).await.unwrap()
+}
+
+fn said(error: &BackendError) -> (String, String) {
+    (error.to_string(), error.advice().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn requests_name_the_version_that_both_sides_speak() {
+    let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+    let client = connect(&engine).await;
+    client.api().info().await.unwrap();
+    client.api().inspect_image("a/b:c").await.unwrap();
+    let requests = engine.requests();
+    let line = |index: usize| requests[index].lines().next().unwrap_or_default();
+    assert_eq!(line(0), "GET /v1.41/info HTTP/1.1");
+    assert_eq!(line(1), "GET /v1.41/images/a/b:c/json HTTP/1.1");
+}
+
+#[tokio::test]
+async fn the_engine_is_asked_once_what_it_is() {
+    let engine = FakeEngine::start(|_| answer("200 OK", &json!({"ID": "A:B"}).to_string()));
+    let client = connect(&engine).await;
+    assert_eq!(client.info().await.unwrap().id, "A:B");
+    assert_eq!(client.clone().info().await.unwrap().api_version, "1.41");
+    assert_eq!(engine.requests().len(), 1);
+    assert_eq!(client.flavour(), Flavour::Docker);
+    assert!(!client.is_remote());
+    assert!(client.address().ends_with("engine.sock (DOCKER_HOST)"), "{}", client.address());
+    client.wake().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_socket_with_a_long_path_is_reached() {
+    let name = format!("{}/{}/engine.sock", "d".repeat(100), "e".repeat(100));
+    let engine = FakeEngine::start_named(&name, |_| answer("200 OK", "{}"));
+    let host = format!("unix://{}", engine.path(&name).display());
+    let settings = settings(&engine.path(""), [("DOCKER_HOST", host.as_str())], &[]);
+    let client = Client::connect(&settings, &engine.path("run")).await.unwrap();
+    client.info().await.unwrap();
+    assert!(client.address().starts_with(&host), "{}", client.address());
+}
+
+#[tokio::test]
+async fn refusals_say_what_was_asked_for() {
+    let taken = r#"{"message": "Conflict. The container name \"/x\" is already in use by \"y\"."}"#;
+    let engine = FakeEngine::start(move |head| {
+        if head.contains("/taken/") {
+            answer("409 Conflict", taken)
+        } else {
+            answer("500 Oops", r#"{"message": "no\nspace"}"#)
+        }
+    });
+    let client = connect(&engine).await;
+    let error = client.api().info().await.map_err(client.error("describe itself")).unwrap_err();
+    assert_eq!(error.to_string(), "the container engine could not describe itself: no space");
+    let error = client.api().inspect_image("taken/x").await.map_err(client.error("look"));
+    assert!(matches!(error, Err(BackendError::NameTaken { name }) if name == "x"));
+}
+
+#[tokio::test]
+async fn an_engine_that_goes_away_is_unreachable_with_advice() {
+    let engine =
+        FakeEngine::start(|_| "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_owned());
+    let client = connect(&engine).await;
+    let (problem, advice) = said(&client.info().await.unwrap_err());
+    assert!(problem.contains("engine.sock (DOCKER_HOST) cannot be reached"), "{problem}");
+    assert!(problem.contains("the connection failed"), "{problem}");
+    assert!(advice.contains("unset DOCKER_HOST"), "{advice}");
+
+    std::fs::remove_file(engine.path("engine.sock")).unwrap();
+    let (problem, _) = said(&client.info().await.unwrap_err());
+    assert!(problem.contains("nobody listens there"), "{problem}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_error_that_says_who_sent_us() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(dir.path(), [("DOCKER_HOST", "unix:///nowhere/x.sock")], &[]);
+    let (problem, advice) = said(&Client::connect(&settings, dir.path()).await.unwrap_err());
+    assert!(problem.contains("unix:///nowhere/x.sock (DOCKER_HOST)"), "{problem}");
+    assert!(problem.contains("nobody listens there"), "{problem}");
+    assert!(advice.contains("unset DOCKER_HOST"), "{advice}");
+}
+
+#[tokio::test]
+async fn an_engine_that_is_too_old_is_refused_with_advice() {
+    let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+    let client = connect(&engine).await;
+    let old = Greeting {
+        api: ClientVersion { major_version: 1, minor_version: 40 },
+        flavour: Flavour::Docker,
+    };
+    let address = client.inner.address.clone();
+    let keyring = client.inner.keyring.clone();
+    let refused = Client::new(address, Way::Network, client.api().clone(), old, keyring);
+    let (problem, advice) = said(&refused.unwrap_err());
+    assert!(problem.contains("too old: it speaks version 1.40"), "{problem}");
+    assert!(advice.contains("Docker 20.10"), "{advice}");
+}
+
+#[tokio::test]
+async fn a_newer_engine_is_spoken_to_in_a_version_that_is_known_here() {
+    let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+    let client = connect(&engine).await;
+    let new = Greeting {
+        api: ClientVersion { major_version: 1, minor_version: 999 },
+        flavour: Flavour::Docker,
+    };
+    let address = client.inner.address.clone();
+    let keyring = client.inner.keyring.clone();
+    let client = Client::new(address, Way::Network, client.api().clone(), new, keyring).unwrap();
+    assert_eq!(client.info().await.unwrap().api_version, API_DEFAULT_VERSION.to_string());
+    let expected = format!("GET /v{API_DEFAULT_VERSION}/info ");
+    assert!(engine.requests()[0].starts_with(&expected), "{:?}", engine.requests());
+}
+
+#[tokio::test]
+async fn the_first_engine_that_answers_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let stale = dir.path().join("docker.sock");
+    drop(UnixListener::bind(&stale).unwrap());
+    let engine = FakeEngine::start_named("podman/podman.sock", |_| answer("200 OK", "{}"));
+    let usual = |path: &Path| Address {
+        transport: Transport::Unix(path.to_owned()),
+        origin: super::super::address::Origin::Usual,
+    };
+    let places = [stale.as_path(), &engine.path("podman/podman.sock"), Path::new("/nowhere")];
+    let search = |count: usize| Search {
+        sockets: places[..count].iter().map(|path| usual(path)).collect(),
+        podman: PodmanProgram::Missing,
+    };
+    let settings = engine.settings();
+    let keyring = || Keyring::new(settings.environment());
+    let client =
+        Client::any(search(3), None, Starting::Allowed, ANSWER_WITHIN, keyring()).await.unwrap();
+    assert!(client.address().ends_with("podman/podman.sock"), "{}", client.address());
+
+    let error = Client::any(search(1), None, Starting::Allowed, ANSWER_WITHIN, keyring())
+        .await
+        .unwrap_err();
+    let (problem, advice) = said(&error);
+    assert!(problem.contains("docker.sock"), "{problem}");
+    assert!(problem.contains("no podman to start"), "{problem}");
+    assert!(advice.contains("install Docker or Podman"), "{advice}");
+}
+
+#[tokio::test]
+async fn an_engine_that_is_there_but_silent_is_not_passed_over_for_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let silent = dir.path().join("docker.sock");
+    let _listener = UnixListener::bind(&silent).unwrap();
+    let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+    let usual = |path| Address {
+        transport: Transport::Unix(path),
+        origin: super::super::address::Origin::Usual,
+    };
+    let sockets = vec![usual(silent), usual(engine.path("engine.sock"))];
+    let search = Search { sockets, podman: PodmanProgram::Missing };
+    let settings = engine.settings();
+    let keyring = Keyring::new(settings.environment());
+    let patience = Duration::from_millis(50);
+    let connected = Client::any(search, None, Starting::Allowed, patience, keyring).await;
+    let (problem, advice) = said(&connected.unwrap_err());
+    assert!(problem.contains("docker.sock cannot be reached: it did not answer"), "{problem}");
+    assert!(advice.contains("restart it"), "{advice}");
+}
+
+#[tokio::test]
+async fn who_only_asks_starts_nothing_but_finds_what_was_started() {
+    let engine = FakeEngine::start_named("run/podman.sock", |_| answer("200 OK", "{}"));
+    let settings = engine.settings();
+    let search = || {
+        let podman = PodmanProgram::At("/nowhere/podman".into());
+        Search { sockets: Vec::new(), podman }
+    };
+    let ask = async |run_dir: &str| {
+        let environment = settings.environment();
+        let run_dir = engine.path(run_dir);
+        let service = Service::new("/nowhere/podman".into(), &run_dir, environment);
+        let keyring = Keyring::new(environment);
+        Client::any(search(), Some(service), Starting::Forbidden, ANSWER_WITHIN, keyring).await
+    };
+    let client = ask("run").await.unwrap();
+    assert!(client.address().ends_with("run/podman.sock (started on demand)"));
+    let (problem, _) = said(&ask("elsewhere").await.unwrap_err());
+    assert!(problem.contains("podman can be started"), "{problem}");
+    assert!(!engine.path("elsewhere").exists());
+}
+
+/// Runs a test without the right to open what is locked, which root has.
+fn without_masters_key<T: Send>(test: impl AsyncFnOnce() -> T + Send) -> T {
+    let run = || {
+        let sets = rustix::thread::CapabilitySets {
+            effective: rustix::thread::CapabilitySet::empty(),
+            ..rustix::thread::capabilities(None).unwrap()
+        };
+        rustix::thread::set_capabilities(None, sets).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test())
+    };
+    // Capabilities are a thread's own, so nobody else notices.
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+#[test]
+fn a_locked_socket_is_an_error_that_says_how_to_be_let_in() {
+    let (problem, advice) = without_masters_key(async || {
+        let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+        let socket = engine.path("engine.sock");
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
+        said(&Client::connect(&engine.settings(), &engine.path("run")).await.unwrap_err())
+    });
+    assert!(problem.ends_with("cannot be reached: permission denied"), "{problem}");
+    assert!(advice.contains("usermod -aG docker"), "{advice}");
+}
+
+#[test]
+fn a_locked_socket_is_what_is_reported_when_no_other_engine_is_found() {
+    let (problem, advice) = without_masters_key(async || {
+        let engine = FakeEngine::start_named("docker.sock", |_| answer("200 OK", "{}"));
+        let socket = engine.path("docker.sock");
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
+        let usual = |path| Address {
+            transport: Transport::Unix(path),
+            origin: super::super::address::Origin::Usual,
+        };
+        let sockets = vec![usual("/nowhere".into()), usual(socket), usual("/neither".into())];
+        let search = Search { sockets, podman: PodmanProgram::Missing };
+        let settings = engine.settings();
+        let keyring = Keyring::new(settings.environment());
+        said(
+            &Client::any(search, None, Starting::Allowed, ANSWER_WITHIN, keyring)
+                .await
+                .unwrap_err(),
+        )
+    });
+    assert!(problem.contains("docker.sock cannot be reached: permission denied"), "{problem}");
+    assert!(advice.contains("podman"), "{advice}");
+}
+
+#[test]
+fn what_is_shown_of_a_client_holds_no_secret() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+        let settings = engine.settings_with(&[("TOKEN", "hunter2")]);
+        let client = Client::connect(&settings, &engine.path("run")).await.unwrap();
+        let shown = format!("{client:?} {:?}", client.inner.keyring);
+        assert!(shown.contains("engine.sock") && !shown.contains("hunter2"), "{shown}");
+    });
+}

@@ -1,0 +1,305 @@
+//! Which engine the settings, the variables and the docker program's own
+//! contexts choose.
+
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use vestal_config::{Environment, Settings, keys};
+
+use super::address::{Address, Origin, Tls, TlsWish, Transport};
+use crate::backend::BackendError;
+
+/// Largest settings file that is read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Which engine to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// This one and no other.
+    Named(Address),
+    /// The first that answers.
+    Any(Search),
+}
+
+/// Where to look when no engine is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Search {
+    /// Sockets, best first.
+    pub(super) sockets: Vec<Address>,
+    /// The engine to start when none of them answers.
+    pub(super) podman: PodmanProgram,
+}
+
+/// The program that can be started as an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PodmanProgram {
+    /// It is here.
+    At(PathBuf),
+    /// It would be started, but there is none.
+    Missing,
+    /// It is not to be started.
+    Unwanted,
+}
+
+/// Whose engines may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Docker,
+    Podman,
+    Any,
+}
+
+/// Returns which engine to use: the one that `terminal.docker_binary`, then
+/// `DOCKER_HOST`, then a context, then `CONTAINER_HOST` says; else any that
+/// answers where engines usually listen.
+///
+/// A docker program would follow `DOCKER_HOST` and contexts, a podman program
+/// would not, and so it is here when the setting names one of them.
+pub(super) fn choose(settings: &Settings) -> Result<Choice, BackendError> {
+    let environment = settings.environment();
+    let binary = docker_binary(settings)?;
+    let family = match &binary {
+        None => Family::Any,
+        Some(binary) => family(binary)?,
+    };
+    if family != Family::Podman
+        && let Some(address) = named_for_docker(environment)?
+    {
+        return Ok(Choice::Named(address));
+    }
+    if family != Family::Docker
+        && let Some(address) = container_host(environment)?
+    {
+        return Ok(Choice::Named(address));
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    Ok(Choice::Any(Search {
+        sockets: usual_sockets(environment, family, is_root),
+        podman: match family {
+            Family::Docker => PodmanProgram::Unwanted,
+            Family::Podman | Family::Any => {
+                let name = binary.as_deref().unwrap_or(Path::new("podman"));
+                find_program(name, environment).map_or(PodmanProgram::Missing, PodmanProgram::At)
+            }
+        },
+    }))
+}
+
+/// Returns the directory of the docker program's settings.
+pub(super) fn config_dir(environment: &Environment) -> Option<PathBuf> {
+    match environment.non_empty("DOCKER_CONFIG") {
+        Some(dir) => Some(PathBuf::from(dir)),
+        None => environment.user_home().map(|home| home.join(".docker")),
+    }
+}
+
+/// Reads a settings file of the docker program. An absent one says nothing.
+pub(super) fn read_json<T: for<'de> Deserialize<'de>>(
+    path: &Path,
+) -> Result<Option<T>, BackendError> {
+    let unreadable = |reason: String| BackendError::Advised {
+        problem: format!("{} cannot be read: {reason}", path.display()),
+        advice: "mend or remove that file, or set DOCKER_HOST".to_owned(),
+    };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(unreadable("it is too large".to_owned()));
+    }
+    // The text of the error could quote the file, which may hold passwords.
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| unreadable(format!("line {}, column {}", error.line(), error.column())))
+}
+
+/// Returns a program's path: itself when it is one, else the first of that
+/// name on `PATH`.
+pub(super) fn find_program(name: &Path, environment: &Environment) -> Option<PathBuf> {
+    let is_program = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::metadata(path)
+            .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if name.components().count() > 1 || name.is_absolute() {
+        return is_program(name).then(|| name.to_owned());
+    }
+    std::env::split_paths(environment.non_empty("PATH")?)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|path| is_program(path))
+}
+
+fn docker_binary(settings: &Settings) -> Result<Option<PathBuf>, BackendError> {
+    let user_home = settings.environment().user_home();
+    Ok(settings.get(&keys::DOCKER_BINARY)?.value.resolve(user_home.as_deref()))
+}
+
+fn family(binary: &Path) -> Result<Family, BackendError> {
+    let name = binary.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if name.contains("podman") {
+        Ok(Family::Podman)
+    } else if name.contains("docker") {
+        Ok(Family::Docker)
+    } else {
+        Err(BackendError::Advised {
+            problem: format!(
+                "terminal.docker_binary is {}, which is neither docker nor podman",
+                binary.display()
+            ),
+            advice: "set it to docker or podman, or unset it; another engine that speaks Docker's \
+                     API is chosen with DOCKER_HOST"
+                .to_owned(),
+        })
+    }
+}
+
+/// Returns the engine that `DOCKER_HOST` or a context names.
+fn named_for_docker(environment: &Environment) -> Result<Option<Address>, BackendError> {
+    let config = config_dir(environment);
+    let wish = TlsWish::of(environment, config.as_deref().unwrap_or(Path::new("/")));
+    if let Some(host) = environment.non_empty("DOCKER_HOST") {
+        let transport = host
+            .to_str()
+            .ok_or(super::address::AddressError::Unreadable)
+            .and_then(|text| Transport::parse(text, &wish))
+            .map_err(|error| BackendError::Advised {
+                problem: format!("DOCKER_HOST cannot be used: {error}"),
+                advice: "set it to unix:///path/of/the.sock, tcp://host:port or ssh://user@host, \
+                         or unset it"
+                    .to_owned(),
+            })?;
+        return Ok(Some(Address { transport, origin: Origin::DockerHost }));
+    }
+    let Some(config) = config else { return Ok(None) };
+    let (name, chosen_by) = match environment.non_empty("DOCKER_CONTEXT") {
+        Some(name) => (name.to_string_lossy().into_owned(), "DOCKER_CONTEXT"),
+        None => {
+            let file: Option<DockerConfig> = read_json(&config.join("config.json"))?;
+            match file.and_then(|file| file.current_context) {
+                Some(name) => (name, "the docker program's current one"),
+                None => return Ok(None),
+            }
+        }
+    };
+    // This name stands for what the docker program does without contexts.
+    if name.is_empty() || name == "default" {
+        return Ok(None);
+    }
+    context(&config, &name, chosen_by, &wish).map(Some)
+}
+
+#[derive(Deserialize)]
+struct DockerConfig {
+    #[serde(rename = "currentContext")]
+    current_context: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ContextMeta {
+    #[serde(rename = "Endpoints", default)]
+    endpoints: Endpoints,
+}
+
+#[derive(Deserialize, Default)]
+struct Endpoints {
+    docker: Option<Endpoint>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(rename = "Host", default)]
+    host: String,
+    #[serde(rename = "SkipTLSVerify", default)]
+    skip_tls_verify: bool,
+}
+
+/// Returns the engine of a context of the docker program.
+fn context(
+    config: &Path,
+    name: &str,
+    chosen_by: &'static str,
+    wish: &TlsWish,
+) -> Result<Address, BackendError> {
+    let shown = super::fault::one_line(name);
+    let refused = |reason: String| BackendError::Advised {
+        problem: format!("the docker context {shown} ({chosen_by}) cannot be used: {reason}"),
+        advice: "list them with `docker context ls` and choose one with `docker context use`, or \
+                 set DOCKER_HOST"
+            .to_owned(),
+    };
+    let id = crate::key::hex(&Sha256::digest(name.as_bytes()));
+    let contexts = config.join("contexts");
+    let path = contexts.join("meta").join(&id).join("meta.json");
+    let meta: ContextMeta =
+        read_json(&path)?.ok_or_else(|| refused("there is none of that name".to_owned()))?;
+    let endpoint = meta
+        .endpoints
+        .docker
+        .filter(|endpoint| !endpoint.host.is_empty())
+        .ok_or_else(|| refused("it names no Docker engine".to_owned()))?;
+    if endpoint.skip_tls_verify {
+        return Err(refused("it asks for TLS without checking who answers".to_owned()));
+    }
+    let dir = contexts.join("tls").join(&id).join("docker");
+    let wish = if dir.is_dir() {
+        TlsWish { always: true, material: Tls::in_dir(&dir) }
+    } else {
+        TlsWish { always: false, material: wish.material.clone() }
+    };
+    let transport = Transport::parse(&endpoint.host, &wish)
+        .map_err(|error| refused(format!("its address: {error}")))?;
+    Ok(Address { transport, origin: Origin::Context { name: shown, chosen_by } })
+}
+
+/// Returns the engine that Podman's own variable names. Its ssh and tcp
+/// connections speak another protocol, or need its own settings.
+fn container_host(environment: &Environment) -> Result<Option<Address>, BackendError> {
+    let Some(host) = environment.non_empty("CONTAINER_HOST") else { return Ok(None) };
+    let path = host.to_str().and_then(|text| text.trim().strip_prefix("unix://"));
+    match path.map(PathBuf::from).filter(|path| path.is_absolute()) {
+        Some(path) => {
+            Ok(Some(Address { transport: Transport::Unix(path), origin: Origin::ContainerHost }))
+        }
+        None => Err(BackendError::Advised {
+            problem: "CONTAINER_HOST cannot be used: only unix:///path is understood".to_owned(),
+            advice: "unset it, or name the engine with DOCKER_HOST".to_owned(),
+        }),
+    }
+}
+
+/// Returns where engines usually listen, best first.
+fn usual_sockets(environment: &Environment, family: Family, is_root: bool) -> Vec<Address> {
+    let runtime =
+        environment.non_empty("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let mut paths = Vec::new();
+    if family != Family::Podman {
+        paths.push(PathBuf::from("/var/run/docker.sock"));
+        paths.push(PathBuf::from("/run/docker.sock"));
+        paths.extend(runtime.iter().map(|dir| dir.join("docker.sock")));
+    }
+    if family != Family::Docker {
+        paths.extend(runtime.iter().map(|dir| dir.join("podman/podman.sock")));
+        // For others than root this is an engine they were given no key to, or
+        // root's, whose containers are not theirs.
+        if is_root {
+            paths.push(PathBuf::from("/run/podman/podman.sock"));
+        }
+    }
+    let usual = |path| Address { transport: Transport::Unix(path), origin: Origin::Usual };
+    paths.into_iter().map(usual).collect()
+}
+
+#[cfg(test)]
+#[path = "context_tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+//! What `vestal doctor` says about an engine.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bollard::models::ContainerSummary;
+use bollard::query_parameters::ListContainersOptionsBuilder;
+
+use super::client::Client;
+use super::fault::one_line;
+use super::info::EngineInfo;
+use crate::backend::{BackendError, Remark};
+
+/// Most containers that are named in a remark.
+const MAX_NAMED: usize = 5;
+
+/// What the engine's containers are compared with.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::backends::docker) struct Survey<'a> {
+    /// The profile home, as its containers are labelled.
+    pub(in crate::backends::docker) home: &'a str,
+    /// The instances that the home knows; absent: that is not known, and
+    /// nothing counts as leaked.
+    pub(in crate::backends::docker) instances: Option<&'a BTreeSet<String>>,
+}
+
+/// Returns what there is to say about the engine and our containers on it.
+pub(in crate::backends::docker) async fn report(
+    client: &Client,
+    survey: Survey<'_>,
+) -> Vec<Remark> {
+    let mut remarks = match client.info().await {
+        Ok(info) => engine(client.address(), info),
+        Err(error) => vec![trouble("engine", &error)],
+    };
+    match containers(client).await {
+        Ok(containers) => remarks.extend(Census::new(&containers, survey).remarks()),
+        Err(error) => remarks.push(trouble("containers", &error)),
+    }
+    remarks
+}
+
+fn trouble(topic: &str, error: &BackendError) -> Remark {
+    Remark {
+        topic: topic.to_owned(),
+        text: error.to_string(),
+        advice: Some(error.advice().unwrap_or("see the engine's own log").to_owned()),
+    }
+}
+
+fn remark(topic: &str, text: String) -> Remark {
+    Remark { topic: topic.to_owned(), text, advice: None }
+}
+
+async fn containers(client: &Client) -> Result<Vec<ContainerSummary>, BackendError> {
+    let filters = HashMap::from([("label", vec!["vestal-agent=1"])]);
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    client.api().list_containers(Some(options)).await.map_err(client.error("list its containers"))
+}
+
+/// Returns what there is to say about the engine itself.
+fn engine(address: &str, info: &EngineInfo) -> Vec<Remark> {
+    let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let mut kind = format!("{} {}", info.flavour.name(), known(&info.version));
+    if info.rootless {
+        kind.push_str(", rootless");
+    }
+    if info.userns_remap {
+        kind.push_str(", users remapped");
+    }
+    let mut remarks =
+        vec![remark("engine", format!("{kind}, API {}, at {address}", info.api_version))];
+    let below = match info.backing_filesystem.as_str() {
+        "" => String::new(),
+        filesystem => format!(" on {filesystem}"),
+    };
+    remarks.push(remark("storage", format!("{}{below}", known(&info.storage_driver))));
+    remarks.push(remark(
+        "cgroups",
+        format!("version {}, driver {}", known(&info.cgroup_version), known(&info.cgroup_driver)),
+    ));
+    remarks.push(limits(info));
+    if !info.seccomp {
+        remarks.push(Remark {
+            topic: "isolation".to_owned(),
+            text: "the engine does not filter system calls".to_owned(),
+            advice: Some("use an engine and a kernel with seccomp".to_owned()),
+        });
+    }
+    remarks
+}
+
+/// Returns which limits hold. A default that cannot be enforced is left out; a
+/// limit that was set is refused.
+fn limits(info: &EngineInfo) -> Remark {
+    let limits = [
+        ("terminal.container_memory", info.can_limit_memory),
+        ("terminal.container_cpu", info.can_limit_cpu),
+        ("terminal.container_pids", info.can_limit_pids),
+        ("terminal.container_disk", info.can_limit_disk),
+    ];
+    let named = |wanted: bool| {
+        let names = limits.iter().filter(|(_, can)| *can == wanted).map(|(name, _)| *name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (held, left_out) = (named(true), named(false));
+    let text = match (held.is_empty(), left_out.is_empty()) {
+        (_, true) => format!("enforced: {held}"),
+        (true, false) => format!("none can be enforced; defaults are left out: {left_out}"),
+        (false, false) => {
+            format!("enforced: {held}; cannot be, so defaults are left out: {left_out}")
+        }
+    };
+    let mut advice = Vec::new();
+    if !(info.can_limit_memory && info.can_limit_cpu && info.can_limit_pids) {
+        advice.push("memory, cpu and pids need cgroups that the engine may manage");
+    }
+    if !info.can_limit_disk {
+        advice.push("disk needs btrfs, zfs, or overlay on XFS mounted with pquota");
+    }
+    let advice = (!advice.is_empty()).then(|| advice.join("; "));
+    Remark { topic: "limits".to_owned(), text, advice }
+}
+
+/// Our containers, by whose they are.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Census {
+    own: Vec<String>,
+    foreign: Vec<String>,
+    leaked: Vec<String>,
+    errands: Vec<String>,
+}
+
+impl Census {
+    fn new(containers: &[ContainerSummary], survey: Survey<'_>) -> Self {
+        let mut census = Self::default();
+        for container in containers {
+            let label = |name: &str| {
+                container.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str)
+            };
+            let is_known = |instance: &str| {
+                survey.instances.is_none_or(|instances| instances.contains(instance))
+            };
+            let list = if label("vestal-home") != Some(survey.home) {
+                &mut census.foreign
+            } else if label("vestal-errand").is_some() {
+                &mut census.errands
+            } else if label("vestal-instance").is_some_and(is_known) {
+                &mut census.own
+            } else {
+                &mut census.leaked
+            };
+            list.push(describe(container));
+        }
+        census
+    }
+
+    fn remarks(&self) -> Vec<Remark> {
+        let mut remarks = vec![remark("containers", format!("{} of this home", self.own.len()))];
+        if !self.leaked.is_empty() {
+            remarks.push(Remark {
+                topic: "leaked".to_owned(),
+                text: listed(&self.leaked, "of this home that no sandbox knows"),
+                advice: Some("`vestal prune` removes those that do not run".to_owned()),
+            });
+        }
+        if !self.errands.is_empty() {
+            remarks.push(Remark {
+                topic: "errands".to_owned(),
+                text: listed(&self.errands, "left over from an errand, or still on one"),
+                advice: Some("`vestal prune` removes them once they are old".to_owned()),
+            });
+        }
+        if !self.foreign.is_empty() {
+            remarks.push(remark("foreign", listed(&self.foreign, "of other homes, left alone")));
+        }
+        remarks
+    }
+}
+
+/// Returns a container's name and state.
+fn describe(container: &ContainerSummary) -> String {
+    let name = container.names.iter().flatten().next().map(|name| name.trim_start_matches('/'));
+    let id = || container.id.as_deref().unwrap_or("?").chars().take(12).collect::<String>();
+    let name = name.filter(|name| !name.is_empty()).map_or_else(id, one_line);
+    match container.state.map(|state| state.to_string()).filter(|state| !state.is_empty()) {
+        Some(state) => format!("{name} ({state})"),
+        None => name,
+    }
+}
+
+fn listed(containers: &[String], what: &str) -> String {
+    let count = containers.len();
+    let mut names = containers.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if count > MAX_NAMED {
+        names.push_str(", …");
+    }
+    format!("{count} {what}: {names}")
+}
+
+#[cfg(test)]
+#[path = "doctor_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+use std::collections::BTreeSet;
+
+use bollard::models::SystemInfo;
+use serde_json::json;
+
+use super::super::fake_engine::{FakeEngine, answer};
+use super::super::info::Flavour;
+use super::*;
+
+fn container(name: &str, labels: &[(&str, &str)]) -> ContainerSummary {
+    let labels: HashMap<_, _> = labels.iter().copied().collect();
+    let value = json!({"Names": [format!("/{name}")], "State": "exited", "Labels": labels});
+    serde_json::from_value(value).unwrap()
+}
+
+fn containers() -> Vec<ContainerSummary> {
+    let home = ("vestal-home", "mine");
+    vec![
+        container("own", &[home, ("vestal-instance", "i1")]),
+        container("lost", &[home, ("vestal-instance", "i2")]),
+        container("bare", &[home]),
+        container("errand", &[home, ("vestal-errand", "erase")]),
+        container("other", &[("vestal-home", "theirs"), ("vestal-instance", "i1")]),
+        container("old", &[]),
+    ]
+}
+
+#[test]
+fn containers_are_told_apart_by_whose_they_are() {
+    let known = BTreeSet::from(["i1".to_owned()]);
+    let census = |instances| Census::new(&containers(), Survey { home: "mine", instances });
+    let names = |names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("{name} (exited)")).collect()
+    };
+    let expected = Census {
+        own: names(&["own"]),
+        foreign: names(&["other", "old"]),
+        leaked: names(&["lost", "bare"]),
+        errands: names(&["errand"]),
+    };
+    assert_eq!(census(Some(&known)), expected);
+    let unsure = census(None);
+    assert_eq!(unsure.own, names(&["own", "lost"]));
+    assert_eq!(unsure.leaked, names(&["bare"]));
+}
+
+#[test]
+fn what_is_wrong_comes_with_what_to_do() {
+    let known = BTreeSet::new();
+    let survey = Survey { home: "mine", instances: Some(&known) };
+    let remarks = Census::new(&containers(), survey).remarks();
+    let advised: Vec<_> = remarks
+        .iter()
+        .filter(|remark| remark.advice.is_some())
+        .map(|remark| remark.topic.as_str())
+        .collect();
+    assert_eq!(advised, ["leaked", "errands"]);
+    assert_eq!(
+        remarks[1].text,
+        "3 of this home that no sandbox knows: own (exited), lost (exited), bare (exited)"
+    );
+    assert_eq!(Census::default().remarks().len(), 1, "nothing wrong, nothing said");
+}
+
+#[test]
+fn a_long_list_is_cut_short() {
+    let many: Vec<_> = (0..9).map(|number| container(&number.to_string(), &[])).collect();
+    let census = Census::new(&many, Survey { home: "mine", instances: None });
+    let foreign = &census.remarks()[1].text;
+    assert!(foreign.starts_with("9 of other homes, left alone: 0 (exited), 1"), "{foreign}");
+    assert!(foreign.ends_with("4 (exited), …"), "{foreign}");
+}
+
+fn info(value: serde_json::Value) -> EngineInfo {
+    let said: SystemInfo = serde_json::from_value(value).unwrap();
+    EngineInfo::new(said, Flavour::Docker, "1.41".to_owned())
+}
+
+#[test]
+fn limits_that_hold_and_limits_that_do_not_are_named() {
+    let some = info(json!({
+        "MemoryLimit": true, "PidsLimit": true, "CpuCfsPeriod": true, "CpuCfsQuota": true,
+        "Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]],
+    }));
+    let remark = limits(&some);
+    assert_eq!(
+        remark.text,
+        "enforced: terminal.container_memory, terminal.container_cpu, terminal.container_pids; \
+         cannot be, so defaults are left out: terminal.container_disk"
+    );
+    assert!(remark.advice.unwrap().starts_with("disk needs"));
+    let none = limits(&info(json!({})));
+    assert!(none.text.starts_with("none can be enforced"), "{}", none.text);
+}
+
+#[tokio::test]
+async fn a_report_speaks_of_the_engine_and_of_our_containers() {
+    let engine = FakeEngine::start(|head| {
+        if head.contains("/info") {
+            let said = json!({
+                "ServerVersion": "20.10", "Driver": "overlay2", "CgroupVersion": "2",
+                "CgroupDriver": "systemd", "SecurityOptions": ["name=seccomp", "name=rootless"],
+                "DriverStatus": [["Backing Filesystem", "extfs"]],
+            });
+            return answer("200 OK", &said.to_string());
+        }
+        answer("200 OK", r#"[{"Names": ["/x"], "Labels": {"vestal-home": "theirs"}}]"#)
+    });
+    let client = Client::connect(&engine.settings(), &engine.path("run")).await.unwrap();
+    let remarks = report(&client, Survey { home: "mine", instances: None }).await;
+    let said = |topic: &str| {
+        remarks.iter().find(|remark| remark.topic == topic).map(|remark| remark.text.as_str())
+    };
+    assert!(said("engine").unwrap().starts_with("Docker 20.10, rootless, API 1.41, at unix://"));
+    assert_eq!(said("storage"), Some("overlay2 on extfs"));
+    assert_eq!(said("cgroups"), Some("version 2, driver systemd"));
+    assert_eq!(said("containers"), Some("0 of this home"));
+    assert_eq!(said("foreign"), Some("1 of other homes, left alone: x"));
+    let list = &engine.requests()[1];
+    assert!(list.contains("all=true") && list.contains("vestal-agent"), "{list}");
+}
+
+#[tokio::test]
+async fn an_engine_that_refuses_is_part_of_the_report() {
+    let engine = FakeEngine::start(|_| answer("500 Oops", r#"{"message": "no"}"#));
+    let client = Client::connect(&engine.settings(), &engine.path("run")).await.unwrap();
+    let remarks = report(&client, Survey { home: "mine", instances: None }).await;
+    let topics: Vec<_> = remarks.iter().map(|remark| remark.topic.as_str()).collect();
+    assert_eq!(topics, ["engine", "containers"]);
+    assert!(remarks.iter().all(|remark| remark.advice.is_some()));
+}

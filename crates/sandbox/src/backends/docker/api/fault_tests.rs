@@ -1,0 +1,70 @@
+use super::*;
+
+fn answer(status_code: u16, message: &str) -> Error {
+    Error::DockerResponseServerError { status_code, message: message.to_owned() }
+}
+
+#[test]
+fn a_taken_name_is_recognised_on_both_engines() {
+    let docker = answer(
+        409,
+        "Conflict. The container name \"/vestal-1\" is already in use by container \"0123\". You \
+         have to remove (or rename) that container to be able to reuse that name.",
+    );
+    assert_eq!(fault(&docker), Fault::NameTaken("vestal-1".to_owned()));
+    let podman = answer(
+        500,
+        "container create: creating container storage: the container name \"vestal-1\" is already \
+         in use by 0123. You have to remove that container to be able to reuse that name: that \
+         name is already in use",
+    );
+    assert_eq!(fault(&podman), Fault::NameTaken("vestal-1".to_owned()));
+}
+
+#[test]
+fn other_things_in_use_are_no_taken_name() {
+    let volume = answer(409, "remove v: volume is in use - [0123]");
+    assert_eq!(fault(&volume), Fault::Conflict);
+    let volume = answer(409, "the volume with name \"v\" is in use - [0123]");
+    assert_eq!(fault(&volume), Fault::Conflict);
+    let port = answer(500, "driver failed: listen tcp 0.0.0.0:80: bind: address already in use");
+    assert!(matches!(fault(&port), Fault::Refused { status: 500, .. }));
+    let quoted = answer(400, "the name \"x\" is already in use");
+    assert!(matches!(fault(&quoted), Fault::Refused { status: 400, .. }));
+}
+
+#[test]
+fn refusals_keep_their_meaning() {
+    assert_eq!(fault(&answer(404, "No such container: x")), Fault::Absent);
+    assert_eq!(fault(&answer(409, "container is paused")), Fault::Conflict);
+    let refused = Fault::Refused { status: 400, message: "bad parameter".to_owned() };
+    assert_eq!(fault(&answer(400, "bad\n\tparameter\n")), refused);
+    let stream = Error::DockerStreamError { error: "no space".to_owned() };
+    assert_eq!(fault(&stream), Fault::Refused { status: 0, message: "no space".to_owned() });
+}
+
+#[test]
+fn an_engine_that_cannot_be_asked_is_unreachable() {
+    let io = |kind: ErrorKind| Error::IOError { err: kind.into() };
+    for error in [
+        Error::RequestTimeoutError,
+        Error::SocketNotFoundError("/x".to_owned()),
+        io(ErrorKind::ConnectionRefused),
+        io(ErrorKind::BrokenPipe),
+    ] {
+        assert_eq!(fault(&error), Fault::Unreachable, "{error}");
+    }
+    assert_eq!(words(&io(ErrorKind::PermissionDenied)), "permission denied");
+    assert!(words(&io(ErrorKind::ConnectionRefused)).starts_with("nobody listens there"));
+    assert!(words(&io(ErrorKind::BrokenPipe)).starts_with("the connection failed"));
+}
+
+#[test]
+fn a_strangers_text_becomes_one_bounded_harmless_line() {
+    assert_eq!(one_line("  a\r\n\tb\u{1b}[31mc \u{0}d "), "a b [31mc d");
+    assert_eq!(one_line(""), "");
+    let long = one_line(&"é ".repeat(10_000));
+    assert_eq!(long.chars().count(), MAX_MESSAGE + 1);
+    assert!(long.ends_with('…'));
+    assert_eq!(words(&answer(500, " \n")), "status 500");
+}

@@ -1,0 +1,40 @@
+use serde_json::json;
+
+use super::*;
+
+fn facts(value: serde_json::Value) -> Option<ImageFacts> {
+    ImageFacts::new("x", serde_json::from_value(value).unwrap())
+}
+
+#[test]
+fn what_matters_about_an_image_is_kept() {
+    let said = json!({
+        "Id": "sha256:abc",
+        "Config": {
+            "User": "app:app", "Entrypoint": ["/init"], "Cmd": ["sh", "-c"],
+            "Volumes": {"/data": {}}, "Env": ["A=b"], "WorkingDir": "/srv",
+        },
+    });
+    let text = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    let expected = ImageFacts {
+        name: "x".to_owned(),
+        id: "sha256:abc".to_owned(),
+        user: Some("app:app".to_owned()),
+        entrypoint: text(&["/init"]),
+        cmd: text(&["sh", "-c"]),
+        volumes: text(&["/data"]),
+        env: text(&["A=b"]),
+        working_dir: "/srv".to_owned(),
+    };
+    assert_eq!(facts(said), Some(expected));
+}
+
+#[test]
+fn an_image_that_says_nothing_has_defaults() {
+    let bare = facts(json!({"Id": "abc", "Config": {"User": "", "Volumes": null}})).unwrap();
+    assert_eq!(bare.id, "sha256:abc");
+    assert_eq!((bare.user, bare.entrypoint, bare.volumes), (None, vec![], vec![]));
+    assert!(facts(json!({"Id": "abc"})).is_some());
+    assert!(facts(json!({"Id": ""})).is_none());
+    assert!(facts(json!({})).is_none());
+}

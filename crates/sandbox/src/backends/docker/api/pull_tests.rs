@@ -1,0 +1,207 @@
+use std::sync::{Arc, Mutex};
+
+use super::super::fake_engine::{FakeEngine, answer};
+use super::super::image::{exists, resolve};
+use super::*;
+
+const INSPECT: &str = r#"{"Id": "sha256:abc", "Config": {"User": ""}}"#;
+
+/// An engine that has an image only after it was pulled with these words.
+fn registry_engine(status: &'static str, stream: &'static str) -> FakeEngine {
+    let complete = stream.contains("Pull complete");
+    let pulled = Mutex::new(false);
+    FakeEngine::start(move |head| {
+        let mut pulled = pulled.lock().unwrap();
+        if head.starts_with("POST ") {
+            *pulled = complete;
+            return answer(status, stream);
+        }
+        if *pulled {
+            answer("200 OK", INSPECT)
+        } else {
+            answer("404 Not Found", r#"{"message": "No such image"}"#)
+        }
+    })
+}
+
+async fn connect(engine: &FakeEngine) -> Client {
+    Client::connect(&engine.settings(), &engine.path("run")).await.unwrap()
+}
+
+fn listener() -> (ProgressSink, Arc<Mutex<Vec<Progress>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = {
+        let told = Arc::clone(&told);
+        ProgressSink::new(move |progress| told.lock().unwrap().push(progress))
+    };
+    (sink, told)
+}
+
+const STREAM: &str = concat!(
+    r#"{"status":"Pulling from library/debian","id":"12"}"#,
+    "\r\n",
+    r#"{"status":"Already exists","progressDetail":{},"id":"aaa"}"#,
+    "\r\n",
+    r#"{"status":"Pulling fs layer","progressDetail":{},"id":"bbb"}"#,
+    "\r\n",
+    r#"{"status":"Downloading","progressDetail":{"current":30,"total":100},"id":"bbb"}"#,
+    "\r\n",
+    r#"{"status":"Download complete","progressDetail":{},"id":"bbb"}"#,
+    "\r\n",
+    r#"{"status":"Extracting","progressDetail":{"current":1,"total":100},"id":"bbb"}"#,
+    "\r\n",
+    r#"{"status":"Pull complete","progressDetail":{},"id":"bbb"}"#,
+    "\r\n",
+    r#"{"status":"Digest: sha256:0"}"#,
+    "\r\n",
+);
+
+#[tokio::test]
+async fn an_image_that_is_not_there_is_pulled_with_progress() {
+    let engine = registry_engine("200 OK", STREAM);
+    let client = connect(&engine).await;
+    let (sink, told) = listener();
+    assert!(!exists(&client, "debian:12").await.unwrap());
+    let facts = resolve(&client, "debian:12", &sink).await.unwrap();
+    assert_eq!(facts.id, "sha256:abc");
+    assert!(exists(&client, "debian:12").await.unwrap());
+    let told = told.lock().unwrap().clone();
+    let image = || "debian:12".to_owned();
+    let all =
+        Progress::Pulling { image: image(), layers_done: 2, layers: 2, bytes: 100, total: 100 };
+    assert!(matches!(told.first(), Some(Progress::Pulling { layers: 0, .. })), "{told:?}");
+    assert_eq!(told[told.len() - 2..], [all, Progress::Pulled { image: image() }]);
+    let pull = engine.requests().into_iter().find(|head| head.starts_with("POST ")).unwrap();
+    assert!(pull.starts_with("POST /v1.41/images/create?fromImage=debian&tag=12&"), "{pull}");
+    assert!(!pull.to_ascii_lowercase().contains("x-registry-auth"), "{pull}");
+}
+
+#[tokio::test]
+async fn an_image_that_is_there_is_not_pulled() {
+    let engine = FakeEngine::start(|_| answer("200 OK", INSPECT));
+    let client = connect(&engine).await;
+    let (sink, told) = listener();
+    resolve(&client, "debian", &sink).await.unwrap();
+    assert_eq!((engine.requests().len(), told.lock().unwrap().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn an_id_is_never_asked_of_a_registry() {
+    let engine = registry_engine("200 OK", STREAM);
+    let client = connect(&engine).await;
+    let error = resolve(&client, "sha256:0123", &ProgressSink::default()).await.unwrap_err();
+    assert!(error.to_string().contains("there is none of that id"), "{error}");
+    assert!(engine.requests().iter().all(|head| head.starts_with("GET ")));
+}
+
+#[tokio::test]
+async fn what_is_no_name_never_reaches_the_engine() {
+    let engine = registry_engine("200 OK", STREAM);
+    let client = connect(&engine).await;
+    let error = resolve(&client, "../x\n", &ProgressSink::default()).await.unwrap_err();
+    assert!(error.to_string().starts_with("image ../x cannot be had"), "{error}");
+    assert!(engine.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_pull_that_fails_says_why_and_what_to_do() {
+    let denied = r#"{"message": "pull access denied for x, repository does not exist"}"#;
+    let midway = concat!(
+        r#"{"status":"Pulling fs layer","progressDetail":{},"id":"bbb"}"#,
+        "\r\n",
+        r#"{"errorDetail":{"message":"unexpected EOF"},"error":"unexpected EOF"}"#,
+        "\r\n",
+    );
+    let silent = r#"{"error":"only this field"}"#;
+    for (status, stream, part) in [
+        ("404 Not Found", denied, "pull access denied for x"),
+        ("200 OK", midway, "unexpected EOF"),
+        ("200 OK", silent, "fetched it and does not have it"),
+    ] {
+        let engine = registry_engine(status, stream);
+        let client = connect(&engine).await;
+        let (sink, told) = listener();
+        let error = resolve(&client, "x", &sink).await.unwrap_err();
+        assert!(matches!(error, BackendError::NoImage { .. }), "{error:?}");
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(error.advice().unwrap().contains("docker pull x"), "{error:?}");
+        let pulled = Progress::Pulled { image: "x".to_owned() };
+        assert!(part.contains("fetched") || !told.lock().unwrap().contains(&pulled));
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_dies_in_a_pull_is_unreachable() {
+    let engine = FakeEngine::start(|head| {
+        if head.starts_with("POST ") {
+            return "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"status\":\"x\"}\r\n"
+                .to_owned();
+        }
+        answer("404 Not Found", "{}")
+    });
+    let client = connect(&engine).await;
+    let error = resolve(&client, "x", &ProgressSink::default()).await.unwrap_err();
+    assert!(matches!(error, BackendError::Unreachable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn credentials_go_to_the_engine_in_the_alphabet_it_reads() {
+    let engine = registry_engine("200 OK", STREAM);
+    std::fs::create_dir(engine.path(".docker")).unwrap();
+    // A password whose encoding has letters that differ.
+    let config = r#"{"auths": {"127.0.0.1:5000": {"username": "u", "password": ">>>???"}}}"#;
+    std::fs::write(engine.path(".docker/config.json"), config).unwrap();
+    let client = connect(&engine).await;
+    resolve(&client, "127.0.0.1:5000/x", &ProgressSink::default()).await.unwrap();
+    let pull = engine.requests().into_iter().find(|head| head.starts_with("POST ")).unwrap();
+    let headers: HashMap<_, _> = pull.lines().filter_map(|line| line.split_once(": ")).collect();
+    let header = headers["x-registry-auth"];
+    assert!(!header.contains(['+', '/']), "{header}");
+    assert!(header.contains(['-', '_']), "the sample must have letters that differ: {header}");
+}
+
+#[test]
+fn layers_are_counted_and_nothing_else() {
+    let event = |status: &str, id: Option<&str>, current: i64, total: i64| CreateImageInfo {
+        id: id.map(str::to_owned),
+        status: Some(status.to_owned()),
+        error_detail: None,
+        progress_detail: Some(bollard::models::ProgressDetail {
+            current: Some(current),
+            total: Some(total),
+        }),
+    };
+    let mut tally = Tally::new("x", Flavour::Docker);
+    tally.count(event("Pulling from x", Some("latest"), 0, 0));
+    tally.count(event("Downloading", None, 5, 5));
+    tally.count(event("Downloading", Some("a"), i64::MAX, -1));
+    tally.count(event("Downloading", Some("b"), -7, i64::MAX));
+    tally.count(event("Downloading", Some("c"), i64::MAX, i64::MAX));
+    let Progress::Pulling { layers, layers_done, bytes, total, .. } = tally.progress() else {
+        panic!("no progress");
+    };
+    assert_eq!((layers, layers_done), (3, 0));
+    assert!(bytes <= total);
+    for number in 0..5000 {
+        tally.count(event("Waiting", Some(&number.to_string()), 0, 0));
+    }
+    assert_eq!(tally.layers.len(), MAX_LAYERS);
+}
+
+#[test]
+fn advice_fits_the_engine_and_the_refusal() {
+    let advice = |flavour, name: &str, why| {
+        super::advice(flavour, name, &Reference::parse(name).unwrap(), why)
+    };
+    let docker = advice(Flavour::Docker, "x", "no such host");
+    assert!(docker.contains("`docker pull x`") && !docker.contains("login"), "{docker}");
+    let locked = advice(Flavour::Docker, "quay.io/a", "Unauthorized");
+    assert!(locked.contains("`docker login quay.io`"), "{locked}");
+    let podman = advice(Flavour::Podman, "debian:12", "short name");
+    assert!(podman.contains("docker.io/library/debian:12"), "{podman}");
+    let podman = advice(Flavour::Podman, "team/tool", "short name");
+    assert!(podman.contains("such as docker.io/team/tool,"), "{podman}");
+    let podman = advice(Flavour::Podman, "quay.io/a", "no such host");
+    assert!(!podman.contains("in full"), "{podman}");
+    assert!(advice(Flavour::Podman, "sha256:01", "").contains("`podman load`"));
+}

@@ -1,0 +1,279 @@
+//! The trait, carried out with containers.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::query_parameters::RenameContainerOptionsBuilder;
+use tokio::sync::OnceCell;
+use vestal_config::{ConfigError, Settings};
+
+use super::api::{self, Client, Fault, fault};
+use super::cache::Cache;
+use super::inspect::{self, is_below, look};
+use super::locator::{DockerLocator, Transport};
+use super::plan::{self, container_name};
+use super::settings::{self, DockerSettings};
+use super::{exec, places, remove};
+use crate::backend::{
+    Availability, Backend, BackendError, Confinement, Description, Found, Instance, InstanceState,
+    JobEnvironment, KeptVolumes, Locator, Made, Order, Remark, Remedy, Stream, Whose,
+};
+use crate::client::socket::{PeerExpectation, SocketError, connect};
+use crate::key::random_hex;
+use crate::spec::Tightening;
+use crate::{HomeId, Key, Overrides, ProgressSink, Spec};
+
+/// The backend `docker`.
+#[derive(Debug)]
+pub(crate) struct Docker {
+    pub(super) settings: Arc<Settings>,
+    pub(super) home: HomeId,
+    pub(super) run_dir: PathBuf,
+    pub(super) cache: Cache,
+    client: OnceCell<Client>,
+}
+
+impl Docker {
+    /// Returns the backend of a home. No engine is asked until one is needed.
+    pub(crate) fn new(settings: Arc<Settings>, home: HomeId) -> Self {
+        let run_dir = settings.home().run_dir();
+        let cache = Cache::new(&run_dir);
+        Self { settings, home, run_dir, cache, client: OnceCell::new() }
+    }
+
+    /// Returns the connection to the engine, made when it is first needed.
+    pub(super) async fn client(&self) -> Result<Client, BackendError> {
+        let connect = || Client::connect(&self.settings, &self.run_dir);
+        let client = self.client.get_or_try_init(connect).await?.clone();
+        client.wake().await?;
+        Ok(client)
+    }
+
+    /// Returns what is worth knowing about the engine, if there is one that
+    /// answers and has the image. Nothing is started and nothing fetched.
+    async fn try_probe(&self) -> Result<Vec<String>, BackendError> {
+        let client = match self.client.get() {
+            Some(client) => client.clone(),
+            None => Client::connect_to_running(&self.settings, &self.run_dir).await?,
+        };
+        let info = client.info().await?;
+        let image = self.settings.get(&vestal_config::keys::DOCKER_IMAGE)?.value;
+        if !api::exists(&client, image.as_str()).await? {
+            return Err(BackendError::NoImage {
+                image: image.as_str().to_owned(),
+                reason: "it is not on this machine".to_owned(),
+                advice: format!("docker pull {}", image.as_str()),
+            });
+        }
+        Ok(vec![format!("{} {} at {}", info.flavour.name(), info.version, client.address())])
+    }
+}
+
+#[async_trait]
+impl Backend for Docker {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    async fn probe(&self) -> Availability {
+        match self.try_probe().await {
+            Ok(notes) => Availability::Works { notes },
+            Err(error) => Availability::Missing {
+                advice: error.advice().unwrap_or("see `vestal doctor`").to_owned(),
+                reason: error.to_string(),
+            },
+        }
+    }
+
+    fn confinement(&self) -> Confinement {
+        Confinement::Contained
+    }
+
+    fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
+        Ok(DockerSettings::read(settings, overrides)?.spec())
+    }
+
+    fn tightening(&self, key: &str) -> Tightening {
+        settings::tightening(key)
+    }
+
+    fn remedy(&self) -> Remedy {
+        Remedy::Recreate
+    }
+
+    fn job_environment(&self) -> JobEnvironment {
+        JobEnvironment::Guests
+    }
+
+    async fn vet(
+        &self,
+        overrides: &Overrides,
+        progress: &ProgressSink,
+    ) -> Result<(), BackendError> {
+        let client = self.client().await?;
+        let settings = DockerSettings::read(&self.settings, overrides)?;
+        plan::vet(&settings, client.info().await?)?;
+        places::check_sources(&client, &settings)?;
+        api::resolve(&client, settings.image.as_str(), progress).await.map(drop)
+    }
+
+    async fn create(&self, order: Order) -> Result<Made, BackendError> {
+        self.make(order).await
+    }
+
+    async fn start(&self, order: Order) -> Result<Made, BackendError> {
+        self.start_again(order).await
+    }
+
+    async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
+        let client = self.client().await?;
+        let seen = look(&client, instance).await?;
+        Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
+    }
+
+    async fn locate(&self, instance: &Instance) -> Result<Locator, BackendError> {
+        let client = self.client().await?;
+        let Some(mut locator) = DockerLocator::of_instance(instance) else {
+            return Ok(instance.locator.clone());
+        };
+        let Some(seen) = look(&client, instance).await? else {
+            return Ok(instance.locator.clone());
+        };
+        if seen.state == InstanceState::Paused {
+            let unpaused = client.api().unpause_container(&seen.id).await;
+            unpaused.map_err(client.error("let the container go on"))?;
+        }
+        // Under an init of the image's the guest is another process: whoever
+        // listens now was started with the container.
+        if let Transport::Socket { pid: Some(known) } = &mut locator.transport
+            && let Some(first) = seen.pid
+            && !is_below(*known, first)
+        {
+            *known = listener(instance).await.filter(|pid| is_below(*pid, first)).unwrap_or(first);
+        }
+        locator.container = seen.id;
+        Ok(locator.to_locator())
+    }
+
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+        let not_listening = || BackendError::NotListening { id: instance.id.clone() };
+        let locator = match DockerLocator::of_instance(instance) {
+            Some(locator) => locator,
+            // Its creator died before it could write it down.
+            None => self.locator_by_mark(instance).await?.ok_or_else(not_listening)?,
+        };
+        let expected = match locator.transport {
+            Transport::Socket { pid: Some(pid) } => PeerExpectation::process(pid),
+            Transport::Socket { pid: None } => PeerExpectation::anyone(),
+            Transport::Exec => {
+                let client = self.client().await?;
+                let stream = exec::connect(&client, &locator.container, &instance.id).await?;
+                return Ok(Box::new(stream));
+            }
+        };
+        match connect(&places::io_dir(&instance.dir), expected).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(SocketError::Absent) => Err(not_listening()),
+            Err(SocketError::Io(source)) => {
+                Err(BackendError::Io { action: "connect to the guest".into(), source })
+            }
+            Err(other) => {
+                Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
+            }
+        }
+    }
+
+    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
+        remove::end(&self.client().await?, instance, patience).await
+    }
+
+    async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
+        remove::remove(&self.client().await?, instance).await?;
+        self.remove_instance_dir(&instance.dir).await
+    }
+
+    async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+        inspect::find(&self.client().await?, whose).await
+    }
+
+    async fn collect(&self, found: &Found) -> Result<bool, BackendError> {
+        let Some(locator) = DockerLocator::of(&found.locator) else {
+            return Ok(false);
+        };
+        remove::collect(&self.client().await?, &locator.container).await
+    }
+
+    async fn set_aside(&self, key: &Key) -> Result<(), BackendError> {
+        let (client, name) = (self.client().await?, container_name(key, None));
+        // Two guests cannot share what the sandbox keeps. Where this fails, the
+        // new guest says so.
+        remove::kill_blindly(&client, &name).await?;
+        rename_aside(&client, &name, &name).await
+    }
+
+    async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {
+        places::volumes(&self.client().await?, key).await
+    }
+
+    async fn remove_volumes(&self, key: &str, kept: KeptVolumes) -> Result<(), BackendError> {
+        places::remove_volumes(&self.client().await?, key, kept).await
+    }
+
+    async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
+        self.empty(dir).await
+    }
+
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+        match self.client().await {
+            Ok(client) => {
+                let survey = api::Survey { home: self.home.as_str(), instances: Some(known) };
+                api::report(&client, survey).await
+            }
+            // The probe has said that there is no engine.
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn describe(&self, locator: &Locator) -> Description {
+        DockerLocator::of(locator).map(DockerLocator::describe).unwrap_or_default()
+    }
+}
+
+impl Docker {
+    async fn locator_by_mark(
+        &self,
+        instance: &Instance,
+    ) -> Result<Option<DockerLocator>, BackendError> {
+        let client = self.client().await?;
+        let found = inspect::find(&client, Whose::Home(&self.home)).await?;
+        let found = found.into_iter().find(|found| found.id == instance.id);
+        Ok(found.and_then(|found| DockerLocator::of(&found.locator)))
+    }
+}
+
+/// Gives a container another name; absent is fine.
+pub(super) async fn rename_aside(
+    client: &Client,
+    container: &str,
+    name: &str,
+) -> Result<(), BackendError> {
+    let random = random_hex::<4>().map_err(BackendError::io("name a container"))?;
+    let aside = format!("{name}-aside-{random}");
+    let options = RenameContainerOptionsBuilder::new().name(&aside).build();
+    match client.api().rename_container(container, options).await {
+        Ok(()) => Ok(()),
+        Err(error) => match fault(&error) {
+            Fault::Absent => Ok(()),
+            _ => Err(client.error("move the old container aside")(error)),
+        },
+    }
+}
+
+/// Returns the process that listens on an instance's socket.
+async fn listener(instance: &Instance) -> Option<u32> {
+    let stream = connect(&places::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
+    u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
+}

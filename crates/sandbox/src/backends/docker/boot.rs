@@ -1,0 +1,113 @@
+//! What a guest starts from: its program and its settings, in one place that
+//! containers cannot write to.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use crate::guest_binary::GUEST;
+use crate::key::random_hex;
+
+/// Name of the guest's program.
+pub(super) const PROGRAM: &str = "guest";
+
+/// Name of the guest's settings.
+pub(super) const SETTINGS: &str = "settings";
+
+/// Lays out the directory that a container finds its guest in. Done before
+/// every start: a newer program brings its own guest, and a directory that
+/// somebody deleted is there again.
+///
+/// Everyone may read it: the user in the container can be anyone, there is no
+/// secret in it, and the directories above are private.
+pub(super) fn lay_out(dir: &Path, settings: &[u8]) -> io::Result<()> {
+    make_open_dir(dir, 0o755)?;
+    if !fs::read(dir.join(PROGRAM)).is_ok_and(|there| there == GUEST) {
+        replace(dir, PROGRAM, GUEST, 0o755)?;
+    }
+    replace(dir, SETTINGS, settings, 0o644)?;
+    lay_out_failpoint(dir)
+}
+
+/// Hands a test's choice of failpoint on to the guest. A container keeps its
+/// environment for life, but a test means this start alone.
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+fn lay_out_failpoint(dir: &Path) -> io::Result<()> {
+    match std::env::var("VESTAL_GUEST_FAILPOINT") {
+        Ok(name) => replace(dir, "failpoint", name.as_bytes(), 0o644),
+        Err(_) => match fs::remove_file(dir.join("failpoint")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        },
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+#[expect(clippy::unnecessary_wraps, reason = "it can fail in test builds")]
+fn lay_out_failpoint(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a directory with exactly this mode, unless it is there.
+pub(super) fn make_open_dir(dir: &Path, mode: u32) -> io::Result<()> {
+    match fs::create_dir(dir) {
+        Ok(()) => fs::set_permissions(dir, fs::Permissions::from_mode(mode)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn replace(dir: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+    let temporary = dir.join(format!(".{name}-{}.tmp", random_hex::<6>()?));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(content))
+        // The user's umask may have taken bits away.
+        .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)))
+        .and_then(|()| fs::rename(&temporary, dir.join(name)));
+    if written.is_err() {
+        fs::remove_file(&temporary).ok();
+    }
+    written
+}
+
+/// Returns the same as an archive, for an engine that does not see this
+/// program's files.
+pub(super) fn archive(settings: &[u8]) -> io::Result<Vec<u8>> {
+    let mut builder = tar::Builder::new(Vec::with_capacity(GUEST.len() + (16 << 10)));
+    for (name, content, mode) in [(PROGRAM, GUEST, 0o755), (SETTINGS, settings, 0o644)] {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(mode);
+        header.set_uid(0);
+        header.set_gid(0);
+        builder.append_data(&mut header, name, content)?;
+    }
+    builder.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_directory_can_be_laid_out_again_and_is_readable_by_everyone() {
+        let dir = tempfile::tempdir().unwrap();
+        let boot = dir.path().join("boot");
+        lay_out(&boot, b"one").unwrap();
+        fs::write(boot.join(PROGRAM), b"damaged").unwrap();
+        lay_out(&boot, b"two").unwrap();
+        assert_eq!(fs::read(boot.join(PROGRAM)).unwrap(), GUEST);
+        assert_eq!(fs::read(boot.join(SETTINGS)).unwrap(), b"two");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&boot), 0o755);
+        assert_eq!(mode(&boot.join(PROGRAM)), 0o755);
+        assert_eq!(mode(&boot.join(SETTINGS)), 0o644);
+        assert_eq!(fs::read_dir(&boot).unwrap().count(), 2);
+    }
+}

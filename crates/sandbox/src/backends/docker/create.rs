@@ -1,0 +1,385 @@
+//! Making and starting containers.
+
+use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOptions};
+
+use super::api::{self, Client, EngineInfo, Fault, ImageFacts, fault};
+use super::backend::Docker;
+use super::errand::{is_rlimit, upload};
+use super::facts::{Facts, Ground, Reach};
+use super::guest_part::GuestPart;
+use super::inspect::inspect;
+use super::locator::{DockerLocator, Transport};
+use super::places::{self, HostDirs, Sources};
+use super::plan::{self, Blueprint, LimitKind, Marks, Plan, Ulimits, read_back};
+use super::remove::force_remove;
+use super::settings::DockerSettings;
+use super::{boot, ready};
+use crate::backend::{BackendError, Made, Order};
+use crate::{HomeId, Progress, failpoint};
+
+/// Attempts at a container: each one leaves out what the one before has shown
+/// to be beyond the engine.
+const ATTEMPTS: usize = 5;
+
+impl Docker {
+    /// Makes a container and waits until its guest listens.
+    pub(super) async fn make(&self, order: Order) -> Result<Made, BackendError> {
+        let client = self.client().await?;
+        let settings = DockerSettings::read(&self.settings, &order.overrides)?;
+        places::check_sources(&client, &settings)?;
+        let image = api::resolve(&client, settings.image.as_str(), &order.progress).await?;
+        order.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
+        let dirs = HostDirs::of(&order);
+        dirs.make(&order, &settings)?;
+        let facts = self.find_facts(&client, &settings, &image, &order, &dirs).await?;
+        let sources = Sources::of(&order, &dirs, &settings, facts.reach);
+        if facts.reach == Reach::Apart {
+            dirs.unmake();
+        }
+        sources.make_volumes(&client, &order.key, &self.home).await?;
+        failpoint::reach("docker.create.prepared");
+
+        let mut left_out: Vec<LimitKind> = Vec::new();
+        let mut ulimits = self.ulimits(&client).await?;
+        for _ in 0..ATTEMPTS {
+            let attempt = Attempt {
+                order: &order,
+                settings: &settings,
+                image: &image,
+                facts: &facts,
+                sources: &sources,
+                left_out: &left_out,
+                ulimits,
+            };
+            match self.attempt(&client, &attempt, &dirs).await {
+                Ok(made) => return Ok(made),
+                Err(Setback::Rlimit) if ulimits.is_none() => {
+                    ulimits = Some(self.remember_ulimits(&client).await?);
+                }
+                Err(Setback::Limits(kinds))
+                    if kinds.iter().any(|kind| !left_out.contains(kind)) =>
+                {
+                    left_out.extend(kinds);
+                }
+                Err(setback) => return Err(setback.into_error()),
+            }
+        }
+        Err(BackendError::Engine {
+            action: "make a container".to_owned(),
+            message: "it refuses one limit after the other".to_owned(),
+        })
+    }
+
+    async fn find_facts(
+        &self,
+        client: &Client,
+        settings: &DockerSettings,
+        image: &ImageFacts,
+        order: &Order,
+        dirs: &HostDirs,
+    ) -> Result<Facts, BackendError> {
+        // The errand runs the program that the container will.
+        boot::lay_out(&dirs.boot, &[]).map_err(BackendError::io("lay out the guest"))?;
+        let program = dirs.boot.join(boot::PROGRAM);
+        let sandboxes = order.sandbox_dir.parent().unwrap_or(&order.sandbox_dir);
+        let ground = Ground {
+            home: &self.home,
+            program: &program,
+            io: &dirs.io,
+            home_dir: settings.persistent.then_some(&*dirs.home),
+            sandboxes,
+        };
+        self.facts(client, settings, image, &ground).await
+    }
+
+    async fn attempt(
+        &self,
+        client: &Client,
+        attempt: &Attempt<'_>,
+        dirs: &HostDirs,
+    ) -> Result<Made, Setback> {
+        let Attempt { order, image, facts, .. } = attempt;
+        let info = client.info().await?;
+        let hash = order.spec.hash();
+        let mut plan = plan::plan(&attempt.blueprint(&self.home, info, &hash))?;
+        let part = GuestPart::new(&plan, &facts.user, facts.reach);
+        part.mark(&mut plan.body);
+        let settings = part.settings(order)?;
+        if facts.reach == Reach::Shared {
+            boot::lay_out(&dirs.boot, &settings).map_err(BackendError::io("lay out the guest"))?;
+        }
+        let container = create(client, &plan).await?;
+        failpoint::reach("docker.create.created");
+        let brought_up = async {
+            let dropped = self.dropped_limits(client, &container, &plan, attempt).await?;
+            if facts.reach == Reach::Apart {
+                upload(client, &container, &settings).await?;
+            }
+            failpoint::reach("docker.create.filled");
+            start(client, &container).await?;
+            failpoint::reach("docker.create.started");
+            let transport = ready::wait(client, &order.instance, &container, facts.reach).await?;
+            Ok::<_, Setback>((dropped, transport))
+        };
+        let (dropped, transport) = match brought_up.await {
+            Ok(up) => up,
+            Err(setback) => {
+                // No container is left behind by a failed start.
+                if let Err(error) = force_remove(client, &container).await {
+                    tracing::warn!(%error, container, "could not be removed");
+                }
+                return Err(setback);
+            }
+        };
+        let mut unenforced = plan.unenforced;
+        unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
+        let remarks = self.remarks(&info.id, &unenforced, &plan.weakened);
+        let locator = DockerLocator {
+            container,
+            name: plan.name,
+            image: image.name.clone(),
+            image_id: image.id.clone(),
+            transport,
+            unenforced,
+            weakened: plan.weakened,
+        };
+        Ok(Made { locator: locator.to_locator(), remarks })
+    }
+
+    /// Returns what users of a new container should hear. What an engine cannot
+    /// do is said once per home; `inspect` and `doctor` show it any time.
+    fn remarks(&self, engine: &str, unenforced: &[String], weakened: &[String]) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let without = unenforced.join(", ");
+        let said = ["said", engine, &*without];
+        if !without.is_empty() && self.cache.get::<bool>(&said).is_none() {
+            self.cache.put(&said, &true);
+            remarks.push(format!(
+                "the container engine cannot enforce the default of {without}; sandboxes go without"
+            ));
+        }
+        if !weakened.is_empty() {
+            remarks.push(format!("the settings weaken the isolation: {}", weakened.join(", ")));
+        }
+        remarks
+    }
+
+    /// Returns the limits that the engine has dropped without a word; a limit
+    /// that the user set must not be one of them.
+    async fn dropped_limits(
+        &self,
+        client: &Client,
+        container: &str,
+        plan: &Plan,
+        attempt: &Attempt<'_>,
+    ) -> Result<Vec<LimitKind>, BackendError> {
+        let Some(seen) = inspect(client, container).await? else {
+            return Err(BackendError::Engine {
+                action: "make a container".to_owned(),
+                message: "it is gone again".to_owned(),
+            });
+        };
+        let dropped = read_back(&seen.inspected, &plan.body);
+        match dropped.iter().find(|kind| attempt.settings.limit(**kind).set_by_user) {
+            Some(kind) => Err(kind.unenforceable("the engine drops it without a word")),
+            None => Ok(dropped),
+        }
+    }
+
+    /// Starts a container that has stopped and waits until its guest listens.
+    pub(super) async fn start_again(&self, order: Order) -> Result<Made, BackendError> {
+        let client = self.client().await?;
+        let Some(locator) = DockerLocator::of_instance(&order.instance) else {
+            return Err(BackendError::GuestFailed {
+                reason: "nothing is known of its container".to_owned(),
+            });
+        };
+        let Some(seen) = inspect(&client, &locator.container).await? else {
+            return Err(BackendError::GuestFailed { reason: "its container is gone".to_owned() });
+        };
+        let settings = DockerSettings::read(&self.settings, &order.overrides)?;
+        let dirs = HostDirs::of(&order);
+        let reach = match locator.transport {
+            Transport::Socket { .. } => Reach::Shared,
+            Transport::Exec => Reach::Apart,
+        };
+        let part = GuestPart::of(&seen.inspected).ok_or_else(|| BackendError::GuestFailed {
+            reason: "its container does not say how its guest is started".to_owned(),
+        })?;
+        let guest = part.settings(&order)?;
+        if reach == Reach::Shared {
+            dirs.make(&order, &settings)?;
+            boot::lay_out(&dirs.boot, &guest).map_err(BackendError::io("lay out the guest"))?;
+            // The socket of the guest before is nobody's.
+            std::fs::remove_file(dirs.io.join(crate::client::socket::SOCKET_NAME)).ok();
+        } else {
+            upload(&client, &locator.container, &guest).await?;
+        }
+        failpoint::reach("docker.start.prepared");
+        start(&client, &locator.container).await.map_err(Setback::into_error)?;
+        failpoint::reach("docker.start.started");
+        let waited = ready::wait(&client, &order.instance, &locator.container, reach).await;
+        let transport = match waited {
+            Ok(transport) => transport,
+            Err(error) => {
+                super::remove::end(&client, &order.instance, std::time::Duration::from_secs(10))
+                    .await
+                    .ok();
+                return Err(error);
+            }
+        };
+        let locator = DockerLocator { transport, ..locator };
+        Ok(Made { locator: locator.to_locator(), remarks: Vec::new() })
+    }
+}
+
+/// One attempt at a container.
+#[derive(Debug)]
+struct Attempt<'a> {
+    order: &'a Order,
+    settings: &'a DockerSettings,
+    image: &'a ImageFacts,
+    facts: &'a Facts,
+    sources: &'a Sources,
+    left_out: &'a [LimitKind],
+    ulimits: Option<Ulimits>,
+}
+
+impl Attempt<'_> {
+    fn blueprint<'a>(
+        &'a self,
+        home: &'a HomeId,
+        info: &'a EngineInfo,
+        spec_hash: &'a str,
+    ) -> Blueprint<'a> {
+        Blueprint {
+            key: &self.order.key,
+            home,
+            generation: self.order.generation,
+            instance: &self.order.instance.id,
+            owner: self.order.owner.as_ref(),
+            spec_hash,
+            settings: self.settings,
+            image: self.image,
+            info,
+            user: &self.facts.user,
+            boot: self.sources.boot.clone(),
+            io: self.sources.io.clone(),
+            state: self.sources.state.clone(),
+            workspace: self.sources.workspace.clone(),
+            home_dir: self.sources.home.clone(),
+            leave_out: self.left_out,
+            ulimits: self.ulimits,
+        }
+    }
+}
+
+/// Why an attempt failed, as far as another one could go better.
+#[derive(Debug)]
+enum Setback {
+    /// The engine may not set the limits of processes that it wants to.
+    Rlimit,
+    /// The engine cannot enforce some of these.
+    Limits(Vec<LimitKind>),
+    /// Nothing helps.
+    Final(BackendError),
+}
+
+impl From<BackendError> for Setback {
+    fn from(error: BackendError) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl Setback {
+    fn into_error(self) -> BackendError {
+        let message = match self {
+            Self::Final(error) => return error,
+            Self::Rlimit => "it may not set the limits of processes".to_owned(),
+            Self::Limits(kinds) => format!(
+                "it cannot enforce {}",
+                kinds.iter().map(|kind| kind.key()).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        BackendError::Engine { action: "start the container".to_owned(), message }
+    }
+
+    /// Reads a refusal of the engine's.
+    fn read(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
+        if let Fault::Refused { message, .. } = fault(&error) {
+            if is_rlimit(&message) {
+                return Self::Rlimit;
+            }
+            if message.contains("Range of CPUs") {
+                return Self::Final(LimitKind::Cpu.unenforceable(&message));
+            }
+            if is_about_storage(&message) {
+                return Self::Limits(vec![LimitKind::Disk]);
+            }
+            if is_about_cgroups(&message) {
+                return Self::Limits(vec![LimitKind::Cpu, LimitKind::Memory, LimitKind::Pids]);
+            }
+        }
+        Self::Final(client.error(action)(error))
+    }
+}
+
+fn is_about_storage(message: &str) -> bool {
+    message.contains("storage-opt") || message.contains("pquota") || message.contains("storage opt")
+}
+
+fn is_about_cgroups(message: &str) -> bool {
+    message.contains("cgroup") || message.contains("cpu.cfs_") || message.contains("NanoCPUs")
+}
+
+/// Makes the container. A half-made one that a process left when it died has
+/// its name, and goes; anything else that has it is not ours to touch.
+async fn create(client: &Client, plan: &Plan) -> Result<String, Setback> {
+    let mut options = CreateContainerOptionsBuilder::new().name(&plan.name);
+    if let Some(platform) = &plan.platform {
+        options = options.platform(platform);
+    }
+    let options = options.build();
+    for _ in 0..3 {
+        let made = client.api().create_container(Some(options.clone()), plan.body.clone()).await;
+        match made {
+            Ok(made) => {
+                for warning in made.warnings {
+                    tracing::debug!(warning, "said the engine");
+                }
+                return Ok(made.id);
+            }
+            Err(error) if matches!(fault(&error), Fault::NameTaken(_)) => {
+                clear_name(client, plan).await?;
+            }
+            Err(error) => return Err(Setback::read(client, "make a container", error)),
+        }
+    }
+    Err(Setback::Final(BackendError::NameTaken { name: plan.name.clone() }))
+}
+
+/// Removes what has the container's name if it is of the same sandbox and was
+/// never used.
+async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
+    let taken = || BackendError::NameTaken { name: plan.name.clone() };
+    let Some(seen) = inspect(client, &plan.name).await? else {
+        return Ok(());
+    };
+    let ours = plan.body.labels.as_ref().and_then(Marks::parse).ok_or_else(taken)?;
+    let theirs = seen.inspected.config.and_then(|config| config.labels);
+    let theirs = theirs.as_ref().and_then(Marks::parse).ok_or_else(taken)?;
+    if theirs.key != ours.key {
+        return Err(taken());
+    }
+    // Nobody knows it: the record names another one or none, and whoever makes
+    // one holds the lock. It keeps what it has, under another name.
+    tracing::warn!(container = seen.id, "a container nobody knows has the name; set aside");
+    super::backend::rename_aside(client, &seen.id, &plan.name).await
+}
+
+async fn start(client: &Client, container: &str) -> Result<(), Setback> {
+    match client.api().start_container(container, None::<StartContainerOptions>).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(Setback::read(client, "start the container", error)),
+    }
+}

@@ -1,0 +1,268 @@
+//! Looking at containers.
+
+use std::collections::HashMap;
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use bollard::models::{
+    ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerSummary,
+};
+use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
+use jiff::Timestamp;
+
+use super::api::{Client, Fault, fault};
+use super::errand::ERRAND_LABEL;
+use super::locator::{DockerLocator, Transport};
+use super::plan::{BOOT_DIR, Marks, label};
+use crate::backend::{BackendError, Found, Instance, InstanceState, Whose};
+
+/// How often a container between two states is looked at again.
+const BETWEEN_TRIES: usize = 500;
+
+/// Time between two such looks.
+const BETWEEN_PAUSE: Duration = Duration::from_millis(10);
+
+/// A container, as the engine describes it.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) id: String,
+    pub(super) state: InstanceState,
+    /// Its first process, while it runs.
+    pub(super) pid: Option<u32>,
+    pub(super) inspected: ContainerInspectResponse,
+}
+
+/// Looks at the container of an instance, by what is known of it or by its
+/// mark.
+pub(super) async fn look(
+    client: &Client,
+    instance: &Instance,
+) -> Result<Option<Seen>, BackendError> {
+    if let Some(locator) = DockerLocator::of_instance(instance)
+        && let Some(seen) = inspect(client, &locator.container).await?
+    {
+        return Ok(Some(seen));
+    }
+    for listed in list(client, &format!("{}={}", label::INSTANCE, instance.id)).await? {
+        if let Some(id) = listed.id
+            && let Some(seen) = inspect(client, &id).await?
+        {
+            return Ok(Some(seen));
+        }
+    }
+    Ok(None)
+}
+
+/// Looks at one container; absent is nothing.
+pub(super) async fn inspect(client: &Client, name: &str) -> Result<Option<Seen>, BackendError> {
+    let mut tries = 0;
+    let answer = loop {
+        match client.api().inspect_container(name, None::<InspectContainerOptions>).await {
+            Err(error) if is_between_states(&error) && tries < BETWEEN_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BETWEEN_PAUSE).await;
+            }
+            other => break other,
+        }
+    };
+    match answer {
+        Ok(inspected) => Ok(Some(Seen {
+            id: inspected.id.clone().unwrap_or_else(|| name.to_owned()),
+            state: state(&inspected),
+            pid: pid(&inspected),
+            inspected,
+        })),
+        Err(error) => match fault(&error) {
+            Fault::Absent => Ok(None),
+            _ => Err(client.error("look at the container")(error)),
+        },
+    }
+}
+
+fn pid(inspected: &ContainerInspectResponse) -> Option<u32> {
+    let pid = inspected.state.as_ref()?.pid?;
+    u32::try_from(pid).ok().filter(|pid| *pid != 0)
+}
+
+fn state(inspected: &ContainerInspectResponse) -> InstanceState {
+    let Some(state) = &inspected.state else {
+        return InstanceState::Broken { since: None };
+    };
+    let finished = state.finished_at.as_deref().and_then(time);
+    let created = inspected.created.as_deref().and_then(time);
+    match state.status {
+        Some(Status::RUNNING | Status::RESTARTING) => InstanceState::Running,
+        Some(Status::PAUSED) => InstanceState::Paused,
+        Some(Status::EXITED | Status::STOPPING) => InstanceState::Stopped { since: finished },
+        // One that never ran has no end to count from.
+        Some(Status::CREATED) => InstanceState::Broken { since: finished.or(created) },
+        Some(Status::DEAD | Status::REMOVING) => InstanceState::Broken { since: finished },
+        Some(Status::EMPTY) | None => match state.running {
+            Some(true) => InstanceState::Running,
+            _ => InstanceState::Stopped { since: finished },
+        },
+    }
+}
+
+/// Reads a time of the engine's, which has nanoseconds and may be the year 1
+/// for "never". What cannot be read is nothing, and reaps nothing.
+fn time(text: &str) -> Option<Timestamp> {
+    let time = Timestamp::from_str(text).ok()?;
+    (time > Timestamp::UNIX_EPOCH).then_some(time)
+}
+
+/// Returns the containers with a label.
+async fn list(client: &Client, wanted: &str) -> Result<Vec<ContainerSummary>, BackendError> {
+    let filters: HashMap<String, Vec<String>> =
+        [("label".to_owned(), vec![format!("{}=1", label::AGENT), wanted.to_owned()])].into();
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    let mut tries = 0;
+    loop {
+        match client.api().list_containers(Some(options.clone())).await {
+            Err(error) if is_between_states(&error) && tries < BETWEEN_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BETWEEN_PAUSE).await;
+            }
+            other => return other.map_err(client.error("list containers")),
+        }
+    }
+}
+
+/// Returns whether Podman names a state that Docker does not know: a container
+/// is `stopped` between its end and the note of it, for some milliseconds.
+fn is_between_states(error: &bollard::errors::Error) -> bool {
+    let text = error.to_string();
+    text.contains("unknown variant") && ["`stopped`", "`stopping`"].iter().any(|s| text.contains(s))
+}
+
+/// Returns the instances that carry a mark.
+pub(super) async fn find(client: &Client, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+    let wanted = match whose {
+        Whose::Key(key) => format!("{}={key}", label::KEY),
+        Whose::Home(home) => format!("{}={}", label::HOME, home.as_str()),
+    };
+    let mut found = Vec::new();
+    for listed in list(client, &wanted).await? {
+        let Some(id) = &listed.id else {
+            continue;
+        };
+        // Between the list and the look it may have gone.
+        let Some(seen) = inspect(client, id).await? else {
+            continue;
+        };
+        found.extend(describe(&listed, &seen));
+    }
+    Ok(found)
+}
+
+/// Returns what a container is to us. One that somebody made from an image of
+/// ours carries our labels too, but nothing of ours is mounted in it.
+fn describe(listed: &ContainerSummary, seen: &Seen) -> Option<Found> {
+    let labels = listed.labels.as_ref()?;
+    let created_at = seen.inspected.created.as_deref().and_then(time);
+    let mut name = seen.inspected.name.clone().unwrap_or_default();
+    name = name.trim_start_matches('/').to_owned();
+    let locator = |image: Option<String>, transport| DockerLocator {
+        container: seen.id.clone(),
+        name: name.clone(),
+        image: image.unwrap_or_else(|| listed.image.clone().unwrap_or_default()),
+        image_id: seen.inspected.image.clone().unwrap_or_default(),
+        transport,
+        unenforced: Vec::new(),
+        weakened: Vec::new(),
+    };
+    if labels.contains_key(ERRAND_LABEL) {
+        return Some(Found {
+            id: seen.id.clone(),
+            key: String::new(),
+            task: name.clone(),
+            generation: 0,
+            persistent: false,
+            owner: None,
+            spec: String::new(),
+            // Nobody resumes an errand.
+            state: match seen.state {
+                InstanceState::Stopped { since } => InstanceState::Broken { since },
+                other => other,
+            },
+            created_at,
+            locator: locator(None, Transport::Exec).to_locator(),
+        });
+    }
+    let marks = Marks::parse(labels)?;
+    let mounts = seen.inspected.mounts.as_ref()?;
+    let at = |place: &str| mounts.iter().find(|mount| mount.destination.as_deref() == Some(place));
+    let boot = at(BOOT_DIR)?;
+    let transport = if boot.typ.as_deref() == Some("bind") {
+        Transport::Socket { pid: seen.pid }
+    } else {
+        Transport::Exec
+    };
+    Some(Found {
+        id: marks.instance,
+        key: marks.key,
+        task: marks.task,
+        generation: marks.generation,
+        persistent: marks.persistent,
+        owner: marks.owner,
+        spec: marks.spec,
+        state: seen.state,
+        created_at,
+        locator: locator(marks.image, transport).to_locator(),
+    })
+}
+
+/// Returns whether a process is `ancestor` or descends from it.
+pub(super) fn is_below(pid: u32, ancestor: u32) -> bool {
+    let parent = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(") ")?;
+        fields.split(' ').nth(1)?.parse::<u32>().ok().filter(|parent| *parent != 0)
+    };
+    std::iter::successors(Some(pid), |pid| parent(*pid)).take(64).any(|pid| pid == ancestor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bollard::models::ContainerState;
+
+    fn inspected(status: Status, finished: &str) -> ContainerInspectResponse {
+        ContainerInspectResponse {
+            created: None,
+            state: Some(ContainerState {
+                status: Some(status),
+                finished_at: Some(finished.to_owned()),
+                ..ContainerState::default()
+            }),
+            ..ContainerInspectResponse::default()
+        }
+    }
+
+    #[test]
+    fn times_with_nanoseconds_are_read_and_zero_is_never() {
+        let text = "2026-05-29T11:49:54.123456789Z";
+        let since = time(text);
+        assert!(since.is_some());
+        assert_eq!(state(&inspected(Status::EXITED, text)), InstanceState::Stopped { since });
+        assert!(time("2026-05-29T11:49:54.123456789+10:00").is_some());
+        for never in ["0001-01-01T00:00:00Z", "", "yesterday", "2026-05-29"] {
+            assert_eq!(
+                state(&inspected(Status::EXITED, never)),
+                InstanceState::Stopped { since: None },
+                "{never}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_broken() {
+        let never = "0001-01-01T00:00:00Z";
+        for status in [Status::CREATED, Status::DEAD, Status::REMOVING] {
+            let state = state(&inspected(status, never));
+            assert_eq!(state, InstanceState::Broken { since: None });
+        }
+        assert_eq!(state(&inspected(Status::PAUSED, never)), InstanceState::Paused);
+        assert_eq!(state(&inspected(Status::RUNNING, never)), InstanceState::Running);
+    }
+}

@@ -1,0 +1,266 @@
+//! Where the files of a sandbox are.
+
+use std::path::{Path, PathBuf};
+
+use bollard::models::VolumeCreateRequest;
+use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
+use vestal_config::VolumeSource;
+
+use super::api::{Client, Fault, fault};
+use super::boot::make_open_dir;
+use super::facts::Reach;
+use super::plan::{Source, label};
+use super::settings::DockerSettings;
+use crate::backend::{BackendError, KeptVolumes, Order};
+use crate::store::make_private_dir;
+use crate::{HomeId, Key};
+
+/// Mode of directories that users in a container write to. Who they are on the
+/// host depends on the engine; what keeps others out is the directory above.
+const OPEN: u32 = 0o777;
+
+/// The directories of an instance on the host.
+#[derive(Debug)]
+pub(super) struct HostDirs {
+    pub(super) boot: PathBuf,
+    pub(super) io: PathBuf,
+    pub(super) state: PathBuf,
+    pub(super) workspace: PathBuf,
+    pub(super) home: PathBuf,
+}
+
+impl HostDirs {
+    pub(super) fn of(order: &Order) -> Self {
+        // Journal and logs of an instance that ends with its process go along.
+        let state = match &order.owner {
+            Some(_) => order.instance.dir.join("state"),
+            None => order.sandbox_dir.join("state"),
+        };
+        Self {
+            boot: order.instance.dir.join("boot"),
+            io: io_dir(&order.instance.dir),
+            state,
+            workspace: order.sandbox_dir.join("workspace"),
+            home: order.sandbox_dir.join("home"),
+        }
+    }
+
+    /// Makes what is missing of them. Done before every start: an engine does
+    /// not start a container whose directories are gone.
+    pub(super) fn make(
+        &self,
+        order: &Order,
+        settings: &DockerSettings,
+    ) -> Result<(), BackendError> {
+        let failed = |error: crate::store::StoreError| BackendError::Io {
+            action: "make the directories of the sandbox".to_owned(),
+            source: std::io::Error::other(error),
+        };
+        make_private_dir(&order.sandbox_dir).map_err(failed)?;
+        make_private_dir(&order.instance.dir).map_err(failed)?;
+        let mut open = vec![&self.io, &self.state];
+        if settings.persistent {
+            open.push(&self.home);
+            // A directory of the user's is the workspace where one is mounted.
+            open.extend(settings.mount.is_none().then_some(&self.workspace));
+        }
+        for dir in open {
+            make_open_dir(dir, OPEN)
+                .map_err(BackendError::io(format!("make {}", dir.display())))?;
+        }
+        // The directory of an owner's lock is made before, and private.
+        open_up(&self.io)
+            .map_err(BackendError::io(format!("open {} to the container", self.io.display())))
+    }
+}
+
+impl HostDirs {
+    /// Removes what was made here and is not needed, because the engine keeps
+    /// the sandbox's files itself. What is not empty stays.
+    pub(super) fn unmake(&self) {
+        for dir in [&self.state, &self.workspace, &self.home] {
+            std::fs::remove_dir(dir).ok();
+        }
+    }
+}
+
+/// Checks that the directories to mount are there: an engine would only say so
+/// once the container before has been given up.
+pub(super) fn check_sources(
+    client: &Client,
+    settings: &DockerSettings,
+) -> Result<(), BackendError> {
+    if client.is_remote() {
+        return Ok(());
+    }
+    for volume in settings.volumes.iter() {
+        let VolumeSource::Host(source) = &volume.source else {
+            continue;
+        };
+        let Some(source) = source.resolve(settings.user_home.as_deref()) else {
+            continue;
+        };
+        let source = Path::new(&source);
+        if !source.exists() {
+            return Err(BackendError::Advised {
+                problem: format!("terminal.docker_volumes: {} does not exist", source.display()),
+                advice: "make it, or mend terminal.docker_volumes".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the directory of an instance's socket.
+pub(super) fn io_dir(instance_dir: &Path) -> PathBuf {
+    instance_dir.join("io")
+}
+
+fn open_up(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let metadata = std::fs::symlink_metadata(dir)?;
+    let own = metadata.uid() == rustix::process::geteuid().as_raw();
+    if own && metadata.mode() & 0o777 != OPEN {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(OPEN))?;
+    }
+    Ok(())
+}
+
+/// What is behind the places in a container.
+#[derive(Debug)]
+pub(super) struct Sources {
+    pub(super) boot: Source,
+    pub(super) io: Source,
+    pub(super) state: Source,
+    pub(super) workspace: Source,
+    pub(super) home: Source,
+}
+
+impl Sources {
+    /// Returns what is behind the places of an instance.
+    pub(super) fn of(
+        order: &Order,
+        dirs: &HostDirs,
+        settings: &DockerSettings,
+        reach: Reach,
+    ) -> Self {
+        let bind = |dir: &Path| Source::Bind(dir.to_owned());
+        let kept = |source: Source| if settings.persistent { source } else { Source::Tmpfs };
+        match reach {
+            Reach::Shared => Self {
+                boot: bind(&dirs.boot),
+                io: bind(&dirs.io),
+                state: bind(&dirs.state),
+                workspace: kept(bind(&dirs.workspace)),
+                home: kept(bind(&dirs.home)),
+            },
+            Reach::Apart => {
+                let volume = |what| Source::Volume(volume_name(&order.key, what));
+                Self {
+                    boot: Source::Anonymous,
+                    io: Source::Anonymous,
+                    state: match &order.owner {
+                        Some(_) => Source::Anonymous,
+                        None => volume("state"),
+                    },
+                    workspace: kept(volume("workspace")),
+                    home: kept(volume("home")),
+                }
+            }
+        }
+    }
+
+    fn volumes(&self) -> impl Iterator<Item = &str> {
+        [&self.state, &self.workspace, &self.home].into_iter().filter_map(|source| match source {
+            Source::Volume(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
+    /// Makes the volumes that are missing, with labels to find them by.
+    pub(super) async fn make_volumes(
+        &self,
+        client: &Client,
+        key: &Key,
+        home: &HomeId,
+    ) -> Result<(), BackendError> {
+        for name in self.volumes() {
+            let mut labels: std::collections::HashMap<String, String> =
+                key.labels().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+            labels.insert(label::KEY.to_owned(), key.hash());
+            labels.insert(label::HOME.to_owned(), home.as_str().to_owned());
+            let request = VolumeCreateRequest {
+                name: Some(name.to_owned()),
+                labels: Some(labels),
+                ..VolumeCreateRequest::default()
+            };
+            match client.api().create_volume(request).await {
+                Ok(_) => {}
+                // Podman refuses what Docker takes for the same volume.
+                Err(error) if is_there(client, name).await => {
+                    tracing::debug!(%error, name, "the volume is there");
+                }
+                Err(error) => return Err(client.error("make a volume")(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn is_there(client: &Client, name: &str) -> bool {
+    client.api().inspect_volume(name).await.is_ok()
+}
+
+fn volume_name(key: &Key, what: &str) -> String {
+    let hash: String = key.hash().chars().take(16).collect();
+    format!("vestal-{hash}-{what}")
+}
+
+/// Returns the names of the volumes with a sandbox's files.
+pub(super) async fn volumes(client: &Client, key: &str) -> Result<Vec<String>, BackendError> {
+    let mut names = all_volumes(client, key).await?;
+    names.retain(|name| !is_state(name));
+    Ok(names)
+}
+
+fn is_state(name: &str) -> bool {
+    name.ends_with("-state")
+}
+
+async fn all_volumes(client: &Client, key: &str) -> Result<Vec<String>, BackendError> {
+    let wanted = [("label", vec![format!("{}={key}", label::KEY)])];
+    let filters = wanted.map(|(name, values)| (name.to_owned(), values)).into_iter().collect();
+    let options = ListVolumesOptionsBuilder::new().filters(&filters).build();
+    let listed = client.api().list_volumes(Some(options)).await;
+    let listed = listed.map_err(client.error("list volumes"))?.volumes.unwrap_or_default();
+    let mut names: Vec<String> = listed
+        .into_iter()
+        .filter(|volume| volume.labels.get(label::KEY).is_some_and(|found| found == key))
+        .map(|volume| volume.name)
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Removes a sandbox's volumes but for those that are kept.
+pub(super) async fn remove_volumes(
+    client: &Client,
+    key: &str,
+    kept: KeptVolumes,
+) -> Result<(), BackendError> {
+    let mut names = all_volumes(client, key).await?;
+    if kept == KeptVolumes::Files {
+        names.retain(|name| is_state(name));
+    }
+    for name in names {
+        let options = RemoveVolumeOptionsBuilder::new().force(true).build();
+        match client.api().remove_volume(&name, Some(options)).await {
+            Ok(()) => {}
+            Err(error) => match fault(&error) {
+                Fault::Absent => {}
+                _ => return Err(client.error("remove a volume")(error)),
+            },
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! Places in a container: ours, the sandbox's files, memory, and what the user
+//! mounts.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use bollard::models::{
+    HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
+    MountVolumeOptions,
+};
+use vestal_config::{HostPath, MountKind, Propagation, Volume, VolumeSource};
+
+use super::blueprint::{Blueprint, Source};
+use super::process::{First, Users};
+use crate::backend::BackendError;
+use crate::backends::docker::api::Flavour;
+
+/// The guest's program and settings, which the container may only read.
+pub(in crate::backends::docker) const BOOT_DIR: &str = "/.vestal/boot";
+/// The guest's program.
+pub(in crate::backends::docker) const GUEST_FILE: &str = "/.vestal/boot/guest";
+/// The guest's settings.
+pub(super) const SETTINGS_FILE: &str = "/.vestal/boot/settings";
+/// The guest's socket.
+pub(in crate::backends::docker) const IO_DIR: &str = "/.vestal/io";
+/// The guest's journal, logs and sessions.
+pub(in crate::backends::docker) const STATE_DIR: &str = "/.vestal/state";
+/// Where work is.
+pub(in crate::backends::docker) const WORKSPACE: &str = "/workspace";
+
+/// Directories that are the kernel's or ours. A home there is not mounted.
+const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
+
+/// What is mounted where.
+#[derive(Debug)]
+pub(super) struct Places {
+    flavour: Flavour,
+    mounts: Vec<Mount>,
+    /// Mounts that only the older form can say.
+    binds: Vec<String>,
+    tmpfs: BTreeMap<String, String>,
+    taken: BTreeSet<String>,
+    /// Whether the workspace is the sandbox's own.
+    pub(super) own_workspace: bool,
+    /// Whether the home is the sandbox's own.
+    pub(super) own_home: bool,
+}
+
+impl Places {
+    /// Returns what is mounted where. What the user mounts goes first: ours is
+    /// left out where that has taken its place.
+    pub(super) fn of(
+        blueprint: &Blueprint<'_>,
+        first: First,
+        users: &Users,
+    ) -> Result<Self, BackendError> {
+        let settings = blueprint.settings;
+        let mut places = Self {
+            flavour: blueprint.info.flavour,
+            mounts: Vec::new(),
+            binds: Vec::new(),
+            tmpfs: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            own_workspace: false,
+            own_home: false,
+        };
+        for volume in settings.volumes.iter() {
+            places.volume(volume, settings.user_home.as_deref())?;
+        }
+        for mount in &settings.extra_args.mounts {
+            places.extra_mount(mount, settings.user_home.as_deref())?;
+        }
+        for (target, options) in &settings.extra_args.tmpfs {
+            places.take(target)?;
+            places.tmpfs.insert(target.clone(), options.clone());
+        }
+        places.guest(blueprint, users)?;
+        places.files(blueprint)?;
+        places.memory(first);
+        Ok(places)
+    }
+
+    /// Puts the places into the host's part of a container.
+    pub(super) fn apply(self, host: &mut HostConfig) {
+        let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
+        host.mounts = Some(self.mounts);
+        host.binds = some(self.binds);
+        host.tmpfs = Some(self.tmpfs.into_iter().collect::<HashMap<_, _>>());
+    }
+
+    fn take(&mut self, target: &str) -> Result<(), BackendError> {
+        if self.taken.insert(target.to_owned()) {
+            return Ok(());
+        }
+        Err(BackendError::Advised {
+            problem: format!("two things are to be mounted at {target}"),
+            advice: "remove one of them from terminal.docker_volumes or \
+                     terminal.docker_extra_args"
+                .to_owned(),
+        })
+    }
+
+    fn volume(&mut self, volume: &Volume, home: Option<&Path>) -> Result<(), BackendError> {
+        self.take(&volume.target)?;
+        if volume.relabel.is_some() {
+            let spec = volume.bind(home).ok_or_else(|| no_home(&volume.spec()))?;
+            self.binds.push(spec);
+            return Ok(());
+        }
+        let target = &volume.target;
+        let mount = match &volume.source {
+            VolumeSource::Host(path) => bind(resolve(path, home)?, target, volume.propagation),
+            VolumeSource::Named(name) => engine_volume(Some(name.clone()), target, volume.no_copy),
+        };
+        self.add(Mount { read_only: Some(volume.read_only), ..mount })
+    }
+
+    fn extra_mount(
+        &mut self,
+        extra: &vestal_config::Mount,
+        home: Option<&Path>,
+    ) -> Result<(), BackendError> {
+        let target = &extra.target;
+        self.take(target)?;
+        let mount = match &extra.kind {
+            MountKind::Bind { source, propagation } => {
+                bind(resolve(source, home)?, target, *propagation)
+            }
+            MountKind::Volume { name, no_copy } => engine_volume(name.clone(), target, *no_copy),
+            // Podman takes what is not said in the newer form for zero.
+            MountKind::Tmpfs { size, mode } => {
+                let access = if extra.read_only { "ro" } else { "rw" };
+                let size = size.map(|size| format!(",size={size}")).unwrap_or_default();
+                let mode = mode.map(|mode| format!(",mode={mode:04o}")).unwrap_or_default();
+                self.tmpfs.insert(target.clone(), format!("{access}{size}{mode}"));
+                return Ok(());
+            }
+        };
+        self.add(Mount { read_only: Some(extra.read_only), ..mount })
+    }
+
+    /// Adds a mount in the form that can say it.
+    fn add(&mut self, mount: Mount) -> Result<(), BackendError> {
+        let source = mount.source.clone().unwrap_or_default();
+        let target = mount.target.clone().unwrap_or_default();
+        let comma = source.contains(',') || target.contains(',');
+        if !(comma && self.flavour == Flavour::Podman) {
+            self.mounts.push(mount);
+            return Ok(());
+        }
+        // Podman takes the newer form apart at its commas. The older one is
+        // taken apart at its colons.
+        if source.contains(':') || target.contains(':') || source.is_empty() {
+            return Err(BackendError::Advised {
+                problem: format!(
+                    "{source} cannot be mounted at {target}: Podman cannot be told of a name with \
+                     both a comma and a colon"
+                ),
+                advice: "use a directory with another name".to_owned(),
+            });
+        }
+        let propagation = mount.bind_options.and_then(|options| options.propagation);
+        let words: Vec<String> = mount
+            .read_only
+            .filter(|read_only| *read_only)
+            .map(|_| "ro".to_owned())
+            .into_iter()
+            .chain(propagation.map(|propagation| propagation.to_string()))
+            .collect();
+        let words = words.join(",");
+        let colon = if words.is_empty() { "" } else { ":" };
+        self.binds.push(format!("{source}:{target}{colon}{words}"));
+        Ok(())
+    }
+
+    /// Adds what the guest needs.
+    fn guest(&mut self, blueprint: &Blueprint<'_>, users: &Users) -> Result<(), BackendError> {
+        // A guest that is not root may write to nothing of root's.
+        let mode = if users.start_as_root() { "0700" } else { "0777" };
+        let memory = |size: &str| format!("rw,nosuid,nodev,noexec,size={size},mode={mode}");
+        // Nothing can be sent to a volume that is read-only, not even from outside.
+        let read_only = matches!(blueprint.boot, Source::Bind(_));
+        self.own(&blueprint.boot, BOOT_DIR, read_only, "rw,nosuid,nodev,exec,size=64m,mode=0755")?;
+        self.own(&blueprint.io, IO_DIR, false, &memory("16m"))?;
+        self.own(&blueprint.state, STATE_DIR, false, &memory("1g"))
+    }
+
+    /// Adds the sandbox's files.
+    fn files(&mut self, blueprint: &Blueprint<'_>) -> Result<(), BackendError> {
+        let mounted = blueprint.settings.mount.clone().map(Source::Bind);
+        if mounted.is_some() && self.taken.contains(WORKSPACE) {
+            return Err(BackendError::Advised {
+                problem: format!(
+                    "both the launch directory and something else are to be mounted at {WORKSPACE}"
+                ),
+                advice: "remove the other from terminal.docker_volumes or \
+                         terminal.docker_extra_args, or don't mount the launch directory"
+                    .to_owned(),
+            });
+        }
+        if !self.taken.contains(WORKSPACE) {
+            let source = mounted.as_ref().unwrap_or(&blueprint.workspace);
+            self.own(source, WORKSPACE, false, "rw,nosuid,nodev,exec,size=10g,mode=0777")?;
+            self.own_workspace = mounted.is_none();
+        }
+        let home = clean(&blueprint.user.home);
+        if let Some(home) =
+            home.filter(|home| is_place_for_home(home) && !self.taken.contains(home))
+        {
+            let mode = if blueprint.user.is_root() { "0700" } else { "0777" };
+            let options = format!("rw,nosuid,nodev,exec,size=1g,mode={mode}");
+            self.own(&blueprint.home_dir, &home, false, &options)?;
+            self.own_home = true;
+        }
+        Ok(())
+    }
+
+    /// Adds what is kept in memory and dies with the container.
+    fn memory(&mut self, first: First) {
+        // An init of the image keeps programs of its own in /run.
+        let run = match first {
+            First::Guest => "rw,noexec,nosuid,nodev,size=64m,mode=0755",
+            First::Entrypoint => "rw,exec,nosuid,nodev,size=64m,mode=0755",
+        };
+        let places = [
+            ("/tmp", "rw,exec,nosuid,nodev,size=512m,mode=1777"),
+            ("/var/tmp", "rw,noexec,nosuid,nodev,size=256m,mode=1777"),
+            ("/run", run),
+        ];
+        for (target, options) in places {
+            if self.taken.insert(target.to_owned()) {
+                self.tmpfs.insert(target.to_owned(), options.to_owned());
+            }
+        }
+    }
+
+    fn own(
+        &mut self,
+        source: &Source,
+        target: &str,
+        read_only: bool,
+        options: &str,
+    ) -> Result<(), BackendError> {
+        self.take(target)?;
+        let mount = match source {
+            Source::Bind(path) => bind(utf8(path)?, target, None),
+            Source::Volume(name) => engine_volume(Some(name.clone()), target, false),
+            Source::Anonymous => engine_volume(None, target, false),
+            Source::Tmpfs => {
+                self.tmpfs.insert(target.to_owned(), options.to_owned());
+                return Ok(());
+            }
+        };
+        self.add(Mount { read_only: Some(read_only), ..mount })
+    }
+}
+
+fn bind(source: String, target: &str, propagation: Option<Propagation>) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(source),
+        target: Some(target.to_owned()),
+        bind_options: propagation.map(|propagation| MountBindOptions {
+            propagation: Some(match propagation {
+                Propagation::Private => MountBindOptionsPropagationEnum::PRIVATE,
+                Propagation::Rprivate => MountBindOptionsPropagationEnum::RPRIVATE,
+                Propagation::Shared => MountBindOptionsPropagationEnum::SHARED,
+                Propagation::Rshared => MountBindOptionsPropagationEnum::RSHARED,
+                Propagation::Slave => MountBindOptionsPropagationEnum::SLAVE,
+                Propagation::Rslave => MountBindOptionsPropagationEnum::RSLAVE,
+            }),
+            ..MountBindOptions::default()
+        }),
+        ..Mount::default()
+    }
+}
+
+/// Returns a mount of a volume; without a name it is the container's own.
+fn engine_volume(name: Option<String>, target: &str, no_copy: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::VOLUME),
+        source: name,
+        target: Some(target.to_owned()),
+        volume_options: no_copy
+            .then(|| MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
+    }
+}
+
+fn resolve(path: &HostPath, home: Option<&Path>) -> Result<String, BackendError> {
+    path.resolve(home).ok_or_else(|| no_home(path.as_str()))
+}
+
+fn no_home(what: &str) -> BackendError {
+    BackendError::Advised {
+        problem: format!("{what} cannot be mounted: your home is not known"),
+        advice: "write the whole path, or set HOME".to_owned(),
+    }
+}
+
+fn utf8(path: &Path) -> Result<String, BackendError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| BackendError::Advised {
+        problem: format!("{} cannot be mounted: its name is not UTF-8", path.display()),
+        advice: "container engines take no other names; use a directory that has one".to_owned(),
+    })
+}
+
+/// Returns an absolute path without needless slashes and dots; nothing for any
+/// other.
+fn clean(path: &str) -> Option<String> {
+    if !path.starts_with('/') || path.contains('\0') {
+        return None;
+    }
+    let mut cleaned = String::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            return None;
+        }
+        cleaned.push('/');
+        cleaned.push_str(part);
+    }
+    Some(cleaned)
+}
+
+/// Returns whether something can be mounted there without hiding the image or
+/// what is not a home's: images say where a home is, and some say `/`.
+fn is_place_for_home(path: &str) -> bool {
+    !path.is_empty() && !NO_HOME.iter().any(|dir| Path::new(path).starts_with(dir))
+}

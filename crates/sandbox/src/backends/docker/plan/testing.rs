@@ -1,0 +1,146 @@
+//! A blueprint for tests, with everything at its default.
+
+use serde_json::Value;
+use vestal_config::{Environment, Home, Override, Settings};
+
+use super::blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
+use super::body::plan;
+use super::limits::LimitKind;
+use crate::backend::{BackendError, Owner};
+use crate::backends::docker::api::{EngineInfo, Flavour, ImageFacts};
+use crate::backends::docker::settings::{DockerSettings, HostUser};
+use crate::{HomeId, Key, Overrides};
+
+pub(super) const INSTANCE: &str = "0123456789abcdef";
+
+/// The facts that a blueprint refers to.
+pub(super) struct Bench {
+    pub(super) key: Key,
+    pub(super) home: HomeId,
+    pub(super) owner: Option<Owner>,
+    pub(super) settings: DockerSettings,
+    pub(super) image: ImageFacts,
+    pub(super) info: EngineInfo,
+    pub(super) user: JobUser,
+    pub(super) boot: Source,
+    pub(super) workspace: Source,
+    pub(super) home_dir: Source,
+    pub(super) leave_out: Vec<LimitKind>,
+    pub(super) ulimits: Option<Ulimits>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// Returns a bench with some settings that are not the default.
+    pub(super) fn with(sets: &[&str]) -> Self {
+        Self::asking(sets, &Overrides::default())
+    }
+
+    pub(super) fn asking(sets: &[&str], overrides: &Overrides) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let env = Environment::from_pairs([("HOME", "/home/ada")]);
+        let settings = Settings::load(Home::at(dir.path()), env, sets);
+        let mut settings = DockerSettings::read(&settings, overrides).unwrap();
+        // Whoever runs the tests: the one in the tests is always the same.
+        settings.host_user = settings.host_user.map(|_| HostUser { uid: 1000, gid: 100 });
+        let home = HomeId("feedface".into());
+        Self {
+            key: Key::new(home.clone(), "default", "my task".parse().unwrap()),
+            home,
+            owner: None,
+            settings,
+            image: image(),
+            info: engine(Flavour::Docker),
+            user: JobUser { uid: 0, gid: 0, name: Some("root".into()), home: "/root".into() },
+            boot: Source::Bind("/s/boot".into()),
+            workspace: Source::Bind("/s/workspace".into()),
+            home_dir: Source::Bind("/s/home".into()),
+            leave_out: Vec::new(),
+            ulimits: None,
+        }
+    }
+
+    /// Makes the image's user one that is not root.
+    pub(super) fn non_root(mut self) -> Self {
+        self.image.user = Some("app:staff".into());
+        let name = Some("app".into());
+        self.user = JobUser { uid: 1001, gid: 50, name, home: "/home/app".into() };
+        self
+    }
+
+    pub(super) fn try_plan(&self) -> Result<Plan, BackendError> {
+        plan(&Blueprint {
+            key: &self.key,
+            home: &self.home,
+            generation: 3,
+            instance: INSTANCE,
+            owner: self.owner.as_ref(),
+            spec_hash: "c0ffee",
+            settings: &self.settings,
+            image: &self.image,
+            info: &self.info,
+            user: &self.user,
+            boot: self.boot.clone(),
+            io: Source::Bind("/s/i:o".into()),
+            state: Source::Bind("/s/state".into()),
+            workspace: self.workspace.clone(),
+            home_dir: self.home_dir.clone(),
+            leave_out: &self.leave_out,
+            ulimits: self.ulimits,
+        })
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        self.try_plan().unwrap()
+    }
+
+    /// Returns what the engine is told, as it goes over the wire.
+    pub(super) fn json(&self) -> Value {
+        serde_json::to_value(self.plan().body).unwrap()
+    }
+
+    /// Returns what differs from the defaults in the host's part.
+    pub(super) fn host(&self) -> Value {
+        self.json()["HostConfig"].take()
+    }
+}
+
+fn image() -> ImageFacts {
+    ImageFacts {
+        name: "debian:12".into(),
+        id: "sha256:1234".into(),
+        user: None,
+        entrypoint: vec!["/entrypoint.sh".into()],
+        cmd: vec!["bash".into()],
+        volumes: Vec::new(),
+        env: vec!["PATH=/bin".into()],
+        working_dir: String::new(),
+    }
+}
+
+pub(super) fn engine(flavour: Flavour) -> EngineInfo {
+    EngineInfo {
+        id: "engine".into(),
+        flavour,
+        version: "20.10.24".into(),
+        api_version: "1.41".into(),
+        rootless: false,
+        userns_remap: false,
+        storage_driver: "overlay2".into(),
+        backing_filesystem: "xfs".into(),
+        cgroup_version: "2".into(),
+        cgroup_driver: "systemd".into(),
+        can_limit_memory: true,
+        can_limit_cpu: true,
+        can_limit_pids: true,
+        can_limit_disk: true,
+        live_restore: false,
+        seccomp: true,
+        operating_system: "Debian".into(),
+        default_runtime: "runc".into(),
+    }
+}

@@ -1,0 +1,112 @@
+//! Which sandbox a caller means, by where it was started.
+
+use std::path::Path;
+
+use vestal_config::keys;
+
+use super::{Engine, Inner};
+use crate::key::{Task, hex};
+use crate::store::StoreError;
+use crate::{Error, Overrides};
+
+/// What separates a task's name from the directory mounted in its sandbox.
+const AT: &str = "@/";
+
+/// Longest task name that carries its directory as it is.
+const LONGEST: usize = 180;
+
+impl Engine {
+    /// Returns the task whose sandbox a caller means: the one named or, when
+    /// the directory it was started in is to be mounted, the one of that
+    /// directory. So no project is ever handed another one's files.
+    pub fn scoped(&self, task: &Task) -> Result<Task, Error> {
+        Ok(self.inner.scope(task, &Overrides::default())?.0)
+    }
+
+    /// Returns the task of a directory that is mounted in its sandbox.
+    pub fn task_with_mount(&self, task: &Task, dir: &Path) -> Result<Task, Error> {
+        let overrides = Overrides { mount: Some(dir.to_owned()), ..Overrides::default() };
+        Ok(self.inner.scope(task, &overrides)?.0)
+    }
+}
+
+impl Inner {
+    /// Resolves the directory to mount, if any, and the task it belongs to.
+    pub(super) fn scope(
+        &self,
+        task: &Task,
+        overrides: &Overrides,
+    ) -> Result<(Task, Overrides), Error> {
+        let mut overrides = overrides.clone();
+        if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
+            let launch_dir = std::env::current_dir()
+                .map_err(|error| StoreError::io("find", "the current directory", error))?;
+            overrides.mount = Some(launch_dir);
+        }
+        // A task that names its directory has it on record, or gets it now.
+        if let Some(at) = task.as_str().find(AT) {
+            let dir = Path::new(&task.as_str()[at + 1..]);
+            let known = self.dir(&self.key(task)).exists();
+            let local = self.named_backend(&overrides)?.is_some_and(|name| name == "local");
+            overrides.mount = (!known && !local && dir.is_dir()).then(|| dir.to_owned());
+            return Ok((task.clone(), overrides));
+        }
+        let Some(mount) = &overrides.mount else {
+            return Ok((task.clone(), overrides));
+        };
+        let mount =
+            std::fs::canonicalize(mount).map_err(|error| StoreError::io("mount", mount, error))?;
+        let task = at_directory(task, &mount)?;
+        overrides.mount = Some(mount);
+        Ok((task, overrides))
+    }
+
+    fn mounts_launch_dir(&self, overrides: &Overrides) -> Result<bool, Error> {
+        let local = self.named_backend(overrides)?.is_some_and(|name| name == "local");
+        Ok(!local && self.settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value)
+    }
+}
+
+/// Returns the name of a task in a directory.
+fn at_directory(task: &Task, dir: &Path) -> Result<Task, Error> {
+    let shown = dir.to_string_lossy();
+    let mut name = format!("{task}@{shown}");
+    if name.len() > LONGEST || dir.to_str().is_none() {
+        use sha2::{Digest as _, Sha256};
+        use std::os::unix::ffi::OsStrExt as _;
+        let digest = hex(&Sha256::digest(dir.as_os_str().as_bytes())[..8]);
+        let last = dir.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        name = format!("{}@/…/{}~{digest}", head(task.as_str()), head(&last));
+    }
+    name.parse().map_err(|_| Error::NoSandbox { task: name })
+}
+
+/// Returns the beginning of a name.
+fn head(name: &str) -> &str {
+    &name[..name.floor_char_boundary(60)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(task: &str, dir: &str) -> String {
+        at_directory(&task.parse().unwrap(), Path::new(dir)).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_directory_is_part_of_its_task() {
+        assert_eq!(named("default", "/work/a"), "default@/work/a");
+        assert_ne!(named("default", "/work/a"), named("default", "/work/b"));
+    }
+
+    #[test]
+    fn a_long_directory_still_gives_a_task_of_its_own() {
+        let (a, b) = (format!("/{}/x", "a".repeat(200)), format!("/{}/x", "b".repeat(200)));
+        assert!(named("t", &a).len() <= 200);
+        assert!(named("t", &a).contains(AT));
+        assert_ne!(named("t", &a), named("t", &b));
+        let wide = format!("/{}", "\u{1F525}".repeat(60));
+        assert!(named(&"\u{1F525}".repeat(50), &wide).len() <= 200);
+    }
+}

@@ -1,0 +1,109 @@
+//! What is asked for one task alone, and directories that are part of a task.
+
+use std::path::Path;
+
+use vestal_sandbox::{Command, FilesOnRemoval, Overrides, Sandbox, StateBefore, Task};
+
+use super::drift::drifted;
+use crate::support::World;
+
+async fn run(sandbox: &Sandbox, text: &str) -> String {
+    sandbox.run(Command::shell(text)).await.unwrap().stdout.text()
+}
+
+const PROBE: &str = "pwd; [ -e /bin/bash ] && echo base || echo busybox";
+
+pub(crate) async fn an_image_and_a_directory_asked_for_one_task_stay_with_it(world: &World) {
+    let task: Task = "special".parse().unwrap();
+    let asked = Overrides {
+        image: Some("vestal-test/busybox:latest".into()),
+        cwd: Some("/usr".into()),
+        ..Overrides::default()
+    };
+    let special = world.engine().sandbox_with(&task, &asked).await.unwrap();
+    assert_eq!(run(&special, PROBE).await, "/usr\nbusybox\n");
+    let ordinary = world.sandbox().await;
+    assert_eq!(run(&ordinary, PROBE).await, "/workspace\nbase\n");
+    assert_ne!(special.instance().await, ordinary.instance().await);
+
+    // Who asks for nothing later gets what was asked for first.
+    let engine = world.engine();
+    let again = engine.sandbox(&task).await.unwrap();
+    assert_eq!(again.instance().await, special.instance().await);
+    assert_eq!(drifted(again.notices()), Vec::<String>::new());
+    assert_eq!(run(&again, PROBE).await, "/usr\nbusybox\n");
+    let files = again.files(None).await.unwrap();
+    files.stat("bin", vestal_sandbox::files::Links::Follow).await.unwrap();
+    let summary = &engine.inspect(&task).await.unwrap()[0];
+    assert_eq!((&summary.overrides, &summary.drift), (&asked, &Vec::new()));
+    // So it does when the instance is made anew.
+    engine.remove(&task, FilesOnRemoval::Keep).await.unwrap();
+    let anew = world.engine().sandbox(&task).await.unwrap();
+    assert_eq!(anew.state_before(), StateBefore::Absent);
+    assert_eq!(run(&anew, PROBE).await, "/usr\nbusybox\n");
+    // And one who asks for something else is told that this is another.
+    let other = Overrides { image: Some("vestal-test/base:latest".into()), ..asked };
+    let drifting = world.engine().sandbox_with(&task, &other).await.unwrap();
+    assert_eq!(drifted(drifting.notices()), ["terminal.docker_image"]);
+}
+
+pub(crate) async fn a_backend_asked_for_one_task_stays_with_it(world: &World) {
+    let task: Task = "here".parse().unwrap();
+    let asked = Overrides { backend: Some("local".into()), ..Overrides::default() };
+    let here = world.engine().sandbox_with(&task, &asked).await.unwrap();
+    assert_eq!((here.backend(), world.sandbox().await.backend()), ("local", "docker"));
+    assert_eq!(run(&here, "pwd").await, format!("{}\n", world.user_home().display()));
+    let again = world.engine().sandbox(&task).await.unwrap();
+    assert_eq!(again.backend(), "local");
+    assert_eq!(again.instance().await, here.instance().await);
+    assert_eq!(world.own_containers().len(), 1, "none of it is a container");
+}
+
+/// Makes a directory of the user's that tells its name.
+fn project(world: &World, name: &str) -> std::path::PathBuf {
+    let dir = world.scratch(name);
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("name"), format!("{name}\n")).unwrap();
+    dir
+}
+
+async fn mounting(world: &World, dir: &Path) -> Sandbox {
+    let asked = Overrides { mount: Some(dir.into()), ..Overrides::default() };
+    world.engine().sandbox_with(&Task::default_task(), &asked).await.unwrap()
+}
+
+pub(crate) async fn a_mounted_directory_is_part_of_the_task(world: &World) {
+    let (a, b) = (project(world, "a"), project(world, "b"));
+    let first = mounting(world, &a).await;
+    let second = mounting(world, &b).await;
+    let plain = world.sandbox().await;
+    assert_eq!(run(&first, "cat name; echo x > made; echo kept > ~/file").await, "a\n");
+    assert_eq!(run(&second, "cat name; ls ~/file 2>/dev/null || echo none").await, "b\nnone\n");
+    assert_eq!(run(&plain, "ls").await, "", "nobody else is handed either");
+    assert_eq!(std::fs::read(a.join("made")).unwrap(), b"x\n");
+    assert_eq!(mounting(world, &a).await.instance().await, first.instance().await);
+
+    // By the name of its task it is found from anywhere.
+    let engine = world.engine();
+    let task = engine.task_with_mount(&Task::default_task(), &a).unwrap();
+    assert_eq!(engine.sandbox(&task).await.unwrap().instance().await, first.instance().await);
+    // What is the user's stays when everything of the sandbox goes.
+    drop(first);
+    engine.remove(&task, FilesOnRemoval::Remove).await.unwrap();
+    assert_eq!(std::fs::read(a.join("name")).unwrap(), b"a\n");
+    assert_eq!(std::fs::read(a.join("made")).unwrap(), b"x\n");
+    let fresh = mounting(world, &a).await;
+    assert_eq!(run(&fresh, "cat name; ls ~/file 2>/dev/null || echo none").await, "a\nnone\n");
+}
+
+pub(crate) async fn the_directory_a_process_starts_in_is_mounted_on_request(world: &World) {
+    let text = "pwd; cat name";
+    let words = ["--set", "terminal.docker_mount_cwd_to_workspace=true", "run", "default", text];
+    for name in ["a", "b"] {
+        let dir = project(world, name);
+        let mut worker = world.worker_in(&dir, &words);
+        assert_eq!(worker.line().await["stdout"], format!("/workspace\n{name}\n"));
+        worker.finish().await;
+    }
+    assert_eq!(world.own_containers().len(), 2);
+}

@@ -1,0 +1,60 @@
+//! What is kept where, in a sandbox with a system of its own.
+
+use vestal_sandbox::{Command, Engine, FilesOnRemoval, Task};
+
+use crate::support::World;
+
+/// Places and what becomes of what is in them when the instance is stopped, and
+/// when it is removed.
+const PLACES: [(&str, bool, bool); 7] = [
+    ("/workspace", true, true),
+    ("$HOME", true, true),
+    ("/usr", true, false),
+    ("/opt", true, false),
+    ("/tmp", false, false),
+    ("/run", false, false),
+    ("/var/tmp", false, false),
+];
+
+async fn mark(engine: &Engine) {
+    let places: Vec<&str> = PLACES.iter().map(|(place, ..)| *place).collect();
+    let text = format!("for p in {}; do mkdir -p $p; echo > $p/mark; done", places.join(" "));
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(sandbox.run(Command::shell(text)).await.unwrap().exit.code, Some(0));
+}
+
+/// Returns which of the places still have their mark.
+async fn marked(engine: &Engine) -> Vec<bool> {
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let mut marked = Vec::new();
+    for (place, ..) in PLACES {
+        let command = Command::shell(format!("[ -e {place}/mark ]"));
+        marked.push(sandbox.run(command).await.unwrap().exit.code == Some(0));
+    }
+    marked
+}
+
+pub(crate) async fn files_are_kept_as_long_as_their_place_says(world: &World) {
+    mark(&world.engine()).await;
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    assert_eq!(marked(&world.engine()).await, PLACES.map(|(_, stopped, _)| stopped));
+    mark(&world.engine()).await;
+    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    assert_eq!(marked(&world.engine()).await, PLACES.map(|(.., removed)| removed));
+}
+
+pub(crate) async fn files_that_are_not_to_be_kept_are_never_on_disk(world: &World) {
+    let fleeting = || world.engine_with(&["terminal.container_persistent=false"]);
+    mark(&fleeting()).await;
+    assert_eq!(world.left_of("default"), ["instances", "lock", "sandbox.json", "state"]);
+    fleeting().stop(&Task::default_task()).await.unwrap();
+    let expected = PLACES.map(|(place, stopped, _)| stopped && !is_of_the_sandbox(place));
+    assert_eq!(marked(&fleeting()).await, expected);
+    let removal = fleeting().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    assert_eq!((removal.instances, removal.kept), (1, Vec::new()));
+    assert!(!world.sandbox_dir("default").exists(), "there is nothing to keep");
+}
+
+fn is_of_the_sandbox(place: &str) -> bool {
+    ["/workspace", "$HOME"].contains(&place)
+}

@@ -1,0 +1,155 @@
+//! Settings that isolate more, or less, than the container that is there.
+
+use vestal_sandbox::{Command, Error, Sandbox, Task};
+
+use super::drift::drifted;
+use crate::support::World;
+
+/// Leaves something behind wherever a sandbox keeps something.
+const FURNISH: &str = "kept=1; echo 2 > /workspace/kept; echo 3 > ~/kept";
+
+/// Shows all of it.
+const SHOW: &str = "echo $kept; cat /workspace/kept ~/kept";
+
+const SHOWN: &str = "1\n2\n3\n";
+
+async fn run(sandbox: &Sandbox, text: &str) -> String {
+    sandbox.run(Command::shell(text).session("main")).await.unwrap().stdout.text()
+}
+
+/// A change that isolates more.
+struct Change<'a> {
+    task: &'static str,
+    key: &'static str,
+    before: &'a [&'a str],
+    after: &'a [&'a str],
+    /// Shell text that shows the difference.
+    probe: &'a str,
+    was: &'a str,
+    is: &'a str,
+}
+
+/// Makes the sandbox with the settings before, changes them, and checks that it
+/// is made anew with its files.
+async fn tighten(world: &World, change: &Change<'_>) {
+    let Change { task, key, before, after, probe, was, is } = change;
+    let task: Task = task.parse().unwrap();
+    let first = world.engine_with(before).sandbox(&task).await.unwrap();
+    run(&first, FURNISH).await;
+    assert_eq!(run(&first, probe).await, *was, "{key}");
+    // It is refused under a job, whoever else may go on to use it.
+    let job = first.spawn(Command::shell("sleep 1000")).await.unwrap();
+    let refused = world.engine_with(after).sandbox(&task).await.unwrap_err();
+    let Error::Tightened { drift, jobs } = &refused else { panic!("{key}: {refused}") };
+    let keys: Vec<&str> = drift.iter().map(|drift| &*drift.key).collect();
+    assert_eq!((keys, jobs), (vec![*key], &vec![job.id.clone()]));
+    assert!(refused.to_string().contains(job.id.as_str()), "{refused}");
+    assert_eq!(run(&first, "echo still here").await, "still here\n", "{key}");
+    first.kill(&job.id).await.unwrap();
+    // Idle, it is made anew.
+    let second = world.engine_with(after).sandbox(&task).await.unwrap();
+    assert_ne!(second.instance().await, first.instance().await, "{key}");
+    assert_eq!(second.generation().await, 2, "{key}");
+    assert_eq!(drifted(second.notices()), Vec::<String>::new(), "{key}");
+    assert_eq!(run(&second, probe).await, *is, "{key}");
+    assert_eq!(run(&second, SHOW).await, SHOWN, "{key}");
+    // No more than one is left of the two.
+    let labelled = |container: &serde_json::Value| {
+        container["Labels"]["vestal-key"] == world.engine().key(&task).hash()
+    };
+    assert_eq!(world.own_containers().iter().filter(|found| labelled(found)).count(), 1, "{key}");
+}
+
+pub(crate) async fn a_network_that_is_switched_off_is_off(world: &World) {
+    tighten(
+        world,
+        &Change {
+            task: "network",
+            key: "terminal.docker_network",
+            before: &[],
+            after: &["terminal.docker_network=false"],
+            probe: "ls /sys/class/net",
+            was: "eth0\nlo\n",
+            is: "lo\n",
+        },
+    )
+    .await;
+}
+
+pub(crate) async fn a_limit_that_is_lowered_holds(world: &World) {
+    // Where it is depends on the version of the kernel's control groups.
+    let probe = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null";
+    tighten(
+        world,
+        &Change {
+            task: "limit",
+            key: "terminal.container_pids",
+            before: &[],
+            after: &["terminal.container_pids=100"],
+            probe,
+            was: "256\n",
+            is: "100\n",
+        },
+    )
+    .await;
+}
+
+pub(crate) async fn a_mount_that_is_removed_is_gone(world: &World) {
+    let mounted = world.scratch("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    std::fs::write(mounted.join("file"), "content\n").unwrap();
+    let volume = format!(r#"terminal.docker_volumes=["{}:/mounted"]"#, mounted.display());
+    tighten(
+        world,
+        &Change {
+            task: "mount",
+            key: "terminal.docker_volumes",
+            before: &[&volume],
+            after: &["terminal.docker_volumes=[]"],
+            probe: "cat /mounted/file 2>/dev/null || echo none",
+            was: "content\n",
+            is: "none\n",
+        },
+    )
+    .await;
+    assert_eq!(std::fs::read(mounted.join("file")).unwrap(), b"content\n", "it is the user's");
+}
+
+pub(crate) async fn settings_that_isolate_less_are_only_named(world: &World) {
+    let task = Task::default_task();
+    let strict = ["terminal.docker_network=false", "terminal.container_pids=100"];
+    let first = world.engine_with(&strict).sandbox(&task).await.unwrap();
+    let second = world.engine().sandbox(&task).await.unwrap();
+    assert_eq!(second.instance().await, first.instance().await);
+    assert_eq!(drifted(second.notices()), ["terminal.container_pids", "terminal.docker_network"]);
+}
+
+pub(crate) async fn another_image_is_named_and_taken_on_request(world: &World) {
+    let task = Task::default_task();
+    let image = "terminal.docker_image=vestal-test/entrypoint:latest";
+    let first = world.sandbox().await;
+    run(&first, FURNISH).await;
+    let named = world.engine_with(&[image]).sandbox(&task).await.unwrap();
+    assert_eq!(named.instance().await, first.instance().await);
+    assert_eq!(drifted(named.notices()), ["terminal.docker_image"]);
+    let probe = "[ -e /entry.sh ] && echo new || echo old";
+    assert_eq!(run(&named, probe).await, "old\n");
+
+    let applying = [image, "terminal.on_config_change=recreate"];
+    let job = first.spawn(Command::shell("sleep 1000")).await.unwrap();
+    let busy = world.engine_with(&applying).sandbox(&task).await.unwrap();
+    assert_eq!(busy.instance().await, first.instance().await, "not under a job");
+    assert_eq!(drifted(busy.notices()), ["terminal.docker_image"]);
+    first.kill(&job.id).await.unwrap();
+    drop((first, named, busy));
+
+    let engine = world.engine_with(&applying);
+    let applied = engine.sandbox(&task).await.unwrap();
+    assert_eq!(applied.generation().await, 2);
+    assert_eq!(drifted(applied.notices()), Vec::<String>::new());
+    assert_eq!(run(&applied, probe).await, "new\n");
+    assert_eq!(run(&applied, SHOW).await, SHOWN);
+    let listed = &engine.list().await.unwrap()[0];
+    assert_eq!(listed.image.as_deref(), Some("vestal-test/entrypoint:latest"));
+    assert_eq!(world.own_containers().len(), 1);
+}

@@ -1,0 +1,142 @@
+//! Engines that do not share the files of this machine: a stream of the
+//! engine's leads to the guest, and volumes hold the files.
+
+use serde_json::Value;
+use vestal_sandbox::{Command, FilesOnRemoval, Input, Task};
+use vestal_wire::JobState;
+
+use crate::support::{Remove, World, kill, kill_tree, marker, out, restarted, run, until, use_all};
+
+fn apart(world: World) -> World {
+    world.set("terminal.docker_transport=exec")
+}
+
+fn mounts(container: &Value, kind: &str) -> Vec<String> {
+    let mounts = container["Mounts"].as_array().unwrap().iter();
+    let mut targets: Vec<String> = mounts
+        .filter(|mount| mount["Type"] == kind)
+        .map(|mount| mount["Destination"].as_str().unwrap().to_owned())
+        .collect();
+    targets.sort();
+    targets
+}
+
+pub(crate) async fn through_the_engine_everything_works_as_by_a_socket(world: World) {
+    let world = apart(world);
+    let sandbox = world.sandbox().await;
+    use_all(&sandbox).await;
+    kill_tree(&sandbox).await;
+    let container = world.container();
+    assert_eq!(mounts(&container, "bind"), Vec::<String>::new());
+    assert_eq!(mounts(&container, "volume"), {
+        ["/.vestal/boot", "/.vestal/io", "/.vestal/state", "/root", "/workspace"]
+    });
+    let summary = world.engine().list().await.unwrap().remove(0);
+    assert_eq!(summary.description.transport.as_deref(), Some("exec"));
+    assert_eq!(out(&sandbox, "cat ~/.image-marker").await, "from the image\n");
+    // Files, sessions and the system itself are there after a restart.
+    run(&sandbox, "echo own > /usr/own").await;
+    let sandbox = restarted(&world).await;
+    let said = out(&sandbox, "pwd; cat ~/note /usr/own; echo $kept").await;
+    assert_eq!(said, "/workspace/deep\nneedle\nown\ntwo words\n");
+    world.finish().await;
+}
+
+pub(crate) async fn much_goes_both_ways_through_the_engine_unharmed(world: World) {
+    let world = apart(world);
+    let sandbox = world.sandbox().await;
+    let bytes: Vec<u8> =
+        (0..8_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let command = Command::argv(["cat"]).stdin(Input::Bytes(bytes.clone()));
+    let output = sandbox.run(command.capture(16 << 20, 0)).await.unwrap();
+    assert!(output.stdout.is_complete());
+    assert!(output.stdout.bytes() == bytes, "not the same bytes");
+    world.finish().await;
+}
+
+pub(crate) async fn a_caller_that_dies_leaves_its_job_to_the_next(world: World) {
+    let world = apart(world);
+    let text = "echo ran >> runs; until [ -e go ]; do sleep 0.05; done; exit 3";
+    let mut worker = world.worker(&["spawn", "default", text]);
+    let job = worker.line().await["job"].as_str().unwrap().parse().unwrap();
+    worker.crash().await;
+    let foreground = world.worker(&["run", "default", "echo foreground >> runs; sleep 1000"]);
+    until("the command runs", || async { world.out("cat runs").await.contains("foreground") })
+        .await;
+    foreground.crash().await;
+    let sandbox = world.sandbox().await;
+    run(&sandbox, "touch go").await;
+    let info = sandbox.wait(&job, None).await.unwrap();
+    assert!(matches!(info.state, JobState::Ended(exit) if exit.code == Some(3)), "{info:?}");
+    assert_eq!(out(&sandbox, "cat runs").await, "ran\nforeground\n");
+    // The death of the guest is the container's, and the next use starts it.
+    kill(world.first_process());
+    assert_eq!(out(&sandbox, "cat runs").await, "ran\nforeground\n");
+    world.finish().await;
+}
+
+pub(crate) async fn a_removal_keeps_the_volumes_unless_the_files_go_too(world: World) {
+    let world = apart(world);
+    world.out("echo 1 > ~/kept; echo 2 > kept").await;
+    let engine = world.engine();
+    let removal = engine.remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    assert_eq!(removal.instances, 1);
+    let mut volumes = world.volumes();
+    volumes.sort();
+    assert!(!volumes.is_empty());
+    for volume in &volumes {
+        assert!(removal.kept_volumes.contains(volume), "{removal:?}");
+    }
+    assert_eq!(world.containers(), Vec::<Value>::new());
+    assert_eq!(world.out("cat ~/kept kept").await, "1\n2\n");
+    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    assert_eq!(world.volumes(), Vec::<String>::new());
+    assert_eq!(world.out("cat ~/kept || echo gone").await, "gone\n");
+    world.finish().await;
+}
+
+pub(crate) async fn an_instance_of_one_process_leaves_no_volume(world: World) {
+    let world = apart(world).set("terminal.container_persistent=false");
+    let engine = world.engine_with(&["terminal.persist_across_processes=false"]);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(out(&sandbox, "echo 1 > ~/x; cat ~/x").await, "1\n");
+    let names: Vec<String> = world.container()["Mounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|mount| mount["Name"].as_str().map(str::to_owned))
+        .collect();
+    assert!(engine.close(std::time::Duration::from_mins(1)).await);
+    for name in names {
+        assert_eq!(world.api.ask("GET", &format!("/volumes/{name}"), None).status, 404, "{name}");
+    }
+    world.finish().await;
+}
+
+pub(crate) async fn where_files_are_not_shared_a_stream_is_used(world: World) {
+    // The home is on a filesystem that only this process and its children see,
+    // as it is for one that runs in a container and talks to the host's engine.
+    let task = format!("apart-{}", marker());
+    let script = format!(
+        "mount -t tmpfs tmpfs \"$2\" && \"$@\" run {task} 'echo 1 > ~/kept; id -u' && \
+         \"$@\" run {task} 'cat ~/kept' && \"$@\" attach {task} </dev/null && \
+         read line && \"$@\" remove {task} --files"
+    );
+    std::fs::create_dir(world.home()).unwrap();
+    let _guard = Remove { api: world.api.clone(), label: format!("vestal-task-id={task}") };
+    let unshare = ["--mount", "--propagation", "private", "sh", "-c", &script, "sh"];
+    let mut worker = world.worker_under("unshare", &unshare, &[]);
+    assert_eq!(worker.line().await["stdout"], "0\n");
+    assert_eq!(worker.line().await["stdout"], "1\n");
+    assert_eq!(worker.line().await["before"], "running");
+    let listed = world.api.containers_with(&format!("vestal-task-id={task}"));
+    assert_eq!(listed.len(), 1);
+    let container = world.api.inspect(listed[0]["Id"].as_str().unwrap()).unwrap();
+    assert_eq!(mounts(&container, "bind"), Vec::<String>::new());
+    worker.tell("go on\n").await;
+    assert_eq!(worker.line().await["removed"], 1);
+    worker.finish().await;
+    assert_eq!(world.api.containers_with(&format!("vestal-task-id={task}")), Vec::<Value>::new());
+    assert_eq!(world.api.volumes_with(&format!("vestal-task-id={task}")), Vec::<String>::new());
+    world.finish().await;
+}

@@ -1,0 +1,95 @@
+//! Engines that die and come back. Each case has an engine of its own.
+
+use vestal_sandbox::backend::BackendError;
+use vestal_sandbox::{Command, Error, StateBefore, Task};
+use vestal_wire::JobState;
+
+use crate::support::{Fate, Flavour, Hold, OwnEngine, Request, World, out, until};
+
+async fn own_world() -> (World, OwnEngine) {
+    let engine = OwnEngine::docker(&[]).await;
+    (World::on(engine.host(), Flavour::Docker), engine)
+}
+
+/// Returns whether an error says that the engine is gone.
+fn is_unreachable(error: &Error) -> bool {
+    let Error::Backend { source, .. } = error else {
+        return false;
+    };
+    matches!(source, BackendError::Unreachable { .. }) && source.advice().is_some()
+}
+
+pub(crate) async fn an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_one() {
+    let (world, engine) = own_world().await;
+    let (world, proxy) = world.proxied();
+    let points: [fn(&Request) -> bool; 2] = [Request::creates, Request::starts];
+    for is_here in points {
+        let hold = Hold::new();
+        let held = hold.clone();
+        proxy.rule(
+            move |request| {
+                if is_here(request) { Fate::Hold(held.clone()) } else { Fate::Pass }
+            },
+        );
+        let opened = world.engine();
+        let making =
+            tokio::spawn(async move { opened.sandbox(&Task::default_task()).await.map(drop) });
+        hold.reached().await;
+        engine.kill().await;
+        hold.release();
+        let error = making.await.unwrap().unwrap_err();
+        assert!(is_unreachable(&error), "{error:?}");
+        proxy.pass();
+        engine.again().await;
+        assert_eq!(world.out("echo ok").await, "ok\n");
+        assert_eq!(world.containers().len(), 1);
+        let files = vestal_sandbox::FilesOnRemoval::Remove;
+        world.engine().remove(&Task::default_task(), files).await.unwrap();
+    }
+    world.finish().await;
+}
+
+pub(crate) async fn a_command_outlives_the_engine_and_runs_once() {
+    let (world, engine) = own_world().await;
+    let sandbox = world.sandbox().await;
+    let text = "echo ran >> runs; until [ -e go ]; do sleep 0.05; done; echo done";
+    let running = {
+        let sandbox = sandbox.clone();
+        tokio::spawn(async move { sandbox.run(Command::shell(text)).await })
+    };
+    let runs = world.workspace().join("runs");
+    until("the command runs", || async { runs.exists() }).await;
+    engine.kill().await;
+    // Neither what runs nor what attaches needs an engine.
+    let other = world.sandbox().await;
+    assert_eq!(other.state_before(), StateBefore::Running);
+    assert_eq!(out(&other, "cat runs").await, "ran\n");
+    std::fs::write(world.workspace().join("go"), "").unwrap();
+    assert_eq!(running.await.unwrap().unwrap().stdout.text(), "done\n");
+
+    // One that runs while the engine comes back may end with its container; it
+    // is not run again, and what became of it is told.
+    let job = other.spawn(Command::shell("echo again >> runs; sleep 1000")).await.unwrap();
+    engine.again().await;
+    let sandbox = world.sandbox().await;
+    assert_eq!(out(&sandbox, "cat runs").await, "ran\nagain\n");
+    let info = sandbox.wait(&job.id, Some(std::time::Duration::ZERO)).await.unwrap();
+    assert!(matches!(info.state, JobState::Running | JobState::Ended(_)), "{info:?}");
+    assert_eq!(world.containers().len(), 1);
+    world.finish().await;
+}
+
+pub(crate) async fn an_engine_that_was_restarted_is_no_stop_of_the_users() {
+    let (world, engine) = own_world().await;
+    world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/kept; echo 4 > /tmp/gone; x=5").await;
+    let container = world.container_id();
+    engine.halt().await;
+    let error = world.engine().sandbox(&Task::default_task()).await.unwrap_err();
+    assert!(is_unreachable(&error), "{error:?}");
+    engine.again().await;
+    let sandbox = world.sandbox().await;
+    assert_eq!(sandbox.state_before(), StateBefore::Stopped);
+    assert_eq!(out(&sandbox, "cat ~/kept kept /usr/kept; echo $x; ls /tmp").await, "1\n2\n3\n5\n");
+    assert_eq!(world.container_id(), container);
+    world.finish().await;
+}

@@ -1,0 +1,376 @@
+//! Attach rather than create, and when not to.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vestal_sandbox::backend::BackendError;
+use vestal_sandbox::client::Connection;
+use vestal_sandbox::{
+    Cleanup, Command, Error, FilesOnRemoval, Notice, Sandbox, StateBefore, SummaryState, Task, job,
+};
+use vestal_wire::Role;
+
+use crate::support::{Fate, Request, World, marker, out, run, until};
+
+const OWNED: &str = "terminal.persist_across_processes=false";
+
+fn labels(container: &Value) -> impl Fn(&str) -> String + use<> {
+    let labels = container["Config"]["Labels"].clone();
+    move |name| labels[name].as_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) async fn labels_say_whose_a_container_is(world: World) {
+    let tasks = [
+        ("plain-Task_1.2", "plain-Task_1.2".to_owned()),
+        ("team/app:v1 🦀", "team_app_v1__".to_owned()),
+        (&*"x".repeat(100), "x".repeat(63)),
+    ];
+    for (task, expected) in tasks {
+        let engine = world.engine();
+        let task: Task = task.parse().unwrap();
+        let sandbox = engine.sandbox(&task).await.unwrap();
+        let container = world.container();
+        let label = labels(&container);
+        assert_eq!(label("vestal-agent"), "1");
+        assert_eq!(label("vestal-task-id"), expected);
+        assert_eq!(label("vestal-profile"), "default");
+        assert_eq!(label("vestal-key"), engine.key(&task).hash());
+        assert_eq!(label("vestal-persist"), "1");
+        assert_eq!(label("vestal-generation"), "1");
+        assert_eq!(label("vestal-owner"), "");
+        assert_eq!(label("vestal-image"), "vestal-test/base:latest");
+        assert_eq!(label("vestal-instance"), sandbox.instance().await);
+        assert!(!label("vestal-spec").is_empty());
+        engine.remove(&task, FilesOnRemoval::Remove).await.unwrap();
+    }
+    // One that ends with its process says which that is.
+    let engine = world.engine_with(&[OWNED]);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let label = labels(&world.container());
+    assert_eq!(label("vestal-persist"), "0");
+    let owner: Value = serde_json::from_str(&label("vestal-owner")).unwrap();
+    assert_eq!(owner["process"]["pid"], std::process::id());
+    for part in ["host", "pid_namespace"] {
+        assert!(owner[part].as_str().is_some_and(|text| !text.is_empty()), "{owner}");
+    }
+    drop(sandbox);
+    assert!(engine.close(Duration::from_mins(1)).await);
+    world.finish().await;
+}
+
+pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(world: World) {
+    world.out("echo default > /workspace/whose").await;
+    let work = world.engine_of("work");
+    let sandbox = work.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(out(&sandbox, "ls /workspace").await, "");
+    let labels: Vec<String> = world
+        .containers()
+        .iter()
+        .map(|listed| listed["Labels"]["vestal-profile"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(labels, ["default", "work"]);
+    // Neither sees, nor reaps, what is the other's.
+    assert_eq!(world.engine().list().await.unwrap().len(), 1);
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    assert_eq!(work.prune(false).await.unwrap(), []);
+    work.remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    assert_eq!(world.out("cat whose").await, "default\n");
+    world.finish().await;
+}
+
+pub(crate) async fn attaching_and_using_asks_the_engine_nothing(world: World) {
+    let (world, proxy) = world.proxied();
+    world.out("x=1").await;
+    proxy.take();
+    let sandbox = world.sandbox().await;
+    assert_eq!(sandbox.state_before(), StateBefore::Running);
+    assert_eq!(out(&sandbox, "echo $x").await, "1\n");
+    let files = sandbox.files(None).await.unwrap();
+    assert!(files.read("/etc/passwd", 10_000).await.is_ok());
+    let job = sandbox.spawn(Command::shell("exit 3")).await.unwrap();
+    sandbox.wait(&job.id, None).await.unwrap();
+    world.worker(&["run", "default", "true"]).done().await;
+    assert_eq!(proxy.take(), []);
+    world.finish().await;
+}
+
+pub(crate) async fn a_running_container_is_found_by_its_label_when_the_record_is_lost(
+    world: World,
+) {
+    let (world, proxy) = world.proxied();
+    world.out("x=1").await;
+    let container = world.container_id();
+    std::fs::remove_file(world.sandbox_dir("default").join("sandbox.json")).unwrap();
+    proxy.take();
+    assert_eq!(world.out("echo $x").await, "1\n");
+    assert_eq!(proxy.count(Request::creates), 0);
+    assert_eq!(proxy.count(Request::starts), 0);
+    assert_eq!(world.container_id(), container);
+    world.finish().await;
+}
+
+pub(crate) async fn a_stopped_container_is_started_and_not_made(world: World) {
+    let (world, proxy) = world.proxied();
+    world.out("x=1").await;
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    proxy.take();
+    assert_eq!(world.out("echo $x").await, "1\n");
+    assert_eq!(proxy.count(|request| request.is("POST", "/containers/create", "")), 0);
+    assert_eq!(proxy.count(Request::starts), 1);
+    world.finish().await;
+}
+
+/// Makes the next request of a kind fail.
+fn fail_once(proxy: &crate::support::Proxy, wanted: fn(&Request) -> bool) {
+    let mut failed = false;
+    proxy.rule(move |request| {
+        if wanted(request) && !std::mem::replace(&mut failed, true) {
+            return Fate::failure();
+        }
+        Fate::Pass
+    });
+}
+
+fn recreated(sandbox: &Sandbox) -> bool {
+    sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. }))
+}
+
+pub(crate) async fn a_container_that_does_not_start_is_set_aside_for_a_fresh_one(world: World) {
+    let (world, proxy) = world.proxied();
+    world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/own").await;
+    let (container, name) = (world.container_id(), world.names().remove(0));
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    fail_once(&proxy, Request::starts);
+    let sandbox = world.sandbox().await;
+    assert!(recreated(&sandbox), "{:?}", sandbox.notices());
+    assert_eq!(out(&sandbox, "cat ~/kept kept; ls /usr/own || true").await, "1\n2\n");
+    assert_eq!(world.api.inspect(&aside(&world, &name)).unwrap()["Id"], container);
+    world.finish().await;
+}
+
+pub(crate) async fn a_container_that_cannot_be_looked_at_is_set_aside_for_a_fresh_one(
+    world: World,
+) {
+    let (world, proxy) = world.proxied();
+    world.out("echo 2 > kept").await;
+    let name = world.names().remove(0);
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    fail_once(&proxy, Request::inspects);
+    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert!(recreated(&sandbox), "{:?}", sandbox.notices());
+    assert_eq!(out(&sandbox, "cat kept").await, "2\n");
+    aside(&world, &name);
+    world.finish().await;
+}
+
+pub(crate) async fn a_stuck_container_that_cannot_be_looked_at_gives_way(world: World) {
+    let (world, proxy) = world.proxied();
+    world.out("echo 2 > kept; x=1").await;
+    let name = world.names().remove(0);
+    world.api.post(&format!("/containers/{name}/pause"));
+    fail_once(&proxy, Request::inspects);
+    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(out(&sandbox, "cat kept; echo $x").await, "2\n1\n");
+    assert!(!is_running(&world, &aside(&world, &name)));
+    world.finish().await;
+}
+
+/// Returns the name of the container that was set aside for the one that now
+/// has the name.
+fn aside(world: &World, name: &str) -> String {
+    let mut names = world.names();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names[0], name);
+    assert!(names[1].starts_with(&format!("{name}-aside-")), "{names:?}");
+    names.remove(1)
+}
+
+/// Leaves two running containers of one sandbox, as they can be when its
+/// directory was lost and found again: the recorded one, and another.
+async fn twins(world: &World) -> (String, String) {
+    let instance = world.sandbox().await.instance().await;
+    let first = world.container();
+    let other = marker() + "abcdef";
+    let instances = world.sandbox_dir("default").join("instances");
+    let (from, to) = (instances.join(&instance), instances.join(&other));
+    for dir in ["", "boot", "io", "state"] {
+        std::fs::create_dir(to.join(dir)).unwrap();
+    }
+    for file in ["instance.json", "boot/guest", "boot/settings"] {
+        std::fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+    // Ids are equally long, so the other guest's settings are read as well.
+    let settings = std::fs::read(to.join("boot/settings")).unwrap();
+    let at = settings.windows(16).position(|part| part == instance.as_bytes()).unwrap();
+    let settings = [&settings[..at], other.as_bytes(), &settings[at + 16..]].concat();
+    std::fs::write(to.join("boot/settings"), settings).unwrap();
+    let mut labels = first["Config"]["Labels"].clone();
+    labels["vestal-instance"] = other.clone().into();
+    let mount = |name: &str| json!({ "Type": "bind", "Source": to.join(name), "Target": format!("/.vestal/{name}") });
+    let mounts = ["boot", "io", "state"].map(mount);
+    let body = json!({
+        "Image": first["Image"], "Entrypoint": ["/.vestal/boot/guest"], "User": "0:0",
+        "Cmd": ["serve", "--settings", "/.vestal/boot/settings"], "Labels": labels,
+        "WorkingDir": "/workspace",
+        "HostConfig": { "NetworkMode": "none", "Mounts": mounts },
+    });
+    let name = format!("vestal-twin-{other}");
+    let made = world.api.ask("POST", &format!("/containers/create?name={name}"), Some(&body));
+    assert_eq!(made.status, 201, "{}", made.body);
+    world.api.post(&format!("/containers/{name}/start"));
+    until("its guest listens", || async { to.join("io/guest.sock").exists() }).await;
+    (first["Id"].as_str().unwrap().to_owned(), made.body["Id"].as_str().unwrap().to_owned())
+}
+
+fn is_running(world: &World, container: &str) -> bool {
+    world.api.inspect(container).unwrap()["State"]["Running"] == true
+}
+
+pub(crate) async fn of_several_containers_the_running_one_is_used(world: World) {
+    let (world, proxy) = world.proxied();
+    let (recorded, other) = twins(&world).await;
+    world.api.post(&format!("/containers/{recorded}/stop"));
+    proxy.take();
+    assert_eq!(world.out("hostname").await.trim(), &other[..12]);
+    assert_eq!(proxy.count(Request::starts), 0);
+    assert!(!is_running(&world, &recorded));
+    // And goes on being used when both run.
+    world.api.post(&format!("/containers/{recorded}/start"));
+    assert_eq!(world.out("hostname").await.trim(), &other[..12]);
+    world.finish().await;
+}
+
+pub(crate) async fn an_idle_duplicate_is_stopped_and_a_busy_one_is_reported(world: World) {
+    let (recorded, other) = twins(&world).await;
+    let name = world.api.inspect(&other).unwrap()["Name"].as_str().unwrap().to_owned();
+    let name = name.trim_start_matches('/').to_owned();
+    let connection = connect(&world, &other).await;
+    let job = job::spawn_background(&connection, Command::shell("sleep 1000")).await.unwrap();
+    // The recorded one has to be looked at.
+    world.api.post(&format!("/containers/{recorded}/pause"));
+    let sandbox = world.sandbox().await;
+    assert_eq!(out(&sandbox, "hostname").await.trim(), &recorded[..12]);
+    assert_eq!(sandbox.notices(), [Notice::Duplicate { name }]);
+    assert!(is_running(&world, &other), "it was left alone");
+    job::kill(&connection, &job.id).await.unwrap();
+    drop(connection);
+    until("it idles and is stopped", || async {
+        world.api.post(&format!("/containers/{recorded}/pause"));
+        let sandbox = world.sandbox().await;
+        assert_eq!(out(&sandbox, "hostname").await.trim(), &recorded[..12]);
+        !is_running(&world, &other)
+    })
+    .await;
+    assert!(is_running(&world, &recorded));
+    world.finish().await;
+}
+
+/// Connects to the guest in a container that no record names.
+async fn connect(world: &World, container: &str) -> Connection {
+    let instance = labels(&world.api.inspect(container).unwrap())("vestal-instance");
+    let instances = world.sandbox_dir("default").join("instances");
+    let socket = instances.join(&instance).join("io/guest.sock");
+    let stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
+    Connection::open(stream, Role::User, Some(instance)).await.unwrap()
+}
+
+pub(crate) async fn without_persistence_nothing_is_looked_for(world: World) {
+    let (world, proxy) = world.proxied();
+    world.out("true").await;
+    let shared = world.container_id();
+    proxy.take();
+    let engine = world.engine_with(&[OWNED, "terminal.orphan_reaper=false"]);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(sandbox.state_before(), StateBefore::Absent);
+    assert_eq!(proxy.count(Request::creates), 1);
+    assert_eq!(proxy.count(Request::lists), 0, "{:?}", proxy.take());
+    assert_eq!(world.containers().len(), 2);
+    assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.container_id(), shared, "what the process had is gone, and no more");
+    world.finish().await;
+}
+
+pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(world: World) {
+    world.out("x=1; echo 1 > ~/kept").await;
+    let container = world.container_id();
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    let missing = world.scratch("missing.sock");
+    let deaf = world.scratch("deaf.sock");
+    // A socket without anyone behind it.
+    drop(std::os::unix::net::UnixListener::bind(&deaf).unwrap());
+    for socket in [missing, deaf] {
+        let engine = world.engine_at(&format!("unix://{}", socket.display()));
+        let error = engine.sandbox(&Task::default_task()).await.unwrap_err();
+        let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
+        assert!(matches!(source, BackendError::Unreachable { .. }), "{source:?}");
+        assert!(source.to_string().contains(socket.to_str().unwrap()), "{source}");
+        assert!(source.advice().is_some_and(|advice| !advice.is_empty()));
+        // What can be said without an engine is said.
+        let summary = engine.list().await.unwrap().remove(0);
+        assert_eq!(summary.state, SummaryState::Unknown);
+        assert!(summary.trouble.is_some());
+        assert!(engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await.is_err());
+        assert!(engine.stop(&Task::default_task()).await.is_err());
+    }
+    assert_eq!(world.out("echo $x; cat ~/kept").await, "1\n1\n");
+    assert_eq!(world.container_id(), container);
+    world.finish().await;
+}
+
+pub(crate) async fn cleanup_lets_go_and_force_removes(world: World) {
+    let (world, proxy) = world.proxied();
+    let engine = world.engine();
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert!(sandbox.wait_for_cleanup(Duration::ZERO).await, "nothing to wait for");
+    run(&sandbox, "x=1; echo 2 > kept").await;
+    let container = world.container_id();
+    proxy.take();
+    sandbox.cleanup(Cleanup::Release);
+    assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(proxy.take(), [], "neither stopped nor removed");
+    let again = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(out(&again, "echo $x").await, "1\n");
+    assert_eq!(world.container_id(), container);
+
+    proxy.rule(|request| match request.is("DELETE", "/containers/", "") {
+        true => Fate::Late(Duration::from_secs(2)),
+        false => Fate::Pass,
+    });
+    again.cleanup(Cleanup::ForceRemove);
+    assert!(!again.wait_for_cleanup(Duration::from_millis(200)).await, "not so soon");
+    assert!(again.wait_for_cleanup(Duration::from_mins(1)).await);
+    assert_eq!(world.containers(), Vec::<Value>::new());
+    assert_eq!(world.out("cat kept").await, "2\n", "its files stay");
+    world.finish().await;
+}
+
+pub(crate) async fn a_sandbox_that_was_never_quite_made_leaves_nothing(world: World) {
+    let (world, proxy) = world.proxied();
+    let steps: [fn(&Request) -> bool; 4] = [
+        |request| request.is("POST", "/containers/create", ""),
+        Request::creates,
+        Request::starts,
+        |request| request.is("POST", "/containers/", "/start"),
+    ];
+    for (number, step) in steps.into_iter().enumerate() {
+        let across = "terminal.persist_across_processes=true";
+        let ways = [(Fate::failure(), across), (Fate::Cut, OWNED), (Fate::CutAnswer, across)];
+        for (fate, set) in ways {
+            let failing = fate.clone();
+            proxy.rule(move |request| if step(request) { failing.clone() } else { Fate::Pass });
+            let engine = world.engine_with(&[set]);
+            let made = engine.sandbox(&Task::default_task()).await;
+            assert!(made.is_err(), "{number} {fate:?} {set}");
+            engine.close(Duration::from_mins(1)).await;
+            let left = world.names();
+            assert!(left.is_empty(), "{number} {fate:?} {set}: {left:?}");
+        }
+        proxy.pass();
+        assert_eq!(world.out("echo ok").await, "ok\n");
+        world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    }
+    world.finish().await;
+}

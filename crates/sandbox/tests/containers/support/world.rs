@@ -1,0 +1,318 @@
+//! A home of its own for each case, on an engine.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tokio::process::Command as Process;
+use vestal_config::{Environment, Home, Override, Settings};
+use vestal_sandbox::{Command, Engine, FilesOnRemoval, Output, ProgressSink, Sandbox, Task};
+
+use super::process::{processes_of, until};
+use super::{Api, Proxy, Worker, variable};
+
+/// A home, and everything a case makes in it and on an engine.
+#[derive(Debug)]
+pub(crate) struct World {
+    root: tempfile::TempDir,
+    /// The engine itself, for the test to ask.
+    pub(crate) api: Api,
+    /// Where the code under test finds the engine.
+    host: String,
+    settings: Vec<String>,
+    flavour: Flavour,
+}
+
+/// Whose engine it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    Docker,
+    Podman,
+}
+
+impl World {
+    /// Returns a world on the Docker engine that all tests share.
+    pub(crate) fn docker() -> Self {
+        Self::on(&variable("VESTAL_TEST_DOCKER_HOST"), Flavour::Docker)
+    }
+
+    /// Returns a world on the Podman engine that all tests share.
+    pub(crate) fn podman() -> Self {
+        Self::on(&variable("VESTAL_TEST_PODMAN_HOST"), Flavour::Podman)
+    }
+
+    /// Returns a world on an engine.
+    pub(crate) fn on(host: &str, flavour: Flavour) -> Self {
+        let world = Self {
+            root: tempfile::tempdir().unwrap(),
+            api: Api::at(host),
+            host: host.to_owned(),
+            settings: Vec::new(),
+            flavour,
+        };
+        std::fs::create_dir(world.user_home()).unwrap();
+        world.image("base")
+    }
+
+    /// Returns the world with this test image.
+    pub(crate) fn image(self, name: &str) -> Self {
+        self.set(&format!("terminal.docker_image=vestal-test/{name}:latest"))
+    }
+
+    /// Returns the world with this setting, for every process in it.
+    pub(crate) fn set(mut self, setting: &str) -> Self {
+        let (key, _) = setting.split_once('=').unwrap();
+        self.settings.retain(|old| old.split_once('=').unwrap().0 != key);
+        self.settings.push(setting.to_owned());
+        self
+    }
+
+    /// Puts a proxy between the code under test and the engine.
+    pub(crate) fn proxied(mut self) -> (Self, Proxy) {
+        let proxy = Proxy::new(&self.root.path().join("proxy.sock"), &self.host);
+        self.host = proxy.host();
+        (self, proxy)
+    }
+
+    /// Returns whose engine it is.
+    pub(crate) fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// Returns the Vestal home.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.path().join("vestal")
+    }
+
+    /// Returns the user's home.
+    pub(crate) fn user_home(&self) -> PathBuf {
+        self.root.path().join("user")
+    }
+
+    /// Returns a path beside both.
+    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let path = Environment::capture().get("PATH").unwrap().to_str().unwrap().to_owned();
+        let home = self.user_home().to_str().unwrap().to_owned();
+        [("HOME", home), ("PATH", path), ("DOCKER_HOST", self.host.clone())]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    fn base_settings(&self) -> impl Iterator<Item = &str> {
+        std::iter::once("terminal.backend=docker").chain(self.settings.iter().map(String::as_str))
+    }
+
+    /// Returns the settings of a process in this world.
+    pub(crate) fn settings(&self, overrides: &[&str]) -> Settings {
+        let overrides = self.base_settings().chain(overrides.iter().copied());
+        let overrides = overrides.map(|text| Override::parse(text).unwrap()).collect();
+        let environment = Environment::from_pairs(self.variables());
+        Settings::load(Home::at(self.home()), environment, overrides)
+    }
+
+    /// Returns a new engine on the home, as another process would have.
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine_with(&[])
+    }
+
+    /// Returns a new engine with these settings.
+    pub(crate) fn engine_with(&self, overrides: &[&str]) -> Engine {
+        Engine::open(self.settings(overrides)).unwrap()
+    }
+
+    /// Returns a new engine that takes another container engine for its.
+    pub(crate) fn engine_at(&self, host: &str) -> Engine {
+        let mut variables = self.variables();
+        variables.retain(|(name, _)| name != "DOCKER_HOST");
+        variables.push(("DOCKER_HOST".into(), host.into()));
+        let environment = Environment::from_pairs(variables);
+        let overrides = self.base_settings().map(|text| Override::parse(text).unwrap()).collect();
+        Engine::open(Settings::load(Home::at(self.home()), environment, overrides)).unwrap()
+    }
+
+    /// Returns a new engine on a further profile of the home.
+    pub(crate) fn engine_of(&self, profile: &str) -> Engine {
+        let mut variables = self.variables();
+        variables.push(("VESTAL_HOME".into(), self.home().to_str().unwrap().into()));
+        let environment = Environment::from_pairs(variables);
+        std::fs::create_dir_all(self.home().join("profiles").join(profile)).unwrap();
+        let home = Home::locate(&environment, Some(profile)).unwrap();
+        let overrides = self.base_settings().map(|text| Override::parse(text).unwrap()).collect();
+        Engine::open(Settings::load(home, environment, overrides)).unwrap()
+    }
+
+    /// Returns a new engine that tells of what takes long.
+    pub(crate) fn engine_telling(&self, overrides: &[&str], progress: ProgressSink) -> Engine {
+        Engine::open_telling(self.settings(overrides), progress).unwrap()
+    }
+
+    /// Returns the sandbox of the default task through a new engine.
+    pub(crate) async fn sandbox(&self) -> Sandbox {
+        self.engine().sandbox(&Task::default_task()).await.unwrap()
+    }
+
+    /// Runs shell text in the session `main`, as a new process would.
+    pub(crate) async fn run(&self, text: &str) -> Output {
+        run(&self.sandbox().await, text).await
+    }
+
+    /// Returns what shell text prints that must succeed.
+    pub(crate) async fn out(&self, text: &str) -> String {
+        out(&self.sandbox().await, text).await
+    }
+
+    /// Starts another process.
+    pub(crate) fn worker(&self, words: &[&str]) -> Worker {
+        Worker::start(self.process(env!("CARGO_BIN_EXE_sandbox-worker"), &[], words))
+    }
+
+    /// Starts another process with these variables.
+    pub(crate) fn worker_with(&self, words: &[&str], extra: &[(&str, &str)]) -> Worker {
+        let mut process = self.process(env!("CARGO_BIN_EXE_sandbox-worker"), &[], words);
+        process.envs(extra.iter().copied());
+        Worker::start(process)
+    }
+
+    /// Starts another process by way of `program`, which gets the worker and
+    /// its arguments after its own.
+    pub(crate) fn worker_under(&self, program: &str, own: &[&str], words: &[&str]) -> Worker {
+        let mut before = own.to_vec();
+        before.push(env!("CARGO_BIN_EXE_sandbox-worker"));
+        Worker::start(self.process(program, &before, words))
+    }
+
+    fn process(&self, program: &str, before: &[&str], words: &[&str]) -> Process {
+        let mut process = Process::new(program);
+        process
+            .args(before)
+            .arg(self.home())
+            .args(self.base_settings().flat_map(|setting| ["--set", setting]))
+            .args(words)
+            .env_clear()
+            .envs(self.variables());
+        process
+    }
+
+    /// Returns the directory of a task's sandbox.
+    pub(crate) fn sandbox_dir(&self, task: &str) -> PathBuf {
+        let engine = self.engine();
+        let task: Task = task.parse().unwrap();
+        engine.sandboxes_dir().join(engine.key(&task).dir_name())
+    }
+
+    /// Returns the workspace of the default task on the host.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.sandbox_dir("default").join("workspace")
+    }
+
+    /// Returns the labels of this home and of its further profiles, as far as
+    /// they are there.
+    fn labels(&self) -> Vec<String> {
+        let profiles = std::fs::read_dir(self.home().join("profiles")).into_iter().flatten();
+        let profiles = profiles.flatten().map(|profile| profile.path());
+        let label = |home: PathBuf| {
+            let text = std::fs::read_to_string(home.join("home.json")).ok()?;
+            let home: Value = serde_json::from_str(&text).unwrap();
+            Some(format!("vestal-home={}", home["id"].as_str().unwrap()))
+        };
+        std::iter::once(self.home()).chain(profiles).filter_map(label).collect()
+    }
+
+    /// Returns what the engine lists of this home, oldest first.
+    pub(crate) fn containers(&self) -> Vec<Value> {
+        self.labels().iter().flat_map(|label| self.api.containers_with(label)).collect()
+    }
+
+    /// Returns the names of the containers of this home.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name =
+            |listed: Value| listed["Names"][0].as_str().unwrap().trim_start_matches('/').to_owned();
+        self.containers().into_iter().map(name).collect()
+    }
+
+    /// Returns what the engine says of the one container of this home.
+    pub(crate) fn container(&self) -> Value {
+        let mut listed = self.containers();
+        let listed = match listed.len() {
+            1 => listed.remove(0),
+            _ => panic!("there should be one container: {listed:#?}"),
+        };
+        self.api.inspect(listed["Id"].as_str().unwrap()).unwrap()
+    }
+
+    /// Returns the id of the one container of this home.
+    pub(crate) fn container_id(&self) -> String {
+        self.container()["Id"].as_str().unwrap().to_owned()
+    }
+
+    /// Returns the host's number of its first process.
+    pub(crate) fn first_process(&self) -> u32 {
+        let pid = self.container()["State"]["Pid"].as_u64().unwrap();
+        u32::try_from(pid).unwrap()
+    }
+
+    /// Returns the volumes of this home.
+    pub(crate) fn volumes(&self) -> Vec<String> {
+        self.labels().iter().flat_map(|label| self.api.volumes_with(label)).collect()
+    }
+
+    /// Removes everything and checks that nothing is left, of which every case
+    /// has to convince.
+    pub(crate) async fn finish(self) {
+        let engine = self.engine();
+        let listed = engine.list().await.unwrap().into_iter().map(|summary| summary.task);
+        // Of sandboxes that end with their process files may be left, which no
+        // list shows.
+        for task in listed.chain(["default".to_owned()]) {
+            let task: Task = task.parse().unwrap();
+            match engine.remove(&task, FilesOnRemoval::Remove).await {
+                Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
+                Err(error) => panic!("cannot remove {task}: {error}"),
+            }
+        }
+        self.is_empty().await;
+    }
+
+    /// Checks that nothing is left of this world.
+    pub(crate) async fn is_empty(&self) {
+        assert_eq!(self.containers(), Vec::<Value>::new(), "containers are left");
+        assert_eq!(self.volumes(), Vec::<String>::new(), "volumes are left");
+        until("no process of this world is left", || async {
+            processes_of(self.root.path()).is_empty()
+        })
+        .await;
+        let sandboxes = self.home().join("sandboxes");
+        let left: Vec<_> = std::fs::read_dir(&sandboxes).into_iter().flatten().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+impl Drop for World {
+    /// Removes what a failed case left.
+    fn drop(&mut self) {
+        if self.api.try_ask("GET", "/_ping", None).is_none() {
+            return;
+        }
+        for container in self.containers() {
+            self.api.remove(container["Id"].as_str().unwrap());
+        }
+        for volume in self.volumes() {
+            self.api.try_ask("DELETE", &format!("/volumes/{volume}?force=true"), None);
+        }
+    }
+}
+
+/// Runs shell text in the session `main`.
+pub(crate) async fn run(sandbox: &Sandbox, text: &str) -> Output {
+    sandbox.run(Command::shell(text).session("main")).await.unwrap()
+}
+
+/// Returns what shell text prints that must succeed.
+pub(crate) async fn out(sandbox: &Sandbox, text: &str) -> String {
+    let output = run(sandbox, text).await;
+    assert_eq!(output.exit.code, Some(0), "{text}: {}", output.stderr.text());
+    output.stdout.text()
+}
