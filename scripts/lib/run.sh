@@ -37,6 +37,8 @@ begin() {
   WORK="$(mktemp -d "${TMPDIR:-/tmp}/vestal-test.XXXXXX")"
   # Short, because the path of a unix socket must fit into 108 bytes.
   SCRATCH="$WORK/s"
+  # Engines of other users keep what is theirs below it, and find nothing else.
+  chmod 711 "$WORK"
   trap clean_up EXIT
   trap 'interrupted INT 2' INT
   trap 'interrupted TERM 15' TERM
@@ -66,7 +68,7 @@ run_phase() {
     word=FAILED
     FAILED+=("$name")
   fi
-  RESULTS+=("$(printf '%-7s %-6s %6s' "$word" "$name" "$(clock $((SECONDS - started)))")")
+  RESULTS+=("$(printf '%-7s %-7s %6s' "$word" "$name" "$(clock $((SECONDS - started)))")")
 }
 
 # Prints the summary and ends the run.
@@ -75,7 +77,7 @@ finish() {
   printf '%s\n' "${RESULTS[@]}"
   local name
   for name in "${FAILED[@]}"; do
-    if [[ $name != setup ]]; then
+    if ! is_one_of "$name" setup engines; then
       printf 'to run only what failed: scripts/test %s\n' "$name"
     fi
   done
@@ -93,6 +95,8 @@ interrupted() {
 clean_up() {
   trap '' INT TERM HUP
   end_phase
+  stop_engines
+  sweep_engines
   local -a left
   mapfile -t left < <(strays)
   if ((${#left[@]} > 0)); then
@@ -136,8 +140,9 @@ end_phase() {
 hermetic() (
   local name
   for name in "${!VESTAL_@}" "${!TERMINAL_@}" "${!XDG_@}"; do
-    [[ $name == VESTAL_SOAK_* ]] || unset "$name"
+    [[ $name == VESTAL_SOAK_* || $name == VESTAL_TEST_* ]] || unset "$name"
   done
+  export_told
   export HOME="$SCRATCH/home" TMPDIR="$SCRATCH/tmp" XDG_RUNTIME_DIR="$SCRATCH/run"
   exec "$@"
 )
@@ -173,7 +178,9 @@ nothing_left_behind() {
     ((${#left[@]} > 0)) || break
     sleep 1
   done
+  engines_left_clean || failed=1
   for pid in "${left[@]}"; do
+    [[ -s /proc/$pid/cmdline ]] || continue
     printf 'left behind: process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
     kill -KILL "$pid" 2>/dev/null || true
     failed=1

@@ -29,6 +29,9 @@ phase_setup() {
     done
   done
   packages_present "${packages[@]}"
+  if engines_wanted "$@"; then
+    engine_packages_present
+  fi
   toolchain_present
   for phase in "$@"; do
     case "$phase" in

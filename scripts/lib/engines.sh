@@ -1,0 +1,192 @@
+# shellcheck shell=bash
+# The container engines of a run: started before the first phase that needs
+# them, told to the tests by VESTAL_TEST_* variables, stopped after the last.
+
+readonly ENGINE_PHASES=(test bench soak)
+readonly ENGINE_KINDS=(docker podman rootless)
+
+# "command:Debian package" of all that the engines and their images need.
+readonly ENGINE_NEEDS=(
+  dockerd:docker.io docker:docker.io docker-registry:docker-registry
+  podman:podman crun:crun /usr/lib/podman/netavark:netavark
+  newuidmap:uidmap slirp4netns:slirp4netns
+  ip:iproute2 iptables:iptables
+  busybox:busybox-static bash-static:bash-static debootstrap:debootstrap
+)
+
+# How the cgroups of this run's engines begin. A run in a run is told whose it is.
+run_name() {
+  echo "${VESTAL_TEST_CGROUP:-${WORK##*/}}"
+}
+
+# Whether one of these phases runs tests of the crates that know engines.
+engines_wanted() {
+  local phase name
+  for phase in "$@"; do
+    is_one_of "$phase" "${ENGINE_PHASES[@]}" || continue
+    ((${#ONLY_PACKAGES[@]} > 0)) || return 0
+    for name in "${ONLY_PACKAGES[@]}"; do
+      is_one_of "$name" vestal-sandbox vestal-cli && return 0
+    done
+  done
+  return 1
+}
+
+# The variable that names an engine of that kind to the tests.
+host_variable() {
+  case "$1" in
+    docker) echo VESTAL_TEST_DOCKER_HOST ;;
+    podman) echo VESTAL_TEST_PODMAN_HOST ;;
+    rootless) echo VESTAL_TEST_PODMAN_ROOTLESS_HOST ;;
+  esac
+}
+
+# Prints the kinds that the user gave no engine for.
+own_engines() {
+  local kind variable
+  for kind in "${ENGINE_KINDS[@]}"; do
+    variable="$(host_variable "$kind")"
+    [[ -n ${!variable:-} ]] || echo "$kind"
+  done
+}
+
+# Installs what is missing. Engines that cannot be had are no reason not to run
+# the rest: their backends are then reported as not run.
+engine_packages_present() {
+  local need
+  local -a packages=()
+  [[ -n $(own_engines) ]] || return 0
+  for need in "${ENGINE_NEEDS[@]}"; do
+    command -v "${need%%:*}" >/dev/null || packages+=("${need#*:}")
+  done
+  ((${#packages[@]} > 0)) || return 0
+  # What apt installs must not start: an engine of the machine is not ours.
+  if ((EUID == 0)) && [[ ! -e /usr/sbin/policy-rc.d ]]; then
+    echo /usr/sbin/policy-rc.d >>"$WORK/remove"
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    chmod 755 /usr/sbin/policy-rc.d
+  fi
+  packages_present "${packages[@]}" || echo "the engines need these packages and will not run"
+  if grep -qsx /usr/sbin/policy-rc.d "$WORK/remove"; then
+    rm -f /usr/sbin/policy-rc.d
+  fi
+}
+
+# ----------------------------------------------------------------- start ----
+
+# Starts an engine of each kind that was not given, all at once.
+phase_engines() {
+  local kind failed=0
+  local -a kinds=() starts=()
+  tell VESTAL_TEST_ENGINE "$PWD/scripts/lib/engine"
+  tell VESTAL_TEST_IMAGE_DIR "$(target_dir)/test-images"
+  tell VESTAL_TEST_CGROUP "$(run_name)"
+  tell VESTAL_TEST_IMAGES "$(scripts/lib/images --list | tr '\n' ' ')"
+  mapfile -t kinds < <(own_engines)
+  if ((${#kinds[@]} > 0 && EUID != 0)); then
+    for kind in "${kinds[@]}"; do
+      printf 'engine %s: not started, which needs root; give one that has the test images with %s\n' \
+        "$kind" "$(host_variable "$kind")"
+    done
+    return 0
+  fi
+  ((${#kinds[@]} > 0)) || return 0
+  with_told scripts/lib/images "$(target_dir)/test-images" >/dev/null
+  mkdir -p "$WORK/e"
+  for kind in "${kinds[@]}"; do
+    start_engine "$kind" &
+    starts+=($!)
+  done
+  for kind in "${!kinds[@]}"; do
+    wait "${starts[kind]}" || failed=1
+  done
+  return "$failed"
+}
+
+start_engine() {
+  local -r kind="$1" dir="$WORK/e/$1" began=$SECONDS
+  local address version
+  address="$(with_told scripts/lib/engine "$kind" start "$dir" --registry --until $$)" || {
+    printf 'engine %s: could not be started\n' "$kind"
+    return 1
+  }
+  tell "$(host_variable "$kind")" "$address"
+  tell VESTAL_TEST_REGISTRY 127.0.0.1:5000
+  case "$kind" in
+    docker)
+      tell VESTAL_TEST_DOCKER_PIDFILE "$dir/pid"
+      version="$(dockerd --version)"
+      ;;
+    podman) version="$(podman --version)" ;;
+    rootless)
+      version="$(podman --version), rootless"
+      tell VESTAL_TEST_ROOTLESS_USER "$(stat -c %u "$dir/own")"
+      tell VESTAL_TEST_ROOTLESS_DIR "$dir/own"
+      ;;
+  esac
+  printf 'engine %s: %s at %s, started in %d s\n' "$kind" "${version%, build*}" "$address" $((SECONDS - began))
+}
+
+# A variable for the tests, in a file because phases are processes.
+tell() {
+  printf '%s=%s\n' "$1" "$2" >>"$WORK/told"
+}
+
+# Runs a command with the variables.
+with_told() (
+  export_told
+  exec "$@"
+)
+
+export_told() {
+  local line
+  [[ -f $WORK/told ]] || return 0
+  while IFS= read -r line; do
+    export "${line?}"
+  done <"$WORK/told"
+}
+
+# ------------------------------------------------------------------- end ----
+
+stop_engines() {
+  local dir failed=0
+  for dir in "$WORK"/e/*; do
+    [[ -d $dir ]] || continue
+    scripts/lib/engine "${dir##*/}" stop "$dir" || failed=1
+  done
+  rm -f "$WORK/told"
+  return "$failed"
+}
+
+# Ends the engines that tests started for themselves, or that were forgotten for
+# whatever reason: their cgroups carry the name of this run.
+sweep_engines() {
+  local -r list="$WORK/cgroups"
+  find /sys/fs/cgroup -type d -name "$(run_name).*" -prune 2>/dev/null >"$list" || true
+  kill_cgroups "$list"
+  remove_cgroups "$list"
+}
+
+# Fails when tests left containers, volumes, networks or images in the engines of
+# this run, or engines of their own, says which, and removes them.
+engines_left_clean() {
+  local dir kind left failed=0
+  for dir in "$WORK"/e/*; do
+    [[ -e $dir/filled ]] || continue
+    kind="${dir##*/}"
+    left="$(scripts/lib/engine "$kind" clean "$dir")" || failed=1
+    if [[ -n $left ]]; then
+      printf 'left behind in the engine %s:\n%s\n' "$kind" "$left"
+      failed=1
+    fi
+  done
+  left="$(find /sys/fs/cgroup -type d -name "$(run_name).*" -prune 2>/dev/null |
+    grep -vxFf <(cat "$WORK"/e/*/cgroups 2>/dev/null))" || left=
+  if [[ -n $left ]]; then
+    printf 'left behind: engines in the cgroups\n%s\n' "$left"
+    echo "$left" >"$WORK/cgroups"
+    kill_cgroups "$WORK/cgroups" && remove_cgroups "$WORK/cgroups"
+    failed=1
+  fi
+  return "$failed"
+}
