@@ -1,8 +1,9 @@
 //! Places where a test can have the guest die.
 //!
 //! With the feature `failpoints`, the guest kills itself with SIGKILL at the
-//! step that the environment variable `VESTAL_GUEST_FAILPOINT` names. Without
-//! the feature nothing of this is compiled.
+//! step that the environment variable `VESTAL_GUEST_FAILPOINT` names, or in a
+//! container a file beside its program. Without the feature nothing of this is
+//! compiled.
 
 /// Every step at which the guest can be made to die.
 pub const NAMES: [&str; 19] = [
@@ -27,6 +28,11 @@ pub const NAMES: [&str; 19] = [
     "guest.shutdown.before-exit",
 ];
 
+/// Where a guest in a container finds the name: the environment of a container
+/// is the same at each start, and a test means one.
+#[cfg(feature = "failpoints")]
+const FILE: &str = "/.vestal/boot/failpoint";
+
 /// Dies here if a test asked for it.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "it is for tests and no setting")]
@@ -34,7 +40,10 @@ pub(crate) fn reach(name: &'static str) {
     use std::sync::OnceLock;
     static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
     debug_assert!(NAMES.contains(&name), "{name} is not in the list of failpoints");
-    let chosen = CHOSEN.get_or_init(|| std::env::var("VESTAL_GUEST_FAILPOINT").ok());
+    let chosen = CHOSEN.get_or_init(|| {
+        let told = std::env::var("VESTAL_GUEST_FAILPOINT").ok();
+        told.or_else(|| std::fs::read_to_string(FILE).ok())
+    });
     if chosen.as_deref() == Some(name) {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
             .ok();

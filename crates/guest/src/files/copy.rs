@@ -177,7 +177,12 @@ impl Copying<'_> {
         if self.from.depth() == 0 {
             // Both are where they started, which is not theirs to leave.
             let of = |cursor: &Cursor| fcntl_dupfd_cloexec(cursor.here(), 0).map(File::from);
-            return dress(&of(&self.from)?, &of(&self.to)?, found);
+            return match dress(&of(&self.from)?, &of(&self.to)?, found) {
+                // It is another user's, as the host's root is where users are
+                // mapped. It could be written to, so it serves as it is.
+                Err(Errno::PERM) => Ok(()),
+                done => done,
+            };
         }
         let original = File::from(self.from.leave()?);
         let made = File::from(self.to.leave()?);

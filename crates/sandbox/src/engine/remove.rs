@@ -1,6 +1,6 @@
 //! Remove a sandbox on explicit request.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::attach::LOCK_PATIENCE;
 use super::recover::unlocated;
@@ -11,7 +11,7 @@ use crate::failpoint;
 use crate::store::{
     InstanceMark, Intent, KeyLock, LockError, Record, SandboxDir, StoreError, remove_tree,
 };
-use crate::{Error, Task};
+use crate::{Error, Key, Overrides, Task};
 
 /// What happens to a sandbox's workspace and home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Removal {
     /// Instances removed.
     pub instances: usize,
     /// Directories of the sandbox's files that were kept.
-    pub kept: Vec<std::path::PathBuf>,
+    pub kept: Vec<PathBuf>,
     /// Files of the sandbox that its backend keeps, by the backend's names.
     pub kept_volumes: Vec<String>,
 }
@@ -40,7 +40,9 @@ impl Engine {
         let dir = self.inner.dir(&key);
         let absent = || Error::NoSandbox { task: task.to_string() };
         if !dir.exists() {
-            return Err(absent());
+            let kept_volumes = self.inner.volumes_without_sandbox(&key, files).await?;
+            let kept_volumes = kept_volumes.ok_or_else(absent)?;
+            return Ok(Removal { instances: 0, kept: Vec::new(), kept_volumes });
         }
         let lock = match KeyLock::acquire(&dir.lock_file(), LOCK_PATIENCE).await {
             Ok(lock) => lock,
@@ -55,8 +57,13 @@ impl Engine {
             return Ok(Removal { instances: 0, kept: Vec::new(), kept_volumes: Vec::new() });
         }
         if dir.record_of(&key)?.is_none() && dir.instance_ids()?.is_empty() {
+            let volumes = self.inner.volumes_without_sandbox(&key, files).await?;
             let kept = self.inner.files_without_sandbox(&dir, files).await?;
-            return kept.ok_or_else(absent);
+            if volumes.is_none() && kept.is_none() {
+                return Err(absent());
+            }
+            let (kept, kept_volumes) = (kept.unwrap_or_default(), volumes.unwrap_or_default());
+            return Ok(Removal { instances: 0, kept, kept_volumes });
         }
         self.inner.forget_handle(&key);
         let removal = self.inner.remove_locked(task, &dir, files).await?;
@@ -67,33 +74,57 @@ impl Engine {
 
 impl Inner {
     /// Deals with a directory that has no sandbox any more: one whose instances
-    /// all ended with their processes leaves its files there. Returns nothing
-    /// when there is nothing to remove or keep.
+    /// all ended with their processes leaves its files there. Returns those that
+    /// are kept; nothing when there were none.
     async fn files_without_sandbox(
         &self,
         dir: &SandboxDir,
         files: Files,
-    ) -> Result<Option<Removal>, Error> {
+    ) -> Result<Option<Vec<PathBuf>>, Error> {
         let kept = kept_files(dir);
         if kept.is_empty() {
             dir.remove()?;
             return Ok(None);
         }
-        let mut removal = Removal { instances: 0, kept, kept_volumes: Vec::new() };
-        if files == Files::Remove {
-            removal.kept.clear();
-            if let Some(aside) = dir.move_aside()? {
-                let confined = self
-                    .backends
-                    .iter()
-                    .find(|backend| backend.confinement() == Confinement::Contained);
-                match confined {
-                    Some(backend) => self.delete(&**backend, &aside).await?,
-                    None => remove_tree(&aside)?,
-                }
+        if files == Files::Keep {
+            return Ok(Some(kept));
+        }
+        if let Some(aside) = dir.move_aside()? {
+            let confined = self
+                .backends
+                .iter()
+                .find(|backend| backend.confinement() == Confinement::Contained);
+            match confined {
+                Some(backend) => self.delete(&**backend, &aside).await?,
+                None => remove_tree(&aside)?,
             }
         }
-        Ok(Some(removal))
+        Ok(Some(Vec::new()))
+    }
+
+    /// The same for what a backend keeps. Without a record only the configured
+    /// one can be meant.
+    async fn volumes_without_sandbox(
+        &self,
+        key: &Key,
+        files: Files,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let named = self.named_backend(&Overrides::default())?;
+        let Some(backend) =
+            self.backends.iter().find(|backend| named.as_deref() == Some(backend.name()))
+        else {
+            return Ok(None);
+        };
+        let failed = || Error::backend(backend.name());
+        let volumes = backend.volumes(&key.hash()).await.map_err(failed())?;
+        if volumes.is_empty() {
+            return Ok(None);
+        }
+        if files == Files::Keep {
+            return Ok(Some(volumes));
+        }
+        backend.remove_volumes(&key.hash(), KeptVolumes::None).await.map_err(failed())?;
+        Ok(Some(Vec::new()))
     }
 
     /// Removes all instances of a sandbox, under the lock.
@@ -147,6 +178,8 @@ impl Inner {
             let kept = if files { KeptVolumes::None } else { KeptVolumes::Files };
             let removed = backend.remove_volumes(&record.key, kept).await;
             removed.map_err(Error::backend(backend.name()))?;
+        } else if files {
+            self.volumes_without_sandbox(&self.key(task), Files::Remove).await?;
         }
         let keeps = !files
             && (!kept_files(dir).is_empty() || !self.volumes(record.as_ref()).await?.is_empty());
@@ -192,13 +225,13 @@ impl Inner {
     }
 
     /// Lets go of this process's connection to a sandbox.
-    pub(super) fn forget_handle(&self, key: &crate::Key) {
+    pub(super) fn forget_handle(&self, key: &Key) {
         self.handles().remove(key);
     }
 }
 
 /// Returns the directories of the sandbox's own files that exist.
-pub(super) fn kept_files(dir: &SandboxDir) -> Vec<std::path::PathBuf> {
+pub(super) fn kept_files(dir: &SandboxDir) -> Vec<PathBuf> {
     ["workspace", "home"]
         .iter()
         .map(|name| dir.path().join(name))

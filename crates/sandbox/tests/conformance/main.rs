@@ -1,7 +1,10 @@
 //! The sandbox contract, promise by promise, on every backend.
 //!
-//! One list of cases; each backend that works on the machine runs all of them.
-//! A case is named for the promise it keeps.
+//! One list of cases, which every backend runs, and one each for what only some
+//! of them can promise. A case is named for the promise it keeps.
+//!
+//! What a container engine alone can show, such as images, limits and an engine
+//! that dies, is checked by the tests in `containers`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot go on has failed")]
 
@@ -22,9 +25,26 @@ macro_rules! tests {
     };
 }
 
+/// The same, run by the user that a rootless engine belongs to.
+macro_rules! tests_of_user {
+    ($backend:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
+        $($(
+            #[test]
+            fn $case() {
+                let test = concat!(stringify!($backend), "::", stringify!($case));
+                crate::support::as_rootless_user(test, async {
+                    let world = crate::support::World::$backend();
+                    crate::cases::$file::$case(&world).await;
+                    world.finish().await;
+                });
+            }
+        )+)*
+    };
+}
+
 /// Makes a module of tests for each backend of the lists of cases.
 macro_rules! conformance {
-    (every $every:tt local $local:tt containers $containers:tt) => {
+    (every $every:tt local $local:tt containers $containers:tt limited $limited:tt) => {
         mod local {
             tests!(local $every);
             tests!(local $local);
@@ -32,10 +52,16 @@ macro_rules! conformance {
         mod docker {
             tests!(docker $every);
             tests!(docker $containers);
+            tests!(docker $limited);
         }
         mod podman {
             tests!(podman $every);
             tests!(podman $containers);
+            tests!(podman $limited);
+        }
+        mod rootless {
+            tests_of_user!(rootless $every);
+            tests_of_user!(rootless $containers);
         }
     };
 }
@@ -161,6 +187,7 @@ conformance! {
             what_a_crash_left_half_written_is_swept,
             attaching_stopping_and_removing_at_once_leaves_one_sandbox,
             a_soak_of_random_kills_loses_nothing_and_leaves_nothing,
+            a_soak_of_killed_creations_leaves_one_sandbox_each,
         }
         model: {
             any_sequence_of_happenings_leaves_one_whole_sandbox,
@@ -190,9 +217,8 @@ conformance! {
         }
         tightening: {
             a_network_that_is_switched_off_is_off,
-            a_limit_that_is_lowered_holds,
             a_mount_that_is_removed_is_gone,
-            settings_that_isolate_less_are_only_named,
+            settings_that_nobody_remembers_are_those_there_are_or_replaced,
             another_image_is_named_and_taken_on_request,
         }
         overrides: {
@@ -200,6 +226,13 @@ conformance! {
             a_backend_asked_for_one_task_stays_with_it,
             a_mounted_directory_is_part_of_the_task,
             the_directory_a_process_starts_in_is_mounted_on_request,
+        }
+    }
+    // An engine without root's rights can set limits on some machines only.
+    limited {
+        tightening: {
+            a_limit_that_is_lowered_holds,
+            settings_that_isolate_less_are_only_named,
         }
     }
 }

@@ -130,6 +130,7 @@ impl Backend for Docker {
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
         let client = self.client().await?;
+        self.check_engine(&client, instance).await?;
         let seen = look(&client, instance).await?;
         Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
     }
@@ -243,6 +244,28 @@ impl Backend for Docker {
 }
 
 impl Docker {
+    /// Refuses to look for a container on another engine than its own: there
+    /// it would be taken for gone. So it may be when its engine is down and
+    /// nobody has said which one to use.
+    async fn check_engine(&self, client: &Client, instance: &Instance) -> Result<(), BackendError> {
+        let Some(locator) = DockerLocator::of_instance(instance) else {
+            return Ok(());
+        };
+        if locator.engine.is_empty() || locator.engine == client.info().await?.id {
+            return Ok(());
+        }
+        Err(BackendError::Unreachable {
+            address: locator.address,
+            reason: format!(
+                "the sandbox's container is there, and what answers is another engine, at {}",
+                client.address()
+            ),
+            advice: "start that engine or name it with DOCKER_HOST; if it is gone for good, \
+                     `vestal rm` forgets the container and keeps workspace and home"
+                .to_owned(),
+        })
+    }
+
     async fn locator_by_mark(
         &self,
         instance: &Instance,

@@ -135,6 +135,8 @@ impl Docker {
         unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
         let remarks = self.remarks(&info.id, &unenforced, &plan.weakened);
         let locator = DockerLocator {
+            engine: info.id.clone(),
+            address: client.address().to_owned(),
             container,
             name: plan.name,
             image: image.name.clone(),

@@ -84,7 +84,7 @@ pub(super) async fn run(client: &Client, errand: &Errand<'_>) -> Result<String, 
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
     let created = client.api().create_container(Some(options), body(errand)).await;
     if let Err(error) = created {
-        let refusal = refusal(client, "make a container for an errand", error);
+        let refusal = errand.refusal(client, "make a container for an errand", error);
         // The answer may have been lost, not the container.
         remove(client, &name).await.ok();
         return Err(refusal);
@@ -107,9 +107,12 @@ async fn carry_out(
     }
     let options = AttachContainerOptionsBuilder::new().stream(true).stdout(true).stderr(true);
     let attached = api.attach_container(name, Some(options.build())).await;
-    let mut output = attached.map_err(client.error("listen to a container"))?.output;
+    // Podman prepares it for this, and so may refuse here what others refuse at
+    // the start.
+    let mut output =
+        attached.map_err(|error| errand.refusal(client, "listen to a container", error))?.output;
     let started = api.start_container(name, None).await;
-    started.map_err(|error| refusal(client, "start a container for an errand", error))?;
+    started.map_err(|error| errand.refusal(client, "start a container for an errand", error))?;
     let (mut said, mut complaint) = (Vec::new(), Vec::new());
     while let Some(piece) = output.next().await {
         let (part, into) = match piece.map_err(client.error("listen to a container"))? {
@@ -174,16 +177,20 @@ async fn remove(client: &Client, name: &str) -> Result<(), BackendError> {
     }
 }
 
-fn refusal(client: &Client, action: &str, error: bollard::errors::Error) -> ErrandError {
-    if let Fault::Refused { message, .. } = fault(&error) {
-        if is_missing_source(&message) {
-            return ErrandError::NotShared;
+impl Errand<'_> {
+    fn refusal(&self, client: &Client, action: &str, error: bollard::errors::Error) -> ErrandError {
+        // The status tells nothing: Podman has another one for the same at each
+        // step.
+        if let bollard::errors::Error::DockerResponseServerError { message, .. } = &error {
+            if is_missing_source(message) || (self.program.is_some() && is_no_program(message)) {
+                return ErrandError::NotShared;
+            }
+            if is_rlimit(message) {
+                return ErrandError::Rlimit;
+            }
         }
-        if is_rlimit(&message) {
-            return ErrandError::Rlimit;
-        }
+        ErrandError::Backend(client.error(action)(error))
     }
-    ErrandError::Backend(client.error(action)(error))
 }
 
 /// Returns whether an engine complains that a directory to mount is not there:
@@ -191,6 +198,12 @@ fn refusal(client: &Client, action: &str, error: bollard::errors::Error) -> Erra
 fn is_missing_source(message: &str) -> bool {
     message.contains("bind source path does not exist")
         || (message.contains("statfs") && message.contains("no such file or directory"))
+}
+
+/// Returns whether an engine complains that the guest's program is none: one
+/// that does not see it may have made a directory in its place.
+fn is_no_program(message: &str) -> bool {
+    message.contains("open executable") || message.contains("is a directory")
 }
 
 /// Returns whether an engine complains that it cannot set limits of processes.

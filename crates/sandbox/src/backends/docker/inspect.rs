@@ -128,11 +128,13 @@ async fn list(client: &Client, wanted: &str) -> Result<Vec<ContainerSummary>, Ba
     }
 }
 
-/// Returns whether Podman names a state that Docker does not know: a container
-/// is `stopped` between its end and the note of it, for some milliseconds.
+/// Returns whether Podman was asked in a moment it is not made for: a container
+/// is `stopped`, which Docker does not know, between its end and the note of it,
+/// and its process may go while it is looked at.
 fn is_between_states(error: &bollard::errors::Error) -> bool {
     let text = error.to_string();
-    text.contains("unknown variant") && ["`stopped`", "`stopping`"].iter().any(|s| text.contains(s))
+    let passing = ["unknown variant `stopped`", "unknown variant `stopping`", "no such process"];
+    passing.iter().any(|passing| text.contains(passing))
 }
 
 /// Returns the instances that carry a mark.
@@ -141,6 +143,7 @@ pub(super) async fn find(client: &Client, whose: Whose<'_>) -> Result<Vec<Found>
         Whose::Key(key) => format!("{}={key}", label::KEY),
         Whose::Home(home) => format!("{}={}", label::HOME, home.as_str()),
     };
+    let info = client.info().await?;
     let mut found = Vec::new();
     for listed in list(client, &wanted).await? {
         let Some(id) = &listed.id else {
@@ -150,19 +153,26 @@ pub(super) async fn find(client: &Client, whose: Whose<'_>) -> Result<Vec<Found>
         let Some(seen) = inspect(client, id).await? else {
             continue;
         };
-        found.extend(describe(&listed, &seen));
+        found.extend(describe(client, &info.id, &listed, &seen));
     }
     Ok(found)
 }
 
 /// Returns what a container is to us. One that somebody made from an image of
 /// ours carries our labels too, but nothing of ours is mounted in it.
-fn describe(listed: &ContainerSummary, seen: &Seen) -> Option<Found> {
+fn describe(
+    client: &Client,
+    engine: &str,
+    listed: &ContainerSummary,
+    seen: &Seen,
+) -> Option<Found> {
     let labels = listed.labels.as_ref()?;
     let created_at = seen.inspected.created.as_deref().and_then(time);
     let mut name = seen.inspected.name.clone().unwrap_or_default();
     name = name.trim_start_matches('/').to_owned();
     let locator = |image: Option<String>, transport| DockerLocator {
+        engine: engine.to_owned(),
+        address: client.address().to_owned(),
         container: seen.id.clone(),
         name: name.clone(),
         image: image.unwrap_or_else(|| listed.image.clone().unwrap_or_default()),

@@ -7,6 +7,12 @@ use crate::backend::{Description, Instance, Locator};
 /// How a container is found again and reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DockerLocator {
+    /// Id of the engine that has it.
+    #[serde(default)]
+    pub(super) engine: String,
+    /// Where that engine was.
+    #[serde(default)]
+    pub(super) address: String,
     /// Its id.
     pub(super) container: String,
     /// Its name.

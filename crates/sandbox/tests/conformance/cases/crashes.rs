@@ -227,7 +227,7 @@ pub(crate) async fn attaching_stopping_and_removing_at_once_leaves_one_sandbox(w
 }
 
 pub(crate) async fn a_soak_of_random_kills_loses_nothing_and_leaves_nothing(world: &World) {
-    let rounds = soak("VESTAL_SOAK_ROUNDS", 12);
+    let rounds = soak("VESTAL_SOAK_ROUNDS", 20);
     let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
     world.run("kept=yes; count=0").await;
     let mut saved = 0;
@@ -267,6 +267,23 @@ pub(crate) async fn a_soak_of_random_kills_loses_nothing_and_leaves_nothing(worl
     }
     let summary = &world.engine().list().await.unwrap()[0];
     assert_eq!(summary.state, SummaryState::Running);
+}
+
+pub(crate) async fn a_soak_of_killed_creations_leaves_one_sandbox_each(world: &World) {
+    let rounds = soak("VESTAL_SOAK_ROUNDS", 20) / 4;
+    let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
+    // About as long as a creation takes.
+    let longest = if world.is_contained() { 800_000 } else { 30_000 };
+    let task = Task::default_task();
+    world.run("true").await;
+    for round in 0..rounds {
+        world.engine().remove(&task, vestal_sandbox::FilesOnRemoval::Keep).await.unwrap();
+        let mut worker = world.worker(&["attach", "default"]);
+        tokio::time::sleep(Duration::from_micros(random.below(longest))).await;
+        drop(worker.child.start_kill());
+        last_word(worker, &format!("round {round}")).await;
+        assert_whole(world, &format!("round {round}")).await;
+    }
 }
 
 /// Returns how many commands the session knows of, which are then saved.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use vestal_sandbox::{Command, StateBefore, Task, new_job_id};
+use vestal_sandbox::{Command, Notice, StateBefore, Task, new_job_id};
 use vestal_wire::{Cause, JobState};
 
 use crate::support::{Gate, World, alive, marker, parent_of, processes_with, until};
@@ -143,7 +143,12 @@ pub(crate) async fn a_sandbox_whose_guest_cannot_start_is_made_anew(world: &Worl
     let sandbox = world.sandbox().await;
     assert_ne!(sandbox.instance().await, instance);
     assert_eq!(sandbox.generation().await, 2);
+    assert!(sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. })));
     assert_eq!(sandbox.run(Command::shell("echo ok")).await.unwrap().stdout.bytes(), b"ok\n");
+    if world.is_contained() {
+        // Its own filesystem may hold what somebody wants back.
+        assert_eq!(world.own_containers().len(), 2);
+    }
 }
 
 pub(crate) async fn ended_jobs_are_still_known_after_a_restart(world: &World) {

@@ -117,11 +117,34 @@ pub(crate) async fn a_mount_that_is_removed_is_gone(world: &World) {
 
 pub(crate) async fn settings_that_isolate_less_are_only_named(world: &World) {
     let task = Task::default_task();
-    let strict = ["terminal.docker_network=false", "terminal.container_pids=100"];
+    let strict = [
+        "terminal.docker_network=false",
+        "terminal.container_pids=100",
+        "terminal.docker_volumes=[]",
+    ];
     let first = world.engine_with(&strict).sandbox(&task).await.unwrap();
     let second = world.engine().sandbox(&task).await.unwrap();
     assert_eq!(second.instance().await, first.instance().await);
-    assert_eq!(drifted(second.notices()), ["terminal.container_pids", "terminal.docker_network"]);
+    let keys = ["terminal.container_pids", "terminal.docker_network", "terminal.docker_volumes"];
+    assert_eq!(drifted(second.notices()), keys);
+}
+
+pub(crate) async fn settings_that_nobody_remembers_are_those_there_are_or_replaced(world: &World) {
+    let task = Task::default_task();
+    let record = world.sandbox_dir("default").join("sandbox.json");
+    let strict = ["terminal.docker_network=false"];
+    let first = world.engine_with(&strict).sandbox(&task).await.unwrap();
+    run(&first, FURNISH).await;
+    std::fs::remove_file(&record).unwrap();
+    let same = world.engine_with(&strict).sandbox(&task).await.unwrap();
+    assert_eq!(same.instance().await, first.instance().await);
+    assert_eq!(drifted(same.notices()), Vec::<String>::new());
+    // What they were is not known now, so they may have been looser.
+    std::fs::remove_file(&record).unwrap();
+    let other = world.sandbox().await;
+    assert_ne!(other.instance().await, first.instance().await);
+    assert_eq!(run(&other, SHOW).await, SHOWN);
+    assert_eq!(world.own_containers().len(), 1);
 }
 
 pub(crate) async fn another_image_is_named_and_taken_on_request(world: &World) {

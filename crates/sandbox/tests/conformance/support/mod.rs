@@ -3,11 +3,13 @@
 mod containers;
 mod gate;
 mod process;
+mod user;
 mod worker;
 mod world;
 
 pub(crate) use containers::Containers;
 pub(crate) use gate::Gate;
 pub(crate) use process::{alive, marker, parent_of, processes_with, until};
+pub(crate) use user::as_rootless_user;
 pub(crate) use worker::Worker;
 pub(crate) use world::{Kind, World};

@@ -50,6 +50,12 @@ impl World {
         Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_HOST")))
     }
 
+    /// Returns a world whose sandboxes are containers of Podman, run by the
+    /// ordinary user who runs this.
+    pub(crate) fn rootless() -> Self {
+        Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_ROOTLESS_HOST")))
+    }
+
     /// Returns a world whose sandboxes are containers of this engine.
     pub(crate) fn on(engine: Containers) -> Self {
         Self::of(Kind::Containers(engine))
@@ -196,7 +202,7 @@ impl World {
     }
 
     fn worker_process(&self, words: &[&str], extra: &[(&str, &str)]) -> Process {
-        let mut process = Process::new(env!("CARGO_BIN_EXE_sandbox-worker"));
+        let mut process = Process::new(super::user::worker());
         process
             .arg(self.home())
             .args(self.base_settings().iter().flat_map(|setting| ["--set", setting]))

@@ -1,9 +1,9 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::super::fake_engine::write_program;
 use super::*;
 
 /// A user with a `config.json`, and helpers on the path.
@@ -20,8 +20,7 @@ impl User {
 
     fn helper(self, name: &str, script: &str) -> Self {
         let path = self.dir.path().join(format!("docker-credential-{name}"));
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&path, script);
         self
     }
 

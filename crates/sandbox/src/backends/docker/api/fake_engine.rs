@@ -85,6 +85,16 @@ pub(super) fn settings<'a>(
     Settings::load(Home::at(dir.join("vestal")), Environment::from_pairs(variables), overrides)
 }
 
+/// Writes a program that may be run at once. Another process writes it: while
+/// this one has it open for writing, so has every child that is being started,
+/// and what is open for writing cannot be run.
+pub(super) fn write_program(path: &Path, script: &str) {
+    let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
+    let status =
+        std::process::Command::new("/bin/sh").arg("-c").arg(write).arg(path).arg(script).status();
+    assert!(status.unwrap().success());
+}
+
 /// Returns an answer with this status and body.
 pub(super) fn answer(status: &str, body: &str) -> String {
     format!(

@@ -1,10 +1,10 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 
+use super::super::fake_engine::write_program;
 use super::*;
 
 /// A `podman` of the test's own: the script says that it was started and stays
@@ -17,9 +17,7 @@ impl FakePodman {
     fn new(script: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("podman");
-        fs::write(&program, format!("#!/bin/sh\ncd '{}'\n{script}\n", dir.path().display()))
-            .unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, &format!("cd '{}'\n{script}", dir.path().display()));
         let fifo = dir.path().join("stay");
         rustix::fs::mknodat(
             rustix::fs::CWD,

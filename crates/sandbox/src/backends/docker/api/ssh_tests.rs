@@ -1,11 +1,10 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 
 use super::super::client::Client;
-use super::super::fake_engine::settings;
+use super::super::fake_engine::{PING, settings, write_program};
 use super::super::info::Flavour;
 use super::*;
 
@@ -25,13 +24,10 @@ impl FakeSsh {
     fn new(script: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("ssh");
-        let script = format!(
-            "#!/bin/sh\ncd '{}'\nprintf '%s\\n' \"$@\" > arguments\n{script}\n",
-            dir.path().display()
-        );
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(dir.path().join("answer"), super::super::fake_engine::PING).unwrap();
+        let script =
+            format!("cd '{}'\nprintf '%s\\n' \"$@\" > arguments\n{script}", dir.path().display());
+        write_program(&program, &script);
+        fs::write(dir.path().join("answer"), PING).unwrap();
         Self { dir }
     }
 
