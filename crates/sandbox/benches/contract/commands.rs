@@ -1,37 +1,74 @@
-//! `true`, from a program that uses the library, beside `bash -c true`.
+//! `true`, from a program that uses the library, beside the alternative.
 
 use crate::Result;
 use crate::options::Plan;
 use crate::report::{Bar, Figure, Row};
-use crate::sample::{Samples, in_turn};
+use crate::sample::{Rounds, Samples, in_turn};
 use crate::stage::Stage;
 use crate::workload::{self, in_session, stateless};
 
-/// The sandbox that all rows but the crowd's use.
+/// The sandbox that most rows use.
 pub(crate) const TASK: &str = "bench";
 
+pub(crate) const STATELESS: &str = "true, stateless";
+pub(crate) const SESSION: &str = "true, session";
+
+/// Runs of a command, ours and the alternative's.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) ours: Samples,
+    pub(crate) other: Samples,
+}
+
+impl Pair {
+    /// Returns the row of this pair.
+    pub(crate) fn row(&self, stage: &Stage, what: &str) -> Row {
+        Row::times(stage.label(what), &self.ours).beside(Figure::time(self.other.p50()))
+    }
+}
+
+/// Beside `bash -c true`.
 pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
-    let sandbox = stage.sandbox(TASK).await?;
     let bash = || stage.bash("true");
-    let clean = async || stateless(&sandbox, "true").await.map(drop);
-    let clean = in_turn(plan.warm_up, plan.commands, clean, bash).await?;
-    workload::prepare(&sandbox).await?;
-    let session = async || in_session(&sandbox, "true").await.map(drop);
-    let session = in_turn(plan.warm_up, plan.commands, session, bash).await?;
+    let clean = stateless_pair(stage, TASK, plan.commands(), bash).await?;
+    let session = session_pair(stage, TASK, plan.commands(), bash).await?;
     Ok(vec![
-        row("true, stateless", &clean).bar(Bar::Times(2.0)),
-        row("true, session", &session).bar(Bar::Times(2.5)),
+        clean.row(stage, STATELESS).bar(Bar::Times(2.0)),
+        session.row(stage, SESSION).bar(Bar::Times(2.5)),
     ])
 }
 
 /// The same from a runtime of several threads, as servers have.
 pub(crate) async fn threaded(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
-    let sandbox = stage.sandbox(TASK).await?;
-    let clean = async || stateless(&sandbox, "true").await.map(drop);
-    let clean = in_turn(plan.warm_up, plan.commands, clean, || stage.bash("true")).await?;
-    Ok(vec![row("true, stateless, from several threads", &clean)])
+    let bash = || stage.bash("true");
+    let clean = stateless_pair(stage, TASK, plan.commands(), bash).await?;
+    Ok(vec![clean.row(stage, "true, stateless, from several threads")])
 }
 
-fn row(what: &str, (ours, bash): &(Samples, Samples)) -> Row {
-    Row::times(what, ours).beside(Figure::time(bash.p50()))
+/// Runs `true` without a session in turn with the alternative.
+pub(crate) async fn stateless_pair(
+    stage: &Stage,
+    task: &str,
+    rounds: Rounds,
+    other: impl FnMut() -> Result<()>,
+) -> Result<Pair> {
+    let sandbox = stage.sandbox(task).await?;
+    let clean = async || stateless(&sandbox, "true").await.map(drop);
+    let (ours, other) = in_turn(rounds, clean, other).await?;
+    Ok(Pair { ours, other })
+}
+
+/// Runs `true` in the session that holds the workload, in turn with the
+/// alternative.
+pub(crate) async fn session_pair(
+    stage: &Stage,
+    task: &str,
+    rounds: Rounds,
+    other: impl FnMut() -> Result<()>,
+) -> Result<Pair> {
+    let sandbox = stage.sandbox(task).await?;
+    workload::prepare(&sandbox).await?;
+    let session = async || in_session(&sandbox, "true").await.map(drop);
+    let (ours, other) = in_turn(rounds, session, other).await?;
+    Ok(Pair { ours, other })
 }

@@ -34,10 +34,10 @@ pub(crate) async fn measure(stage: &Stage) -> Result<Vec<Row>> {
     let sandbox = stage.sandbox(&task(0)).await?;
     let alone = async |_| stateless(&sandbox, "echo alone").await.map(drop);
     let alone = repeat(2, 4 * COMMANDS, alone).await?;
+    let at_once = format!("{SANDBOXES} sandboxes × {COMMANDS} commands at once, p95");
     Ok(vec![
-        Row::times(format!("new sandbox, {SANDBOXES} at once"), &made),
-        Row::times(format!("{SANDBOXES} sandboxes × {COMMANDS} commands at once, p95"), &commands)
-            .p95_beside(Figure::time(alone.p50())),
+        Row::times(stage.label(&format!("new sandbox, {SANDBOXES} at once")), &made),
+        Row::times(stage.label(&at_once), &commands).p95_beside(Figure::time(alone.p50())),
     ])
 }
 

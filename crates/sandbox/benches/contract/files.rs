@@ -1,5 +1,7 @@
 //! Operations on a small file.
 
+use std::path::Path;
+
 use vestal_sandbox::files::WriteOptions;
 use vestal_wire::Edit;
 
@@ -16,19 +18,23 @@ const SIZE: usize = 4 << 10;
 
 const BAR: Bar = Bar::AtMost(Figure::Milliseconds(1.0));
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+/// What is measured, in the order of the rows.
+pub(crate) const NAMES: [&str; 3] =
+    ["read of a small file", "write of a small file", "patch of a small file"];
+
+/// Measures with the file at `path`, as commands in the sandbox see it.
+pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Vec<Row>> {
     let sandbox = stage.sandbox(TASK).await?;
     let files = sandbox.files(Some(SESSION)).await?;
-    let path = stage.home().join("small.txt");
     let content = content();
 
     let write = repeat(plan.warm_up, plan.files, async |_| {
-        files.write(&path, &content, WriteOptions::default()).await?;
+        files.write(path, &content, WriteOptions::default()).await?;
         Ok(())
     })
     .await?;
     let read = repeat(plan.warm_up, plan.files, async |_| {
-        let read = files.read(&path, 1 << 20).await?;
+        let read = files.read(path, 1 << 20).await?;
         if read == content { Ok(()) } else { Err("the file is not what was written".into()) }
     })
     .await?;
@@ -39,15 +45,12 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
             new: new.as_bytes().to_vec().into(),
             all: false,
         };
-        files.patch(&path, vec![edit], None).await?;
+        files.patch(path, vec![edit], None).await?;
         Ok(())
     })
     .await?;
-    Ok(vec![
-        Row::times("read of a small file", &read).bar(BAR),
-        Row::times("write of a small file", &write).bar(BAR),
-        Row::times("patch of a small file", &patch).bar(BAR),
-    ])
+    let rows = NAMES.iter().zip([read, write, patch]);
+    Ok(rows.map(|(name, samples)| Row::times(stage.label(name), &samples).bar(BAR)).collect())
 }
 
 fn content() -> Vec<u8> {

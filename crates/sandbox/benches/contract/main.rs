@@ -1,14 +1,20 @@
-//! The numbers of the contract for the backend `local`, each measured beside
-//! the alternative in the same run.
+//! The numbers of the contract for each backend, measured beside the
+//! alternative in the same run.
 //!
 //! ```text
 //! cargo bench -p vestal-sandbox --bench contract -- [--short] [--json]
 //! ```
 //!
+//! Containers are made with the engine that `VESTAL_TEST_DOCKER_HOST` names, and
+//! a few with the one of `VESTAL_TEST_PODMAN_HOST`; both have the test images.
+//! Without an engine its rows are reported as not run.
+//!
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
-//! All it makes is below one temporary directory and is removed at the end.
+//! All it makes is below temporary directories and in those engines, and is
+//! removed at the end.
 
 mod commands;
+mod containers;
 mod crowd;
 mod files;
 mod machine;
@@ -26,9 +32,10 @@ use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::options::Options;
+use crate::options::{Options, Plan};
+use crate::program::Program;
 use crate::report::{Format, Report};
-use crate::stage::Theatre;
+use crate::stage::{Ground, Stage, Theatre};
 
 /// A failure of the benchmark itself.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -46,20 +53,35 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<Report> {
-    let theatre = Theatre::open()?;
-    let plan = options.plan;
     let mut report = Report::new(machine::facts());
-    report.add(theatre.perform(async |stage| commands::measure(&stage, plan).await)?);
-    report.add(theatre.perform_threaded(async |stage| commands::threaded(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| program::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| files::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| memory::measure(&stage).await)?);
-    report.add(theatre.perform(async |stage| streaming::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| crowd::measure(&stage).await)?);
-    theatre.close()?;
+    let measured = measure(&mut report, options.plan);
+    // Also what was measured before something did not work.
     match options.format {
         Format::Table => report.print_table()?,
         Format::Json => report.print_json()?,
     }
-    Ok(report)
+    measured.map(|()| report)
+}
+
+fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+    let program = program::build();
+    local(report, plan, &program)?;
+    containers::docker(report, plan, &program)?;
+    containers::podman(report, plan)
+}
+
+fn local(report: &mut Report, plan: Plan, program: &Program) -> Result<()> {
+    let theatre = Theatre::open(&Ground::Local)?;
+    let file = async |stage: Stage| {
+        let path = stage.home().join("small.txt");
+        files::measure(&stage, plan, &path).await
+    };
+    report.add(theatre.perform(async |stage| commands::measure(&stage, plan).await)?);
+    report.add(theatre.perform_threaded(async |stage| commands::threaded(&stage, plan).await)?);
+    report.add(theatre.perform(async |stage| program::measure(&stage, plan, program).await)?);
+    report.add(theatre.perform(file)?);
+    report.add(theatre.perform(async |stage| memory::measure(&stage).await)?);
+    report.add(theatre.perform(async |stage| streaming::measure(&stage, plan).await)?);
+    report.add(theatre.perform(async |stage| crowd::measure(&stage).await)?);
+    theatre.close()
 }

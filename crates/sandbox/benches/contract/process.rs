@@ -7,7 +7,8 @@ use vestal_sandbox::Sandbox;
 use crate::Result;
 use crate::stage::Stage;
 
-/// Returns the process id of a sandbox's guest, as it says itself.
+/// Returns the process id of a sandbox's guest, as it says itself. Of no use
+/// where the guest counts processes otherwise than this machine does.
 pub(crate) async fn guest_pid(stage: &Stage, sandbox: &Sandbox) -> Result<u32> {
     let file = stage
         .engine

@@ -69,6 +69,8 @@ pub(crate) enum Bar {
     Times(f64),
     /// So much.
     AtMost(Figure),
+    /// So many times faster than the alternative.
+    Faster(f64),
 }
 
 impl fmt::Display for Bar {
@@ -76,6 +78,7 @@ impl fmt::Display for Bar {
         match self {
             Self::Times(times) => write!(f, "≤ {times}×"),
             Self::AtMost(figure) => write!(f, "≤ {} {}", figure.value(), figure.unit()),
+            Self::Faster(times) => write!(f, "≥ {times}× faster"),
         }
     }
 }
@@ -108,7 +111,8 @@ pub(crate) struct Row {
     ours: Option<Figure>,
     p95: Option<Figure>,
     other: Option<Figure>,
-    bar: Option<Bar>,
+    /// All of them hold.
+    bars: Vec<Bar>,
     compared: Compared,
     note: Option<String>,
 }
@@ -139,7 +143,7 @@ impl Row {
 
     fn empty(what: String) -> Self {
         let compared = Compared::P50;
-        Self { what, ours: None, p95: None, other: None, bar: None, compared, note: None }
+        Self { what, ours: None, p95: None, other: None, bars: Vec::new(), compared, note: None }
     }
 
     /// Sets the alternative's value.
@@ -154,12 +158,19 @@ impl Row {
         self.beside(other)
     }
 
-    /// Sets what the contract allows.
+    /// Adds what the contract allows.
     pub(crate) fn bar(mut self, bar: Bar) -> Self {
-        self.bar = Some(bar);
+        self.bars.push(bar);
         self
     }
 
+    /// Sets what readers should know.
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// Returns how many times the alternative's figure ours is.
     fn ratio(&self) -> Option<f64> {
         let ours = match self.compared {
             Compared::P50 => self.ours,
@@ -168,16 +179,49 @@ impl Row {
         Some(ours?.value() / self.other?.value())
     }
 
+    /// Returns how many times faster than the alternative it is, where that is
+    /// what the row promises.
+    fn faster(&self) -> Option<f64> {
+        let ratio = self.ratio()?;
+        let promised = self.bars.iter().any(|bar| matches!(bar, Bar::Faster(_)));
+        promised.then_some(match self.ours? {
+            Figure::MegabytesPerSecond(_) => ratio,
+            Figure::Milliseconds(_) | Figure::Mebibytes(_) => ratio.recip(),
+        })
+    }
+
     fn verdict(&self) -> Verdict {
         let Some(ours) = self.ours else {
             return Verdict::NotRun;
         };
-        let kept = match self.bar {
-            None => return Verdict::Reported,
-            Some(Bar::Times(times)) => self.ratio().is_some_and(|ratio| ratio <= times),
-            Some(Bar::AtMost(most)) => ours.value() <= most.value(),
-        };
-        if kept { Verdict::Kept } else { Verdict::Missed }
+        // A bar with nothing to hold against it is not kept, but not run.
+        let kept = self.bars.iter().map(|bar| match bar {
+            Bar::Times(times) => self.ratio().map(|ratio| ratio <= *times),
+            Bar::AtMost(most) => Some(ours.value() <= most.value()),
+            Bar::Faster(times) => self.faster().map(|faster| faster >= *times),
+        });
+        let kept: Vec<_> = kept.collect();
+        if kept.is_empty() {
+            Verdict::Reported
+        } else if kept.contains(&Some(false)) {
+            Verdict::Missed
+        } else if kept.contains(&None) {
+            Verdict::NotRun
+        } else {
+            Verdict::Kept
+        }
+    }
+
+    fn bars_text(&self) -> String {
+        self.bars.iter().map(Bar::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    fn ratio_text(&self) -> String {
+        match (self.faster(), self.ratio()) {
+            (Some(faster), _) => format!("{faster:.1}× faster"),
+            (None, Some(ratio)) => format!("{ratio:.2}×"),
+            (None, None) => String::new(),
+        }
     }
 
     fn cells(&self) -> [String; 7] {
@@ -187,8 +231,8 @@ impl Row {
             text(self.ours),
             text(self.p95),
             text(self.other),
-            self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}×")),
-            self.bar.map_or_else(String::new, |bar| bar.to_string()),
+            self.ratio_text(),
+            self.bars_text(),
             self.verdict().text().to_owned(),
         ]
     }
@@ -202,7 +246,8 @@ impl Row {
             "ours_p95": value(self.p95),
             "other_p50": value(self.other),
             "ratio": self.ratio(),
-            "bar": self.bar.map(|bar| bar.to_string()),
+            "faster": self.faster(),
+            "bar": (!self.bars.is_empty()).then(|| self.bars_text()),
             "verdict": self.verdict().text(),
             "note": self.note,
         })
@@ -221,6 +266,11 @@ const HEADINGS: [&str; 7] = ["what", "ours p50", "p95", "other p50", "ratio", "b
 impl Report {
     pub(crate) fn new(machine: Vec<(&'static str, String)>) -> Self {
         Self { machine, rows: Vec::new() }
+    }
+
+    /// Adds a fact that the numbers depend on.
+    pub(crate) fn fact(&mut self, name: &'static str, value: String) {
+        self.machine.push((name, value));
     }
 
     pub(crate) fn add(&mut self, rows: Vec<Row>) {
@@ -252,12 +302,27 @@ impl Report {
             );
             writeln!(out, "{}", line.trim_end())?;
         }
-        for row in &self.rows {
-            if let Some(note) = &row.note {
-                writeln!(out, "{}: {note}", row.what)?;
+        self.print_notes(&mut out)?;
+        out.flush()
+    }
+
+    /// What several rows have to say is said once.
+    fn print_notes(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let noted = |row: &&Row| row.note.is_some();
+        let rows: Vec<_> = self.rows.iter().filter(noted).collect();
+        for rows in rows.chunk_by(|one, next| one.note == next.note) {
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+                continue;
+            };
+            let note = first.note.as_deref().unwrap_or_default();
+            match rows.len() {
+                1 => writeln!(out, "{}: {note}", first.what)?,
+                count => {
+                    writeln!(out, "{} … {} ({count} rows): {note}", first.what, last.what)?;
+                }
             }
         }
-        out.flush()
+        Ok(())
     }
 
     pub(crate) fn print_json(&self) -> io::Result<()> {

@@ -36,25 +36,51 @@ impl Samples {
     }
 }
 
+/// How often two things are done in turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rounds {
+    /// Rounds that are not counted.
+    pub(crate) warm_up: usize,
+    /// Rounds that are.
+    pub(crate) counted: usize,
+    /// A rest after the alternative. An engine that has told of a command's end
+    /// still clears up after it, which is none of our time.
+    pub(crate) rest: Duration,
+}
+
+impl Rounds {
+    /// Returns rounds without a rest.
+    pub(crate) const fn new(warm_up: usize, counted: usize) -> Self {
+        Self { warm_up, counted, rest: Duration::ZERO }
+    }
+
+    /// Sets the rest.
+    pub(crate) const fn resting(self, rest: Duration) -> Self {
+        Self { rest, ..self }
+    }
+}
+
 /// Does two things in turn, so that whatever else the machine does hits both,
-/// and returns how long each took. The first rounds are not counted.
+/// and returns how long each took.
 pub(crate) async fn in_turn(
-    warm_up: usize,
-    rounds: usize,
+    rounds: Rounds,
     mut ours: impl AsyncFnMut() -> Result<()>,
     mut other: impl FnMut() -> Result<()>,
 ) -> Result<(Samples, Samples)> {
     let (mut our_samples, mut other_samples) = (Samples::default(), Samples::default());
-    for round in 0..warm_up + rounds {
+    for round in 0..rounds.warm_up + rounds.counted {
         let start = Instant::now();
         ours().await?;
         let our_time = start.elapsed();
         let start = Instant::now();
         other()?;
         let other_time = start.elapsed();
-        if round >= warm_up {
+        if round >= rounds.warm_up {
             our_samples.push(our_time);
             other_samples.push(other_time);
+        }
+        if !rounds.rest.is_zero() {
+            tokio::time::sleep(rounds.rest).await;
         }
     }
     Ok((our_samples, other_samples))

@@ -5,14 +5,53 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
-use vestal_config::{Environment, Home, Settings};
+use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Sandbox, Task, Terminations};
 
 use crate::Result;
+use crate::containers::Api;
 
-/// Settings of the benchmark's home. A guest that outlives even a killed
-/// benchmark ends by itself.
-const CONFIG: &str = "terminal:\n  backend: local\n  retention_seconds: 600\n";
+/// What sandboxes are made of.
+#[derive(Debug, Clone)]
+pub(crate) enum Ground {
+    /// Processes of the user.
+    Local,
+    /// Containers.
+    Containers {
+        /// Whose.
+        name: &'static str,
+        /// The engine's address.
+        host: String,
+    },
+}
+
+impl Ground {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Containers { name, .. } => name,
+        }
+    }
+
+    /// Returns the settings of the home. A guest that outlives even a killed
+    /// benchmark ends by itself.
+    const fn config(&self) -> &'static str {
+        match self {
+            Self::Local => "terminal:\n  backend: local\n  retention_seconds: 600\n",
+            Self::Containers { .. } => {
+                "terminal:\n  backend: docker\n  docker_image: vestal-test/base:latest\n  \
+                 retention_seconds: 600\n"
+            }
+        }
+    }
+
+    fn host(&self) -> Option<&str> {
+        match self {
+            Self::Local => None,
+            Self::Containers { host, .. } => Some(host),
+        }
+    }
+}
 
 /// Variables that commands get on both sides: few and fixed, so that numbers
 /// do not depend on who measures.
@@ -22,6 +61,7 @@ const VARIABLES: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TERM"];
 #[derive(Debug, Clone)]
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
+    ground: Ground,
     home: PathBuf,
     environment: Environment,
     /// Found once, so that the alternative does not pay for a search each time.
@@ -29,19 +69,42 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    fn open(home: &Path) -> Result<Self> {
+    fn open(home: &Path, ground: &Ground, overrides: &[&str]) -> Result<Self> {
         let whole = Environment::capture();
-        let environment = Environment::from_pairs(
-            VARIABLES.iter().filter_map(|name| Some((name, whole.get(name)?))),
-        );
-        let settings = Settings::load(Home::at(home), environment.clone(), Vec::new());
-        let bash = find_bash(&environment)?;
-        Ok(Self { engine: Engine::open(settings)?, home: home.to_owned(), environment, bash })
+        let own = VARIABLES.iter().filter_map(|name| Some((*name, whole.get(name)?.to_owned())));
+        let host = ground.host().map(|host| ("DOCKER_HOST", host.into()));
+        let environment = Environment::from_pairs(own.chain(host));
+        let overrides = overrides.iter().map(|text| Override::parse(text));
+        let overrides = overrides.collect::<std::result::Result<_, _>>()?;
+        let settings = Settings::load(Home::at(home), environment.clone(), overrides);
+        let bash = find_program("bash", &environment).ok_or("bash is not installed")?;
+        Ok(Self {
+            engine: Engine::open(settings)?,
+            ground: ground.clone(),
+            home: home.to_owned(),
+            environment,
+            bash,
+        })
+    }
+
+    /// Returns the same stage for a process with other settings.
+    pub(crate) fn with(&self, setting: &str) -> Result<Self> {
+        Self::open(&self.home, &self.ground, &[setting])
+    }
+
+    /// Returns the name of a row that is measured here.
+    pub(crate) fn label(&self, what: &str) -> String {
+        format!("{}: {what}", self.ground.name())
     }
 
     /// Returns the home, which is removed at the end.
     pub(crate) fn home(&self) -> &Path {
         &self.home
+    }
+
+    /// Returns where a program is that commands would find.
+    pub(crate) fn find_program(&self, name: &str) -> Option<PathBuf> {
+        find_program(name, &self.environment)
     }
 
     /// Returns the sandbox of a task, made if need be.
@@ -80,14 +143,20 @@ impl Stage {
         }
         problem.map_or(Ok(()), |error| Err(error.into()))
     }
+
+    /// Removes what is left in the engine, which is a fault to tell of.
+    fn clear_engine(&self) -> Result<()> {
+        let Some(host) = self.ground.host() else {
+            return Ok(());
+        };
+        let left = Api::at(host)?.remove_all_of(&self.home)?;
+        if left == 0 { Ok(()) } else { Err(format!("{left} containers were left").into()) }
+    }
 }
 
-fn find_bash(environment: &Environment) -> Result<PathBuf> {
+fn find_program(name: &str, environment: &Environment) -> Option<PathBuf> {
     let path = environment.get("PATH").unwrap_or_default();
-    std::env::split_paths(path)
-        .map(|dir| dir.join("bash"))
-        .find(|file| file.is_file())
-        .ok_or_else(|| "bash is not installed".into())
+    std::env::split_paths(path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// Owns the home, and removes it with all that lives in it, whatever happens.
@@ -100,14 +169,14 @@ pub(crate) struct Theatre {
 }
 
 impl Theatre {
-    pub(crate) fn open() -> Result<Self> {
+    pub(crate) fn open(ground: &Ground) -> Result<Self> {
         // On the disk that the build is on: where homes are, unlike memory,
         // recording a job durably has its price.
         let home =
             tempfile::Builder::new().prefix("contract-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        std::fs::write(home.path().join("config.yaml"), CONFIG)?;
+        std::fs::write(home.path().join("config.yaml"), ground.config())?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let stage = Stage::open(home.path())?;
+        let stage = Stage::open(home.path(), ground, &[])?;
         Ok(Self { runtime, stage, home: Some(home) })
     }
 
@@ -124,7 +193,8 @@ impl Theatre {
     ) -> Result<T> {
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let home = self.home.as_ref().ok_or("the home is gone")?;
-        runtime.block_on(unless_stopped(act(Stage::open(home.path())?)))
+        let stage = Stage::open(home.path(), &self.stage.ground, &[])?;
+        runtime.block_on(unless_stopped(act(stage)))
     }
 
     /// Removes everything and tells if that failed.
@@ -137,6 +207,7 @@ impl Theatre {
             return Ok(());
         };
         let cleared = self.runtime.block_on(self.stage.clear());
+        let cleared = cleared.and(self.stage.clear_engine());
         home.close()?;
         cleared
     }

@@ -1,7 +1,7 @@
-//! A gibibyte of output, every byte delivered, beside a plain pipe.
+//! Much output, every byte delivered, beside the alternative.
 
 use std::io::Read as _;
-use std::process::Stdio;
+use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use vestal_sandbox::job::{Follow, JobEvent};
@@ -16,7 +16,10 @@ use crate::sample::Samples;
 use crate::stage::Stage;
 
 const SIZE: u64 = 1 << 30;
-const TEXT: &str = "head -c 1073741824 /dev/zero";
+
+/// What writes at once. Not `head`, which in a small system writes byte by byte
+/// and would be what is measured.
+const BLOCK: u64 = 64 << 10;
 
 /// Memory is looked at each time so much has come.
 const LOOK_EVERY: u64 = 32 << 20;
@@ -24,7 +27,12 @@ const LOOK_EVERY: u64 = 32 << 20;
 /// Windows and buffers may fill; what grows with the output does not fit here.
 const FLAT: Bar = Bar::AtMost(Figure::Mebibytes(8.0));
 
+pub(crate) const THROUGH_A_JOB: &str = "much output through a job";
+pub(crate) const HOST_GROWTH: &str = "growth of this process meanwhile";
+pub(crate) const GUEST_GROWTH: &str = "growth of the guest meanwhile";
+
 /// The most a process grew.
+#[derive(Debug)]
 struct Growth {
     pid: u32,
     before: u64,
@@ -40,29 +48,64 @@ impl Growth {
         self.most = self.most.max(resident(self.pid)?.saturating_sub(self.before));
         Ok(())
     }
+
+    fn row(&self, stage: &Stage, what: &str) -> Row {
+        Row::single(stage.label(what), Figure::size(self.most)).bar(FLAT)
+    }
 }
 
+/// Beside a plain pipe.
 pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     let sandbox = stage.sandbox(TASK).await?;
-    let mut growth =
-        [Growth::of(std::process::id())?, Growth::of(guest_pid(stage, &sandbox).await?)?];
-    let (mut ours, mut pipe) = (Samples::default(), Samples::default());
-    for _ in 0..plan.streams {
-        ours.push(through_a_job(&sandbox, &mut growth).await?);
-        pipe.push(through_a_pipe(stage)?);
+    let guest = guest_pid(stage, &sandbox).await?;
+    let other = |text: &str| through_a_pipe(&mut stage.bash_command(text));
+    rows(stage, guest, (plan.streams, SIZE), other, None).await
+}
+
+/// Streams `size` bytes so many times, in turn with the alternative, which runs
+/// the shell text it is given and returns how many bytes came.
+pub(crate) async fn rows(
+    stage: &Stage,
+    guest: u32,
+    (times, size): (usize, u64),
+    mut other: impl FnMut(&str) -> Result<u64>,
+    bar: Option<Bar>,
+) -> Result<Vec<Row>> {
+    let sandbox = stage.sandbox(TASK).await?;
+    let text = text(size);
+    let mut growth = [Growth::of(std::process::id())?, Growth::of(guest)?];
+    let (mut ours, mut others) = (Samples::default(), Samples::default());
+    for _ in 0..times {
+        let (time, received) = through_a_job(&sandbox, &text, &mut growth).await?;
+        complete(received, size)?;
+        ours.push(time);
+        let start = Instant::now();
+        complete(other(&text)?, size)?;
+        others.push(start.elapsed());
     }
-    let [host, guest] = growth;
+    let what = format!("{THROUGH_A_JOB}, {} MiB", size >> 20);
+    let stream = Row::single(stage.label(&what), Figure::rate(size, ours.p50()))
+        .beside(Figure::rate(size, others.p50()));
+    let [host, inside] = growth;
     Ok(vec![
-        Row::single("1 GiB of output through a job", Figure::rate(SIZE, ours.p50()))
-            .beside(Figure::rate(SIZE, pipe.p50())),
-        Row::single("growth of this process meanwhile", Figure::size(host.most)).bar(FLAT),
-        Row::single("growth of the guest meanwhile", Figure::size(guest.most)).bar(FLAT),
+        bar.into_iter().fold(stream, Row::bar),
+        host.row(stage, HOST_GROWTH),
+        inside.row(stage, GUEST_GROWTH),
     ])
 }
 
-async fn through_a_job(sandbox: &Sandbox, growth: &mut [Growth]) -> Result<Duration> {
+/// Returns the shell text that writes so much.
+pub(crate) fn text(size: u64) -> String {
+    format!("dd if=/dev/zero bs={BLOCK} count={} 2>/dev/null", size / BLOCK)
+}
+
+async fn through_a_job(
+    sandbox: &Sandbox,
+    text: &str,
+    growth: &mut [Growth],
+) -> Result<(Duration, u64)> {
     let start = Instant::now();
-    let mut job = sandbox.start(Command::shell(TEXT).stateless(), Follow::EveryByte).await?;
+    let mut job = sandbox.start(Command::shell(text).stateless(), Follow::EveryByte).await?;
     let (mut received, mut next_look) = (0, 0);
     while let Some(event) = job.next().await? {
         match event {
@@ -75,13 +118,12 @@ async fn through_a_job(sandbox: &Sandbox, growth: &mut [Growth]) -> Result<Durat
             next_look = received + LOOK_EVERY;
         }
     }
-    complete(received)?;
-    Ok(start.elapsed())
+    Ok((start.elapsed(), received))
 }
 
-fn through_a_pipe(stage: &Stage) -> Result<Duration> {
-    let start = Instant::now();
-    let mut child = stage.bash_command(TEXT).stdout(Stdio::piped()).spawn()?;
+/// Runs a process and returns how many bytes came through its pipe.
+pub(crate) fn through_a_pipe(process: &mut Process) -> Result<u64> {
+    let mut child = process.stdout(Stdio::piped()).spawn()?;
     let mut pipe = child.stdout.take().ok_or("no pipe")?;
     let mut buffer = vec![0; 64 << 10];
     let mut received = 0;
@@ -92,10 +134,9 @@ fn through_a_pipe(stage: &Stage) -> Result<Duration> {
         }
     }
     child.wait()?;
-    complete(received)?;
-    Ok(start.elapsed())
+    Ok(received)
 }
 
-fn complete(received: u64) -> Result<()> {
-    if received == SIZE { Ok(()) } else { Err(format!("{received} of {SIZE} bytes came").into()) }
+pub(crate) fn complete(received: u64, size: u64) -> Result<()> {
+    if received == size { Ok(()) } else { Err(format!("{received} of {size} bytes came").into()) }
 }

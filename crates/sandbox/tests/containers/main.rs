@@ -11,17 +11,26 @@ mod support;
 /// Declares the cases of a file once and makes a module of tests for each
 /// engine that they are about.
 macro_rules! containers {
-    ($($file:ident on $($engine:ident),+: { $($case:ident),+ $(,)? })+) => {
+    ($(
+        $file:ident on $($engine:ident),+: { $($case:ident),+ $(,)? }
+        $(+ docker: { $($more:ident),+ $(,)? })?
+    )+) => {
         $(
             mod $file {
-                containers!(@engines $file [$($engine)+] [$($case)+]);
+                containers!(@engines $file [$($engine)+] [$($case)+] [$($($more)+)?]);
             }
         )+
     };
-    (@engines $file:ident [$($engine:ident)+] $cases:tt) => {
-        $(containers!(@engine $file $engine $cases);)+
+    (@engines $file:ident [$($engine:ident)+] $cases:tt $more:tt) => {
+        $(containers!(@engine $file $engine $cases $more);)+
     };
-    (@engine $file:ident $engine:ident [$($case:ident)+]) => {
+    (@engine $file:ident docker [$($case:ident)+] [$($more:ident)*]) => {
+        containers!(@tests $file docker [$($case)+ $($more)*]);
+    };
+    (@engine $file:ident $engine:ident $cases:tt $more:tt) => {
+        containers!(@tests $file $engine $cases);
+    };
+    (@tests $file:ident $engine:ident [$($case:ident)+]) => {
         mod $engine {
             $(
                 #[tokio::test]
@@ -54,7 +63,10 @@ containers! {
         a_full_disk_inside_is_an_error_and_nothing_more,
         a_name_that_is_taken_by_a_stranger_is_an_error_that_names_it,
         a_half_made_container_that_nobody_remembers_is_replaced,
+    }
+    + docker: {
         a_slow_engine_makes_one_container_for_all_who_ask,
+        a_directory_to_mount_that_is_not_there_is_an_error_that_names_it,
     }
     reuse on docker, podman: {
         labels_say_whose_a_container_is,
@@ -64,13 +76,15 @@ containers! {
         a_stopped_container_is_started_and_not_made,
         a_container_that_does_not_start_is_set_aside_for_a_fresh_one,
         a_container_that_cannot_be_looked_at_is_set_aside_for_a_fresh_one,
-        a_stuck_container_that_cannot_be_looked_at_gives_way,
         of_several_containers_the_running_one_is_used,
         an_idle_duplicate_is_stopped_and_a_busy_one_is_reported,
         without_persistence_nothing_is_looked_for,
         an_engine_that_is_not_there_is_an_error_and_changes_nothing,
         cleanup_lets_go_and_force_removes,
         a_sandbox_that_was_never_quite_made_leaves_nothing,
+    }
+    + docker: {
+        a_stuck_container_that_cannot_be_looked_at_gives_way,
     }
     apart on docker, podman: {
         through_the_engine_everything_works_as_by_a_socket,
@@ -97,41 +111,75 @@ containers! {
         an_image_that_cannot_be_had_is_an_error_and_leaves_nothing,
         an_image_is_pulled_with_progress_and_its_id_recorded,
     }
+    story on docker, podman: {
+        a_file_and_a_server_are_there_for_the_next_process,
+        a_process_that_keeps_nothing_is_not_gone_before_its_container,
+        a_killed_process_that_keeps_nothing_leaves_no_container,
+        settings_of_the_environment_shape_the_container,
+        each_image_asked_for_has_a_sandbox_of_its_own,
+    }
+    soak on docker: {
+        a_soak_of_racing_and_dying_processes_leaves_one_sandbox,
+    }
     reaper on docker, podman: {
         nothing_to_reap_is_nothing_removed,
         an_old_stopped_container_is_reaped_and_a_recent_one_is_not,
         a_container_of_a_lost_directory_is_reaped_when_it_is_old,
-        an_end_that_cannot_be_told_reaps_nothing,
         one_removal_that_fails_does_not_stop_the_others,
         an_engine_that_cannot_list_is_swept_of_nothing_and_used,
         a_disabled_reaper_asks_nothing,
         parallel_creators_sweep_once,
         only_this_homes_containers_are_asked_for,
     }
+    + docker: {
+        an_end_that_cannot_be_told_reaps_nothing,
+    }
 }
 
-/// The same for cases that start an engine for themselves.
+/// The same for cases that start an engine for themselves, or are about users of
+/// one.
 macro_rules! with_own_engine {
-    ($($file:ident: { $($case:ident),+ $(,)? })+) => {
+    ($($file:ident { $($engine:ident: { $($case:ident),+ $(,)? })+ })+) => {
         $(
             mod $file {
-                mod docker {
-                    $(
-                        #[tokio::test]
-                        async fn $case() {
-                            crate::cases::$file::$case().await;
-                        }
-                    )+
-                }
+                $(
+                    mod $engine {
+                        $(
+                            #[tokio::test]
+                            async fn $case() {
+                                crate::cases::$file::$case().await;
+                            }
+                        )+
+                    }
+                )+
             }
         )+
     };
 }
 
 with_own_engine! {
-    engine_death: {
-        an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_one,
-        a_command_outlives_the_engine_and_runs_once,
-        an_engine_that_was_restarted_is_no_stop_of_the_users,
+    users {
+        docker: {
+            an_ordinary_users_jobs_can_be_that_user_and_leave_no_foreign_file,
+            what_belongs_to_root_is_removed_for_an_ordinary_user,
+            a_socket_that_may_not_be_used_is_an_error_that_says_so,
+            users_of_containers_may_be_mapped,
+        }
+        podman: {
+            an_engine_that_may_not_raise_limits_is_given_lower_ones,
+        }
+        rootless: {
+            the_root_of_a_users_own_engine_is_that_user,
+            what_belongs_to_the_users_of_an_image_is_removed_for_the_engines_user,
+            jobs_can_be_the_user_of_a_users_own_engine,
+        }
+    }
+    engine_death {
+        docker: {
+            an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_one,
+            a_command_outlives_the_engine_and_runs_once,
+            a_command_that_the_engine_takes_along_is_told_of_and_runs_once,
+            an_engine_that_was_restarted_is_no_stop_of_the_users,
+        }
     }
 }

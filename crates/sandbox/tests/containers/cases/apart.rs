@@ -138,5 +138,4 @@ pub(crate) async fn where_files_are_not_shared_a_stream_is_used(world: World) {
     worker.finish().await;
     assert_eq!(world.api.containers_with(&format!("vestal-task-id={task}")), Vec::<Value>::new());
     assert_eq!(world.api.volumes_with(&format!("vestal-task-id={task}")), Vec::<String>::new());
-    world.finish().await;
 }

@@ -1,14 +1,14 @@
 //! Engines that die and come back. Each case has an engine of its own.
 
 use vestal_sandbox::backend::BackendError;
-use vestal_sandbox::{Command, Error, StateBefore, Task};
+use vestal_sandbox::{Command, Error, StateBefore, Task, new_job_id};
 use vestal_wire::JobState;
 
-use crate::support::{Fate, Flavour, Hold, OwnEngine, Request, World, out, until};
+use crate::support::{Fate, Hold, OwnEngine, Request, World, out, until};
 
 async fn own_world() -> (World, OwnEngine) {
     let engine = OwnEngine::docker(&[]).await;
-    (World::on(engine.host(), Flavour::Docker), engine)
+    (World::on(engine.host()), engine)
 }
 
 /// Returns whether an error says that the engine is gone.
@@ -46,6 +46,25 @@ pub(crate) async fn an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_o
         let files = vestal_sandbox::FilesOnRemoval::Remove;
         world.engine().remove(&Task::default_task(), files).await.unwrap();
     }
+    // The same for one that is there and is to be started.
+    world.out("echo 1 > ~/kept; echo 2 > /usr/kept").await;
+    let container = world.container_id();
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    let hold = Hold::new();
+    let held = hold.clone();
+    proxy.rule(move |request| if request.starts() { Fate::Hold(held.clone()) } else { Fate::Pass });
+    let opened = world.engine();
+    let starting =
+        tokio::spawn(async move { opened.sandbox(&Task::default_task()).await.map(drop) });
+    hold.reached().await;
+    engine.kill().await;
+    hold.release();
+    let error = starting.await.unwrap().unwrap_err();
+    assert!(is_unreachable(&error), "{error:?}");
+    proxy.pass();
+    engine.again().await;
+    assert_eq!(world.out("cat ~/kept /usr/kept").await, "1\n2\n");
+    assert_eq!(world.container_id(), container);
     world.finish().await;
 }
 
@@ -76,6 +95,33 @@ pub(crate) async fn a_command_outlives_the_engine_and_runs_once() {
     let info = sandbox.wait(&job.id, Some(std::time::Duration::ZERO)).await.unwrap();
     assert!(matches!(info.state, JobState::Running | JobState::Ended(_)), "{info:?}");
     assert_eq!(world.containers().len(), 1);
+    world.finish().await;
+}
+
+pub(crate) async fn a_command_that_the_engine_takes_along_is_told_of_and_runs_once() {
+    let (world, engine) = own_world().await;
+    // All that is known of the command comes by way of the engine.
+    let world = world.set("terminal.docker_transport=exec");
+    let sandbox = world.sandbox().await;
+    let id = new_job_id();
+    let command = Command::shell("echo ran >> runs; sleep 1000").job_id(id.clone());
+    let running = {
+        let sandbox = sandbox.clone();
+        tokio::spawn(async move { sandbox.run(command).await })
+    };
+    until("the command runs", || async { world.out("cat runs || true").await == "ran\n" }).await;
+    engine.kill().await;
+    let error = running.await.unwrap().unwrap_err();
+    assert!(is_unreachable(&error), "{error:?}");
+    engine.again().await;
+    assert_eq!(out(&sandbox, "cat runs").await, "ran\n");
+    let info = sandbox.wait(&id, Some(std::time::Duration::ZERO)).await.unwrap();
+    assert!(matches!(info.state, JobState::Running | JobState::Ended(_)), "{info:?}");
+    // Asked for again under the same id, it is not run again.
+    let again = Command::shell("echo ran >> runs").job_id(id.clone());
+    let again = tokio::time::timeout(std::time::Duration::from_secs(30), sandbox.spawn(again));
+    again.await.unwrap().ok();
+    assert_eq!(out(&sandbox, "cat runs").await, "ran\n");
     world.finish().await;
 }
 

@@ -92,7 +92,7 @@ pub(crate) async fn a_full_disk_inside_is_an_error_and_nothing_more(world: World
     let filled = run(&sandbox, "x=1; cat /dev/zero > /small/fill").await;
     assert_ne!(filled.exit.code, Some(0));
     assert!(filled.stderr.text().contains("No space left"), "{}", filled.stderr.text());
-    let written = files.write("/small/kept", &[b'x'; 300_000], WriteOptions::default()).await;
+    let written = files.write("/small/kept", &vec![b'x'; 300_000], WriteOptions::default()).await;
     assert!(written.is_err(), "{written:?}");
     assert_eq!(
         files.read("/small/kept", 100).await.unwrap(),
@@ -171,5 +171,15 @@ pub(crate) async fn a_slow_engine_makes_one_container_for_all_who_ask(world: Wor
         worker.finish().await;
     }
     proxy.pass();
+    world.finish().await;
+}
+
+pub(crate) async fn a_directory_to_mount_that_is_not_there_is_an_error_that_names_it(world: World) {
+    let missing = world.scratch("missing");
+    let volumes = format!(r#"terminal.docker_volumes=["{}:/x"]"#, missing.display());
+    let error = world.engine_with(&[&volumes]).sandbox(&Task::default_task()).await.unwrap_err();
+    assert!(error.to_string().contains(missing.to_str().unwrap()), "{error}");
+    assert_eq!(world.containers(), Vec::<serde_json::Value>::new(), "nothing is left");
+    assert!(!missing.exists());
     world.finish().await;
 }

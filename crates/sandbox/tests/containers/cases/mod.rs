@@ -7,4 +7,7 @@ pub(crate) mod injury;
 pub(crate) mod limits;
 pub(crate) mod reaper;
 pub(crate) mod reuse;
+pub(crate) mod soak;
+pub(crate) mod story;
 pub(crate) mod supply;
+pub(crate) mod users;

@@ -64,6 +64,13 @@ fn tasks(world: &World) -> Vec<String> {
     tasks
 }
 
+/// Returns the container of a task.
+fn id_of(world: &World, task: &str) -> String {
+    let listed = world.containers();
+    let listed = listed.iter().find(|listed| listed["Labels"]["vestal-task-id"] == task).unwrap();
+    listed["Id"].as_str().unwrap().to_owned()
+}
+
 /// Uses a sandbox of another task and returns how much was swept then.
 async fn sweep(engine: &Engine) -> usize {
     engine.sandbox(&"sweeper".parse().unwrap()).await.unwrap();
@@ -158,8 +165,7 @@ pub(crate) async fn one_removal_that_fails_does_not_stop_the_others(world: World
     for name in ["a", "b", "c"] {
         stopped(&world, name, 8 * DAY).await;
     }
-    let containers = world.containers();
-    let b = containers[1]["Id"].as_str().unwrap().to_owned();
+    let b = id_of(&world, "b");
     let old = [("a", End::Ago(8 * DAY)), ("b", End::Ago(8 * DAY)), ("c", End::Ago(8 * DAY))];
     let api = world.api.clone();
     proxy.rule(move |request| {
@@ -188,7 +194,7 @@ pub(crate) async fn an_engine_that_cannot_list_is_swept_of_nothing_and_used(worl
     assert_eq!(sweep(&world.engine()).await, 0);
     assert_eq!(tasks(&world), ["old", "sweeper"]);
     proxy.pass();
-    world.api.remove(world.containers()[0]["Id"].as_str().unwrap());
+    world.api.remove(&id_of(&world, "old"));
     world.finish().await;
 }
 

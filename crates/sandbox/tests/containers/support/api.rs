@@ -75,13 +75,11 @@ impl Api {
         self.try_ask("DELETE", &format!("/containers/{container}?force=true&v=true"), None);
     }
 
-    /// Returns the containers with a label, oldest first.
+    /// Returns the containers with a label.
     pub(crate) fn containers_with(&self, label: &str) -> Vec<Value> {
         let filters = encode(&serde_json::json!({ "label": [label] }).to_string());
         let listed = self.get(&format!("/containers/json?all=true&filters={filters}"));
-        let mut listed = listed.as_array().cloned().unwrap_or_default();
-        listed.reverse();
-        listed
+        listed.as_array().cloned().unwrap_or_default()
     }
 
     /// Returns the names of the volumes with a label.

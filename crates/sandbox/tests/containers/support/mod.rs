@@ -10,11 +10,11 @@ mod world;
 
 pub(crate) use api::{Api, Remove, encode};
 pub(crate) use own_engine::OwnEngine;
-pub(crate) use process::{alive, kill, marker, processes_with, until};
+pub(crate) use process::{kill, marker, processes_with, until};
 pub(crate) use proxy::{Fate, Hold, Proxy, Request};
 pub(crate) use uses::{kill_tree, restarted, use_all};
 pub(crate) use worker::Worker;
-pub(crate) use world::{Flavour, World, out, run};
+pub(crate) use world::{World, out, run};
 
 use vestal_config::Environment;
 

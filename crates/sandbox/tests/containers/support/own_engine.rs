@@ -1,5 +1,6 @@
 //! An engine of a test's own, to be killed and started again.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use tokio::process::Command as Process;
@@ -21,9 +22,17 @@ impl OwnEngine {
         Self::start("docker", options).await
     }
 
+    /// Starts a Podman engine with the small test images.
+    pub(crate) async fn podman(options: &[&str]) -> Self {
+        Self::start("podman", options).await
+    }
+
     async fn start(kind: &'static str, options: &[&str]) -> Self {
         let script = variable("VESTAL_TEST_ENGINE");
         let root = tempfile::tempdir().unwrap();
+        // Other users can reach its socket, if they may use that.
+        let mode = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(root.path(), mode).unwrap();
         let mut engine = Self { script, kind, root, host: String::new() };
         let pid = std::process::id().to_string();
         let mut words = vec!["--images", "small", "--until", &pid];
@@ -35,6 +44,13 @@ impl OwnEngine {
     /// Returns where it listens.
     pub(crate) fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Lets everyone use it.
+    pub(crate) fn open_to_everyone(&self) {
+        let socket = self.host.strip_prefix("unix://").unwrap();
+        let mode = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(socket, mode).unwrap();
     }
 
     /// Kills the daemon; containers are left to themselves.

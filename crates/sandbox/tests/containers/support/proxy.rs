@@ -246,9 +246,9 @@ async fn relay(mut caller: UnixStream, shared: Arc<Shared>) -> Option<()> {
         let mut answer = Vec::new();
         tokio::select! {
             _ = from_engine.read_to_end(&mut answer) => {}
-            _ = async {
+            () = async {
                 tokio::io::copy(&mut from_caller, &mut to_engine).await.ok();
-                std::future::pending::<()>().await
+                std::future::pending::<()>().await;
             } => {}
         }
         if let Fate::Hold(hold) = &fate {

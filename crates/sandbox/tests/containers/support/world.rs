@@ -1,5 +1,6 @@
 //! A home of its own for each case, on an engine.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -19,35 +20,26 @@ pub(crate) struct World {
     /// Where the code under test finds the engine.
     host: String,
     settings: Vec<String>,
-    flavour: Flavour,
-}
-
-/// Whose engine it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flavour {
-    Docker,
-    Podman,
 }
 
 impl World {
     /// Returns a world on the Docker engine that all tests share.
     pub(crate) fn docker() -> Self {
-        Self::on(&variable("VESTAL_TEST_DOCKER_HOST"), Flavour::Docker)
+        Self::on(&variable("VESTAL_TEST_DOCKER_HOST"))
     }
 
     /// Returns a world on the Podman engine that all tests share.
     pub(crate) fn podman() -> Self {
-        Self::on(&variable("VESTAL_TEST_PODMAN_HOST"), Flavour::Podman)
+        Self::on(&variable("VESTAL_TEST_PODMAN_HOST"))
     }
 
     /// Returns a world on an engine.
-    pub(crate) fn on(host: &str, flavour: Flavour) -> Self {
+    pub(crate) fn on(host: &str) -> Self {
         let world = Self {
             root: tempfile::tempdir().unwrap(),
             api: Api::at(host),
             host: host.to_owned(),
             settings: Vec::new(),
-            flavour,
         };
         std::fs::create_dir(world.user_home()).unwrap();
         world.image("base")
@@ -71,11 +63,6 @@ impl World {
         let proxy = Proxy::new(&self.root.path().join("proxy.sock"), &self.host);
         self.host = proxy.host();
         (self, proxy)
-    }
-
-    /// Returns whose engine it is.
-    pub(crate) fn flavour(&self) -> Flavour {
-        self.flavour
     }
 
     /// Returns the Vestal home.
@@ -154,11 +141,6 @@ impl World {
         self.engine().sandbox(&Task::default_task()).await.unwrap()
     }
 
-    /// Runs shell text in the session `main`, as a new process would.
-    pub(crate) async fn run(&self, text: &str) -> Output {
-        run(&self.sandbox().await, text).await
-    }
-
     /// Returns what shell text prints that must succeed.
     pub(crate) async fn out(&self, text: &str) -> String {
         out(&self.sandbox().await, text).await
@@ -174,6 +156,17 @@ impl World {
         let mut process = self.process(env!("CARGO_BIN_EXE_sandbox-worker"), &[], words);
         process.envs(extra.iter().copied());
         Worker::start(process)
+    }
+
+    /// Gives the world to another user and returns what starts processes as
+    /// that one.
+    pub(crate) fn give_to(&self, user: u32) -> Owner<'_> {
+        let program = self.scratch("worker");
+        std::fs::copy(env!("CARGO_BIN_EXE_sandbox-worker"), &program).unwrap();
+        for path in [self.root.path(), &self.user_home(), &program] {
+            std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+        }
+        Owner { world: self, user, program: program.to_str().unwrap().to_owned() }
     }
 
     /// Starts another process by way of `program`, which gets the worker and
@@ -221,7 +214,7 @@ impl World {
         std::iter::once(self.home()).chain(profiles).filter_map(label).collect()
     }
 
-    /// Returns what the engine lists of this home, oldest first.
+    /// Returns what the engine lists of this home.
     pub(crate) fn containers(&self) -> Vec<Value> {
         self.labels().iter().flat_map(|label| self.api.containers_with(label)).collect()
     }
@@ -302,6 +295,46 @@ impl Drop for World {
         for volume in self.volumes() {
             self.api.try_ask("DELETE", &format!("/volumes/{volume}?force=true"), None);
         }
+    }
+}
+
+/// An ordinary user that a world belongs to.
+#[derive(Debug)]
+pub(crate) struct Owner<'a> {
+    world: &'a World,
+    user: u32,
+    program: String,
+}
+
+impl Owner<'_> {
+    /// Starts a process of this user's.
+    pub(crate) fn worker(&self, words: &[&str]) -> Worker {
+        let user = self.user.to_string();
+        let own = ["--reuid", &user, "--regid", &user, "--clear-groups", &self.program];
+        Worker::start(self.world.process("setpriv", &own, words))
+    }
+
+    /// Returns what shell text prints that must succeed.
+    pub(crate) async fn out(&self, text: &str) -> String {
+        let said = self.worker(&["run", "default", text]).done().await;
+        assert_eq!(said["code"], 0, "{text}: {said}");
+        said["stdout"].as_str().unwrap().to_owned()
+    }
+
+    /// Returns the files in the world that are not this user's.
+    pub(crate) fn foreign_files(&self) -> Vec<PathBuf> {
+        let mut foreign = Vec::new();
+        let mut to_see = vec![self.world.root.path().to_owned()];
+        while let Some(path) = to_see.pop() {
+            let metadata = path.symlink_metadata().unwrap();
+            if metadata.is_dir() {
+                to_see.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+            if metadata.uid() != self.user || metadata.gid() != self.user {
+                foreign.push(path);
+            }
+        }
+        foreign
     }
 }
 

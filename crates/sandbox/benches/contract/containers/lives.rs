@@ -1,0 +1,38 @@
+//! What it takes until a sandbox that does not run has run its first command.
+
+use std::time::Instant;
+
+use vestal_sandbox::{FilesOnRemoval, Task};
+
+use crate::Result;
+use crate::options::Plan;
+use crate::report::Row;
+use crate::sample::Samples;
+use crate::stage::Stage;
+use crate::workload::stateless;
+
+pub(super) const NEW: &str = "new sandbox, first command done";
+pub(super) const STOPPED: &str = "stopped sandbox, first command done";
+
+pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let (mut new, mut stopped) = (Samples::default(), Samples::default());
+    for number in 0..plan.containers.lives {
+        let name = format!("life-{number}");
+        let task: Task = name.parse()?;
+        first_command(stage, &name, &mut new).await?;
+        if !stage.engine.stop(&task).await? {
+            return Err("a sandbox that was to be stopped did not run".into());
+        }
+        first_command(stage, &name, &mut stopped).await?;
+        stage.engine.remove(&task, FilesOnRemoval::Remove).await?;
+    }
+    Ok(vec![Row::times(stage.label(NEW), &new), Row::times(stage.label(STOPPED), &stopped)])
+}
+
+async fn first_command(stage: &Stage, task: &str, samples: &mut Samples) -> Result<()> {
+    let start = Instant::now();
+    let sandbox = stage.sandbox(task).await?;
+    stateless(&sandbox, "true").await?;
+    samples.push(start.elapsed());
+    Ok(())
+}

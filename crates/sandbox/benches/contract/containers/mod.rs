@@ -1,0 +1,79 @@
+//! The rows of the backend `docker`, beside the engine's own way to run a
+//! command in the same container.
+
+mod api;
+mod lives;
+mod program;
+mod rows;
+
+use vestal_config::Environment;
+
+pub(crate) use self::api::Api;
+use crate::Result;
+use crate::options::Plan;
+use crate::program::Program;
+use crate::report::{Report, Row};
+use crate::stage::{Ground, Theatre};
+
+/// An engine that may be given.
+struct Given {
+    name: &'static str,
+    /// The variable that holds its address.
+    variable: &'static str,
+    /// The rows that are measured with it.
+    rows: &'static [&'static str],
+}
+
+const DOCKER: Given =
+    Given { name: "docker", variable: "VESTAL_TEST_DOCKER_HOST", rows: &rows::DOCKER };
+const PODMAN: Given =
+    Given { name: "podman", variable: "VESTAL_TEST_PODMAN_HOST", rows: &rows::PODMAN };
+
+/// Measures everything with Docker.
+pub(crate) fn docker(report: &mut Report, plan: Plan, ours: &Program) -> Result<()> {
+    DOCKER.with(report, |api, theatre, report| {
+        let api = &api;
+        report.add(theatre.perform(async |stage| rows::commands(&stage, api, plan).await)?);
+        report.add(theatre.perform(async |stage| program::run(&stage, api, plan, ours).await)?);
+        report.add(theatre.perform(async |stage| rows::files(&stage, plan).await)?);
+        report.add(theatre.perform(async |stage| rows::memory(&stage, api).await)?);
+        report.add(theatre.perform(async |stage| rows::streaming(&stage, api, plan).await)?);
+        report.add(theatre.perform(async |stage| program::stream(&stage, api, plan, ours).await)?);
+        report.add(theatre.perform(async |stage| rows::over_exec(&stage, plan).await)?);
+        report.add(theatre.perform(async |stage| lives::measure(&stage, plan).await)?);
+        Ok(())
+    })
+}
+
+/// Measures commands with Podman.
+pub(crate) fn podman(report: &mut Report, plan: Plan) -> Result<()> {
+    PODMAN.with(report, |api, theatre, report| {
+        let api = &api;
+        report.add(theatre.perform(async |stage| rows::reported(&stage, api, plan).await)?);
+        Ok(())
+    })
+}
+
+impl Given {
+    /// Measures with the engine, if there is one.
+    fn with(
+        &self,
+        report: &mut Report,
+        act: impl FnOnce(Api, &Theatre, &mut Report) -> Result<()>,
+    ) -> Result<()> {
+        let environment = Environment::capture();
+        let host = environment.get(self.variable).and_then(|host| host.to_str());
+        let Some(host) = host.filter(|host| !host.is_empty()) else {
+            let why = format!("{} names no engine", self.variable);
+            let row = |what: &&str| Row::not_run(format!("{}: {what}", self.name), &*why);
+            report.add(self.rows.iter().map(row).collect());
+            return Ok(());
+        };
+        let api = Api::at(host)?;
+        report.fact(self.name, api.version()?);
+        let theatre =
+            Theatre::open(&Ground::Containers { name: self.name, host: host.to_owned() })?;
+        act(api, &theatre, report)?;
+        theatre.close()
+    }
+}

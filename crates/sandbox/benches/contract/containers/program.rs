@@ -1,0 +1,112 @@
+//! The program `vestal` beside the program `docker`, each as a new process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use super::Api;
+use super::rows::{TRUE, container};
+use crate::Result;
+use crate::options::Plan;
+use crate::program::{self, Program, run_pair};
+use crate::report::{Bar, Figure, Row};
+use crate::sample::Samples;
+use crate::stage::Stage;
+use crate::streaming::{complete, text, through_a_pipe};
+
+pub(super) const RUN: &str = program::NAME;
+pub(super) const STREAM: &str = "much output through vestal run";
+
+/// Both programs, and the container that the engine's acts on.
+pub(super) struct Programs<'a> {
+    stage: &'a Stage,
+    vestal: &'a Path,
+    /// The engine's, if there is one.
+    docker: Option<PathBuf>,
+    container: String,
+}
+
+/// `true`.
+pub(super) async fn run(stage: &Stage, api: &Api, plan: Plan, ours: &Program) -> Result<Vec<Row>> {
+    let programs = match Programs::find(stage, api, ours).await? {
+        Ok(programs) => programs,
+        Err(why) => return Ok(vec![Row::not_run(stage.label(RUN), why)]),
+    };
+    let exec = || match programs.docker(&TRUE) {
+        Some(mut docker) => succeed(&mut docker),
+        None => Ok(()),
+    };
+    let pair = run_pair(stage, programs.vestal, plan.containers.processes(), exec).await?;
+    let row = match programs.docker {
+        Some(_) => pair.row(stage, RUN),
+        None => no_docker(Row::times(stage.label(RUN), &pair.ours)),
+    };
+    Ok(vec![row.bar(Bar::AtMost(Figure::Milliseconds(10.0))).bar(Bar::Faster(12.0))])
+}
+
+/// Much output, through a pipe to whoever started the program.
+pub(super) async fn stream(
+    stage: &Stage,
+    api: &Api,
+    plan: Plan,
+    ours: &Program,
+) -> Result<Vec<Row>> {
+    let programs = match Programs::find(stage, api, ours).await? {
+        Ok(programs) => programs,
+        Err(why) => return Ok(vec![Row::not_run(stage.label(STREAM), why)]),
+    };
+    let size = plan.containers.stream;
+    let text = text(size);
+    let timed = |process: &mut Command| {
+        let start = Instant::now();
+        complete(through_a_pipe(process)?, size)?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(start.elapsed())
+    };
+    let (mut ours, mut others) = (Samples::default(), Samples::default());
+    for _ in 0..plan.containers.streams {
+        ours.push(timed(&mut program::command(stage, programs.vestal, &text))?);
+        if let Some(mut docker) = programs.docker(&["bash", "-c", &text]) {
+            others.push(timed(&mut docker)?);
+        }
+    }
+    let row = Row::single(stage.label(STREAM), Figure::rate(size, ours.p50()));
+    Ok(vec![match programs.docker {
+        Some(_) => row.beside(Figure::rate(size, others.p50())),
+        None => no_docker(row),
+    }])
+}
+
+impl<'a> Programs<'a> {
+    /// Returns the programs, or why ours is not there.
+    async fn find(
+        stage: &'a Stage,
+        api: &Api,
+        ours: &'a Program,
+    ) -> Result<std::result::Result<Self, &'a str>> {
+        let vestal = match ours {
+            Ok(vestal) => vestal,
+            Err(why) => return Ok(Err(why)),
+        };
+        let container = container(stage, api).await?;
+        Ok(Ok(Self { stage, vestal, docker: stage.find_program("docker"), container }))
+    }
+
+    /// Returns `docker exec` of a command.
+    fn docker(&self, command: &[&str]) -> Option<Command> {
+        let mut docker = self.stage.command(self.docker.as_ref()?);
+        docker.args(["exec", &*self.container]).args(command);
+        Some(docker)
+    }
+}
+
+fn succeed(process: &mut Command) -> Result<()> {
+    let output = process.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("docker exec: {}", String::from_utf8_lossy(&output.stderr)).into())
+}
+
+fn no_docker(row: Row) -> Row {
+    row.note("there is no program docker to compare it with (Debian: docker.io)")
+}

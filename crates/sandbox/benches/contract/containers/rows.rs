@@ -1,0 +1,114 @@
+//! The rows, one function for each group of them.
+
+use std::path::Path;
+
+use super::{Api, lives, program};
+use crate::Result;
+use crate::commands::{self, SESSION, STATELESS, TASK, session_pair, stateless_pair};
+use crate::files;
+use crate::memory;
+use crate::options::Plan;
+use crate::report::{Bar, Figure, Row};
+use crate::stage::Stage;
+use crate::streaming::{self, GUEST_GROWTH, HOST_GROWTH, THROUGH_A_JOB};
+
+const OVER_EXEC: &str = "true, stateless, through the engine";
+
+/// What is measured with Docker.
+pub(super) const DOCKER: [&str; 14] = [
+    STATELESS,
+    SESSION,
+    program::RUN,
+    files::NAMES[0],
+    files::NAMES[1],
+    files::NAMES[2],
+    memory::NAME,
+    THROUGH_A_JOB,
+    HOST_GROWTH,
+    GUEST_GROWTH,
+    program::STREAM,
+    OVER_EXEC,
+    lives::NEW,
+    lives::STOPPED,
+];
+
+/// What is measured with Podman.
+pub(super) const PODMAN: [&str; 2] = [STATELESS, SESSION];
+
+/// The sandbox whose guest is reached through the engine.
+const TASK_OVER_EXEC: &str = "bench-over-exec";
+
+/// What runs inside the container, by the engine's own means: less than ours,
+/// which has a shell read the text.
+pub(super) const TRUE: [&str; 1] = ["true"];
+
+/// Where the small file is.
+const FILE: &str = "/workspace/small.txt";
+
+/// `true` beside the same by the engine's socket.
+pub(super) async fn commands(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<Row>> {
+    let (clean, session) = pairs(stage, api, plan).await?;
+    let most = |milliseconds| Bar::AtMost(Figure::Milliseconds(milliseconds));
+    Ok(vec![
+        clean.row(stage, STATELESS).bar(most(2.5)).bar(Bar::Faster(25.0)),
+        session.row(stage, SESSION).bar(most(4.0)).bar(Bar::Faster(18.0)),
+    ])
+}
+
+/// The same where there is no bar.
+pub(super) async fn reported(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<Row>> {
+    let (clean, session) = pairs(stage, api, plan).await?;
+    Ok(vec![clean.row(stage, STATELESS), session.row(stage, SESSION)])
+}
+
+async fn pairs(stage: &Stage, api: &Api, plan: Plan) -> Result<(commands::Pair, commands::Pair)> {
+    let container = container(stage, api).await?;
+    let exec = || api.exec(&container, &TRUE).map(drop);
+    let rounds = plan.containers.commands();
+    let clean = stateless_pair(stage, TASK, rounds, exec).await?;
+    let session = session_pair(stage, TASK, rounds, exec).await?;
+    Ok((clean, session))
+}
+
+/// Operations on a small file.
+pub(super) async fn files(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    files::measure(stage, plan, Path::new(FILE)).await
+}
+
+/// What the guest weighs.
+pub(super) async fn memory(stage: &Stage, api: &Api) -> Result<Vec<Row>> {
+    Ok(vec![memory::idle(stage, guest(stage, api).await?)?])
+}
+
+/// Much output beside the same by the engine's socket.
+pub(super) async fn streaming(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<Row>> {
+    let container = container(stage, api).await?;
+    let guest = guest(stage, api).await?;
+    let exec = |text: &str| api.exec(&container, &["bash", "-c", text]);
+    let streams = (plan.containers.streams, plan.containers.stream);
+    streaming::rows(stage, guest, streams, exec, Some(Bar::Faster(3.0))).await
+}
+
+/// `true` where host and container share no socket.
+pub(super) async fn over_exec(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let stage = stage.with("terminal.docker_transport=exec")?;
+    let nothing = || Ok(());
+    let pair = stateless_pair(&stage, TASK_OVER_EXEC, plan.containers.commands(), nothing).await?;
+    Ok(vec![Row::times(stage.label(OVER_EXEC), &pair.ours)])
+}
+
+/// Returns the container of the sandbox that most rows use.
+pub(super) async fn container(stage: &Stage, api: &Api) -> Result<String> {
+    let sandbox = stage.sandbox(TASK).await?;
+    api.container(&sandbox.instance().await)
+}
+
+/// Returns the process id of the guest, which is its container's first process.
+async fn guest(stage: &Stage, api: &Api) -> Result<u32> {
+    let pid = api.first_process(&container(stage, api).await?)?;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline"))?;
+    if line.split(|byte| *byte == 0).next().is_some_and(|word| word.ends_with(b"/guest")) {
+        return Ok(pid);
+    }
+    Err(format!("process {pid} is no guest: {}", String::from_utf8_lossy(&line)).into())
+}

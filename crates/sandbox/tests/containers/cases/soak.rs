@@ -1,0 +1,106 @@
+//! Processes that race and are killed at random times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use vestal_sandbox::{FilesOnRemoval, Task};
+
+use crate::support::{Worker, World, until};
+
+pub(crate) async fn a_soak_of_racing_and_dying_processes_leaves_one_sandbox(world: World) {
+    let rounds = number("VESTAL_SOAK_ROUNDS", 20);
+    let seed = number("VESTAL_SOAK_SEED", 20_260_101);
+    let mut random = Random(seed);
+    world.out("echo kept > ~/file").await;
+    for round in 0..rounds {
+        let about = format!("seed {seed}, round {round}");
+        let text = format!("echo {round} >> ran-{round}; sleep 0.{:02}", random.below(40));
+        // One that may be killed at any time, and up to two that are in its way.
+        let mut workers = vec![match random.below(6) {
+            0 => world.worker(&["stop", "default"]),
+            1 => world.worker(&["remove", "default"]),
+            2 => world.worker(&["attach", "default"]),
+            _ => world.worker(&["run", "default", &text]),
+        }];
+        for _ in 0..random.below(3) {
+            let verb = ["attach", "stop", "remove"][usize::try_from(random.below(3)).unwrap()];
+            workers.push(world.worker(&[verb, "default"]));
+        }
+        // A creation takes about a second, an attach a hundredth of that.
+        let most = [20, 200, 1500][usize::try_from(random.below(3)).unwrap()];
+        tokio::time::sleep(Duration::from_millis(random.below(most))).await;
+        drop(workers[0].child.start_kill());
+        if random.below(4) == 0 {
+            for listed in world.containers() {
+                if listed["State"] == "running" {
+                    let id = listed["Id"].as_str().unwrap();
+                    world.api.try_ask("POST", &format!("/containers/{id}/kill"), None);
+                }
+            }
+        }
+        for worker in workers {
+            ended(worker, &about).await;
+        }
+        let lines = world.out(&format!("cat ran-{round} 2>/dev/null || true")).await;
+        assert!(lines.lines().count() <= 1, "{about}: ran twice");
+        // One later start puts everything right.
+        assert_eq!(world.out("cat ~/file").await, "kept\n", "{about}");
+        assert_one(&world, &about);
+    }
+    clear_errands(&world).await;
+    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.finish().await;
+}
+
+async fn ended(worker: Worker, about: &str) {
+    let end = tokio::time::timeout(Duration::from_mins(3), worker.last_word());
+    end.await.unwrap_or_else(|_| panic!("{about}: a worker does not end"));
+}
+
+/// Checks that one container runs and that no other one is left, but for those
+/// of errands: nobody waits for what a dead process was told by them, and they
+/// go with the reaper.
+fn assert_one(world: &World, about: &str) {
+    let mut seen: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for listed in world.containers() {
+        let kind = match &listed["Labels"]["vestal-errand"] {
+            serde_json::Value::Null => "sandbox",
+            _ => "errand",
+        };
+        let state = listed["State"].as_str().unwrap().to_owned();
+        seen.entry(kind).or_default().push(state);
+    }
+    assert_eq!(seen.get("sandbox"), Some(&vec!["running".to_owned()]), "{about}: {seen:?}");
+}
+
+/// Removes what the reaper would, given time.
+async fn clear_errands(world: &World) {
+    for listed in world.containers() {
+        if listed["Labels"]["vestal-errand"].is_null() {
+            continue;
+        }
+        let id = listed["Id"].as_str().unwrap().to_owned();
+        until("an errand ends by itself", || async {
+            world.api.inspect(&id).is_none_or(|seen| seen["State"]["Running"] == false)
+        })
+        .await;
+        world.api.remove(&id);
+    }
+}
+
+/// Returns a number that a longer run may set.
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Numbers that look random and are the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
