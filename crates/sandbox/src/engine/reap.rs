@@ -63,7 +63,9 @@ impl Engine {
     pub async fn prune(&self, dry_run: bool) -> Result<Vec<Reaped>, Error> {
         let mut reaped = self.inner.reap(None, None, dry_run).await?;
         for backend in &self.inner.backends {
-            reaped.extend(self.inner.reap_marked(&**backend, None, dry_run).await);
+            if self.inner.is_in_use(&**backend)? {
+                reaped.extend(self.inner.reap_marked(&**backend, None, dry_run).await);
+            }
         }
         Ok(reaped)
     }
@@ -162,6 +164,19 @@ impl Inner {
             backend.is_none_or(|backend| backend.confinement() == Confinement::Contained)
         };
         recorded.is_none_or(|name| name == used || !asks_engine(&name))
+    }
+
+    /// Returns whether the settings or a sandbox of this home name a backend.
+    /// Asking another one could start its engine for nothing.
+    fn is_in_use(&self, backend: &dyn Backend) -> Result<bool, Error> {
+        if self.named_backend(&Overrides::default())?.is_none_or(|name| name == backend.name()) {
+            return Ok(true);
+        }
+        let mut dirs = list_dirs(&self.sandboxes)?.into_iter();
+        Ok(dirs.any(|dir| {
+            let record = dir.read_record().ok().flatten();
+            record.is_some_and(|record| record.backend == backend.name())
+        }))
     }
 
     /// Returns what is to be reaped in one sandbox's directory.

@@ -272,14 +272,23 @@ pub(crate) async fn a_soak_of_random_kills_loses_nothing_and_leaves_nothing(worl
 pub(crate) async fn a_soak_of_killed_creations_leaves_one_sandbox_each(world: &World) {
     let rounds = soak("VESTAL_SOAK_ROUNDS", 20) / 4;
     let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
-    // About as long as a creation takes.
-    let longest = if world.is_contained() { 800_000 } else { 30_000 };
     let task = Task::default_task();
     world.run("true").await;
     for round in 0..rounds {
-        world.engine().remove(&task, vestal_sandbox::FilesOnRemoval::Keep).await.unwrap();
+        let remove = || async {
+            world.engine().remove(&task, vestal_sandbox::FilesOnRemoval::Keep).await.unwrap()
+        };
+        // How long a creation takes changes with what else the machine does.
+        remove().await;
+        let begun = tokio::time::Instant::now();
+        let mut undisturbed = world.worker(&["attach", "default"]);
+        undisturbed.line().await;
+        let took = begun.elapsed();
+        undisturbed.finish().await;
+        remove().await;
         let mut worker = world.worker(&["attach", "default"]);
-        tokio::time::sleep(Duration::from_micros(random.below(longest))).await;
+        let when = took.mul_f64(f64::from(u32::try_from(random.below(1000)).unwrap()) / 1000.0);
+        tokio::time::sleep(when).await;
         drop(worker.child.start_kill());
         last_word(worker, &format!("round {round}")).await;
         assert_whole(world, &format!("round {round}")).await;

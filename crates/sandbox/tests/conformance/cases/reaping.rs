@@ -98,8 +98,8 @@ pub(crate) async fn a_running_sandbox_is_never_reaped(world: &World) {
     stopped(world, "default").await;
     let mut settings = expire(world, &["default"]).await;
     world.run("true").await;
+    age_sandbox(world, "default", 9999 * DAY);
     if !world.is_contained() {
-        age_sandbox(world, "default", 9999 * DAY);
         settings.push("terminal.retention_seconds=1h");
     }
     let engine = world.engine_with(&settings);

@@ -8,7 +8,7 @@ use vestal_sandbox::{Engine, Error, FilesOnRemoval, Progress, ProgressSink, Task
 
 use crate::support::{Api, World, encode, marker, out, variable};
 
-/// Takes a name away from an image when a case is over.
+/// Takes a name away from all images when a case is over.
 struct Untag {
     api: Api,
     name: String,
@@ -16,7 +16,24 @@ struct Untag {
 
 impl Drop for Untag {
     fn drop(&mut self) {
-        self.api.try_ask("DELETE", &format!("/images/{}", encode(&self.name)), None);
+        let untag = |name: &str| {
+            self.api.try_ask("DELETE", &format!("/images/{}", encode(name)), None);
+        };
+        untag(&self.name);
+        // An image that lost its tag may still be known by where it came from.
+        let (repository, _) = self.name.rsplit_once(':').unwrap();
+        let images = self.api.get("/images/json");
+        let digests = images
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|image| image["RepoDigests"].as_array().cloned().unwrap_or_default());
+        for digest in digests {
+            let digest = digest.as_str().unwrap();
+            if digest.split('@').next() == Some(repository) {
+                untag(digest);
+            }
+        }
     }
 }
 

@@ -37,6 +37,9 @@ fn other_things_in_use_are_no_taken_name() {
 fn refusals_keep_their_meaning() {
     assert_eq!(fault(&answer(404, "No such container: x")), Fault::Absent);
     assert_eq!(fault(&answer(409, "container is paused")), Fault::Conflict);
+    let podman = "cannot remove container 0123 as it could not be stopped: sending SIGKILL to \
+                  container 0123: container state improper: stopped";
+    assert_eq!(fault(&answer(500, podman)), Fault::Conflict);
     let refused = Fault::Refused { status: 400, message: "bad parameter".to_owned() };
     assert_eq!(fault(&answer(400, "bad\n\tparameter\n")), refused);
     let stream = Error::DockerStreamError { error: "no space".to_owned() };
