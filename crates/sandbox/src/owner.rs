@@ -9,7 +9,7 @@ use crate::process_id::ProcessId;
 /// Version of the form.
 pub(crate) const VERSION: u64 = 1;
 
-/// Who owns an instance: kept in its [`crate::store::InstanceMark`], and in
+/// Who owns an instance: kept in its mark on disk, and in
 /// `vestal-owner` where there are labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {

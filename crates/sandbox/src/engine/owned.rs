@@ -55,11 +55,17 @@ impl Inner {
             }
         };
         let instance = Instance { locator: made.locator, ..instance };
-        let connection =
-            greet(&*backend, &instance, Role::Owner).await.map_err(|error| match error {
-                GreetError::Backend(error) => Error::backend(backend.name())(error),
-                GreetError::Connect(error) => Error::Connect(error),
-            })?;
+        let connection = match greet(&*backend, &instance, Role::Owner).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Nobody else would ever look for it.
+                backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
+                return Err(match error {
+                    GreetError::Backend(error) => Error::backend(backend.name())(error),
+                    GreetError::Connect(error) => Error::Connect(error),
+                });
+            }
+        };
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
         let mut notices: Vec<Notice> = made.remarks.into_iter().map(Notice::Remark).collect();
         if backend.confinement() == Confinement::None {

@@ -45,10 +45,13 @@ pub(super) fn processes_of(root: &Path) -> Vec<u32> {
 /// Returns the guests in containers that have the world's directories mounted,
 /// as this machine counts processes.
 pub(super) fn container_guests(root: &Path) -> Vec<u32> {
-    living(|pid| {
+    let found = living(|pid| {
         let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         cmdline.starts_with(b"/.vestal/boot/guest\0serve\0") && is_in_container_of(pid, root)
-    })
+    });
+    // A process that a guest is just starting is its image until it executes.
+    let is_child = |pid: &u32| parent_of(*pid).is_some_and(|parent| found.contains(&parent));
+    found.iter().filter(|pid| !is_child(pid)).copied().collect()
 }
 
 /// Returns the process that has this number in a container of the world.
