@@ -35,6 +35,7 @@ begin() {
   # Nobody is there to answer a question, and one stream keeps lines in order.
   exec </dev/null 2>&1
   WORK="$(mktemp -d "${TMPDIR:-/tmp}/vestal-test.XXXXXX")"
+  chmod 711 "$WORK"
   # Short, because the path of a unix socket must fit into 108 bytes.
   SCRATCH="$WORK/s"
   # Engines of other users keep what is theirs below it, and find nothing else.
@@ -149,7 +150,10 @@ hermetic() (
 
 fresh_scratch() {
   rm -rf --one-file-system -- "$SCRATCH"
-  mkdir -m 700 -- "$SCRATCH" "$SCRATCH/home" "$SCRATCH/tmp" "$SCRATCH/run"
+  # Tests run programs as other users too, who have to get through to what is
+  # theirs; its random name is the only thing to see on the way.
+  mkdir -m 711 -- "$SCRATCH" "$SCRATCH/tmp"
+  mkdir -m 700 -- "$SCRATCH/home" "$SCRATCH/run"
 }
 
 # Prints the ids of the processes that hermetic commands started and left: the

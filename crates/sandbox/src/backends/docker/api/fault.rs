@@ -54,6 +54,8 @@ fn refusal(status: u16, message: &str) -> Fault {
     match status {
         404 => Fault::Absent,
         409 => Fault::Conflict,
+        // It went while Podman looked at it.
+        500 if message.contains("no such container") => Fault::Absent,
         // Podman's word for it, as when a container ends while it is removed.
         500 if message.contains("container state improper") => Fault::Conflict,
         _ => Fault::Refused { status, message: one_line(message) },

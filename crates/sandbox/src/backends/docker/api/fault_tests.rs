@@ -36,6 +36,8 @@ fn other_things_in_use_are_no_taken_name() {
 #[test]
 fn refusals_keep_their_meaning() {
     assert_eq!(fault(&answer(404, "No such container: x")), Fault::Absent);
+    let podman = "container 0123 does not exist in database: no such container";
+    assert_eq!(fault(&answer(500, podman)), Fault::Absent);
     assert_eq!(fault(&answer(409, "container is paused")), Fault::Conflict);
     let podman = "cannot remove container 0123 as it could not be stopped: sending SIGKILL to \
                   container 0123: container state improper: stopped";
