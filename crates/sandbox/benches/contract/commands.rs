@@ -2,10 +2,10 @@
 
 use crate::Result;
 use crate::options::Plan;
-use crate::report::{Bar, Figure, Row};
-use crate::sample::{Rounds, Samples, in_turn};
 use crate::stage::Stage;
 use crate::workload::{self, in_session, stateless};
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::{Rounds, Samples, in_turn};
 
 /// The sandbox that most rows use.
 pub(crate) const TASK: &str = "bench";

@@ -5,10 +5,10 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::report::{Figure, Row};
-use crate::sample::{Samples, repeat};
 use crate::stage::Stage;
 use crate::workload::stateless;
+use vestal_bench::report::{Figure, Row};
+use vestal_bench::sample::{Samples, repeat};
 
 const SANDBOXES: usize = 50;
 const COMMANDS: usize = 5;

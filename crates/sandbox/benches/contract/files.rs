@@ -8,10 +8,10 @@ use vestal_wire::Edit;
 use crate::Result;
 use crate::commands::TASK;
 use crate::options::Plan;
-use crate::report::{Bar, Figure, Row};
-use crate::sample::repeat;
 use crate::stage::Stage;
 use crate::workload::SESSION;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::repeat;
 
 /// A source file of ordinary size.
 const SIZE: usize = 4 << 10;

@@ -17,28 +17,24 @@ mod commands;
 mod containers;
 mod crowd;
 mod files;
-mod machine;
 mod memory;
 mod options;
 mod process;
 mod program;
-mod report;
-mod sample;
 mod stage;
 mod streaming;
 mod workload;
 
-use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::options::{Options, Plan};
-use crate::program::Program;
-use crate::report::{Format, Report};
 use crate::stage::{Ground, Stage, Theatre};
+use vestal_bench::program::Program;
+use vestal_bench::report::{Format, Report};
+use vestal_bench::{machine, program as built};
 
-/// A failure of the benchmark itself.
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+use vestal_bench::Result;
 
 fn main() -> ExitCode {
     match Options::from_arguments().and_then(|options| run(&options)) {
@@ -64,7 +60,7 @@ fn run(options: &Options) -> Result<Report> {
 }
 
 fn measure(report: &mut Report, plan: Plan) -> Result<()> {
-    let program = program::build();
+    let program = built::build();
     local(report, plan, &program)?;
     containers::docker(report, plan, &program)?;
     containers::podman(report, plan)

@@ -4,9 +4,10 @@ use vestal_sandbox::GUEST;
 
 use crate::Result;
 use crate::commands::TASK;
-use crate::process::{guest_pid, resident};
-use crate::report::{Bar, Figure, Row};
+use crate::process::guest_pid;
 use crate::stage::Stage;
+use vestal_bench::process::resident;
+use vestal_bench::report::{Bar, Figure, Row};
 
 pub(crate) const NAME: &str = "guest memory, idle";
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::Result;
-use crate::report::Format;
-use crate::sample::Rounds;
+use vestal_bench::report::Format;
+use vestal_bench::sample::Rounds;
 
 /// How often each thing is done.
 #[derive(Debug, Clone, Copy)]

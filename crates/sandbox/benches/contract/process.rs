@@ -21,13 +21,3 @@ pub(crate) async fn guest_pid(stage: &Stage, sandbox: &Sandbox) -> Result<u32> {
     let pid = identity["pid"].as_u64().ok_or("the guest does not say its pid")?;
     Ok(u32::try_from(pid)?)
 }
-
-/// Returns the resident memory of a process in bytes.
-pub(crate) fn resident(pid: u32) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let kibibytes = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
-        .ok_or("no VmRSS")?;
-    Ok(kibibytes.parse::<u64>()? << 10)
-}

@@ -10,10 +10,11 @@ use vestal_sandbox::{Command, Sandbox};
 use crate::Result;
 use crate::commands::TASK;
 use crate::options::Plan;
-use crate::process::{guest_pid, resident};
-use crate::report::{Bar, Figure, Row};
-use crate::sample::Samples;
+use crate::process::guest_pid;
 use crate::stage::Stage;
+use vestal_bench::process::resident;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::Samples;
 
 const SIZE: u64 = 1 << 30;
 

@@ -6,10 +6,10 @@ use vestal_sandbox::{FilesOnRemoval, Task};
 
 use crate::Result;
 use crate::options::Plan;
-use crate::report::Row;
-use crate::sample::Samples;
 use crate::stage::Stage;
 use crate::workload::stateless;
+use vestal_bench::report::Row;
+use vestal_bench::sample::Samples;
 
 pub(super) const NEW: &str = "new sandbox, first command done";
 pub(super) const STOPPED: &str = "stopped sandbox, first command done";

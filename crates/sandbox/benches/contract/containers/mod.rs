@@ -11,9 +11,9 @@ use vestal_config::Environment;
 pub(crate) use self::api::Api;
 use crate::Result;
 use crate::options::Plan;
-use crate::program::Program;
-use crate::report::{Report, Row};
 use crate::stage::{Ground, Theatre};
+use vestal_bench::program::Program;
+use vestal_bench::report::{Report, Row};
 
 /// An engine that may be given.
 struct Given {

@@ -8,11 +8,12 @@ use super::Api;
 use super::rows::{TRUE, container};
 use crate::Result;
 use crate::options::Plan;
-use crate::program::{self, Program, run_pair};
-use crate::report::{Bar, Figure, Row};
-use crate::sample::Samples;
+use crate::program::{self, run_pair};
 use crate::stage::Stage;
 use crate::streaming::{complete, text, through_a_pipe};
+use vestal_bench::program::Program;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::Samples;
 
 pub(super) const RUN: &str = program::NAME;
 pub(super) const STREAM: &str = "much output through vestal run";

@@ -8,9 +8,9 @@ use crate::commands::{self, SESSION, STATELESS, TASK, session_pair, stateless_pa
 use crate::files;
 use crate::memory;
 use crate::options::Plan;
-use crate::report::{Bar, Figure, Row};
 use crate::stage::Stage;
 use crate::streaming::{self, GUEST_GROWTH, HOST_GROWTH, THROUGH_A_JOB};
+use vestal_bench::report::{Bar, Figure, Row};
 
 const OVER_EXEC: &str = "true, stateless, through the engine";
 

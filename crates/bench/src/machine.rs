@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Returns facts about this machine, for people who compare numbers.
-pub(crate) fn facts() -> Vec<(&'static str, String)> {
+pub fn facts() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let model = read("/proc/cpuinfo")

@@ -10,31 +10,39 @@ use crate::sample::Samples;
 
 /// How the result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
+    /// For people.
     Table,
+    /// For programs.
     Json,
 }
 
 /// A measured value with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Figure {
+pub enum Figure {
+    /// A time.
     Milliseconds(f64),
+    /// A size.
     Mebibytes(f64),
+    /// A rate.
     MegabytesPerSecond(f64),
 }
 
 impl Figure {
-    pub(crate) fn time(duration: Duration) -> Self {
+    /// Returns a time.
+    pub fn time(duration: Duration) -> Self {
         Self::Milliseconds(duration.as_secs_f64() * 1000.0)
     }
 
+    /// Returns a size.
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
-    pub(crate) fn size(bytes: u64) -> Self {
+    pub fn size(bytes: u64) -> Self {
         Self::Mebibytes(bytes as f64 / f64::from(1 << 20))
     }
 
+    /// Returns a rate.
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
-    pub(crate) fn rate(bytes: u64, duration: Duration) -> Self {
+    pub fn rate(bytes: u64, duration: Duration) -> Self {
         Self::MegabytesPerSecond(bytes as f64 / 1e6 / duration.as_secs_f64())
     }
 
@@ -64,7 +72,7 @@ impl fmt::Display for Figure {
 
 /// What the contract allows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Bar {
+pub enum Bar {
     /// So many times the alternative.
     Times(f64),
     /// So much.
@@ -106,7 +114,7 @@ impl Verdict {
 
 /// One line of the table.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub struct Row {
     what: String,
     ours: Option<Figure>,
     p95: Option<Figure>,
@@ -126,18 +134,18 @@ enum Compared {
 
 impl Row {
     /// Returns a row of durations.
-    pub(crate) fn times(what: impl Into<String>, ours: &Samples) -> Self {
+    pub fn times(what: impl Into<String>, ours: &Samples) -> Self {
         let row = Self::single(what, Figure::time(ours.p50()));
         Self { p95: Some(Figure::time(ours.p95())), ..row }
     }
 
     /// Returns a row of one value.
-    pub(crate) fn single(what: impl Into<String>, ours: Figure) -> Self {
+    pub fn single(what: impl Into<String>, ours: Figure) -> Self {
         Self { ours: Some(ours), ..Self::empty(what.into()) }
     }
 
     /// Returns a row for what could not be measured here.
-    pub(crate) fn not_run(what: impl Into<String>, why: impl Into<String>) -> Self {
+    pub fn not_run(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { note: Some(why.into()), ..Self::empty(what.into()) }
     }
 
@@ -147,25 +155,29 @@ impl Row {
     }
 
     /// Sets the alternative's value.
-    pub(crate) fn beside(mut self, other: Figure) -> Self {
+    #[must_use]
+    pub fn beside(mut self, other: Figure) -> Self {
         self.other = Some(other);
         self
     }
 
     /// Sets the alternative's value, to hold our slow runs against.
-    pub(crate) fn p95_beside(mut self, other: Figure) -> Self {
+    #[must_use]
+    pub fn p95_beside(mut self, other: Figure) -> Self {
         self.compared = Compared::P95;
         self.beside(other)
     }
 
     /// Adds what the contract allows.
-    pub(crate) fn bar(mut self, bar: Bar) -> Self {
+    #[must_use]
+    pub fn bar(mut self, bar: Bar) -> Self {
         self.bars.push(bar);
         self
     }
 
     /// Sets what readers should know.
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
@@ -256,7 +268,7 @@ impl Row {
 
 /// All rows, and the machine they were measured on.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub struct Report {
     machine: Vec<(&'static str, String)>,
     rows: Vec<Row>,
 }
@@ -264,25 +276,28 @@ pub(crate) struct Report {
 const HEADINGS: [&str; 7] = ["what", "ours p50", "p95", "other p50", "ratio", "bar", ""];
 
 impl Report {
-    pub(crate) fn new(machine: Vec<(&'static str, String)>) -> Self {
+    /// Returns a report without rows.
+    pub fn new(machine: Vec<(&'static str, String)>) -> Self {
         Self { machine, rows: Vec::new() }
     }
 
     /// Adds a fact that the numbers depend on.
-    pub(crate) fn fact(&mut self, name: &'static str, value: String) {
+    pub fn fact(&mut self, name: &'static str, value: String) {
         self.machine.push((name, value));
     }
 
-    pub(crate) fn add(&mut self, rows: Vec<Row>) {
+    /// Adds rows.
+    pub fn add(&mut self, rows: Vec<Row>) {
         self.rows.extend(rows);
     }
 
     /// Returns how many bars were missed.
-    pub(crate) fn missed(&self) -> usize {
+    pub fn missed(&self) -> usize {
         self.rows.iter().filter(|row| row.verdict() == Verdict::Missed).count()
     }
 
-    pub(crate) fn print_table(&self) -> io::Result<()> {
+    /// Prints the report for people.
+    pub fn print_table(&self) -> io::Result<()> {
         let mut out = io::stdout().lock();
         for (name, value) in &self.machine {
             writeln!(out, "{name}: {value}")?;
@@ -325,7 +340,8 @@ impl Report {
         Ok(())
     }
 
-    pub(crate) fn print_json(&self) -> io::Result<()> {
+    /// Prints the report for programs.
+    pub fn print_json(&self) -> io::Result<()> {
         let machine: serde_json::Map<_, _> =
             self.machine.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         let rows: Vec<_> = self.rows.iter().map(Row::json).collect();

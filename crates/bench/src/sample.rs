@@ -6,24 +6,26 @@ use crate::Result;
 
 /// Durations of the same thing done many times.
 #[derive(Debug, Default)]
-pub(crate) struct Samples(Vec<Duration>);
+pub struct Samples(Vec<Duration>);
 
 impl Samples {
-    pub(crate) fn push(&mut self, duration: Duration) {
+    /// Adds one.
+    pub fn push(&mut self, duration: Duration) {
         self.0.push(duration);
     }
 
-    pub(crate) fn extend(&mut self, other: Self) {
+    /// Adds those of another.
+    pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
     /// Returns the median.
-    pub(crate) fn p50(&self) -> Duration {
+    pub fn p50(&self) -> Duration {
         self.percentile(50)
     }
 
     /// Returns the duration that 95 of 100 do not exceed.
-    pub(crate) fn p95(&self) -> Duration {
+    pub fn p95(&self) -> Duration {
         self.percentile(95)
     }
 
@@ -38,31 +40,32 @@ impl Samples {
 
 /// How often two things are done in turn.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rounds {
+pub struct Rounds {
     /// Rounds that are not counted.
-    pub(crate) warm_up: usize,
+    pub warm_up: usize,
     /// Rounds that are.
-    pub(crate) counted: usize,
+    pub counted: usize,
     /// A rest after the alternative. An engine that has told of a command's end
     /// still clears up after it, which is none of our time.
-    pub(crate) rest: Duration,
+    pub rest: Duration,
 }
 
 impl Rounds {
     /// Returns rounds without a rest.
-    pub(crate) const fn new(warm_up: usize, counted: usize) -> Self {
+    pub const fn new(warm_up: usize, counted: usize) -> Self {
         Self { warm_up, counted, rest: Duration::ZERO }
     }
 
     /// Sets the rest.
-    pub(crate) const fn resting(self, rest: Duration) -> Self {
+    #[must_use]
+    pub const fn resting(self, rest: Duration) -> Self {
         Self { rest, ..self }
     }
 }
 
 /// Does two things in turn, so that whatever else the machine does hits both,
 /// and returns how long each took.
-pub(crate) async fn in_turn(
+pub async fn in_turn(
     rounds: Rounds,
     mut ours: impl AsyncFnMut() -> Result<()>,
     mut other: impl FnMut() -> Result<()>,
@@ -87,7 +90,7 @@ pub(crate) async fn in_turn(
 }
 
 /// Does one thing many times. The first rounds are not counted.
-pub(crate) async fn repeat(
+pub async fn repeat(
     warm_up: usize,
     rounds: usize,
     mut ours: impl AsyncFnMut(usize) -> Result<()>,

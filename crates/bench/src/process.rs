@@ -1,0 +1,15 @@
+//! What the kernel says of a process.
+
+use std::fs;
+
+use crate::Result;
+
+/// Returns the resident memory of a process in bytes.
+pub fn resident(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+        .ok_or("no VmRSS")?;
+    Ok(kibibytes.parse::<u64>()? << 10)
+}

@@ -1,0 +1,34 @@
+//! The program that is measured.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use vestal_config::Environment;
+
+/// The program, or why there is none.
+pub type Program = Result<PathBuf, String>;
+
+/// Returns the program, built from the sources that the benchmark was built
+/// from: one that is there may be of earlier ones.
+pub fn build() -> Program {
+    // This is <target>/<profile>/deps/<benchmark>-….
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let profile_dir = own.ancestors().nth(2);
+    let (Some(profile_dir), Some(target_dir)) = (profile_dir, own.ancestors().nth(3)) else {
+        return Err("the benchmark is in no target directory".to_owned());
+    };
+    let cargo = Environment::capture().get("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
+    let output = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--locked", "--package", "vestal-cli"])
+        .arg("--target-dir")
+        .arg(target_dir)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .map_err(|error| format!("the program cannot be built: cargo: {error}"))?;
+    if output.status.success() {
+        return Ok(profile_dir.join("vestal"));
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let first = said.lines().find(|line| line.starts_with("error")).unwrap_or("no reason given");
+    Err(format!("the program does not build: {first}"))
+}
