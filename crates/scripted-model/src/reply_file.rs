@@ -1,0 +1,187 @@
+//! Replies and rules as they are written in a script file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::reply::{Content, End, Finish, Message, Quirk, Reply, ToolCall, Usage};
+use crate::rule::{Answer, Rule, ToolResults, When};
+
+/// A reply as written: flat, every field optional.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    text: Option<String>,
+    reasoning: Option<String>,
+    signature: Option<String>,
+    redacted_reasoning: Option<String>,
+    #[serde(default)]
+    tool_calls: Vec<ToolCall>,
+    finish: Option<Finish>,
+    usage: Option<Usage>,
+    #[serde(default)]
+    quirks: BTreeSet<Quirk>,
+    error: Option<WrittenError>,
+    garbage: Option<Garbage>,
+    stall: Option<Stall>,
+    cut: Option<usize>,
+    error_in_stream: Option<ErrorInStream>,
+    chunking: Option<usize>,
+    pace_ms: Option<u64>,
+    hold: Option<Holds>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenError {
+    status: u16,
+    message: Option<String>,
+    body: Option<Value>,
+    retry_after: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorInStream {
+    after: usize,
+    message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Garbage {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Stall {
+    Always(bool),
+    After(usize),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Holds {
+    One(usize),
+    Several(Vec<usize>),
+}
+
+impl<'de> Deserialize<'de> for Reply {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Written::deserialize(deserializer)?.reply().map_err(D::Error::custom)
+    }
+}
+
+impl Written {
+    fn reply(self) -> Result<Reply, String> {
+        let silent = matches!(self.stall, Some(Stall::Always(true)));
+        let stall_after = match self.stall {
+            Some(Stall::After(after)) => Some(End::Stall(after)),
+            _ => None,
+        };
+        let in_stream = self
+            .error_in_stream
+            .map(|error| End::Error { after: error.after, message: error.message });
+        let message = Message {
+            reasoning: self.reasoning,
+            signature: self.signature,
+            redacted_reasoning: self.redacted_reasoning,
+            text: self.text,
+            tool_calls: self.tool_calls,
+            finish: self.finish,
+            usage: self.usage,
+            quirks: self.quirks,
+        };
+        let said = (message != Message::default()).then(|| {
+            let mut reply = Reply::message();
+            reply.content = Content::Message(message);
+            reply
+        });
+        let garbage = self.garbage.map(|garbage| match garbage {
+            Garbage::Text(text) => Reply::garbage(text),
+            Garbage::Bytes(bytes) => Reply::garbage(bytes),
+        });
+        let error = self.error.map(WrittenError::reply).transpose()?;
+        let mut reply = at_most_one("content", [said, error, garbage, silent.then(Reply::stall)])?
+            .unwrap_or_else(Reply::message);
+        reply.end = at_most_one("end", [self.cut.map(End::Cut), stall_after, in_stream])?
+            .unwrap_or_default();
+        if let Some(chars) = self.chunking {
+            reply.chunk_chars = chars;
+        }
+        reply.pace = self.pace_ms.map(Duration::from_millis);
+        let holds = match self.hold {
+            None => Vec::new(),
+            Some(Holds::One(hold)) => vec![hold],
+            Some(Holds::Several(holds)) => holds,
+        };
+        reply = holds.into_iter().fold(reply, Reply::hold_after);
+        reply.headers.extend(self.headers);
+        Ok(reply)
+    }
+}
+
+impl WrittenError {
+    fn reply(self) -> Result<Reply, String> {
+        let reply = match (self.message, self.body) {
+            (Some(_), Some(_)) => {
+                return Err("an error has a message or a body, not both".to_owned());
+            }
+            (message, None) => Reply::error(self.status, message.unwrap_or_default()),
+            (None, Some(body)) => Reply::error_body(self.status, body),
+        };
+        Ok(match self.retry_after {
+            None => reply,
+            Some(Value::String(date)) => reply.header("retry-after", date),
+            Some(seconds) => reply.header("retry-after", seconds.to_string()),
+        })
+    }
+}
+
+/// Returns the one that is there: a reply is one thing, and what is written
+/// must not be dropped in silence.
+fn at_most_one<T, const N: usize>(what: &str, some: [Option<T>; N]) -> Result<Option<T>, String> {
+    let mut there = some.into_iter().flatten();
+    let first = there.next();
+    if there.next().is_some() {
+        return Err(format!("a reply has only one {what}, and more were written"));
+    }
+    Ok(first)
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct WrittenRule {
+            #[serde(default)]
+            when: When,
+            reply: Reply,
+            times: Option<usize>,
+        }
+        let written = WrittenRule::deserialize(deserializer)?;
+        Ok(Self {
+            when: written.when,
+            answer: Answer::Reply(Box::new(written.reply)),
+            times: written.times,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolResults {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(any) if any == "any" => Ok(Self::Any),
+            other => usize::deserialize(other)
+                .map(Self::Exactly)
+                .map_err(|_| D::Error::custom("tool_results is a number or \"any\"")),
+        }
+    }
+}

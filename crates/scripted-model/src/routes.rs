@@ -1,0 +1,240 @@
+//! The endpoints, and how a reply becomes a response.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{ConnectInfo, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::choose::Chooser;
+use crate::delivery::{Ending, Step, plan, play};
+use crate::frames::{Exchange, Frame, event};
+use crate::journal::{Journal, Unfinished, lock};
+use crate::reply::{Content, End, ErrorBody, Reply};
+use crate::request::{Api, Request};
+use crate::script::Model;
+use crate::{anthropic, openai, strict};
+
+/// Largest body that is read. Conversations with images grow large; this only
+/// bounds what a client gone wild can make the server hold.
+const BODY_LIMIT: usize = 256 << 20;
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream; charset=utf-8";
+
+/// What the endpoints share.
+pub(crate) struct Stage {
+    pub(crate) chooser: Mutex<Chooser>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) models: Vec<Model>,
+    pub(crate) models_reply: Option<Reply>,
+    pub(crate) strict: bool,
+}
+
+pub(crate) fn router(stage: Arc<Stage>) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(answer))
+        .route("/v1/messages", post(answer))
+        .route("/v1/models", get(models))
+        .fallback(elsewhere)
+        .with_state(stage)
+}
+
+type Incoming = (ConnectInfo<SocketAddr>, axum::extract::Request);
+
+/// Reads a request, or says why it cannot be read.
+async fn read((ConnectInfo(peer), incoming): Incoming) -> (Request, Option<&'static str>) {
+    let (parts, body) = incoming.into_parts();
+    let headers: BTreeMap<String, String> = parts
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .collect();
+    let path =
+        parts.uri.path_and_query().map_or_else(|| parts.uri.to_string(), ToString::to_string);
+    let (body, fault, body_bytes) = match to_bytes(body, BODY_LIMIT).await {
+        Err(_) => (Value::Null, Some("the body cannot be read or is too large"), 0),
+        Ok(bytes) if bytes.is_empty() => (Value::Null, Some("the body is empty"), 0),
+        Ok(bytes) => match serde_json::from_slice(&bytes) {
+            Ok(body) => (body, None, bytes.len()),
+            Err(_) => (Value::Null, Some("the body is not JSON"), bytes.len()),
+        },
+    };
+    let method = parts.method.to_string();
+    (Request { method, path, headers, body, body_bytes, peer }, fault)
+}
+
+async fn answer(
+    State(stage): State<Arc<Stage>>,
+    peer: ConnectInfo<SocketAddr>,
+    incoming: axum::extract::Request,
+) -> Response {
+    let (request, fault) = read((peer, incoming)).await;
+    let number = stage.journal.asked(&request);
+    let fault = fault.map(str::to_owned);
+    let fault = fault.or_else(|| stage.strict.then(|| strict::fault(&request)).flatten());
+    if let Some(fault) = fault {
+        return refusal(request.api(), 400, &fault);
+    }
+    let reply = lock(&stage.chooser).choose(&request);
+    let Some(reply) = reply else {
+        let message = format!(
+            "script_exhausted: the script has no reply for request {number} (last user message: {:?}, \
+             tool results since: {})",
+            shortened(&request.last_user_text().unwrap_or_default()),
+            request.tool_results().len()
+        );
+        return refusal(request.api(), 500, &message);
+    };
+    respond(reply, &request, number, &stage.journal).await
+}
+
+/// Gives a reply in the shape of the API that was asked.
+async fn respond(
+    reply: Reply,
+    request: &Request,
+    number: usize,
+    journal: &Arc<Journal>,
+) -> Response {
+    let api = request.api();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let exchange = Exchange { request, number, now, chunk_chars: reply.chunk_chars };
+    let streams = request.wants_stream();
+    let usual = if streams { EVENTS } else { JSON };
+    let one = |bytes: Vec<u8>| vec![Frame { bytes: Bytes::from(bytes), delta: true }];
+    let (status, kind, frames) = match &reply.content {
+        Content::Silence => {
+            let _hangup = Unfinished::watch(Arc::clone(journal));
+            return std::future::pending().await;
+        }
+        Content::Message(message) => {
+            let frames = match (api, streams) {
+                (Api::OpenAi, true) => openai::stream(message, &exchange),
+                (Api::Anthropic, true) => anthropic::stream(message, &exchange),
+                (Api::OpenAi, false) => one(openai::whole(message, &exchange).to_string().into()),
+                (Api::Anthropic, false) => {
+                    one(anthropic::whole(message, &exchange).to_string().into())
+                }
+            };
+            (200, usual, frames)
+        }
+        Content::Error { status, body } => match body {
+            ErrorBody::Message(message) => {
+                (*status, JSON, one(error_body(api, *status, message).to_string().into()))
+            }
+            ErrorBody::Json(body) => (*status, JSON, one(body.to_string().into())),
+            ErrorBody::Raw(text) => (*status, "text/plain", one(text.clone().into())),
+        },
+        Content::Garbage(bytes) => (200, usual, one(bytes.clone())),
+    };
+    let ending = match reply.end {
+        End::Whole => Ending::Whole,
+        End::Cut(after) => Ending::Cut(after),
+        End::Stall(after) => Ending::Stall(after),
+        End::Error { after, message } => {
+            Ending::Error(after, error_in_stream(api, streams, &message))
+        }
+    };
+    let mut steps = plan(frames, reply.pace, &reply.holds, ending);
+    let body = match steps.make_contiguous() {
+        // What is said in one piece has a length, as with any other server.
+        [Step::Send(bytes)] => {
+            Unfinished::watch(Arc::clone(journal)).done();
+            Body::from(std::mem::take(bytes))
+        }
+        _ => Body::from_stream(play(steps, Arc::clone(journal))),
+    };
+    response(status, kind, &reply.headers, body)
+}
+
+/// Returns an error as it is told in the middle of an answer.
+fn error_in_stream(api: Api, streams: bool, message: &str) -> Bytes {
+    let (name, status) = match api {
+        Api::OpenAi => (None, 500),
+        Api::Anthropic => (Some("error"), 529),
+    };
+    let body = error_body(api, status, message).to_string();
+    Bytes::from(if streams { event(name, &body) } else { body })
+}
+
+fn error_body(api: Api, status: u16, message: &str) -> Value {
+    match api {
+        Api::OpenAi => openai::error(status, message),
+        Api::Anthropic => anthropic::error(status, message),
+    }
+}
+
+fn refusal(api: Api, status: u16, message: &str) -> Response {
+    response(status, JSON, &[], Body::from(error_body(api, status, message).to_string()))
+}
+
+/// Builds a response. A status or header that HTTP does not allow is a fault of
+/// the script, and said as one.
+fn response(status: u16, kind: &str, headers: &[(String, String)], body: Body) -> Response {
+    let mut response = Response::new(body);
+    let fault = |what: &str| {
+        let text =
+            json!({"error": {"message": format!("the script's {what} is not valid in HTTP")}});
+        let mut response = Response::new(Body::from(text.to_string()));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    };
+    let Ok(status) = StatusCode::from_u16(status) else {
+        return fault("status");
+    };
+    *response.status_mut() = status;
+    let all = std::iter::once((CONTENT_TYPE.as_str(), kind))
+        .chain(headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    for (name, value) in all {
+        match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            (Ok(name), Ok(value)) => {
+                response.headers_mut().insert(name, value);
+            }
+            _ => return fault("header"),
+        }
+    }
+    response
+}
+
+async fn models(
+    State(stage): State<Arc<Stage>>,
+    peer: ConnectInfo<SocketAddr>,
+    incoming: axum::extract::Request,
+) -> Response {
+    let (request, _) = read((peer, incoming)).await;
+    stage.journal.visited(&request);
+    if let Some(reply) = &stage.models_reply {
+        return respond(reply.clone(), &request, 0, &stage.journal).await;
+    }
+    let list = match request.api() {
+        Api::OpenAi => openai::models(&stage.models),
+        Api::Anthropic => anthropic::models(&stage.models),
+    };
+    response(200, JSON, &[], Body::from(list.to_string()))
+}
+
+async fn elsewhere(
+    State(stage): State<Arc<Stage>>,
+    peer: ConnectInfo<SocketAddr>,
+    incoming: axum::extract::Request,
+) -> Response {
+    let (request, _) = read((peer, incoming)).await;
+    stage.journal.visited(&request);
+    let message = format!("there is nothing at {} {}", request.method, request.path);
+    refusal(request.api(), 404, &message)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}

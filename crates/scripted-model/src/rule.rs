@@ -1,0 +1,193 @@
+//! Replies that are chosen by what a request says, so that any number of
+//! conversations can share one server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::reply::Reply;
+use crate::request::{Api, Request};
+
+/// How many tool results there must be since the last user message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolResults {
+    /// Any number, none included.
+    Any,
+    /// Exactly so many.
+    Exactly(usize),
+}
+
+/// What a request must be for a rule to apply. Every condition given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct When {
+    pub(crate) user_contains: Option<String>,
+    pub(crate) tool_result_contains: Option<String>,
+    pub(crate) tool_results: Option<ToolResults>,
+    pub(crate) system_contains: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) api: Option<Api>,
+}
+
+/// A reply together with the requests it answers.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub(crate) when: When,
+    pub(crate) answer: Answer,
+    pub(crate) times: Option<usize>,
+}
+
+/// Where the reply of a rule comes from.
+#[derive(Clone)]
+pub(crate) enum Answer {
+    Reply(Box<Reply>),
+    Made(Arc<dyn Fn(&Request) -> Reply + Send + Sync>),
+}
+
+impl Answer {
+    pub(crate) fn reply(&self, request: &Request) -> Reply {
+        match self {
+            Self::Reply(reply) => reply.as_ref().clone(),
+            Self::Made(make) => make(request),
+        }
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reply(reply) => reply.fmt(formatter),
+            Self::Made(_) => formatter.write_str("a reply made per request"),
+        }
+    }
+}
+
+/// A rule whose reply is still to be given.
+#[derive(Debug, Clone, Default)]
+#[must_use = "a condition without a reply says nothing"]
+pub struct RuleConditions {
+    when: When,
+}
+
+impl Rule {
+    /// Applies to every request.
+    pub fn always() -> RuleConditions {
+        RuleConditions::default()
+    }
+
+    /// Applies when the last user message contains `text`; without a word on
+    /// tool results, only before the first of them.
+    pub fn when_user_contains(text: impl Into<String>) -> RuleConditions {
+        Self::always().when_user_contains(text)
+    }
+
+    /// Applies when the request ends with tool results of which one contains
+    /// `text`.
+    pub fn after_tool_result_contains(text: impl Into<String>) -> RuleConditions {
+        Self::always().after_tool_result_contains(text)
+    }
+
+    /// Applies when there are exactly `count` tool results since the last user
+    /// message.
+    pub fn after_tool_results(count: usize) -> RuleConditions {
+        Self::always().after_tool_results(count)
+    }
+
+    /// Limits how often the rule applies; later requests go on to the next one.
+    #[must_use]
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// Lets the rule apply once.
+    #[must_use]
+    pub fn once(self) -> Self {
+        self.times(1)
+    }
+}
+
+impl RuleConditions {
+    /// Also wants `text` in the last user message.
+    pub fn when_user_contains(mut self, text: impl Into<String>) -> Self {
+        self.when.user_contains = Some(text.into());
+        self
+    }
+
+    /// Also wants `text` in one of the tool results the request ends with.
+    pub fn after_tool_result_contains(mut self, text: impl Into<String>) -> Self {
+        self.when.tool_result_contains = Some(text.into());
+        self
+    }
+
+    /// Also wants exactly `count` tool results since the last user message.
+    pub fn after_tool_results(mut self, count: usize) -> Self {
+        self.when.tool_results = Some(ToolResults::Exactly(count));
+        self
+    }
+
+    /// Takes any number of tool results: a model that never stops.
+    pub fn after_any_tool_results(mut self) -> Self {
+        self.when.tool_results = Some(ToolResults::Any);
+        self
+    }
+
+    /// Also wants `text` in the system prompt.
+    pub fn when_system_contains(mut self, text: impl Into<String>) -> Self {
+        self.when.system_contains = Some(text.into());
+        self
+    }
+
+    /// Also wants the request to be for this model.
+    pub fn when_model(mut self, model: impl Into<String>) -> Self {
+        self.when.model = Some(model.into());
+        self
+    }
+
+    /// Also wants the request to be made in this API.
+    pub fn when_api(mut self, api: Api) -> Self {
+        self.when.api = Some(api);
+        self
+    }
+
+    /// Answers with `reply`.
+    pub fn reply(self, reply: Reply) -> Rule {
+        Rule { when: self.when, answer: Answer::Reply(Box::new(reply)), times: None }
+    }
+
+    /// Answers with what `make` returns for the request.
+    pub fn reply_with(self, make: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Rule {
+        Rule { when: self.when, answer: Answer::Made(Arc::new(make)), times: None }
+    }
+}
+
+impl When {
+    /// Returns how many tool results are wanted. A rule about what the user
+    /// said is about the answer to the user, not about what follows each tool,
+    /// unless it says so; else the simplest script would call its tool for ever.
+    fn wanted_results(&self) -> ToolResults {
+        let about_user_only = self.user_contains.is_some() && self.tool_result_contains.is_none();
+        let unsaid = if about_user_only { ToolResults::Exactly(0) } else { ToolResults::Any };
+        self.tool_results.unwrap_or(unsaid)
+    }
+
+    pub(crate) fn holds_for(&self, request: &Request) -> bool {
+        let user = || request.last_user_text().unwrap_or_default();
+        self.api.is_none_or(|api| api == request.api())
+            && self.model.as_deref().is_none_or(|model| model == request.model())
+            && self.user_contains.as_ref().is_none_or(|text| user().contains(text))
+            && self.system_contains.as_ref().is_none_or(|text| request.system().contains(text))
+            && self.tool_result_contains.as_ref().is_none_or(|text| {
+                request.last_tool_results().iter().any(|result| result.contains(text))
+            })
+            && match self.wanted_results() {
+                ToolResults::Any => true,
+                ToolResults::Exactly(count) => request.tool_results().len() == count,
+            }
+    }
+}
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;
