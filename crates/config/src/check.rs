@@ -132,7 +132,9 @@ impl Settings {
         let Ok(passthrough) = self.get(&keys::ENV_PASSTHROUGH) else {
             return;
         };
-        for name in secrets::strip(&self.env, &passthrough.value).refused {
+        // What keeps the environment from being read was found before.
+        let refused = self.job_environment().map(|job| job.refused).unwrap_or_default();
+        for name in refused {
             findings.push(Finding {
                 severity: Severity::Warning,
                 name: Some(keys::ENV_PASSTHROUGH.name().to_owned()),
@@ -227,13 +229,14 @@ fn check_entry(path: &Path, entry: &Entry, prefix: &str, findings: &mut Vec<Find
             format!("{place}: {name} has no effect like this; write {rest} below {section}:");
         return push(Severity::Warning, &name, message);
     }
+    let section = keys::is_section(&name);
     match keys::find(&name) {
         Some(key) if key.name() == name => {}
+        Some(_) | None if section => check_map(path, &entry.value, &name, findings),
         Some(key) => {
             let message = format!("{place}: {name} is another name of {}", key.name());
             push(Severity::Note, &name, message);
         }
-        None if keys::is_section(&name) => check_map(path, &entry.value, &name, findings),
         None if reserved::is_reserved_key(&name) => {
             let message = format!("{place}: {name} has no meaning in this version");
             push(Severity::Note, &name, message);

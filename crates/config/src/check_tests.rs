@@ -23,7 +23,7 @@ fn a_clean_home_has_no_findings() {
 fn unknown_keys_come_with_a_suggestion() {
     let home = TestHome::with_config(
         "terminal:\n  timeuot: 1\n  whatever: 2\n  modal_image: x\ntimeout: 3\nterminl: {}\n\
-         terminal.cwd: /\nagent:\n  timeout: 1\nunknown: 1\n[a, b]: 1\n",
+         terminal.cwd: /\ngateway:\n  timeout: 1\nunknown: 1\n[a, b]: 1\n",
     );
     assert_eq!(
         findings(&home, &[]),
@@ -36,8 +36,21 @@ fn unknown_keys_come_with_a_suggestion() {
             "Warning: config.yaml:10:1: there is no key unknown",
             "Warning: config.yaml:11:1: a key that is a list has no effect",
             "Note: config.yaml:4:3: terminal.modal_image has no meaning in this version",
-            "Note: config.yaml:8:1: agent has no meaning in this version",
+            "Note: config.yaml:8:1: gateway has no meaning in this version",
         ]
+    );
+}
+
+#[test]
+fn a_model_named_in_short_is_no_mistake_and_a_misspelt_key_beside_others_is() {
+    assert_eq!(findings(&TestHome::with_config("model: some/model\n"), &[]), [""; 0]);
+    assert_eq!(
+        findings(&TestHome::with_config("model:\n  default: x\n  provder: y\n"), &[]),
+        ["Warning: config.yaml:3:3: there is no key model.provder; did you mean model.provider?"]
+    );
+    assert_eq!(
+        findings(&TestHome::with_config("model: [x]\n"), &[]),
+        ["Error: model (config.yaml:1:8) is a list where a map of settings is expected"]
     );
 }
 
@@ -105,6 +118,20 @@ fn misspelt_variables_and_refused_names_are_found() {
             "Warning: environment variable TERMINAL_TIMEOT has no effect; did you mean TERMINAL_TIMEOUT?",
             "Warning: terminal.env_passthrough (environment variable TERMINAL_ENV_PASSTHROUGH) names \
              OPENAI_API_KEY, which is never passed on to commands",
+        ]
+    );
+}
+
+#[test]
+fn a_key_of_a_provider_that_would_be_passed_on_is_found() {
+    let home = TestHome::with_config(
+        "providers: {here: {base_url: \"http://h\", api_key_env: MY_MODEL}}\n\
+         terminal: {env_passthrough: [MY_MODEL]}\n",
+    );
+    assert_eq!(
+        findings(&home, &[]),
+        [
+            "Warning: terminal.env_passthrough (config.yaml:2:29) names MY_MODEL, which is never passed on to commands"
         ]
     );
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::environment::{ENGINE_VARIABLES, VARIABLES};
+use crate::environment::{ENGINE_VARIABLES, PROXY_VARIABLES, VARIABLES};
 use crate::key::{AnyKey, Secrecy};
 use crate::keys;
 
@@ -50,7 +50,7 @@ const SECRETS: &str = "
 ## Variables that commands don't get
 
 A command on this machine gets your environment without keys, tokens and addresses of model
-providers, tokens and passwords of messaging services, keys of services that tools use (`GH_TOKEN`
+providers (whatever `api_key_env` in `providers` names, too), tokens and passwords of messaging services, keys of services that tools use (`GH_TOKEN`
 and `GITHUB_TOKEN` too), paths of Google Cloud credentials, `SUDO_PASSWORD` and Vestal's own
 secrets. `terminal.env_passthrough` lets names through, except those of model providers,
 `SUDO_PASSWORD` and Vestal's own. The AWS variables, `SSH_AUTH_SOCK` and `CLAUDE_CODE_OAUTH_TOKEN`
@@ -71,7 +71,7 @@ pub fn markdown() -> String {
         row(&mut out, *key);
     }
     out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
-    for variable in VARIABLES.iter().chain(ENGINE_VARIABLES) {
+    for variable in VARIABLES.iter().chain(ENGINE_VARIABLES).chain(PROXY_VARIABLES) {
         line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
     }
     out.push_str(FORMS);
@@ -95,8 +95,14 @@ fn row(out: &mut String, key: &dyn AnyKey) {
         doc.push_str(&code(key.aliases()));
         doc.push('.');
     }
-    if key.secrecy() == Secrecy::Secret {
-        doc.push_str(" Masked when shown.");
+    match key.secrecy() {
+        Secrecy::Public => {}
+        Secrecy::Secret => doc.push_str(" Masked when shown."),
+        Secrecy::Within(names) => {
+            doc.push(' ');
+            doc.push_str(&code(names));
+            doc.push_str(" is masked when shown.");
+        }
     }
     line(out, &[&code(&[key.name()]), &code(key.env()), &default, &key.allowed(), &doc]);
 }
@@ -115,29 +121,37 @@ fn line(out: &mut String, cells: &[&str]) {
 /// Returns the JSON schema of `config.yaml`, for editors.
 pub fn json_schema() -> serde_json::Value {
     let mut sections: BTreeMap<&str, serde_json::Map<String, serde_json::Value>> = BTreeMap::new();
+    let mut alone = serde_json::Map::new();
     for key in keys::ALL {
         for name in std::iter::once(key.name()).chain(key.aliases().iter().copied()) {
-            let Some((section, own)) = name.split_once('.') else {
-                continue;
-            };
             let mut schema = key.schema();
             schema["description"] = json!(key.doc());
-            if name == key.name() && key.secrecy() == Secrecy::Public {
+            if name == key.name() && key.secrecy() != Secrecy::Secret {
                 schema["default"] = json!(key.default_untyped());
             }
-            sections.entry(section).or_default().insert(own.to_owned(), schema);
+            match name.split_once('.') {
+                Some((section, own)) => {
+                    sections.entry(section).or_default().insert(own.to_owned(), schema);
+                }
+                None => {
+                    alone.insert(name.to_owned(), schema);
+                }
+            }
         }
     }
-    let sections: serde_json::Map<String, serde_json::Value> = sections
-        .into_iter()
-        .map(|(name, keys)| {
-            (name.to_owned(), json!({"type": ["object", "null"], "properties": keys}))
-        })
-        .collect();
+    let mut properties = alone;
+    for (name, keys) in sections {
+        let mut section = json!({"type": ["object", "null"], "properties": keys});
+        // A section that has a short form is either of the two.
+        if properties.contains_key(name) {
+            section["type"] = json!(["object", "null", "string"]);
+        }
+        properties.insert(name.to_owned(), section);
+    }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Vestal configuration",
         "type": "object",
-        "properties": sections,
+        "properties": properties,
     })
 }

@@ -22,7 +22,7 @@ pub(crate) const HOME_VARIABLE: Variable = Variable {
 /// Profile to use.
 pub(crate) const PROFILE_VARIABLE: Variable = Variable {
     name: "VESTAL_PROFILE",
-    doc: "Profile to use when `-p` is not given. Default: `default`.",
+    doc: "Profile to use when `-p` is not given. Default: the one of `vestal profile use`, else `default`.",
 };
 
 /// Variables that decide where settings are found. They have no effect in a `.env`.
@@ -57,6 +57,16 @@ pub const ENGINE_VARIABLES: &[Variable] = &[
         doc: "Address of Podman's service, when `DOCKER_HOST` is not set.",
     },
     Variable { name: "XDG_RUNTIME_DIR", doc: "Where the sockets of engines that run as you are." },
+];
+
+/// Variables that name the proxy which model providers are asked through, in
+/// capitals or small letters; the first that is set counts.
+pub const PROXY_VARIABLES: &[Variable] = &[
+    Variable {
+        name: "HTTPS_PROXY",
+        doc: "Address of the proxy that model providers are asked through. Addresses of this machine are never asked through it.",
+    },
+    Variable { name: "ALL_PROXY", doc: "The same, when `HTTPS_PROXY` is not set." },
 ];
 
 /// A captured set of environment variables, in order of name.
@@ -100,6 +110,11 @@ impl Environment {
     /// Sets a variable of this value; the process is not affected.
     pub(crate) fn insert(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.insert(name.into(), value.into());
+    }
+
+    /// Removes a variable from this value; the process is not affected.
+    pub(crate) fn remove(&mut self, name: impl AsRef<OsStr>) {
+        self.variables.remove(name.as_ref());
     }
 
     /// Returns all variables in order of name.

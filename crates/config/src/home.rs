@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::environment::{Environment, HOME_VARIABLE, PROFILE_VARIABLE};
+use crate::profiles::choice;
 
 const DEFAULT_PROFILE: &str = "default";
 const MAX_NAME: usize = 64;
@@ -77,7 +78,10 @@ pub enum HomeError {
         name: String,
     },
     /// A profile that does not exist.
-    #[error("there is no profile {name} ({from}); existing profiles: {}; a directory {} makes it one", list(existing), directory.display())]
+    #[error(
+        "there is no profile {name} ({from}); existing profiles: {}; to make it: vestal profile create {name}",
+        list(existing)
+    )]
     UnknownProfile {
         /// The name.
         name: ProfileName,
@@ -85,8 +89,14 @@ pub enum HomeError {
         from: &'static str,
         /// The profiles there are.
         existing: Vec<ProfileName>,
-        /// Where the profile would be.
-        directory: PathBuf,
+    },
+    /// The profile that was chosen to stay cannot be used.
+    #[error("the profile chosen in {} cannot be used: {problem}; to go back: vestal profile use default", file.display())]
+    Choice {
+        /// The file that holds the choice.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
     },
 }
 
@@ -103,27 +113,58 @@ pub struct Home {
 
 impl Home {
     /// Finds the home: `$VESTAL_HOME` or `~/.vestal`, and in it the profile that
-    /// `-p`, else `$VESTAL_PROFILE` names. A home need not exist yet; a named
-    /// profile must.
+    /// `-p` names, else `$VESTAL_PROFILE`, else the choice that was made to stay,
+    /// else `default`. The home of `default` need not exist yet; others must.
+    ///
+    /// A choice that cannot be followed is an error: whoever works in another
+    /// profile than the one chosen should know.
     pub fn locate(env: &Environment, profile: Option<&str>) -> Result<Self, HomeError> {
         let root = root(env)?;
-        let (name, from) = match (profile, env.non_empty(PROFILE_VARIABLE.name)) {
-            (Some(name), _) => (ProfileName::new(name)?, "-p"),
+        match (profile, env.non_empty(PROFILE_VARIABLE.name)) {
+            (Some(name), _) => Self::named(root, ProfileName::new(name)?, "-p"),
             (None, Some(name)) => {
-                (ProfileName::new(&name.to_string_lossy())?, PROFILE_VARIABLE.name)
+                let name = ProfileName::new(&name.to_string_lossy())?;
+                Self::named(root, name, PROFILE_VARIABLE.name)
             }
-            (None, None) => (ProfileName::default_profile(), ""),
-        };
-        let home = Self { root, profile: name };
-        if home.profile.is_default() || home.dir().is_dir() {
+            (None, None) => choice::follow(root),
+        }
+    }
+
+    /// As [`Home::locate`] for commands that must always work: in place of a
+    /// choice that cannot be followed it is `default`, and the error is told.
+    pub fn locate_or_default(
+        env: &Environment,
+        profile: Option<&str>,
+    ) -> Result<(Self, Option<HomeError>), HomeError> {
+        match Self::locate(env, profile) {
+            Ok(home) => Ok((home, None)),
+            Err(error @ HomeError::Choice { .. }) => Ok((Self::at(root(env)?), Some(error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds the home of `default`, whichever profile is chosen.
+    pub fn locate_root(env: &Environment) -> Result<Self, HomeError> {
+        root(env).map(Self::at)
+    }
+
+    /// Returns the home of another profile of the same root, which need not exist.
+    #[must_use]
+    pub fn sibling(&self, profile: ProfileName) -> Self {
+        Self { root: self.root.clone(), profile }
+    }
+
+    /// Reports whether the profile is there; `default` always is.
+    pub fn exists(&self) -> bool {
+        self.profile.is_default() || self.dir().is_dir()
+    }
+
+    fn named(root: PathBuf, profile: ProfileName, from: &'static str) -> Result<Self, HomeError> {
+        let home = Self { root, profile };
+        if home.exists() {
             return Ok(home);
         }
-        Err(HomeError::UnknownProfile {
-            existing: home.profiles(),
-            directory: home.dir(),
-            name: home.profile,
-            from,
-        })
+        Err(HomeError::UnknownProfile { existing: home.profiles(), name: home.profile, from })
     }
 
     /// Makes the home of the profile `default` in a directory.
@@ -191,7 +232,8 @@ impl Home {
         named
     }
 
-    fn profiles_dir(&self) -> PathBuf {
+    /// Returns where the profiles beside `default` are.
+    pub fn profiles_dir(&self) -> PathBuf {
         self.root.join("profiles")
     }
 }

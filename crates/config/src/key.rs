@@ -13,6 +13,20 @@ pub enum Secrecy {
     Public,
     /// They may hold secrets and are masked wherever they are not asked for by name.
     Secret,
+    /// Entries of these names may hold secrets and are masked, however deep they are; the rest
+    /// may be shown.
+    Within(&'static [&'static str]),
+}
+
+impl Secrecy {
+    /// Returns a value as it may be shown.
+    pub fn shown(self, value: Value) -> Value {
+        match self {
+            Self::Public => value,
+            Self::Secret => value.masked(),
+            Self::Within(names) => value.masked_within(names),
+        }
+    }
 }
 
 /// A declared key and everything known about it.

@@ -1,19 +1,14 @@
 //! The schema: every key, once.
 //!
-//! To add a key, add an entry here; reading, checking, documentation and tests
-//! follow. The doc comment is the text users read.
+//! To add a key, add an entry to its group below this module; reading, checking,
+//! documentation and tests follow. The doc comment is the text users read.
 
-use crate::key::{AnyKey, Key, Secrecy};
-use crate::kinds::{
-    BackendChoice, Bytes, Count, CountOrNone, Cpus, DockerBinary, DockerTransport, EnvNames,
-    EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, SandboxDir,
-    Seconds, SecondsOrNever, StartDir, Volumes,
-};
+use crate::key::AnyKey;
 
 const DAY: u64 = 24 * 60 * 60;
 const YEAR: u64 = 365 * DAY;
 
-/// Declares keys and the table of all of them.
+/// Declares a group of keys and the table of them.
 macro_rules! keys {
     ($(
         $(#[doc = $doc:literal])+
@@ -27,259 +22,60 @@ macro_rules! keys {
     )+) => {
         $(
             $(#[doc = $doc])+
-            pub static $id: Key<$kind> = Key {
+            pub static $id: $crate::key::Key<$kind> = $crate::key::Key {
                 name: $name,
                 aliases: &keys!(@or [] $(, $aliases)?),
                 env: &$env,
                 doc: concat!($($doc),+),
-                secrecy: keys!(@or Secrecy::Public $(, $secrecy)?),
+                secrecy: keys!(@or $crate::key::Secrecy::Public $(, $secrecy)?),
                 limits: $limits,
                 default: $default,
             };
         )+
 
-        /// All keys, in the order they are documented.
-        pub static ALL: &[&dyn AnyKey] = &[$(&$id),+];
+        /// The keys of this group, in the order they are documented.
+        pub(super) static GROUP: &[&dyn $crate::key::AnyKey] = &[$(&$id),+];
     };
     (@or $default:expr) => { $default };
     (@or $default:expr, $given:expr) => { $given };
 }
 
-keys! {
-    /// What makes sandboxes: `auto` takes the best backend that works here, once per sandbox.
-    BACKEND: BackendChoice = "terminal.backend" {
-        default: BackendChoice::Auto,
-        limits: (),
-        env: ["TERMINAL_ENV", "TERMINAL_BACKEND"],
-    }
+mod agent;
+mod model;
+mod safety;
+mod terminal;
 
-    /// Directory that commands start in. `.`, `auto` and `cwd` stand for where `vestal` was
-    /// started.
-    CWD: StartDir = "terminal.cwd" {
-        default: StartDir::Launch,
-        limits: (),
-        env: ["TERMINAL_CWD"],
-    }
+pub use agent::*;
+pub use model::*;
+pub use safety::*;
+pub use terminal::*;
 
-    /// Time a command of an agent may take. `vestal run` has no limit unless `--timeout` is given.
-    TIMEOUT: Seconds = "terminal.timeout" {
-        default: Seconds::new(180),
-        limits: Range { min: 1, max: 7 * DAY },
-        env: ["TERMINAL_TIMEOUT"],
-    }
+static GROUPS: [&[&dyn AnyKey]; 4] = [terminal::GROUP, model::GROUP, agent::GROUP, safety::GROUP];
 
-    /// Idle time after which a long-lived process lets go of a sandbox. Twice this (two minutes
-    /// at least) is the age at which leftovers of crashed processes are removed.
-    LIFETIME_SECONDS: Seconds = "terminal.lifetime_seconds" {
-        default: Seconds::new(300),
-        limits: Range { min: 1, max: YEAR },
-        env: ["TERMINAL_LIFETIME_SECONDS"],
+const COUNT: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < GROUPS.len() {
+        count += GROUPS[at].len();
+        at += 1;
     }
+    count
+};
 
-    /// Idle time after which a sandbox ends by itself; its workspace and home stay.
-    RETENTION_SECONDS: SecondsOrNever = "terminal.retention_seconds" {
-        default: SecondsOrNever::After(Seconds::new(7 * DAY)),
-        limits: Range { min: 1, max: 10 * YEAR },
-        env: ["TERMINAL_RETENTION_SECONDS"],
+/// All keys, in the order they are documented.
+pub static ALL: &[&dyn AnyKey] = &{
+    let mut all: [&dyn AnyKey; COUNT] = [GROUPS[0][0]; COUNT];
+    let (mut group, mut place) = (0, 0);
+    while group < GROUPS.len() {
+        let mut at = 0;
+        while at < GROUPS[group].len() {
+            all[place] = GROUPS[group][at];
+            at += 1;
+            place += 1;
+        }
+        group += 1;
     }
-
-    /// Whether a sandbox outlives the process that made it.
-    PERSIST_ACROSS_PROCESSES: bool = "terminal.persist_across_processes" {
-        default: true,
-        limits: (),
-        env: ["TERMINAL_PERSIST_ACROSS_PROCESSES", "TERMINAL_DOCKER_PERSIST_ACROSS_PROCESSES"],
-        aliases: ["terminal.docker_persist_across_processes"],
-    }
-
-    /// Whether workspace and home are kept on disk. With `false` they are gone with the instance.
-    CONTAINER_PERSISTENT: bool = "terminal.container_persistent" {
-        default: true,
-        limits: (),
-        env: ["TERMINAL_CONTAINER_PERSISTENT"],
-    }
-
-    /// Whether leftovers of crashed processes are removed.
-    ORPHAN_REAPER: bool = "terminal.orphan_reaper" {
-        default: true,
-        limits: (),
-        env: ["TERMINAL_ORPHAN_REAPER", "TERMINAL_DOCKER_ORPHAN_REAPER"],
-        aliases: ["terminal.docker_orphan_reaper"],
-    }
-
-    /// What to do when settings changed since a sandbox was made: say so, make it anew when it is
-    /// idle, or keep it. A change that tightens isolation is never ignored.
-    ON_CONFIG_CHANGE: OnConfigChange = "terminal.on_config_change" {
-        default: OnConfigChange::Warn,
-        limits: (),
-        env: ["TERMINAL_ON_CONFIG_CHANGE"],
-    }
-
-    /// Who shares a sandbox: all conversations of a profile, one conversation, or one task.
-    ISOLATION: Isolation = "terminal.isolation" {
-        default: Isolation::Shared,
-        limits: (),
-        env: ["TERMINAL_ISOLATION"],
-    }
-
-    /// Variables that commands get although they would be stripped as secrets, or are only in
-    /// `.env`. Keys of model providers are never passed on.
-    ENV_PASSTHROUGH: EnvNames = "terminal.env_passthrough" {
-        default: EnvNames::EMPTY,
-        limits: (),
-        env: ["TERMINAL_ENV_PASSTHROUGH"],
-    }
-
-    /// Variables that commands get, with their values.
-    ENV: EnvPairs = "terminal.env" {
-        default: EnvPairs::EMPTY,
-        limits: (),
-        env: ["TERMINAL_JOB_ENV"],
-        secrecy: Secrecy::Secret,
-    }
-
-    /// Where sandboxes keep their files.
-    SANDBOX_DIR: SandboxDir = "terminal.sandbox_dir" {
-        default: SandboxDir::InHome,
-        limits: (),
-        env: ["TERMINAL_SANDBOX_DIR"],
-    }
-
-    /// Bytes kept of each output stream of a job: its head and its tail, with a count of what was
-    /// left out.
-    JOB_LOG_BYTES: Bytes = "terminal.job_log_bytes" {
-        default: Bytes::mib(8),
-        limits: Range { min: 64 << 10, max: 16 << 30 },
-        env: ["TERMINAL_JOB_LOG_BYTES"],
-    }
-
-    /// Ended jobs that a sandbox keeps on record; the oldest are forgotten first.
-    JOBS_KEPT: Count = "terminal.jobs_kept" {
-        default: Count::new(200),
-        limits: Range { min: 1, max: 100_000 },
-        env: ["TERMINAL_JOBS_KEPT"],
-    }
-
-    /// Time a job has between being asked to end and being killed.
-    STOP_GRACE_SECONDS: Seconds = "terminal.stop_grace_seconds" {
-        default: Seconds::new(5),
-        limits: Range { min: 0, max: 3600 },
-        env: ["TERMINAL_STOP_GRACE_SECONDS"],
-    }
-
-    /// Image that containers are made of.
-    DOCKER_IMAGE: ImageName = "terminal.docker_image" {
-        default: ImageName::declared("nikolaik/python-nodejs:python3.11-nodejs20"),
-        limits: (),
-        env: ["TERMINAL_DOCKER_IMAGE"],
-    }
-
-    /// Variables that commands in containers get, with the value they have here or in `.env`. A
-    /// name that is not set is left out. Secrets are forwarded, too, when they are named.
-    DOCKER_FORWARD_ENV: EnvNames = "terminal.docker_forward_env" {
-        default: EnvNames::EMPTY,
-        limits: (),
-        env: ["TERMINAL_DOCKER_FORWARD_ENV"],
-    }
-
-    /// Variables that commands in containers get, with their values. They go above
-    /// `terminal.env` and `terminal.docker_forward_env`.
-    DOCKER_ENV: EnvPairs = "terminal.docker_env" {
-        default: EnvPairs::EMPTY,
-        limits: (),
-        env: ["TERMINAL_DOCKER_ENV"],
-        secrecy: Secrecy::Secret,
-    }
-
-    /// What is mounted into containers, as `docker run -v` takes it. `~` is your home.
-    DOCKER_VOLUMES: Volumes = "terminal.docker_volumes" {
-        default: Volumes::EMPTY,
-        limits: (),
-        env: ["TERMINAL_DOCKER_VOLUMES"],
-    }
-
-    /// Whether the directory that `vestal` was started in is mounted at `/workspace`. Such a
-    /// directory has a sandbox of its own.
-    DOCKER_MOUNT_CWD_TO_WORKSPACE: bool = "terminal.docker_mount_cwd_to_workspace" {
-        default: false,
-        limits: (),
-        env: ["TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE"],
-    }
-
-    /// Whether containers have a network.
-    DOCKER_NETWORK: bool = "terminal.docker_network" {
-        default: true,
-        limits: (),
-        env: ["TERMINAL_DOCKER_NETWORK"],
-    }
-
-    /// More flags for containers, as words of `docker run`; what follows a flag may be in the same
-    /// word after `=` or in the next. Of flags that hold one value the last counts. `--init` has no
-    /// effect: the guest is the first process and reaps. Flags that weaken isolation are taken, and
-    /// `vestal inspect` names them.
-    DOCKER_EXTRA_ARGS: ExtraArgs = "terminal.docker_extra_args" {
-        default: ExtraArgs::EMPTY,
-        limits: (),
-        env: ["TERMINAL_DOCKER_EXTRA_ARGS"],
-    }
-
-    /// Whether commands in containers run as you instead of as the image's user.
-    DOCKER_RUN_AS_HOST_USER: bool = "terminal.docker_run_as_host_user" {
-        default: false,
-        limits: (),
-        env: ["TERMINAL_DOCKER_RUN_AS_HOST_USER"],
-    }
-
-    /// Whether the image's own `ENTRYPOINT` is kept, as images with an init of their own need it.
-    DOCKER_KEEP_ENTRYPOINT: bool = "terminal.docker_keep_entrypoint" {
-        default: false,
-        limits: (),
-        env: ["TERMINAL_DOCKER_KEEP_ENTRYPOINT"],
-    }
-
-    /// How the guest in a container is reached: by a socket in a shared directory, by a stream of
-    /// the engine, or by the first of them that works.
-    DOCKER_TRANSPORT: DockerTransport = "terminal.docker_transport" {
-        default: DockerTransport::Auto,
-        limits: (),
-        env: ["TERMINAL_DOCKER_TRANSPORT"],
-    }
-
-    /// Program of the container engine, which decides between Docker and Podman.
-    DOCKER_BINARY: DockerBinary = "terminal.docker_binary" {
-        default: DockerBinary::Found,
-        limits: (),
-        env: ["VESTAL_DOCKER_BINARY", "TERMINAL_DOCKER_BINARY"],
-    }
-
-    /// Processors that a container may use. A limit that you set and the host cannot enforce is an
-    /// error; the default is left out then.
-    CONTAINER_CPU: Cpus = "terminal.container_cpu" {
-        default: Cpus::from_thousandths(1000),
-        limits: Range { min: 10, max: 4_096_000 },
-        env: ["TERMINAL_CONTAINER_CPU"],
-    }
-
-    /// Memory that a container may use, in MB.
-    CONTAINER_MEMORY: Megabytes = "terminal.container_memory" {
-        default: Megabytes::new(5120),
-        limits: Range { min: 6, max: 64 << 20 },
-        env: ["TERMINAL_CONTAINER_MEMORY"],
-    }
-
-    /// Disk that a container's own files may use, in MB.
-    CONTAINER_DISK: Megabytes = "terminal.container_disk" {
-        default: Megabytes::new(51_200),
-        limits: Range { min: 1, max: 1 << 30 },
-        env: ["TERMINAL_CONTAINER_DISK"],
-    }
-
-    /// Processes and threads that a container may have at a time.
-    CONTAINER_PIDS: CountOrNone = "terminal.container_pids" {
-        default: CountOrNone::new(256),
-        limits: Range { min: 16, max: 4_194_304 },
-        env: ["TERMINAL_CONTAINER_PIDS"],
-    }
-}
+    all
+};
 
 /// Returns the key that a name or another name of it stands for.
 pub fn find(name: &str) -> Option<&'static dyn AnyKey> {

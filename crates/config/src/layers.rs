@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::error::{ConfigError, Duplicate, NotASection};
 use crate::input::Input;
 use crate::key::AnyKey;
+use crate::keys;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::yaml::{Node, NodeKind};
@@ -95,7 +96,8 @@ impl Settings {
         };
         let mut found = Vec::new();
         for name in names(key) {
-            if let Some(node) = lookup(root, name, key.name(), &file.path)? {
+            let node = lookup(root, name, key.name(), &file.path)?;
+            if let Some(node) = node.filter(|node| !is_whole_section(name, node)) {
                 found.push(Given { source: at(&file.path, node), input: Input::Node(node) });
             }
         }
@@ -112,6 +114,12 @@ pub(crate) fn at(path: &Path, node: &Node) -> Source {
     Source::File { path: path.to_owned(), line: node.line, column: node.column }
 }
 
+/// Reports whether a node is the section of keys that a key's short name also
+/// stands for: `model: {…}`, where `model: NAME` would set `model.default`.
+pub(crate) fn is_whole_section(name: &str, node: &Node) -> bool {
+    keys::is_section(name) && (node.is_null() || matches!(node.kind, NodeKind::Map { .. }))
+}
+
 /// Follows a dotted name through the sections of a file.
 fn lookup<'a>(
     root: &'a Node,
@@ -123,11 +131,14 @@ fn lookup<'a>(
     let mut walked = 0;
     for part in name.split('.') {
         let NodeKind::Map { entries, .. } = &node.kind else {
-            if node.is_null() {
+            let section = name.get(..walked).unwrap_or(name).trim_end_matches('.');
+            // A section may be said in short by the value of one of its keys.
+            let in_short = node.scalar().is_some() && keys::find(section).is_some();
+            if node.is_null() || in_short {
                 return Ok(None);
             }
             let section = Box::new(NotASection {
-                name: name.get(..walked).unwrap_or(name).trim_end_matches('.').to_owned(),
+                name: section.to_owned(),
                 from: at(path, node),
                 found: node.noun().to_owned(),
             });

@@ -21,6 +21,7 @@
 #[doc = include_str!("../README.md")]
 struct ReadmeExamples;
 
+mod append;
 mod check;
 mod contradictions;
 mod docs;
@@ -33,8 +34,10 @@ mod input;
 mod key;
 pub mod keys;
 mod kinds;
+mod known_secrets;
 mod layers;
 mod overrides;
+pub mod profiles;
 mod reserved;
 pub mod secrets;
 mod set;
@@ -48,20 +51,23 @@ mod yaml;
 #[cfg(test)]
 mod testing;
 
+pub use append::{AppendOutcome, append};
 pub use check::{Finding, Severity};
 pub use docs::{json_schema, markdown};
-pub use environment::{ENGINE_VARIABLES, Environment, VARIABLES, Variable};
+pub use environment::{ENGINE_VARIABLES, Environment, PROXY_VARIABLES, VARIABLES, Variable};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, NotASection,
 };
 pub use home::{Home, HomeError, ProfileName};
 pub use key::{AnyKey, Key, Secrecy};
 pub use kinds::{
-    BackendChoice, Bytes, Count, CountOrNone, Cpus, Device, DockerBinary, DockerTransport, EnvName,
-    EnvNames, EnvPairs, ExtraArgs, Gpus, HostPath, ImageName, Isolation, Megabytes, Mount,
-    MountKind, OnConfigChange, PortMapping, Propagation, Protocol, Range, Relabel, SandboxDir,
-    Seccomp, Seconds, SecondsOrNever, SecurityOption, Setting, StartDir, Ulimit, Volume,
-    VolumeSource, Volumes,
+    ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Count, CountOrNone, Cpus, Device,
+    DockerBinary, DockerTransport, EnvName, EnvNames, EnvPairs, ExtraArgs, Fallback, Fallbacks,
+    Fraction, Gpus, HostPath, ImageName, Isolation, Lines, Megabytes, Mount, MountKind, Names,
+    OnConfigChange, Patterns, PortMapping, Price, Prices, Propagation, Protocol, Provider,
+    ProviderChoice, ProviderName, Providers, Range, Relabel, SandboxDir, Seccomp, Seconds,
+    SecondsOrNever, Secret, SecurityOption, Setting, StartDir, Text, TextLimits, TokenPrices,
+    TokensOrAuto, Ulimit, Unattended, Volume, VolumeSource, Volumes,
 };
 pub use overrides::Override;
 pub use set::{SetError, SetOutcome, set};

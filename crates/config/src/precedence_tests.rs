@@ -8,7 +8,6 @@ const PROMISED: [Layer; 4] = [Layer::CommandLine, Layer::Environment, Layer::Dot
 /// One key set in some places, to values that differ from place to place.
 fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec<String>) {
     let examples = key.examples();
-    let (section, own) = key.name().split_once('.').expect("a section");
     let mut home = TestHome::new();
     let (mut env, mut sets, mut given) = (Vec::new(), Vec::new(), Vec::new());
     for (at, layer) in places.iter().enumerate() {
@@ -18,11 +17,19 @@ fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec
             Layer::CommandLine => sets.push(Override::new(key.name(), &value)),
             Layer::Environment => env.push((key.env()[0], value)),
             Layer::DotEnv => home = home.dotenv(format!("{}='{value}'\n", key.env()[0])),
-            Layer::File => home = home.config(format!("{section}:\n  {own}: {value}\n")),
+            Layer::File => home = home.config(in_file(key.name(), &value)),
         }
     }
     let settings = Settings::load(home.home(), Environment::from_pairs(env), sets);
     (home, settings, given)
+}
+
+/// A file that sets a key, below its section if it is in one.
+fn in_file(name: &str, value: &str) -> String {
+    match name.split_once('.') {
+        Some((section, own)) => format!("{section}:\n  {own}: {value}\n"),
+        None => format!("{name}: {value}\n"),
+    }
 }
 
 fn layer_of(source: &Source) -> Option<Layer> {
@@ -68,8 +75,7 @@ fn every_name_of_every_key_works() {
             assert_eq!(source, Source::Environment { name: (*name).to_owned() });
         }
         for alias in key.aliases() {
-            let (section, own) = alias.split_once('.').expect("a section");
-            let home = TestHome::with_config(format!("{section}:\n  {own}: {value}\n"));
+            let home = TestHome::with_config(in_file(alias, value));
             let source = key.resolve(&home.settings(&[], &[])).expect("allowed").source;
             assert_eq!(layer_of(&source), Some(Layer::File), "{alias}");
         }

@@ -28,27 +28,38 @@ const TERMINAL: &[&str] = &[
 
 /// Sections that belong to features on the way.
 const SECTIONS: &[&str] = &[
-    "agent",
-    "approvals",
     "checkpoints",
-    "code_execution",
-    "command_allowlist",
     "display",
     "file_read_max_chars",
     "gateway",
     "kanban",
     "mcp_servers",
     "memory",
-    "model",
-    "security",
     "session_reset",
-    "tool_output",
+];
+
+/// Keys of sections that exist which belong to features on the way.
+const IN_SECTIONS: &[&str] = &[
+    "agent.environment_probe",
+    "agent.gateway_timeout",
+    "agent.gateway_timeout_warning",
+    "agent.restart_drain_timeout",
+    "agent.verify_on_stop",
+    "approvals.cron_mode",
+    "approvals.destructive_slash_confirm",
+    "approvals.mcp_reload_confirm",
+    "compression.abort_on_summary_failure",
+    "compression.in_place",
+    "delegation.child_timeout_seconds",
+    "security.allow_lazy_installs",
+    "tool_loop_guardrails.hard_stop_enabled",
 ];
 
 /// Reports whether a key of `config.yaml` is known but without meaning yet.
 pub(crate) fn is_reserved_key(name: &str) -> bool {
     let section = name.split('.').next().unwrap_or(name);
     SECTIONS.contains(&section)
+        || IN_SECTIONS.contains(&name)
         || name
             .strip_prefix("terminal.")
             .is_some_and(|key| TERMINAL.contains(&key.split('.').next().unwrap_or(key)))

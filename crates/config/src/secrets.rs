@@ -90,6 +90,7 @@ const INHERITED: &[&str] = &["CLAUDE_CODE_OAUTH_TOKEN", "SSH_AUTH_SOCK"];
 const RULES: &[(Class, Rule)] = &[
     (Class::Sudo, Rule::Names(&["SUDO_PASSWORD"])),
     (Class::Own, Rule::Owners(&["VESTAL"])),
+    (Class::Own, Rule::Names(&["VESTAL_PROVIDERS"])),
     (Class::Own, Rule::Prefix("GATEWAY_RELAY_")),
     (Class::Provider, Rule::Around("AUXILIARY_", "_API_KEY")),
     (Class::Provider, Rule::Around("AUXILIARY_", "_BASE_URL")),

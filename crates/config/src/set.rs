@@ -11,11 +11,11 @@ use crate::error::{ConfigError, FileProblem};
 use crate::files;
 use crate::input::Input;
 use crate::key::AnyKey;
-use crate::layers::{Given, Layer};
+use crate::layers::{self, Given, Layer};
 use crate::overrides::{Override, require_key};
 use crate::settings::{self, Settings};
 use crate::source::Source;
-use crate::yaml::{self, EditError, Node, NodeKind};
+use crate::yaml::{self, EditError, Node};
 
 #[cfg(test)]
 #[path = "set_tests.rs"]
@@ -45,6 +45,12 @@ pub enum SetError {
         key: &'static str,
         /// The file.
         path: PathBuf,
+    },
+    /// Only lists of text can be added to.
+    #[error("{key} is no list of text that could be added to")]
+    NoList {
+        /// The key.
+        key: &'static str,
     },
     /// The file cannot be read.
     #[error("{}: {problem}", path.display())]
@@ -83,6 +89,23 @@ pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, S
     let key = require_key(name)?;
     let link = settings.home().config_file();
     let node = wanted(key, name, value, &link)?;
+    let edit = |text: &str, path: &[&str]| yaml::set(text, path, &node);
+    let is_right = |written: &Node| {
+        let value = key.read_untyped(Input::Node(written));
+        value.is_ok() && value == key.read_untyped(Input::Node(&node))
+    };
+    edit_file(settings, key, edit, is_right)
+}
+
+/// Changes the profile's `config.yaml` under its lock: the text is replaced by
+/// what `edit` makes of it, unless the key then reads as something that is not right.
+pub(crate) fn edit_file(
+    settings: &Settings,
+    key: &dyn AnyKey,
+    edit: impl FnOnce(&str, &[&str]) -> Result<String, EditError>,
+    is_right: impl FnOnce(&Node) -> bool,
+) -> Result<SetOutcome, SetError> {
+    let link = settings.home().config_file();
     let target =
         Target::open(&link).map_err(|error| SetError::Write { path: link.clone(), error })?;
     let read = |problem| SetError::Read { path: target.path.clone(), problem };
@@ -91,11 +114,16 @@ pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, S
     let name = name_in_file(root.as_ref(), key);
     let path: Vec<&str> = name.split('.').collect();
     let refused = |reason| SetError::Edit { key: key.name(), path: target.path.clone(), reason };
-    let edited = yaml::set(&text, &path, &node).map_err(refused)?;
-    confirm(key, &path, &node, &edited).map_err(refused)?;
-    target
-        .replace(&edited)
-        .map_err(|error| SetError::Write { path: target.path.clone(), error })?;
+    let edited = edit(&text, &path).map_err(refused)?;
+    let root = files::parse_sections(&edited).ok().flatten();
+    if !root.as_ref().and_then(|root| at(root, name)).is_some_and(is_right) {
+        return Err(refused(EditError::Unsafe));
+    }
+    if edited != text {
+        target
+            .replace(&edited)
+            .map_err(|error| SetError::Write { path: target.path.clone(), error })?;
+    }
     Ok(SetOutcome { name: name.to_owned(), path: link, hidden_by: hidden_by(settings, key) })
 }
 
@@ -123,32 +151,18 @@ fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node
 
 /// Returns the name under which the file already has the key, else its own name.
 fn name_in_file(root: Option<&Node>, key: &dyn AnyKey) -> &'static str {
-    let present = |name: &&&'static str| root.is_some_and(|root| find(root, name).is_some());
-    if root.is_some_and(|root| find(root, key.name()).is_some()) {
+    let present = |name: &&&'static str| {
+        let node = root.and_then(|root| at(root, name));
+        node.is_some_and(|node| !layers::is_whole_section(name, node))
+    };
+    if root.is_some_and(|root| at(root, key.name()).is_some()) {
         return key.name();
     }
     key.aliases().iter().find(present).copied().unwrap_or(key.name())
 }
 
-fn find<'a>(root: &'a Node, name: &str) -> Option<&'a Node> {
-    name.split('.').try_fold(root, |node, part| match &node.kind {
-        NodeKind::Map { entries, .. } => {
-            entries.iter().find(|e| e.name() == Some(part)).map(|e| &e.value)
-        }
-        _ => None,
-    })
-}
-
-/// Reads the key back from the edited text and compares.
-fn confirm(key: &dyn AnyKey, path: &[&str], node: &Node, edited: &str) -> Result<(), EditError> {
-    let root = files::parse_sections(edited).ok().flatten().ok_or(EditError::Unsafe)?;
-    let written = find(&root, &path.join(".")).ok_or(EditError::Unsafe)?;
-    let value = key.read_untyped(Input::Node(written));
-    if value.is_ok() && value == key.read_untyped(Input::Node(node)) {
-        Ok(())
-    } else {
-        Err(EditError::Unsafe)
-    }
+fn at<'a>(root: &'a Node, name: &str) -> Option<&'a Node> {
+    root.at(&name.split('.').collect::<Vec<_>>())
 }
 
 /// Returns what is asked before `config.yaml` and says something.

@@ -126,15 +126,13 @@ impl Settings {
     /// `terminal.env` on top.
     pub fn job_environment(&self) -> Result<JobEnvironment, ConfigError> {
         let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
-        let stripped = secrets::strip(&self.env, &passthrough);
-        let mut variables = Environment::from_pairs(stripped.variables);
-        self.pass_on(
-            passthrough.iter().filter(|name| may_be_passed_on(name)),
-            &keys::ENV_PASSTHROUGH,
-            &mut variables,
-        )?;
+        let own = self.provider_keys()?;
+        let (passed, refused) = parted(&passthrough, &own);
+        let mut variables = Environment::from_pairs(secrets::strip(&self.env, &passed).variables);
+        own.iter().for_each(|name| variables.remove(name.as_str()));
+        self.pass_on(passed.iter(), &keys::ENV_PASSTHROUGH, &mut variables)?;
         self.put(&keys::ENV, &mut variables)?;
-        Ok(JobEnvironment { variables: owned(&variables), refused: stripped.refused })
+        Ok(JobEnvironment { variables: owned(&variables), refused })
     }
 
     /// Returns what a command in a container gets on top of the image's own
@@ -147,21 +145,21 @@ impl Settings {
     pub fn container_environment(&self) -> Result<JobEnvironment, ConfigError> {
         let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
         let forwarded = self.get(&keys::DOCKER_FORWARD_ENV)?.value;
+        let (passed, mut refused) = parted(&passthrough, &self.provider_keys()?);
         let mut variables = Environment::default();
-        self.pass_on(
-            passthrough.iter().filter(|name| may_be_passed_on(name)),
-            &keys::ENV_PASSTHROUGH,
-            &mut variables,
-        )?;
+        self.pass_on(passed.iter(), &keys::ENV_PASSTHROUGH, &mut variables)?;
         self.pass_on(forwarded.iter(), &keys::DOCKER_FORWARD_ENV, &mut variables)?;
         self.put(&keys::ENV, &mut variables)?;
         self.put(&keys::DOCKER_ENV, &mut variables)?;
-        let refused = passthrough
-            .iter()
-            .filter(|name| !may_be_passed_on(name) && !forwarded.contains(name.as_str()))
-            .cloned()
-            .collect();
+        refused.retain(|name| !forwarded.contains(name.as_str()));
         Ok(JobEnvironment { variables: owned(&variables), refused })
+    }
+
+    /// Returns the variables that hold keys of the user's own providers: secrets
+    /// like those of providers that are built in, whatever they are called.
+    fn provider_keys(&self) -> Result<EnvNames, ConfigError> {
+        let providers = self.get(&keys::PROVIDERS)?.value;
+        Ok(providers.iter().filter_map(|(_, own)| own.api_key_env.clone()).collect())
     }
 
     /// Adds variables of these names that are set, in the environment or in `.env`.
@@ -190,8 +188,15 @@ impl Settings {
     }
 }
 
-fn may_be_passed_on(name: &EnvName) -> bool {
-    secrets::class_of(name.as_str()).is_none_or(Class::may_be_passed_on)
+/// Parts the names in `terminal.env_passthrough` into those that are passed on
+/// and those that never are.
+fn parted(passthrough: &EnvNames, provider_keys: &EnvNames) -> (EnvNames, Vec<EnvName>) {
+    let passes = |name: &EnvName| {
+        secrets::class_of(name.as_str()).is_none_or(Class::may_be_passed_on)
+            && !provider_keys.contains(name.as_str())
+    };
+    let (passed, refused): (Vec<_>, Vec<_>) = passthrough.iter().cloned().partition(passes);
+    (passed.into_iter().collect(), refused)
 }
 
 fn owned(variables: &Environment) -> Vec<(OsString, OsString)> {
@@ -259,7 +264,7 @@ pub(crate) fn invalid(key: &dyn AnyKey, given: &Given<'_>, refusal: Refusal) -> 
 fn shown(key: &dyn AnyKey, given: &Given<'_>) -> String {
     match key.secrecy() {
         Secrecy::Public => given.input.shown(),
-        Secrecy::Secret => MASK.to_owned(),
+        Secrecy::Secret | Secrecy::Within(_) => MASK.to_owned(),
     }
 }
 

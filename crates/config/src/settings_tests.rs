@@ -369,6 +369,7 @@ fn a_broken_dotenv_is_an_error_for_a_name_that_must_be_looked_up_there() {
         ("TERMINAL_ENV_PASSTHROUGH", "[]"),
         ("TERMINAL_JOB_ENV", "{}"),
         ("TERMINAL_DOCKER_ENV", "{}"),
+        ("VESTAL_PROVIDERS", "{}"),
     ];
     let error = vars(&whole).expect_err("needed").to_string();
     assert!(error.starts_with("terminal.docker_forward_env cannot be read: "), "{error}");
@@ -413,6 +414,134 @@ fn keys_of_containers_have_the_promised_defaults() {
     ] {
         assert_eq!(of(name), default, "{name}");
     }
+}
+
+#[test]
+fn keys_of_the_agent_have_the_promised_defaults() {
+    let rows = TestHome::new().settings(&[], &[]).rows();
+    let of = |name: &str| {
+        let row = rows.iter().find(|row| row.key == name).expect("a key");
+        row.value.as_ref().expect("a value").to_string()
+    };
+    for (name, default) in [
+        ("model.default", ""),
+        ("model.provider", "auto"),
+        ("model.base_url", ""),
+        ("model.api_mode", "auto"),
+        ("model.context_length", "auto"),
+        ("model.max_output_tokens", "auto"),
+        ("model.prices", "{}"),
+        ("providers", "{}"),
+        ("fallback_providers", "[]"),
+        ("agent.max_turns", "90"),
+        ("agent.api_max_retries", "3"),
+        ("agent.request_timeout", "120"),
+        ("agent.system_prompt", ""),
+        ("agent.clarify_timeout", "3600"),
+        ("toolsets", "[all]"),
+        ("agent.disabled_toolsets", "[]"),
+        ("agent.disabled_tools", "[]"),
+        ("compression.enabled", "true"),
+        ("compression.threshold", "0.5"),
+        ("compression.target_ratio", "0.2"),
+        ("compression.protect_first_n", "3"),
+        ("compression.protect_last_n", "20"),
+        ("delegation.max_iterations", "50"),
+        ("delegation.max_concurrent_children", "3"),
+        ("delegation.max_spawn_depth", "1"),
+        ("delegation.subagent_auto_approve", "false"),
+        ("delegation.max_summary_chars", "24000"),
+        ("approvals.mode", "manual"),
+        ("approvals.timeout", "60"),
+        ("approvals.deny", "[]"),
+        ("approvals.unattended", "deny"),
+        ("command_allowlist", "[]"),
+        ("security.redact_secrets", "true"),
+        ("tool_output.max_bytes", "50000"),
+        ("tool_output.max_lines", "2000"),
+        ("tool_output.max_line_length", "2000"),
+        ("tool_loop_guardrails.warn_after", "3"),
+        ("tool_loop_guardrails.stop_after", "8"),
+        ("code_execution.timeout", "300"),
+        ("code_execution.max_tool_calls", "50"),
+    ] {
+        assert_eq!(of(name), default, "{name}");
+    }
+}
+
+#[test]
+fn a_model_may_be_named_in_short() {
+    let home = TestHome::with_config("model: some/model\n");
+    let settings = home.settings(&[], &[]);
+    let model = settings.get(&keys::MODEL_DEFAULT).expect("fine");
+    assert_eq!(model.value.get(), Some("some/model"));
+    assert!(matches!(model.source, Source::File { line: 1, column: 8, .. }));
+    assert!(settings.get(&keys::MODEL_PROVIDER).expect("fine").is_default());
+    let settings = home.settings(&[], &["model=other"]);
+    assert_eq!(settings.get(&keys::MODEL_DEFAULT).expect("fine").value.get(), Some("other"));
+    crate::set(&settings, "model.default", "third").expect("set");
+    assert_eq!(home.read_config(), "model: third\n");
+    let whole = TestHome::with_config("model:\n  provider: here\n");
+    assert!(whole.settings(&[], &[]).get(&keys::MODEL_DEFAULT).expect("fine").is_default());
+    crate::set(&whole.settings(&[], &[]), "model", "mine").expect("set");
+    assert_eq!(whole.read_config(), "model:\n  provider: here\n  default: mine\n");
+    let list = TestHome::with_config("model: [x]\n").settings(&[], &[]);
+    assert!(list.get(&keys::MODEL_DEFAULT).is_err());
+    assert!(list.get(&keys::MODEL_PROVIDER).is_err());
+}
+
+#[test]
+fn keys_of_providers_are_in_no_table_and_no_error_and_their_addresses_are() {
+    let home = TestHome::with_config(
+        "model:\n  api_key: hunter2\nproviders:\n  here: {base_url: \"http://h\", api_key: hunter2}\n",
+    );
+    let settings = home.settings(&[], &[]);
+    let shown = format!("{:?} {:?}", settings.rows(), settings.check());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("http://h"), "{shown}");
+    let key = settings.get(&keys::MODEL_API_KEY).expect("fine").value;
+    assert_eq!((key.expose(), format!("{key:?}")), (Some("hunter2"), "****".to_owned()));
+    for wrong in ["model: {api_key: \"hun ter2\"}\n", "providers: {a: {api_key: hunter2}}\n"] {
+        let settings = TestHome::with_config(wrong).settings(&[], &[]);
+        let shown = format!("{:?} {:?}", settings.rows(), settings.check());
+        assert!(!shown.contains("ter2"), "{shown}");
+    }
+}
+
+#[test]
+fn commands_get_no_key_of_a_provider_whatever_its_variable_is_called() {
+    let home = TestHome::with_config(
+        "providers:\n  here: {base_url: \"http://h\", api_key_env: MY_MODEL}\n\
+         terminal: {env_passthrough: [MY_MODEL, VESTAL_PROVIDERS]}\n",
+    );
+    let env = [("MY_MODEL", "hunter2"), ("VESTAL_API_KEY", "hunter2"), ("A", "b")];
+    let settings = home.settings(&env, &[]);
+    let job = settings.job_environment().expect("fine");
+    assert_eq!(pairs(&job), ["A=b"]);
+    let refused: Vec<_> = job.refused.iter().map(EnvName::as_str).collect();
+    assert_eq!(refused, ["MY_MODEL", "VESTAL_PROVIDERS"]);
+    let container = settings.container_environment().expect("fine");
+    assert_eq!((pairs(&container).len(), container.refused.len()), (0, 2));
+    // Who names it for containers wants it there.
+    let asked = home.settings(&env, &["terminal.docker_forward_env=[\"MY_MODEL\"]"]);
+    assert_eq!(pairs(&asked.container_environment().expect("fine")), ["MY_MODEL=hunter2"]);
+    // The agent itself finds it.
+    let name = EnvName::new("MY_MODEL").expect("a name");
+    let found = settings.variable(&name).expect("readable").expect("set");
+    assert_eq!(found.source, Source::Environment { name: "MY_MODEL".to_owned() });
+}
+
+#[test]
+fn a_named_key_is_looked_up_in_the_environment_before_the_file() {
+    let home = TestHome::new().dotenv("OPENAI_API_KEY=file\nOTHER_KEY=file\n");
+    let settings = home.settings(&[("OPENAI_API_KEY", "process"), ("OTHER_KEY", "")], &[]);
+    let look = |name| {
+        let found = settings.variable(&EnvName::new(name).expect("a name")).expect("readable");
+        found.map(|own| own.value.into_string().expect("text"))
+    };
+    assert_eq!(look("OPENAI_API_KEY").as_deref(), Some("process"));
+    assert_eq!(look("OTHER_KEY").as_deref(), Some("file"));
+    assert_eq!(look("NO_KEY"), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::key::{AnyKey, Secrecy};
+use crate::key::AnyKey;
 use crate::keys;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -37,10 +37,7 @@ impl Settings {
             Ok(resolved) => Row {
                 key: key_name,
                 changed: resolved.value != key.default_untyped(),
-                value: Some(match key.secrecy() {
-                    Secrecy::Public => resolved.value,
-                    Secrecy::Secret => resolved.value.masked(),
-                }),
+                value: Some(key.secrecy().shown(resolved.value)),
                 source: Some(resolved.source),
                 error: None,
                 doc,

@@ -32,10 +32,11 @@ fn tolerance(name: &str, candidate: &str) -> usize {
 pub(crate) fn closest_key(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
     let own = name.rsplit('.').next().unwrap_or(name);
-    let parent = known
-        .iter()
-        .copied()
-        .find(|key| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')));
+    let is_below =
+        |name: &str, key: &str| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+    // A section that is also a key is no map of which the name could be an entry.
+    let is_map = |key: &&'static str| !known.iter().any(|other| is_below(other, key));
+    let parent = known.iter().copied().filter(is_map).find(|key| is_below(name, key));
     parent.or_else(|| closest(name, known.iter().copied())).or_else(|| {
         let lasts = known.iter().copied().map(last);
         let found = closest(own, lasts)?;

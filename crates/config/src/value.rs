@@ -25,26 +25,31 @@ pub enum Value {
     Map(BTreeMap<String, Value>),
 }
 
-/// A number with at most three digits after the point, kept exactly.
+/// A number with at most six digits after the point, kept exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Decimal {
-    thousandths: u64,
+    millionths: u64,
 }
 
 impl Decimal {
     /// Makes a number of so many thousandths.
     pub const fn from_thousandths(thousandths: u64) -> Self {
-        Self { thousandths }
+        Self { millionths: thousandths.saturating_mul(1000) }
+    }
+
+    /// Makes a number of so many millionths.
+    pub const fn from_millionths(millionths: u64) -> Self {
+        Self { millionths }
     }
 }
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.thousandths / 1000, self.thousandths % 1000);
+        let (whole, rest) = (self.millionths / 1_000_000, self.millionths % 1_000_000);
         if rest == 0 {
             return write!(f, "{whole}");
         }
-        let rest = format!("{rest:03}");
+        let rest = format!("{rest:06}");
         write!(f, "{whole}.{}", rest.trim_end_matches('0'))
     }
 }
@@ -72,6 +77,46 @@ impl Value {
             Self::Bool(_) | Self::Integer(_) | Self::Decimal(_) | Self::Text(_) => {
                 Self::Text(MASK.to_owned())
             }
+        }
+    }
+}
+
+impl Value {
+    /// Returns the value with the entries of these names replaced by asterisks,
+    /// however deep they are.
+    #[must_use]
+    pub fn masked_within(&self, names: &[&str]) -> Self {
+        match self {
+            Self::Map(entries) => {
+                let mask = |(name, value): (&String, &Self)| {
+                    let hidden = names.contains(&name.as_str());
+                    let value = if hidden { value.masked() } else { value.masked_within(names) };
+                    (name.clone(), value)
+                };
+                Self::Map(entries.iter().map(mask).collect())
+            }
+            Self::List(items) => {
+                Self::List(items.iter().map(|item| item.masked_within(names)).collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl Value {
+    /// Returns the value without the entries of these names, however deep they are.
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        match self {
+            Self::Map(entries) => Self::Map(
+                entries
+                    .iter()
+                    .filter(|(name, _)| !names.contains(&name.as_str()))
+                    .map(|(name, value)| (name.clone(), value.without(names)))
+                    .collect(),
+            ),
+            Self::List(items) => Self::List(items.iter().map(|item| item.without(names)).collect()),
+            other => other.clone(),
         }
     }
 }

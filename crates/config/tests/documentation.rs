@@ -27,8 +27,11 @@ fn the_documentation_has_a_line_for_every_key() {
 fn the_json_schema_has_every_key_with_its_default() {
     let schema = vestal_config::json_schema();
     for key in vestal_config::keys::ALL {
-        let (section, own) = key.name().split_once('.').expect("a section");
-        let entry = &schema["properties"][section]["properties"][own];
+        let properties = &schema["properties"];
+        let entry = match key.name().split_once('.') {
+            Some((section, own)) => &properties[section]["properties"][own],
+            None => &properties[key.name()],
+        };
         assert_eq!(entry["description"], key.doc(), "{}", key.name());
     }
     assert_eq!(schema["properties"]["terminal"]["properties"]["timeout"]["default"], 180);

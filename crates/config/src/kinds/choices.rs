@@ -147,3 +147,35 @@ choices! {
         Exec = "exec",
     }
 }
+
+choices! {
+    /// What a provider speaks.
+    ApiMode, "known way to speak to a provider", nothing_to_explain, {
+        /// What its name and its address speak for.
+        Auto = "auto",
+        /// Chat completions, as `OpenAI` began them.
+        ChatCompletions = "chat_completions",
+        /// Messages, as Anthropic has them.
+        AnthropicMessages = "anthropic_messages",
+    }
+}
+
+choices! {
+    /// Whether dangerous commands are asked about.
+    ApprovalMode, "known way to approve", nothing_to_explain, {
+        /// A person is asked.
+        Manual = "manual",
+        /// Nobody is asked. What is never allowed stays refused.
+        Off = "off",
+    }
+}
+
+choices! {
+    /// What happens to a dangerous command when nobody can be asked.
+    Unattended, "known answer", nothing_to_explain, {
+        /// It is not run.
+        Deny = "deny",
+        /// It is run.
+        Allow = "allow",
+    }
+}

@@ -235,6 +235,93 @@ fn values_of_pairs_are_in_no_debug_output() {
     assert!(!format!("{pairs:?}").contains("hunter2"));
 }
 
+#[test]
+fn an_address_is_one_of_the_web_without_secrets() {
+    for (text, kept) in [
+        ("https://api.example.com/v1/", Some("https://api.example.com/v1")),
+        (" HTTP://Localhost:8000 ", Some("HTTP://Localhost:8000")),
+        ("http://[::1]:80/x", Some("http://[::1]:80/x")),
+        ("http://my_host.internal.:65535", Some("http://my_host.internal.:65535")),
+        ("", None),
+    ] {
+        assert_eq!(read::<BaseUrl>(text, &()).expect(text).get(), kept, "{text}");
+    }
+    for text in [
+        "api.example.com",
+        "ftp://x",
+        "https://",
+        "https:///v1",
+        "https://x:0",
+        "https://x:70000",
+        "https://x:y",
+        "https://[::1",
+        "https://a b",
+        "https://x/?key=1",
+        "https://x/#a",
+        "https://user:pw@x",
+        "https://-\u{fc}.example",
+        "https://x..y",
+    ] {
+        assert!(read::<BaseUrl>(text, &()).is_err(), "{text}");
+    }
+    let refusal = BaseUrl::read(Input::Text(OsStr::new("https://u:p@x")), &()).expect_err("user");
+    assert!(refusal.secret);
+    let refusal = BaseUrl::read(Input::Text(OsStr::new("x.example/v1")), &()).expect_err("bare");
+    assert_eq!(refusal.suggestion.as_deref(), Some("did you mean https://x.example/v1?"));
+}
+
+#[test]
+fn text_is_one_line_or_many_and_no_longer_than_allowed() {
+    let line = TextLimits { max_bytes: 8, lines: Lines::One };
+    let lines = TextLimits { max_bytes: 8, lines: Lines::Many };
+    assert_eq!(read::<Text>(" a b ", &line).expect("fine").get(), Some("a b"));
+    assert_eq!(read::<Text>("a\nb\t", &lines).expect("fine").get(), Some("a\nb\t"));
+    assert_eq!(read::<Text>("", &line).expect("fine").get(), None);
+    assert_eq!(read::<Text>("a\nb", &line), Err("contains control characters".to_owned()));
+    assert_eq!(read::<Text>("a\u{1b}[0m", &lines), Err("contains control characters".to_owned()));
+    assert_eq!(read::<Text>("123456789", &line), Err("is longer than 8 bytes".to_owned()));
+}
+
+#[test]
+fn a_share_is_between_its_ends() {
+    let range = Range { min: 100, max: 950 };
+    assert_eq!(read::<Fraction>("0.5", &range), Ok(Fraction::from_thousandths(500)));
+    assert_eq!(read::<Fraction>("0.05", &range), Err("is less than 0.1".to_owned()));
+    assert_eq!(read::<Fraction>("1", &range), Err("is more than 0.95".to_owned()));
+    assert_eq!(read::<Fraction>("99999999999", &range), Err("is more than 0.95".to_owned()));
+    for text in ["", "half", "-0.5", "50%", "NaN", ".5"] {
+        assert!(read::<Fraction>(text, &range).is_err(), "{text}");
+    }
+    assert_eq!(Fraction::from_thousandths(500).of(200_001), 100_000);
+    assert!((Fraction::from_thousandths(250).as_f64() - 0.25).abs() < f64::EPSILON);
+}
+
+#[test]
+fn tokens_are_a_number_or_left_to_the_model() {
+    let range = Range { min: 1024, max: 2_000_000 };
+    for text in ["0", "auto", "AUTO"] {
+        assert_eq!(read::<TokensOrAuto>(text, &range).expect(text).get(), None, "{text}");
+    }
+    assert_eq!(read("200000", &range), Ok(TokensOrAuto::Tokens(200_000)));
+    assert_eq!(read::<TokensOrAuto>("5", &range), Err("is less than 1024".to_owned()));
+    assert!(read::<TokensOrAuto>("200k", &range).is_err());
+}
+
+#[test]
+fn lists_of_names_and_patterns_keep_order_and_have_nothing_twice() {
+    let names = read::<Names>(r#"["b", "a", "b"]"#, &()).expect("names");
+    assert_eq!(names.iter().collect::<Vec<_>>(), ["b", "a"]);
+    assert!(names.contains("a") && !names.contains("c"));
+    let patterns = read::<Patterns>(r#"["rm *", "ls", "rm *", 12]"#, &()).expect("patterns");
+    assert_eq!(patterns.iter().collect::<Vec<_>>(), ["rm *", "ls", "12"]);
+    for wrong in ["a", "{}", r#"[""]"#, r#"["a b"]"#, "[[]]", "[null]"] {
+        assert!(read::<Names>(wrong, &()).is_err(), "{wrong}");
+    }
+    for wrong in ["a", r#"[" "]"#, "[null]", "[\"\\u0000\"]"] {
+        assert!(read::<Patterns>(wrong, &()).is_err(), "{wrong}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_key_panics_on_any_text(text in any::<String>()) {

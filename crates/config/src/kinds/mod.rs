@@ -5,18 +5,34 @@ mod choices;
 mod docker;
 mod environment;
 mod flag;
+mod items;
 mod limits;
+mod model;
 mod places;
+mod secret;
+mod text;
+mod tokens;
+mod url;
 
 pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
-pub use choices::{BackendChoice, DockerTransport, Isolation, OnConfigChange};
+pub use choices::{
+    ApiMode, ApprovalMode, BackendChoice, DockerTransport, Isolation, OnConfigChange, Unattended,
+};
 pub use docker::{
     Device, DockerBinary, ExtraArgs, Gpus, HostPath, ImageName, Mount, MountKind, PortMapping,
     Propagation, Protocol, Relabel, Seccomp, SecurityOption, Ulimit, Volume, VolumeSource, Volumes,
 };
 pub use environment::{EnvName, EnvNames, EnvPairs};
 pub use limits::{CountOrNone, Cpus, Megabytes};
+pub use model::{
+    Fallback, Fallbacks, Price, Prices, Provider, ProviderChoice, ProviderName, Providers,
+    TokenPrices,
+};
 pub use places::{SandboxDir, StartDir};
+pub use secret::Secret;
+pub use text::{Lines, Names, Patterns, Text, TextLimits};
+pub use tokens::{Fraction, TokensOrAuto};
+pub use url::BaseUrl;
 
 use crate::input::{Input, Refusal};
 use crate::value::Value;
@@ -24,6 +40,16 @@ use crate::value::Value;
 #[cfg(test)]
 #[path = "kinds_tests.rs"]
 mod kinds_tests;
+
+/// Limits that a key and an entry of a map share.
+pub(crate) mod limits_of {
+    use super::{Lines, Range, TextLimits};
+
+    /// Of the name of a model.
+    pub(crate) const MODEL_NAME: TextLimits = TextLimits { max_bytes: 256, lines: Lines::One };
+    /// Of the tokens that a model takes.
+    pub(crate) const CONTEXT_LENGTH: Range = Range { min: 1024, max: 100_000_000 };
+}
 
 /// A type that a setting can have: how it is read, checked, shown and described.
 pub trait Setting: Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {

@@ -44,6 +44,16 @@ pub enum EditError {
         /// What is there instead.
         found: String,
     },
+    /// The value is no list.
+    #[error("`{name}` at line {line} is {found}, not a list")]
+    NotAList {
+        /// The key.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is there instead.
+        found: String,
+    },
     /// Comments inside the value to be replaced would be lost.
     #[error("the comment at line {line} stands inside the value and would be lost")]
     CommentInside {
@@ -61,6 +71,38 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Node) -> Result<String, Edi
     let editor = Editor { text, document: &document, newline: newline(text) };
     let edited = editor.plan(path, value)?.apply(text).ok_or(EditError::Unsafe)?;
     verify(&document, path, value, &edited)?;
+    Ok(edited)
+}
+
+/// Returns the text with one more item at the end of the list at `path`, which
+/// is made when it is not there.
+pub(crate) fn append(text: &str, path: &[&str], item: &Node) -> Result<String, EditError> {
+    let document = parse(text)?;
+    let editor = Editor { text, document: &document, newline: newline(text) };
+    let Some(list) = editor.find(path)? else {
+        return set(text, path, &Node::list_of(vec![item.clone()]));
+    };
+    let NodeKind::List { items, layout } = &list.kind else {
+        return Err(EditError::NotAList {
+            name: path.join("."),
+            line: list.line,
+            found: list.noun().to_owned(),
+        });
+    };
+    if list.shared {
+        return Err(EditError::Shared { line: list.line });
+    }
+    let plan = match (items.last(), layout) {
+        (None, _) => {
+            let at = list.start + 1;
+            Plan(vec![(at..at, flow(item))])
+        }
+        (Some(last), Layout::Flow) => Plan(vec![(last.end..last.end, format!(", {}", flow(item)))]),
+        (Some(last), Layout::Block) => editor.add_line(last, item)?,
+    };
+    let edited = plan.apply(text).ok_or(EditError::Unsafe)?;
+    let longer = Node::list_of(items.iter().chain([item]).cloned().collect());
+    verify(&document, path, &longer, &edited)?;
     Ok(edited)
 }
 
@@ -117,6 +159,39 @@ impl Editor<'_> {
             node = &entry.value;
         }
         Err(EditError::Unsafe)
+    }
+
+    /// Returns the value at `path`, unless it is absent or null.
+    fn find(&self, path: &[&str]) -> Result<Option<&Node>, EditError> {
+        let Some(mut node) = self.document.root.as_ref() else {
+            return Ok(None);
+        };
+        for (depth, name) in path.iter().enumerate() {
+            if node.is_null() {
+                return Ok(None);
+            }
+            let at = path.get(..depth).unwrap_or_default().join(".");
+            let (entries, _) = own_map(node, &at)?;
+            match unique(entries, name)? {
+                None => return Ok(None),
+                Some(entry) => node = &entry.value,
+            }
+        }
+        Ok((!node.is_null()).then_some(node))
+    }
+
+    /// Adds an item below the last one of a block list.
+    fn add_line(&self, last: &Node, item: &Node) -> Result<Plan, EditError> {
+        let before = self.text.get(..last.start).unwrap_or_default();
+        let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
+        let line = line.trim_start_matches('\u{feff}');
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        if !line.get(indent..).is_some_and(|rest| rest.starts_with("- ")) {
+            return Err(EditError::Unsafe);
+        }
+        let at = self.line_end(last.end);
+        let new = format!("{}{}- {}", self.newline, " ".repeat(indent), flow(item));
+        Ok(Plan(vec![(at..at, new)]))
     }
 
     /// Adds at the end of the text.

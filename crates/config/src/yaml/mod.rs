@@ -7,7 +7,7 @@ mod node;
 mod parse;
 
 pub use edit::EditError;
-pub(crate) use edit::set;
+pub(crate) use edit::{append, set};
 pub(crate) use emit::{flow, quote};
 pub(crate) use node::{Entry, Node, NodeKind};
 pub use parse::SyntaxError;

@@ -81,6 +81,22 @@ impl Node {
         }
     }
 
+    /// Returns a list that stands nowhere yet.
+    pub(crate) fn list_of(items: Vec<Self>) -> Self {
+        let kind = NodeKind::List { items, layout: Layout::Flow };
+        Self { kind, start: 0, end: 0, line: 1, column: 1, shared: false }
+    }
+
+    /// Returns the first value under these names of nested maps.
+    pub(crate) fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |node, part| match &node.kind {
+            NodeKind::Map { entries, .. } => {
+                entries.iter().find(|e| e.name() == Some(part)).map(|e| &e.value)
+            }
+            _ => None,
+        })
+    }
+
     /// Returns the text of a scalar.
     pub(crate) fn scalar(&self) -> Option<&str> {
         match &self.kind {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::devices::{Device, Gpus, Ulimit};
+use super::flags;
 use super::mounts::Mount;
 use super::ports::PortMapping;
 use super::security::SecurityOption;
-use super::{flags, items};
 use crate::input::{Input, Refusal};
-use crate::kinds::Setting;
+use crate::kinds::{Setting, items};
 use crate::value::Value;
 
 /// Words as for `docker run`, read into what they mean.
@@ -133,6 +133,11 @@ impl ExtraArgs {
         userns: None,
         uts: None,
     };
+
+    /// Reads words that were kept from an earlier time; none if they mean nothing any more.
+    pub fn from_words(words: Vec<String>) -> Option<Self> {
+        flags::parse(words).ok()
+    }
 
     /// Returns the words as they were given.
     pub fn words(&self) -> &[String] {

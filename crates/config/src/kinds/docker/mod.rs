@@ -5,7 +5,6 @@ mod devices;
 mod extra_args;
 mod flags;
 mod image;
-mod items;
 mod mounts;
 mod paths;
 mod ports;

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::items;
 use super::paths::{self, HostPath, Propagation};
 use super::weakens;
 use crate::input::{Input, Refusal};
-use crate::kinds::Setting;
+use crate::kinds::{Setting, items};
 use crate::value::Value;
 
 const FORM: &str = "SOURCE:TARGET[:OPTIONS]";

@@ -1,0 +1,88 @@
+//! Which model answers, and who serves it.
+
+use crate::key::Secrecy;
+use crate::kinds::{
+    ApiMode, BaseUrl, Fallbacks, Prices, ProviderChoice, Providers, Range, Secret, Text,
+    TokensOrAuto, limits_of,
+};
+
+keys! {
+    /// Model that the agent talks to. In `config.yaml`, `model: NAME` says the same in short.
+    MODEL_DEFAULT: Text = "model.default" {
+        default: Text::EMPTY,
+        limits: limits_of::MODEL_NAME,
+        env: ["VESTAL_MODEL"],
+        aliases: ["model"],
+    }
+
+    /// Who serves the model: a provider that is built in, or a name in `providers`. `auto` takes
+    /// what the address, the model and the keys at hand speak for.
+    MODEL_PROVIDER: ProviderChoice = "model.provider" {
+        default: ProviderChoice::Auto,
+        limits: (),
+        env: ["VESTAL_PROVIDER"],
+    }
+
+    /// Address of the provider, in place of its own.
+    MODEL_BASE_URL: BaseUrl = "model.base_url" {
+        default: BaseUrl::EMPTY,
+        limits: (),
+        env: ["VESTAL_BASE_URL"],
+    }
+
+    /// Key for the provider, in place of the one in its own variable. `.env` is the place for it:
+    /// `VESTAL_API_KEY=…`.
+    MODEL_API_KEY: Secret = "model.api_key" {
+        default: Secret::EMPTY,
+        limits: (),
+        env: ["VESTAL_API_KEY"],
+        secrecy: Secrecy::Secret,
+    }
+
+    /// What the provider speaks. `auto` goes by its name and its address.
+    MODEL_API_MODE: ApiMode = "model.api_mode" {
+        default: ApiMode::Auto,
+        limits: (),
+        env: ["VESTAL_API_MODE"],
+    }
+
+    /// Tokens that the model takes. `auto` goes by what the provider says.
+    MODEL_CONTEXT_LENGTH: TokensOrAuto = "model.context_length" {
+        default: TokensOrAuto::Auto,
+        limits: limits_of::CONTEXT_LENGTH,
+        env: ["VESTAL_CONTEXT_LENGTH"],
+    }
+
+    /// Tokens that one answer may have. `auto` leaves it to the provider, or to the largest it
+    /// takes where it wants to be told.
+    MODEL_MAX_OUTPUT_TOKENS: TokensOrAuto = "model.max_output_tokens" {
+        default: TokensOrAuto::Auto,
+        limits: Range { min: 1, max: 100_000_000 },
+        env: ["VESTAL_MAX_OUTPUT_TOKENS"],
+    }
+
+    /// What tokens of a model cost, in US dollars per million, for the cost that is shown. It goes
+    /// before what is known of the model.
+    MODEL_PRICES: Prices = "model.prices" {
+        default: Prices::EMPTY,
+        limits: (),
+        env: ["VESTAL_MODEL_PRICES"],
+    }
+
+    /// Providers of your own. `api_key_env` names the variable that holds the key, in the
+    /// environment or in `.env`; commands never get that variable. A name that is built in
+    /// replaces what is built in.
+    PROVIDERS: Providers = "providers" {
+        default: Providers::EMPTY,
+        limits: (),
+        env: ["VESTAL_PROVIDERS"],
+        secrecy: Secrecy::Within(&["api_key"]),
+    }
+
+    /// Whom to ask, one after the other, when the provider fails.
+    FALLBACK_PROVIDERS: Fallbacks = "fallback_providers" {
+        default: Fallbacks::EMPTY,
+        limits: (),
+        env: ["VESTAL_FALLBACK_PROVIDERS"],
+    }
+}

@@ -1,0 +1,107 @@
+//! A profile's settings without what is secret or belongs to one person or machine.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::ProfileError;
+use crate::dotenv::DotEnv;
+use crate::environment::Environment;
+use crate::files::{self, EnvFile};
+use crate::home::Home;
+use crate::key::{AnyKey, Secrecy};
+use crate::keys;
+use crate::settings::Settings;
+use crate::value::Value;
+use crate::yaml::{self, Node, NodeKind};
+
+const HEADER: &str = "# Settings of an exported profile. Secrets and unknown keys were left out.\n";
+
+/// Settings that can be passed on, and the names of those that cannot.
+pub(super) struct Portable {
+    pub(super) text: String,
+    pub(super) left_out: Vec<String>,
+}
+
+/// Reports whether a key is nobody else's business: what a person allows, and
+/// where a machine keeps things.
+fn stays(key: &dyn AnyKey) -> bool {
+    [keys::COMMAND_ALLOWLIST.name(), keys::SANDBOX_DIR.name()].contains(&key.name())
+}
+
+/// Writes a profile's settings anew from the values of known keys: neither a
+/// comment nor a key nobody knows can carry a secret along.
+pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
+    let damaged = |error: &crate::error::FileError| ProfileError::Damaged {
+        path: error.path.clone(),
+        reason: error.problem.to_string(),
+    };
+    let file = files::load_config(&home.config_file()).map_err(|error| damaged(&error))?;
+    let mut given = Vec::new();
+    if let Some(root) = &file.root {
+        names(root, "", &mut given);
+    }
+    let settings = Settings {
+        home: home.clone(),
+        env: Environment::default(),
+        overrides: Vec::new(),
+        dotenv: Ok(EnvFile { path: home.env_file(), content: DotEnv::default() }),
+        file: Ok(file),
+    };
+    let mut sections: BTreeMap<&str, Vec<(&str, Value)>> = BTreeMap::new();
+    let mut left_out = Vec::new();
+    for key in keys::ALL {
+        let Ok(resolved) = key.resolve(&settings) else { continue };
+        if resolved.is_default() || stays(*key) {
+            continue;
+        }
+        let value = match key.secrecy() {
+            Secrecy::Secret => continue,
+            Secrecy::Public => resolved.value,
+            Secrecy::Within(secret) => {
+                let rest = resolved.value.without(secret);
+                if rest != resolved.value {
+                    left_out.extend(secret.iter().map(|own| format!("{}.*.{own}", key.name())));
+                }
+                rest
+            }
+        };
+        let (section, own) = key.name().split_once('.').unwrap_or(("", key.name()));
+        sections.entry(section).or_default().push((own, value));
+        given.retain(|name| name != key.name() && !key.aliases().contains(&name.as_str()));
+    }
+    left_out.extend(given);
+    Ok(Portable { text: write(&sections), left_out })
+}
+
+fn write(sections: &BTreeMap<&str, Vec<(&str, Value)>>) -> String {
+    let mut text = HEADER.to_owned();
+    for (section, entries) in sections {
+        let indent = if section.is_empty() { "" } else { "  " };
+        if !section.is_empty() {
+            // Writing to a String cannot fail.
+            writeln!(text, "{section}:").ok();
+        }
+        for (name, value) in entries {
+            let value = match value {
+                Value::Text(text) => yaml::quote(text),
+                other => other.to_string(),
+            };
+            writeln!(text, "{indent}{name}: {value}").ok();
+        }
+    }
+    text
+}
+
+/// Collects the names of what a file sets, sections opened up.
+fn names(map: &Node, prefix: &str, all: &mut Vec<String>) {
+    let NodeKind::Map { entries, .. } = &map.kind else { return };
+    for entry in entries {
+        let own = entry.name().unwrap_or("?");
+        let name = if prefix.is_empty() { own.to_owned() } else { format!("{prefix}.{own}") };
+        if keys::is_section(&name) && matches!(entry.value.kind, NodeKind::Map { .. }) {
+            names(&entry.value, &name, all);
+        } else if !entry.value.is_null() {
+            all.push(name);
+        }
+    }
+}
