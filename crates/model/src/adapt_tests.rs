@@ -1,0 +1,48 @@
+use super::*;
+use crate::error::Detail;
+
+fn adapted(message: &str, quirks: Quirks) -> Option<Quirks> {
+    let request = Request { max_output_tokens: Some(5), ..Request::default() };
+    let refusal = Refusal { message: message.to_owned(), ..Refusal::default() };
+    adapt(&ModelError::BadRequest { detail: Detail::default() }, &refusal, &request, quirks)
+}
+
+#[test]
+fn a_field_that_is_not_taken_is_given_up_once() {
+    let none = Quirks::default();
+    let completion = Quirks { output_limit: OutputLimit::MaxCompletionTokens, ..none };
+    let message = "Unsupported parameter: 'max_tokens' is not supported with this model. \
+                   Use 'max_completion_tokens' instead.";
+    assert_eq!(adapted(message, none), Some(completion));
+    assert_eq!(adapted(message, completion), None);
+
+    let plain = Quirks { without_stream_options: true, ..none };
+    assert_eq!(adapted("unknown field: stream_options", none), Some(plain));
+    assert_eq!(adapted("unknown field: stream_options", plain), None);
+
+    let thoughtless = Quirks { without_reasoning: true, ..none };
+    let message = "property 'reasoning_content' is unsupported";
+    assert_eq!(adapted(message, none), Some(thoughtless));
+    let message = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    assert_eq!(adapted(message, none), Some(thoughtless));
+}
+
+#[test]
+fn the_most_a_model_may_write_is_the_providers_word() {
+    let message = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens \
+                   for that-model";
+    let none = Quirks::default();
+    let less = Quirks { most_output: Some(8192), ..none };
+    assert_eq!(adapted(message, none), Some(less));
+    assert_eq!(adapted(message, less), None);
+}
+
+#[test]
+fn a_refusal_of_something_else_changes_nothing() {
+    assert_eq!(adapted("max_tokens must be at least 1", Quirks::default()), None);
+    assert_eq!(adapted("unknown role", Quirks::default()), None);
+    let refusal =
+        Refusal { message: "unknown field: stream_options".to_owned(), ..Refusal::default() };
+    let error = ModelError::Authentication { detail: Detail::default() };
+    assert_eq!(adapt(&error, &refusal, &Request::default(), Quirks::default()), None);
+}

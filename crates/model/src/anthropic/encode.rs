@@ -1,0 +1,293 @@
+//! A request in this API's shape.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::endpoint::Endpoint;
+use crate::history::{Called, Ids, Turn, turns};
+use crate::memory::Quirks;
+use crate::message::{Api, AssistantMessage, Part, UserMessage};
+use crate::request::{Request, ToolSpec};
+
+/// What a model may write unless the caller says: the API insists on a number,
+/// and this one leaves room for a long file.
+pub(crate) const DEFAULT_MAX_TOKENS: u64 = 32_000;
+
+/// How many of the last messages of the person's side end a cached prefix. The
+/// API takes four marks; one goes to the tools and one to the system prompt.
+const CACHED_MESSAGES: usize = 2;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<SystemBlock<'a>>,
+    messages: Vec<Entry<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Kind>,
+    stream: bool,
+}
+
+#[derive(Serialize, Clone, Copy)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+const EPHEMERAL: Kind = Kind { kind: "ephemeral" };
+
+#[derive(Serialize)]
+struct SystemBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+    cache_control: Kind,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    input_schema: Cow<'a, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Kind>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    role: Role,
+    content: Vec<Marked<'a>>,
+}
+
+#[derive(Serialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Serialize)]
+struct Marked<'a> {
+    #[serde(flatten)]
+    block: Block<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Kind>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: Box<RawValue>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+    #[serde(untagged)]
+    Kept(&'a Value),
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+/// Returns the body of a request.
+pub(crate) fn body(
+    endpoint: &Endpoint,
+    request: &Request<'_>,
+    quirks: Quirks,
+) -> Result<Bytes, serde_json::Error> {
+    let turns = turns(request.messages, Ids::Word);
+    let (tools, tool_choice) = tools(request.tools, &turns);
+    let mut messages = entries(endpoint, turns, quirks)?;
+    mark(&mut messages);
+    let blank = request.system.trim().is_empty();
+    let system = (!blank).then_some(SystemBlock {
+        kind: "text",
+        text: request.system,
+        cache_control: EPHEMERAL,
+    });
+    let wanted = request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+    let body = Body {
+        model: &endpoint.model,
+        max_tokens: wanted.min(quirks.most_output.unwrap_or(u64::MAX)),
+        system: system.into_iter().collect(),
+        messages,
+        tools,
+        tool_choice,
+        stream: true,
+    };
+    serde_json::to_vec(&body).map(Bytes::from)
+}
+
+/// Returns the tools. A history with calls needs tools to go with them: where
+/// none may be called, those that were are named and forbidden.
+fn tools<'a>(specs: &'a [ToolSpec], turns: &[Turn<'a>]) -> (Vec<Tool<'a>>, Option<Kind>) {
+    let mut tools: Vec<Tool<'a>> = Vec::with_capacity(specs.len());
+    for spec in specs {
+        tools.push(Tool {
+            name: Cow::Borrowed(&spec.name),
+            description: &spec.description,
+            input_schema: Cow::Borrowed(&spec.parameters),
+            cache_control: None,
+        });
+    }
+    let mut tool_choice = None;
+    if specs.is_empty() {
+        let calls = turns.iter().flat_map(|turn| match turn {
+            Turn::Assistant { calls, .. } => calls.as_slice(),
+            Turn::User(_) => &[],
+        });
+        for call in calls {
+            if tools.iter().all(|tool| tool.name != call.name) {
+                tools.push(Tool {
+                    name: call.name.clone(),
+                    description: "",
+                    input_schema: Cow::Owned(serde_json::json!({ "type": "object" })),
+                    cache_control: None,
+                });
+            }
+        }
+        tool_choice = (!tools.is_empty()).then_some(Kind { kind: "none" });
+    }
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = Some(EPHEMERAL);
+    }
+    (tools, tool_choice)
+}
+
+fn entries<'a>(
+    endpoint: &Endpoint,
+    turns: Vec<Turn<'a>>,
+    quirks: Quirks,
+) -> Result<Vec<Entry<'a>>, serde_json::Error> {
+    let mut entries = Vec::with_capacity(turns.len() + 2);
+    for turn in turns {
+        match turn {
+            Turn::User(message) => push(&mut entries, Role::User, user(message)),
+            Turn::Assistant { message, calls } => {
+                let (said, results) = assistant(endpoint, message, calls, quirks)?;
+                push(&mut entries, Role::Assistant, said);
+                push(&mut entries, Role::User, results);
+            }
+        }
+    }
+    // The API wants a person's side to begin and to end with.
+    if entries.first().is_some_and(|entry| entry.role == Role::Assistant) {
+        let content = vec![plain("(What was said before is left out.)")];
+        entries.insert(0, Entry { role: Role::User, content });
+    }
+    if entries.last().is_some_and(|entry| entry.role == Role::Assistant) {
+        push(&mut entries, Role::User, vec![plain("Continue.")]);
+    }
+    Ok(entries)
+}
+
+/// Adds blocks, to the last entry if that is of the same role: roles alternate.
+fn push<'a>(entries: &mut Vec<Entry<'a>>, role: Role, content: Vec<Marked<'a>>) {
+    if content.is_empty() {
+        return;
+    }
+    match entries.last_mut() {
+        Some(last) if last.role == role => last.content.extend(content),
+        _ => entries.push(Entry { role, content }),
+    }
+}
+
+fn user(message: &UserMessage) -> Vec<Marked<'_>> {
+    let blocks = message.parts.iter().filter_map(|part| match part {
+        Part::Text { text } if text.trim().is_empty() => None,
+        Part::Text { text } => Some(plain(text)),
+        Part::Image(image) => {
+            let source =
+                Source { kind: "base64", media_type: &image.media_type, data: &image.data };
+            Some(unmarked(Block::Image { source }))
+        }
+    });
+    blocks.collect()
+}
+
+type Blocks<'a> = Vec<Marked<'a>>;
+
+/// Returns what the model said, and the results that follow it.
+fn assistant<'a>(
+    endpoint: &Endpoint,
+    message: &'a AssistantMessage,
+    calls: Vec<Called<'a>>,
+    quirks: Quirks,
+) -> Result<(Blocks<'a>, Blocks<'a>), serde_json::Error> {
+    let silent = message.text.trim().is_empty();
+    if silent && calls.is_empty() {
+        // Thoughts alone are no message.
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let mut said = Vec::new();
+    let mut results = Vec::new();
+    let opaque = message.reasoning.iter().filter_map(|block| block.opaque.as_ref());
+    for opaque in opaque.filter(|_| !quirks.without_reasoning) {
+        let theirs = opaque.api == Api::AnthropicMessages && opaque.provider == endpoint.name;
+        if theirs && opaque.value.is_object() {
+            said.push(unmarked(Block::Kept(&opaque.value)));
+        }
+    }
+    if !silent {
+        // The API refuses a last text with blanks at its end.
+        said.push(plain(message.text.trim_end()));
+    }
+    for call in calls {
+        results.push(unmarked(Block::ToolResult {
+            tool_use_id: call.id.clone(),
+            content: Some(call.content).filter(|content| !content.trim().is_empty()),
+            is_error: call.is_error,
+        }));
+        let input = RawValue::from_string(call.arguments.into_owned())?;
+        said.push(unmarked(Block::ToolUse { id: call.id, name: call.name, input }));
+    }
+    Ok((said, results))
+}
+
+/// Marks where the prefixes end that the provider shall keep.
+fn mark(entries: &mut [Entry<'_>]) {
+    let theirs = entries.iter_mut().rev().filter(|entry| entry.role == Role::User);
+    for entry in theirs.take(CACHED_MESSAGES) {
+        if let Some(last) = entry.content.last_mut() {
+            last.cache_control = Some(EPHEMERAL);
+        }
+    }
+}
+
+const fn unmarked(block: Block<'_>) -> Marked<'_> {
+    Marked { block, cache_control: None }
+}
+
+const fn plain(text: &str) -> Marked<'_> {
+    unmarked(Block::Text { text })
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+use serde_json::json;
+
+use super::*;
+use crate::message::{Image, Message, Opaque, Reasoning, ToolCall, ToolResult};
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        name: "there".to_owned(),
+        api: Api::AnthropicMessages,
+        base_url: "http://h/v1".to_owned(),
+        key: None,
+        model: "m".to_owned(),
+        context_length: None,
+        prices: None,
+    }
+}
+
+fn encode(request: &Request<'_>) -> Value {
+    serde_json::from_slice(&body(&endpoint(), request, Quirks::default()).unwrap()).unwrap()
+}
+
+/// Returns the messages as sent, without the marks for caching.
+fn messages(messages: &[Message]) -> Value {
+    let mut sent = encode(&Request { messages, ..Request::default() });
+    let mut messages = sent["messages"].take();
+    for entry in messages.as_array_mut().unwrap() {
+        for block in entry["content"].as_array_mut().unwrap() {
+            block.as_object_mut().unwrap().remove("cache_control");
+        }
+    }
+    messages
+}
+
+fn said(text: &str, calls: &[(&str, &str)], reasoning: Vec<Reasoning>) -> Message {
+    let calls = calls.iter().map(|(id, arguments)| ToolCall {
+        id: (*id).to_owned(),
+        name: "t".to_owned(),
+        arguments: (*arguments).to_owned(),
+    });
+    let calls = calls.collect();
+    Message::Assistant(AssistantMessage {
+        text: text.to_owned(),
+        calls,
+        reasoning,
+        ..Default::default()
+    })
+}
+
+fn result(call: &str, content: &str, is_error: bool) -> Message {
+    let (call, content) = (call.to_owned(), content.to_owned());
+    Message::Tool(ToolResult { call, name: "t".to_owned(), content, is_error })
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+#[test]
+fn a_whole_request_has_the_apis_shape_and_marks_for_caching() {
+    let image = Part::Image(Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() });
+    let history = [
+        Message::user("first"),
+        said("sure", &[], vec![]),
+        Message::User(UserMessage { parts: vec![image] }),
+        said("", &[("c1", "{\"b\": 1, \"a\": 2}")], vec![]),
+        result("c1", "done", false),
+    ];
+    let parameters = json!({"type": "object"});
+    let spec = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: "does".to_owned(),
+        parameters: parameters.clone(),
+    };
+    let tools = [spec("t"), spec("u")];
+    let request =
+        Request { system: "be", messages: &history, tools: &tools, max_output_tokens: None };
+    let mark = json!({"type": "ephemeral"});
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "QUJD"});
+    let wanted = json!({
+        "model": "m",
+        "max_tokens": 32000,
+        "system": [{"type": "text", "text": "be", "cache_control": mark}],
+        "messages": [
+            {"role": "user", "content": [text("first")]},
+            {"role": "assistant", "content": [text("sure")]},
+            {"role": "user", "content": [{"type": "image", "source": source, "cache_control": mark}]},
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "id": "c1", "name": "t", "input": {"b": 1, "a": 2}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "done", "cache_control": mark}]},
+        ],
+        "tools": [
+            {"name": "t", "description": "does", "input_schema": parameters},
+            {"name": "u", "description": "does", "input_schema": parameters, "cache_control": mark},
+        ],
+        "stream": true,
+    });
+    assert_eq!(encode(&request), wanted);
+    // The order of the arguments is as the model wrote them.
+    let bytes = body(&endpoint(), &request, Quirks::default()).unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains("\"input\":{\"b\": 1, \"a\": 2}"));
+}
+
+#[test]
+fn roles_alternate_and_results_come_before_words() {
+    let history = [
+        Message::user("one"),
+        Message::user("two"),
+        said("", &[("a/1", "{}"), ("b", "oops")], vec![]),
+        Message::user("steer"),
+        result("b", "", true),
+        result("a/1", "A", false),
+        Message::user("more"),
+    ];
+    let wanted = json!([
+        {"role": "user", "content": [text("one"), text("two")]},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a_1", "name": "t", "input": {}},
+            {"type": "tool_use", "id": "b", "name": "t", "input": {"unreadable_arguments": "oops"}},
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a_1", "content": "A"},
+            {"type": "tool_result", "tool_use_id": "b", "is_error": true},
+            text("steer"),
+            text("more"),
+        ]},
+    ]);
+    assert_eq!(messages(&history), wanted);
+}
+
+#[test]
+fn a_cut_history_begins_and_ends_with_the_persons_side() {
+    let history = [said("", &[], vec![]), said("words \n", &[], vec![]), Message::user(" \n")];
+    let wanted = json!([
+        {"role": "user", "content": [text("(What was said before is left out.)")]},
+        {"role": "assistant", "content": [text("words")]},
+        {"role": "user", "content": [text("Continue.")]},
+    ]);
+    assert_eq!(messages(&history), wanted);
+}
+
+#[test]
+fn thoughts_go_back_unchanged_to_who_made_them_and_to_nobody_else() {
+    let block = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    let opaque = |provider: &str, api: Api, value: &Value| Reasoning {
+        text: "hm".to_owned(),
+        opaque: Some(Opaque { api, provider: provider.to_owned(), value: value.clone() }),
+    };
+    let reasoning = vec![
+        opaque("there", Api::AnthropicMessages, &block),
+        opaque("elsewhere", Api::AnthropicMessages, &block),
+        opaque("there", Api::ChatCompletions, &block),
+        opaque("there", Api::AnthropicMessages, &json!("not a block")),
+        Reasoning { text: "unsigned".to_owned(), opaque: None },
+    ];
+    let history = [Message::user("q"), said("a", &[], reasoning.clone()), Message::user("b")];
+    assert_eq!(messages(&history)[1]["content"], json!([block, text("a")]));
+    // Thoughts alone are no message.
+    let history = [Message::user("q"), said("", &[], reasoning), Message::user("b")];
+    assert_eq!(messages(&history), json!([{"role": "user", "content": [text("q"), text("b")]}]));
+}
+
+#[test]
+fn a_request_without_tools_names_and_forbids_those_of_its_history() {
+    let history = [
+        Message::user("q"),
+        said("", &[("a", "{}"), ("b", "{}")], vec![]),
+        result("a", "A", false),
+    ];
+    let sent = encode(&Request { messages: &history, ..Request::default() });
+    let mark = json!({"type": "ephemeral"});
+    let tool = json!({"name": "t", "input_schema": {"type": "object"}, "cache_control": mark});
+    assert_eq!(sent["tools"], json!([tool]));
+    assert_eq!(sent["tool_choice"], json!({"type": "none"}));
+    let sent = encode(&Request { messages: &history[..1], ..Request::default() });
+    assert_eq!((&sent["tools"], &sent["tool_choice"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn output_is_limited_to_what_is_asked_for_and_to_what_the_provider_lets() {
+    let history = [Message::user("q")];
+    let request = Request { messages: &history, max_output_tokens: Some(50), ..Request::default() };
+    assert_eq!(encode(&request)["max_tokens"], 50);
+    let quirks = Quirks { most_output: Some(20), ..Quirks::default() };
+    let sent: Value =
+        serde_json::from_slice(&body(&endpoint(), &request, quirks).unwrap()).unwrap();
+    assert_eq!(sent["max_tokens"], 20);
+}

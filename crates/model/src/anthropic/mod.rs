@@ -1,0 +1,10 @@
+//! `POST /messages`, as Anthropic has it.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::Decoder;
+pub(crate) use encode::body;
+
+/// The version of the API that is spoken.
+pub(crate) const VERSION: &str = "2023-06-01";

@@ -1,0 +1,201 @@
+//! Lists of models, kept on disk so that asking twice costs one request.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::Endpoint;
+use crate::error::ModelError;
+use crate::listing::ModelInfo;
+use crate::models::Models;
+
+/// The version of the file that is written.
+const VERSION: u32 = 1;
+
+/// Whether a kept list will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// One that is young enough will.
+    Cached,
+    /// The provider is asked.
+    Refresh,
+}
+
+/// Where a list comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedFrom {
+    /// The provider, just now.
+    Provider,
+    /// The file, and it is young enough.
+    Cache,
+    /// The file, though it is too old, since the provider did not answer.
+    Outdated {
+        /// Why it did not.
+        error: ModelError,
+    },
+}
+
+/// A list of models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The models, by name.
+    pub models: Vec<ModelInfo>,
+    /// When the provider was asked.
+    pub fetched_at: Timestamp,
+    /// Where the list comes from.
+    pub from: ListedFrom,
+}
+
+/// A file of lists, one for each provider. It is only a cache: whatever is
+/// wrong with it, the provider is asked.
+#[derive(Debug, Clone)]
+pub struct ListCache {
+    path: PathBuf,
+    max_age: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    #[serde(default)]
+    providers: BTreeMap<String, Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    fetched_at: Timestamp,
+    models: Vec<ModelInfo>,
+}
+
+/// All that is read of a file before its version is known.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// What is at the file's place.
+enum Found {
+    /// A file of ours, or none yet.
+    Usable(File),
+    /// Nothing that can be read; it may be replaced.
+    Unreadable,
+    /// A file of a newer version of the program, which is left alone.
+    Newer,
+}
+
+impl ListCache {
+    /// Keeps lists in a file, each for so long.
+    pub fn new(path: impl Into<PathBuf>, max_age: Duration) -> Self {
+        Self { path: path.into(), max_age }
+    }
+
+    /// Returns the models that an endpoint's provider offers.
+    pub async fn list(
+        &self,
+        models: &Models,
+        endpoint: &Endpoint,
+        freshness: Freshness,
+    ) -> Result<Listed, ModelError> {
+        let key = key(endpoint);
+        let kept = match self.read() {
+            Found::Usable(mut file) => file.providers.remove(&key),
+            Found::Unreadable | Found::Newer => None,
+        };
+        if freshness == Freshness::Cached
+            && let Some(kept) = kept.as_ref().filter(|kept| self.is_young(kept))
+        {
+            models.remember(endpoint, &kept.models);
+            let fetched_at = kept.fetched_at;
+            return Ok(Listed { models: kept.models.clone(), fetched_at, from: ListedFrom::Cache });
+        }
+        match (models.list(endpoint).await, kept) {
+            (Ok(list), _) => {
+                let fetched_at = Timestamp::now();
+                self.keep(key, Entry { fetched_at, models: list.clone() });
+                Ok(Listed { models: list, fetched_at, from: ListedFrom::Provider })
+            }
+            (Err(error), Some(kept)) => {
+                models.remember(endpoint, &kept.models);
+                let from = ListedFrom::Outdated { error };
+                Ok(Listed { models: kept.models, fetched_at: kept.fetched_at, from })
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// Returns the list that is kept of an endpoint's provider, however old;
+    /// nobody is asked.
+    pub fn kept(&self, endpoint: &Endpoint) -> Option<Listed> {
+        let key = key(endpoint);
+        let Found::Usable(mut file) = self.read() else { return None };
+        let Entry { fetched_at, models } = file.providers.remove(&key)?;
+        Some(Listed { models, fetched_at, from: ListedFrom::Cache })
+    }
+
+    /// A list from the future is one from a clock that was wrong.
+    fn is_young(&self, entry: &Entry) -> bool {
+        let age = Duration::try_from(Timestamp::now().duration_since(entry.fetched_at));
+        age.is_ok_and(|age| age <= self.max_age)
+    }
+
+    fn read(&self) -> Found {
+        let empty = File { version: VERSION, providers: BTreeMap::new() };
+        let bytes = match std::fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Usable(empty),
+            Err(_) => return Found::Unreadable,
+        };
+        match serde_json::from_slice::<Version>(&bytes) {
+            Ok(Version { version }) if version > VERSION => return Found::Newer,
+            Ok(_) => {}
+            Err(_) => return Found::Unreadable,
+        }
+        serde_json::from_slice(&bytes).map_or(Found::Unreadable, Found::Usable)
+    }
+
+    /// Keeps a list beside those of other providers. Failing to is no reason to
+    /// withhold the list.
+    fn keep(&self, key: String, entry: Entry) {
+        let mut file = match self.read() {
+            Found::Usable(file) => file,
+            Found::Unreadable => File { version: VERSION, providers: BTreeMap::new() },
+            Found::Newer => return,
+        };
+        file.providers.insert(key, entry);
+        if let Err(error) = write(&self.path, &file) {
+            tracing::debug!(path = %self.path.display(), %error, "the list of models was not kept");
+        }
+    }
+}
+
+/// Returns what a provider's list is kept under.
+fn key(endpoint: &Endpoint) -> String {
+    format!("{} {}", endpoint.name, endpoint.public_url())
+}
+
+/// Writes the file by rename, so that no reader ever sees half of it.
+fn write(path: &Path, file: &File) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = directory.join(format!(".{name}.{:016x}", fastrand::u64(..)));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&aside)
+        .and_then(|mut out| out.write_all(&serde_json::to_vec(file)?))
+        .and_then(|()| std::fs::rename(&aside, path));
+    if written.is_err() {
+        drop(std::fs::remove_file(&aside));
+    }
+    written
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

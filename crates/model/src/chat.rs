@@ -1,0 +1,198 @@
+//! Asking a chain of models until one answers.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::{Instant, sleep};
+
+use crate::adapt::adapt;
+use crate::attempt::{Attempt, Failed};
+use crate::backoff::{self, Next, later};
+use crate::endpoint::{ContextLimit, Endpoint, known_cost};
+use crate::error::ModelError;
+use crate::models::Shared;
+use crate::request::{Completion, Progress, Request};
+use crate::usage::{Cost, CostSource};
+use crate::wire::{self, Answer, Watch};
+
+/// How often one call takes a provider at its word on how it wants to be asked.
+const MOST_ADAPTATIONS: u32 = 4;
+
+/// Asks the first model of a chain and, where it fails, the next.
+pub struct Chat {
+    shared: Arc<Shared>,
+    chain: Vec<Endpoint>,
+    /// The model that was fallen back to, and until when it is asked first:
+    /// a conversation does not wait for the same failure at every step.
+    held: Mutex<Option<(usize, Instant)>>,
+}
+
+impl Chat {
+    pub(crate) fn new(shared: Arc<Shared>, chain: Vec<Endpoint>) -> Self {
+        Self { shared, chain, held: Mutex::new(None) }
+    }
+
+    /// Asks for an answer, telling `watch` what happens meanwhile. Dropping the
+    /// future ends the request.
+    ///
+    /// What was told as [`Progress::Text`] and the like is void once
+    /// [`Progress::Retrying`] or [`Progress::FellBack`] is told, or an error returned.
+    pub async fn complete(
+        &self,
+        request: &Request<'_>,
+        watch: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Completion, ModelError> {
+        let first = self.first();
+        let mut failures: Vec<ModelError> = Vec::new();
+        for offset in 0..self.chain.len() {
+            let index = (first + offset) % self.chain.len();
+            let endpoint = &self.chain[index];
+            if let Some(failure) = failures.last() {
+                watch(Progress::FellBack {
+                    provider: endpoint.name.clone(),
+                    model: endpoint.model.clone(),
+                    reason: failure.to_string(),
+                });
+            }
+            match self.ask(endpoint, request, watch).await {
+                Ok(completion) => {
+                    self.hold(index, offset > 0);
+                    return Ok(completion);
+                }
+                // Not a failure of the provider: the caller can make it shorter.
+                Err(error @ ModelError::ContextOverflow { .. }) => {
+                    self.hold(index, offset > 0);
+                    return Err(error);
+                }
+                Err(error) => failures.push(error),
+            }
+        }
+        match failures.len() {
+            0 => Err(ModelError::NotConfigured { message: "no model is configured".to_owned() }),
+            1 => Err(failures.remove(0)),
+            _ => Err(ModelError::Exhausted { failures }),
+        }
+    }
+
+    /// Returns how much the model that is asked next can hold.
+    pub fn context_length(&self) -> ContextLimit {
+        let endpoint = self.chain.get(self.first());
+        endpoint
+            .map_or(ContextLimit::Unknown, |endpoint| self.shared.memory.context_limit(endpoint))
+    }
+
+    /// Returns the model that is asked next; none if none is configured.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.chain.get(self.first())
+    }
+
+    /// Asks one endpoint, again and again where that may help.
+    async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Completion, ModelError> {
+        let attempt = Attempt { shared: &self.shared, endpoint };
+        let mut quirks = self.shared.memory.quirks(endpoint);
+        let mut body = encode(&attempt, request, quirks)?;
+        let mut number = 1;
+        let mut adaptations = 0;
+        loop {
+            let started = Instant::now();
+            let failed = match attempt.answer(body.clone(), watch).await {
+                Ok(answer) => {
+                    let elapsed_ms = started.elapsed().as_millis();
+                    tracing::debug!(
+                        provider = endpoint.name,
+                        model = endpoint.model,
+                        elapsed_ms,
+                        "answered"
+                    );
+                    return Ok(completion(endpoint, answer));
+                }
+                Err(failed) => failed,
+            };
+            let Failed { mut error, refusal } = failed;
+            let code = error.code();
+            tracing::debug!(
+                provider = endpoint.name,
+                model = endpoint.model,
+                number,
+                code,
+                "failed"
+            );
+            if let ModelError::ContextOverflow { limit: Some(limit), .. } = error {
+                self.shared.memory.refused_beyond(endpoint, limit);
+            }
+            // A field that is not taken is left out or named differently, at
+            // once: the request as it should have been is no second attempt.
+            let adapted =
+                refusal.as_ref().and_then(|refusal| adapt(&error, refusal, request, quirks));
+            if let Some(better) = adapted.filter(|_| adaptations < MOST_ADAPTATIONS) {
+                adaptations += 1;
+                quirks = better;
+                self.shared.memory.set_quirks(endpoint, quirks);
+                body = encode(&attempt, request, quirks)?;
+                continue;
+            }
+            if let Some(detail) = error.detail_mut() {
+                detail.attempts = number;
+            }
+            let Next::Again(after) = backoff::next(&error, number, &self.shared.options) else {
+                return Err(error);
+            };
+            number += 1;
+            watch(Progress::Retrying { attempt: number, after, reason: error.to_string() });
+            sleep(after).await;
+        }
+    }
+
+    fn first(&self) -> usize {
+        let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.filter(|(_, until)| Instant::now() < *until).map_or(0, |(index, _)| index)
+    }
+
+    /// Stays with a model for a while after it was fallen back to.
+    fn hold(&self, index: usize, fell_back: bool) {
+        if fell_back {
+            let until =
+                (index != 0).then(|| later(Instant::now(), self.shared.options.fallback_hold));
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            *held = until.map(|until| (index, until));
+        }
+    }
+}
+
+impl fmt::Debug for Chat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chat").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+fn encode(
+    attempt: &Attempt<'_>,
+    request: &Request<'_>,
+    quirks: crate::memory::Quirks,
+) -> Result<bytes::Bytes, ModelError> {
+    wire::body(attempt.endpoint, request, quirks).map_err(|error| {
+        let message = format!("cannot be written as JSON: {error}");
+        ModelError::BadRequest { detail: attempt.detail(None, &message) }
+    })
+}
+
+fn completion(endpoint: &Endpoint, answer: Answer) -> Completion {
+    let cost = match (answer.cost_usd, answer.usage, &endpoint.prices) {
+        (Some(usd), _, _) => known_cost(usd * 1e6, CostSource::Provider),
+        (None, Some(usage), Some(prices)) => prices.cost(&usage),
+        // Without a count there is nothing to put a price on.
+        (None, _, _) => Cost::Unknown,
+    };
+    Completion {
+        message: answer.message,
+        usage: answer.usage.unwrap_or_default(),
+        cost,
+        provider: endpoint.name.clone(),
+        model: answer.model.unwrap_or_else(|| endpoint.model.clone()),
+    }
+}

@@ -1,0 +1,199 @@
+//! An answer in this API's shape.
+
+use serde_json::Value;
+
+use super::calls::Calls;
+use super::reasoning::Thoughts;
+use crate::message::{AssistantMessage, Finish};
+use crate::refusal::Refusal;
+use crate::request::Progress;
+use crate::sse::Event;
+use crate::usage::Usage;
+use crate::wire::{self, Answer, Fault, Stage, Watch, json};
+
+/// An answer in the making.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    provider: String,
+    text: String,
+    thoughts: Thoughts,
+    calls: Calls,
+    finish: Option<Finish>,
+    refused: bool,
+    done: bool,
+    usage: Option<Usage>,
+    cost_usd: Option<f64>,
+    model: Option<String>,
+}
+
+impl Decoder {
+    /// Begins an answer of a provider.
+    pub(crate) fn new(provider: &str) -> Self {
+        Self { provider: provider.to_owned(), ..Self::default() }
+    }
+
+    fn chunk(&mut self, chunk: &Value, watch: &mut Watch<'_>) -> Result<(), Fault> {
+        if !chunk["error"].is_null() {
+            return Err(Fault::Refused(Refusal::from_value(chunk)));
+        }
+        if !chunk.is_object() {
+            return Err(Fault::Garbage("a piece of the answer is not a JSON object".to_owned()));
+        }
+        if self.model.is_none() {
+            self.model = chunk["model"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+        }
+        self.figures(&chunk["usage"]);
+        let Some(choice) = chunk["choices"].get(0) else { return Ok(()) };
+        if !choice["error"].is_null() {
+            return Err(Fault::Refused(Refusal::from_value(choice)));
+        }
+        for key in ["delta", "message"] {
+            self.delta(&choice[key], watch);
+        }
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.finish = Some(finish(reason)?);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Value, watch: &mut Watch<'_>) {
+        let thought = self.thoughts.take(delta);
+        say(thought, Progress::Reasoning, watch);
+        match &delta["content"] {
+            Value::String(text) => self.say(text, watch),
+            Value::Array(pieces) => self.pieces(pieces, watch),
+            _ => {}
+        }
+        if let Some(text) = delta["refusal"].as_str().filter(|text| !text.is_empty()) {
+            self.refused = true;
+            self.say(text, watch);
+        }
+        let mut names = Vec::new();
+        if let Some(pieces) = delta["tool_calls"].as_array() {
+            names.extend(self.calls.take(pieces));
+        }
+        if delta["function_call"].is_object() {
+            // The shape before there could be several, still in use.
+            let piece = serde_json::json!({ "index": 0, "function": delta["function_call"] });
+            names.extend(self.calls.take(&[piece]));
+        }
+        for name in names {
+            watch(Progress::Call { name });
+        }
+    }
+
+    /// Some send words as a list of marked pieces.
+    fn pieces(&mut self, pieces: &[Value], watch: &mut Watch<'_>) {
+        for piece in pieces {
+            if let Some(text) = piece["text"].as_str() {
+                self.say(text, watch);
+            }
+            let thinking = &piece["thinking"];
+            let inner =
+                thinking.as_array().into_iter().flatten().filter_map(|t| t["text"].as_str());
+            for text in thinking.as_str().into_iter().chain(inner) {
+                self.thoughts.push_text(text);
+                say(text.to_owned(), Progress::Reasoning, watch);
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str, watch: &mut Watch<'_>) {
+        self.text.push_str(text);
+        say(text.to_owned(), Progress::Text, watch);
+    }
+
+    fn figures(&mut self, usage: &Value) {
+        let Some(prompt) = usage["prompt_tokens"].as_u64() else { return };
+        let number = |value: &Value| value.as_u64().unwrap_or(0);
+        let details = &usage["prompt_tokens_details"];
+        let cached = details["cached_tokens"].as_u64();
+        let cache_read = cached.unwrap_or_else(|| number(&usage["prompt_cache_hit_tokens"]));
+        let cache_write = number(&details["cache_write_tokens"]);
+        self.usage = Some(Usage {
+            input: prompt.saturating_sub(cache_read).saturating_sub(cache_write),
+            output: number(&usage["completion_tokens"]),
+            cache_read,
+            cache_write,
+            reasoning: number(&usage["completion_tokens_details"]["reasoning_tokens"]),
+        });
+        self.cost_usd = usage["cost"].as_f64().or(self.cost_usd);
+    }
+}
+
+impl wire::Decoder for Decoder {
+    fn event(&mut self, event: &Event, watch: &mut Watch<'_>) -> Result<(), Fault> {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            self.done = true;
+        }
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        self.chunk(&json(data)?, watch)
+    }
+
+    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), Fault> {
+        if value["choices"].get(0).is_none() && value["error"].is_null() {
+            return Err(Fault::Garbage("there are no choices in the answer".to_owned()));
+        }
+        self.chunk(value, watch)
+    }
+
+    fn stage(&self) -> Stage {
+        match (self.done, self.finish) {
+            (true, _) => Stage::Closed,
+            (false, Some(_)) => Stage::Finished,
+            (false, None) => Stage::Open,
+        }
+    }
+
+    fn end(self: Box<Self>, watch: &mut Watch<'_>) -> Result<Answer, Fault> {
+        let spoken = !self.text.is_empty() || !self.calls.is_empty();
+        let finish = match (self.finish, self.done) {
+            (Some(finish), _) => finish,
+            (None, true) if spoken => Finish::Stop,
+            (None, true) => return Err(Fault::Cut("it ended without a word")),
+            (None, false) => return Err(Fault::Cut("it ended without a finish reason")),
+        };
+        let (calls, names) = self.calls.end();
+        for name in names {
+            watch(Progress::Call { name });
+        }
+        let finish = match finish {
+            _ if self.refused => Finish::Refused,
+            // Not every server names the reason it should.
+            Finish::Stop if !calls.is_empty() => Finish::ToolCalls,
+            Finish::ToolCalls if calls.is_empty() => Finish::Stop,
+            finish => finish,
+        };
+        let reasoning = self.thoughts.end(&self.provider);
+        Ok(Answer {
+            message: AssistantMessage { text: self.text, reasoning, calls, finish },
+            usage: self.usage,
+            cost_usd: self.cost_usd,
+            model: self.model,
+        })
+    }
+}
+
+fn say(text: String, progress: impl FnOnce(String) -> Progress, watch: &mut Watch<'_>) {
+    if !text.is_empty() {
+        watch(progress(text));
+    }
+}
+
+fn finish(reason: &str) -> Result<Finish, Fault> {
+    match reason {
+        "tool_calls" | "function_call" => Ok(Finish::ToolCalls),
+        "length" | "max_tokens" => Ok(Finish::Length),
+        "content_filter" | "safety" => Ok(Finish::Refused),
+        "error" => Err(Fault::Cut("the provider broke off with an error")),
+        "insufficient_system_resource" => Err(Fault::Cut("the provider ran out of resources")),
+        _ => Ok(Finish::Stop),
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

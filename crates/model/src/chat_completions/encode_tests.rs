@@ -1,0 +1,143 @@
+use serde_json::json;
+
+use super::*;
+use crate::message::{Api, Image, Message, Opaque, Part, Reasoning, ToolCall, ToolResult};
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        name: "there".to_owned(),
+        api: Api::ChatCompletions,
+        base_url: "http://h/v1".to_owned(),
+        key: None,
+        model: "m".to_owned(),
+        context_length: None,
+        prices: None,
+    }
+}
+
+fn encode(request: &Request<'_>, quirks: Quirks) -> Value {
+    serde_json::from_slice(&body(&endpoint(), request, quirks).unwrap()).unwrap()
+}
+
+fn call(arguments: &str, reasoning: Vec<Reasoning>) -> Message {
+    let id = "c1".to_owned();
+    let calls = vec![ToolCall { id, name: "t".to_owned(), arguments: arguments.to_owned() }];
+    Message::Assistant(AssistantMessage { reasoning, calls, ..Default::default() })
+}
+
+fn result(content: &str) -> Message {
+    let content = content.to_owned();
+    Message::Tool(ToolResult {
+        call: "c1".to_owned(),
+        name: "t".to_owned(),
+        content,
+        is_error: false,
+    })
+}
+
+fn thought(text: &str, provider: &str, api: Api, value: Value) -> Reasoning {
+    Reasoning {
+        text: text.to_owned(),
+        opaque: Some(Opaque { api, provider: provider.to_owned(), value }),
+    }
+}
+
+#[test]
+fn a_whole_request_has_the_apis_shape() {
+    let image = Part::Image(Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() });
+    let parts =
+        vec![Part::Text { text: "see".to_owned() }, Part::Text { text: String::new() }, image];
+    let messages = [
+        Message::user("hi"),
+        call("{\"a\": 1}", vec![]),
+        result("done"),
+        Message::User(UserMessage { parts }),
+    ];
+    let parameters = json!({"type": "object"});
+    let description = "does".to_owned();
+    let tools = [ToolSpec { name: "t".to_owned(), description, parameters: parameters.clone() }];
+    let request =
+        Request { system: "be", messages: &messages, tools: &tools, max_output_tokens: Some(9) };
+    let wanted = json!({
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be"},
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{\"a\": 1}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "content": "done"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+            ]},
+        ],
+        "tools": [{"type": "function", "function":
+            {"name": "t", "description": "does", "parameters": parameters}}],
+        "stream": true,
+        "stream_options": {"include_usage": true},
+        "max_tokens": 9,
+    });
+    assert_eq!(encode(&request, Quirks::default()), wanted);
+}
+
+#[test]
+fn what_a_provider_does_not_take_is_left_out_or_renamed() {
+    let messages = [Message::user("hi")];
+    let request = Request { messages: &messages, max_output_tokens: Some(9), ..Request::default() };
+    let quirks = Quirks {
+        output_limit: OutputLimit::MaxCompletionTokens,
+        without_stream_options: true,
+        most_output: Some(5),
+        ..Quirks::default()
+    };
+    let wanted = json!({
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": true,
+        "max_completion_tokens": 5,
+    });
+    assert_eq!(encode(&request, quirks), wanted);
+}
+
+#[test]
+fn nothing_empty_is_sent() {
+    let messages = [
+        Message::user(""),
+        Message::User(UserMessage::default()),
+        Message::Assistant(AssistantMessage::default()),
+        Message::user("hi"),
+    ];
+    let request = Request { system: " \n", messages: &messages, ..Request::default() };
+    let sent = encode(&request, Quirks::default());
+    assert_eq!(sent["messages"], json!([{"role": "user", "content": "hi"}]));
+}
+
+#[test]
+fn reasoning_goes_back_to_who_made_it_and_to_nobody_else() {
+    let plain = |provider: &str| {
+        thought("hm", provider, Api::ChatCompletions, json!({"field": "reasoning_content"}))
+    };
+    let details = json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]});
+    let signed = thought("", "there", Api::ChatCompletions, details.clone());
+    let foreign = thought("", "there", Api::AnthropicMessages, details.clone());
+    let sent = |reasoning: Reasoning, goes_on: bool, quirks: Quirks| {
+        let mut messages = vec![Message::user("q"), call("{}", vec![reasoning]), result("r")];
+        if !goes_on {
+            messages.push(Message::user("another"));
+        }
+        let request = Request { messages: &messages, ..Request::default() };
+        let mut message = encode(&request, quirks)["messages"][1].take();
+        let message = message.as_object_mut().unwrap();
+        message.retain(|key, _| key.starts_with("reasoning"));
+        Value::Object(std::mem::take(message))
+    };
+    let none = Quirks::default();
+    assert_eq!(sent(plain("there"), true, none), json!({"reasoning_content": "hm"}));
+    assert_eq!(sent(plain("there"), false, none), json!({}));
+    assert_eq!(sent(plain("elsewhere"), true, none), json!({}));
+    assert_eq!(sent(signed.clone(), true, none), details);
+    assert_eq!(sent(signed.clone(), false, none), details);
+    assert_eq!(sent(foreign, true, none), json!({}));
+    assert_eq!(sent(signed, true, Quirks { without_reasoning: true, ..none }), json!({}));
+}

@@ -1,0 +1,9 @@
+//! `POST /chat/completions`, as `OpenAI` has it and many others do.
+
+mod calls;
+mod decode;
+mod encode;
+mod reasoning;
+
+pub(crate) use decode::Decoder;
+pub(crate) use encode::body;

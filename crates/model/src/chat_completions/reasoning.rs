@@ -1,0 +1,111 @@
+//! What a model thought: how it comes, and how it goes back.
+//!
+//! There are three ways about: the plain fields `reasoning_content` and
+//! `reasoning`, and the list `reasoning_details`, whose entries may be signed
+//! or encrypted. A plain text goes back under the field it came in, and only
+//! amid the tool calls of the turn that goes on, which is where providers want
+//! it; a list goes back always and unchanged.
+
+use serde_json::{Map, Value, json};
+
+use crate::message::{Api, Opaque, Reasoning};
+
+/// The fields that carry plain text.
+const PLAIN: [&str; 2] = ["reasoning_content", "reasoning"];
+
+/// What was thought so far.
+#[derive(Default)]
+pub(super) struct Thoughts {
+    text: String,
+    field: Option<&'static str>,
+    details: Vec<Value>,
+}
+
+impl Thoughts {
+    /// Takes what a delta holds and returns the words that are new.
+    pub(super) fn take(&mut self, delta: &Value) -> String {
+        let mut new = String::new();
+        for field in PLAIN {
+            if let Some(text) = delta[field].as_str()
+                && !text.is_empty()
+                // A provider that sends both fields says the same in each.
+                && *self.field.get_or_insert(field) == field
+            {
+                new.push_str(text);
+            }
+        }
+        for detail in delta["reasoning_details"].as_array().into_iter().flatten() {
+            if self.field.is_none() {
+                let words = detail["text"].as_str().or_else(|| detail["summary"].as_str());
+                new.push_str(words.unwrap_or_default());
+            }
+            self.add_detail(detail);
+        }
+        self.text.push_str(&new);
+        new
+    }
+
+    /// Takes words of a content list that are marked as thought.
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Entries come in pieces: those of one kind and index belong together.
+    fn add_detail(&mut self, piece: &Value) {
+        let last = self.details.last_mut().filter(|last| {
+            last["type"] == piece["type"] && last["index"] == piece["index"] && last.is_object()
+        });
+        let (Some(Value::Object(last)), Value::Object(piece)) = (last, piece) else {
+            self.details.push(piece.clone());
+            return;
+        };
+        for (key, value) in piece {
+            match (last.get_mut(key), value) {
+                (_, Value::Null) => {}
+                (Some(Value::String(known)), Value::String(more))
+                    if matches!(key.as_str(), "text" | "summary" | "data") =>
+                {
+                    known.push_str(more);
+                }
+                _ => {
+                    last.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+
+    /// Returns what was thought, as a message keeps it.
+    pub(super) fn end(self, provider: &str) -> Vec<Reasoning> {
+        if self.text.is_empty() && self.details.is_empty() {
+            return Vec::new();
+        }
+        let value = if self.details.is_empty() {
+            self.field.map(|field| json!({ "field": field }))
+        } else {
+            Some(json!({ "reasoning_details": self.details }))
+        };
+        let provider = provider.to_owned();
+        let opaque = value.map(|value| Opaque { api: Api::ChatCompletions, provider, value });
+        vec![Reasoning { text: self.text, opaque }]
+    }
+}
+
+/// Puts a block into the fields of a message, if it goes back at all.
+pub(super) fn give_back(
+    block: &Reasoning,
+    provider: &str,
+    amid_calls: bool,
+    fields: &mut Map<String, Value>,
+) {
+    let Some(opaque) = &block.opaque else { return };
+    if opaque.api != Api::ChatCompletions || opaque.provider != provider {
+        return;
+    }
+    if let Some(details) = opaque.value["reasoning_details"].as_array() {
+        fields.insert("reasoning_details".to_owned(), Value::Array(details.clone()));
+    } else if amid_calls
+        && let Some(field) = PLAIN.into_iter().find(|f| opaque.value["field"] == **f)
+    {
+        fields.insert(field.to_owned(), Value::String(block.text.clone()));
+    }
+}

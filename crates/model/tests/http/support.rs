@@ -1,0 +1,101 @@
+//! What the tests have in common.
+
+use std::time::Duration;
+
+use vestal_model::{
+    Api, Completion, Endpoint, Message, ModelError, Models, Options, Progress, Request, Secret,
+};
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+/// A key that must never be seen anywhere.
+pub(crate) const KEY: &str = "sk-never-to-be-seen-0123456789";
+
+/// Both shapes.
+pub(crate) const APIS: [Api; 2] = [Api::ChatCompletions, Api::AnthropicMessages];
+
+/// Returns options with pauses so short that retries do not slow a test.
+pub(crate) fn options() -> Options {
+    Options { backoff_base: Duration::from_millis(1), ..Options::default() }
+}
+
+pub(crate) fn models() -> Models {
+    Models::new(options()).unwrap_or_else(|error| panic!("no client: {error}"))
+}
+
+pub(crate) fn endpoint(api: Api, base_url: &str) -> Endpoint {
+    Endpoint {
+        name: "scripted".to_owned(),
+        api,
+        base_url: base_url.to_owned(),
+        key: Some(Secret::new(KEY)),
+        model: "scripted-1".to_owned(),
+        context_length: None,
+        prices: None,
+    }
+}
+
+pub(crate) fn server(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
+    ScriptedModel::start(Script::replies(replies).strict())
+}
+
+/// Returns the shape's name for messages of tests that run for both.
+pub(crate) fn label(api: Api) -> &'static str {
+    match api {
+        Api::ChatCompletions => "chat completions",
+        Api::AnthropicMessages => "anthropic",
+    }
+}
+
+/// What came of a call, and what its watcher was told.
+pub(crate) struct Outcome {
+    pub(crate) result: Result<Completion, ModelError>,
+    pub(crate) told: Vec<Progress>,
+}
+
+impl Outcome {
+    /// Returns the codes of the tellings: `text`, `retrying 2`, `fell back m`, ….
+    pub(crate) fn story(&self) -> Vec<String> {
+        let story = self.told.iter().map(|progress| match progress {
+            Progress::Text(text) => format!("text {text}"),
+            Progress::Reasoning(text) => format!("reasoning {text}"),
+            Progress::Call { name } => format!("call {name}"),
+            Progress::Retrying { attempt, .. } => format!("retrying {attempt}"),
+            Progress::FellBack { provider, model, .. } => format!("fell back {provider} {model}"),
+        });
+        story.collect()
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        match &self.result {
+            Ok(completion) => &completion.message.text,
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    pub(crate) fn error(&self) -> &ModelError {
+        match &self.result {
+            Ok(completion) => panic!("an answer: {completion:?}"),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Asks a chain for an answer to one word.
+pub(crate) async fn ask(models: &Models, chain: Vec<Endpoint>) -> Outcome {
+    let messages = [Message::user("hello")];
+    ask_with(&models.chat(chain), &Request { messages: &messages, ..Request::default() }).await
+}
+
+pub(crate) async fn ask_with(chat: &vestal_model::Chat, request: &Request<'_>) -> Outcome {
+    let mut told = Vec::new();
+    let result = chat.complete(request, &mut |progress| told.push(progress)).await;
+    Outcome { result, told }
+}
+
+/// Asserts that the key is in none of the texts an error has.
+pub(crate) fn assert_keyless(error: &ModelError) {
+    let texts = [format!("{error}"), format!("{error:?}"), format!("{error:#?}"), error.advice()];
+    for text in texts {
+        assert!(!text.contains(KEY), "the key is in: {text}");
+    }
+}
