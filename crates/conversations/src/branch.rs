@@ -1,0 +1,79 @@
+//! Going another way.
+
+use crate::compact::{Wanted, place};
+use crate::conversation::{Conversation, New, ParentKind};
+use crate::id::ConversationId;
+use crate::message::Seq;
+use crate::store::Store;
+use crate::title::Title;
+use crate::{Result, create, row};
+
+impl Store {
+    /// Makes a conversation that begins with what the model saw of another, up
+    /// to and with message `at`, or all of it. A message that a summary stands
+    /// for by now can be gone back to: the branch has what the model saw then.
+    ///
+    /// The messages keep their numbers. What they took is counted where it was
+    /// spent, and the other's [state](Store::state) stays its own. Without a
+    /// title the branch gets the other's with a number.
+    pub async fn branch(
+        &self,
+        id: &ConversationId,
+        at: Option<Seq>,
+        title: Option<Title>,
+    ) -> Result<Conversation> {
+        let from = self.get(id).await?;
+        let system_prompt = self.system_prompt(id).await?;
+        let mut write = self.write().await?;
+        let key = row::key(&mut write, id).await?;
+        let (place, seq) = match at {
+            Some(seq) => (place(&mut write, id, key, seq, Wanted::NotUndone).await?, seq.0),
+            None => (i64::MAX, i64::MAX),
+        };
+        let new = New {
+            id: None,
+            title: title.or_else(|| from.title.map(Title::Generated)),
+            source: from.source,
+            parent: Some((ParentKind::Branch, id.clone())),
+            provider: from.provider,
+            model: from.model,
+            cwd: from.cwd,
+            system_prompt,
+        };
+        let (branch, branch_key) = create::insert(&mut write, &new).await?;
+        for step in COPY {
+            sqlx::query(step)
+                .bind(key)
+                .bind(branch_key)
+                .bind(place)
+                .bind(seq)
+                .execute(write.on())
+                .await
+                .map_err(|error| write.explain(error))?;
+        }
+        write.commit().await?;
+        self.get(&branch).await
+    }
+}
+
+/// Copies messages from ?1 to ?2 up to (?3, ?4).
+///
+/// A summary counts where it stands before that point; what it stands for is
+/// then left out, and what a later one stands for is not.
+const COPY: [&str; 3] = [
+    "INSERT INTO messages \
+     (conversation, seq, place, kind, role, at, calls, provider, model, body) \
+     SELECT ?2, m.seq, m.place, m.kind, m.role, m.at, m.calls, m.provider, m.model, m.body \
+     FROM messages m WHERE m.conversation = ?1 AND m.undone = 0 AND (m.place, m.seq) <= (?3, ?4) \
+     AND NOT EXISTS (SELECT 1 FROM messages s WHERE s.conversation = ?1 \
+                     AND s.seq = m.archived_by AND (s.place, s.seq) <= (?3, ?4)) \
+     ORDER BY m.place, m.seq",
+    "INSERT INTO words (rowid, text) SELECT n.key, w.text FROM messages n \
+     JOIN messages m ON m.conversation = ?1 AND m.place = n.place AND m.seq = n.seq \
+     JOIN words w ON w.rowid = m.key WHERE n.conversation = ?2",
+    "UPDATE conversations SET \
+     next_seq = 1 + (SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?2), \
+     messages = (SELECT count(*) FROM messages WHERE conversation = ?2 AND kind <> 'summary'), \
+     tool_calls = (SELECT coalesce(sum(calls), 0) FROM messages WHERE conversation = ?2), \
+     preview = (SELECT preview FROM conversations WHERE key = ?1) WHERE key = ?2",
+];

@@ -1,0 +1,212 @@
+//! Finding what was said.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+
+use crate::id::ConversationId;
+use crate::message::Seq;
+use crate::store::Store;
+use crate::{Result, row};
+
+/// Bytes of a message that can be found: of a longer one its beginning and its
+/// end.
+const INDEXED: usize = 256 * 1024;
+
+/// Words of a snippet.
+const SNIPPET: i64 = 24;
+/// Characters of a snippet, whose words may be long.
+const LONGEST: usize = 400;
+/// Characters before the first find of a snippet.
+const LEAD: usize = 80;
+
+/// Put between letters that are words of their own. It is no letter to the
+/// index, and is not seen.
+const JOINT: char = '\u{200b}';
+/// Put around what was found.
+const OPEN: char = '\u{1}';
+const CLOSE: char = '\u{2}';
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// In which conversation.
+    pub conversation: ConversationId,
+    /// Its title, if it has one.
+    pub title: Option<String>,
+    /// In which message.
+    pub seq: Seq,
+    /// Whose message.
+    pub role: Role,
+    /// When it was stored.
+    pub at: Timestamp,
+    /// What stands around it.
+    pub snippet: Vec<Piece>,
+}
+
+/// Whose message it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A person's.
+    User,
+    /// The model's.
+    Assistant,
+    /// A tool's.
+    Tool,
+}
+
+/// A piece of a snippet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Its text.
+    pub text: String,
+    /// Whether it is what was looked for.
+    pub found: bool,
+}
+
+impl Store {
+    /// Finds messages that have all the words, each at the beginning of a word
+    /// of theirs, whatever the case; words in `"…"` stand beside each other. In
+    /// scripts without blanks any part of a text is found. The best come first.
+    ///
+    /// What a summary stands for is found; what was taken back is not.
+    pub async fn search(&self, query: &str, limit: u32) -> Result<Vec<Hit>> {
+        let expression = expression(query);
+        if expression.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut reader = self.reader().await?;
+        let rows = sqlx::query(
+            "SELECT c.id, c.title, m.seq, m.role, m.at, \
+             snippet(words, 0, char(1), char(2), '…', ?2) \
+             FROM words JOIN messages m ON m.key = words.rowid \
+             JOIN conversations c ON c.key = m.conversation \
+             WHERE words MATCH ?1 AND m.undone = 0 ORDER BY words.rank, m.key DESC LIMIT ?3",
+        )
+        .bind(expression)
+        .bind(SNIPPET)
+        .bind(i64::from(limit))
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        rows.iter().map(hit).collect::<sqlx::Result<_>>().map_err(|error| self.explain(error))
+    }
+}
+
+fn hit(row: &SqliteRow) -> sqlx::Result<Hit> {
+    Ok(Hit {
+        conversation: row::id(row.try_get(0)?)?,
+        title: row.try_get(1)?,
+        seq: Seq(row.try_get(2)?),
+        role: match row.try_get::<&str, _>(3)? {
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            _ => Role::User,
+        },
+        at: row::time(row.try_get(4)?),
+        snippet: pieces(row.try_get(5)?),
+    })
+}
+
+/// Returns a text as it goes into the index.
+pub(crate) fn indexed(text: &str) -> String {
+    let mut words = String::with_capacity(text.len().min(INDEXED));
+    if text.len() <= INDEXED {
+        spread(text, &mut words);
+    } else {
+        let beginning = text.floor_char_boundary(INDEXED / 4 * 3);
+        let end = text.ceil_char_boundary(text.len() - INDEXED / 4);
+        spread(&text[..beginning], &mut words);
+        words.push_str(" … ");
+        spread(&text[end..], &mut words);
+    }
+    words
+}
+
+/// Copies a text, with the letters of scripts without blanks apart, so that each
+/// is a word to the index.
+fn spread(text: &str, into: &mut String) {
+    let mut before = false;
+    for letter in text.chars() {
+        let alone = is_word_of_its_own(letter);
+        if alone || before {
+            into.push(JOINT);
+        }
+        // SQLite takes a text to end there.
+        into.push(if letter == '\0' { ' ' } else { letter });
+        before = alone;
+    }
+}
+
+/// Reports whether a letter belongs to a script that puts no blanks between
+/// words.
+fn is_word_of_its_own(letter: char) -> bool {
+    matches!(u32::from(letter),
+        0x0e00..=0x0eff // Thai, Lao
+        | 0x1000..=0x109f // Burmese
+        | 0x1780..=0x17ff // Khmer
+        | 0x3040..=0x30ff | 0x31f0..=0x31ff // Kana
+        | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_ffff) // Han
+}
+
+/// Returns what the index is asked for a person's words: every word quoted, so
+/// that none of them is taken for syntax.
+fn expression(query: &str) -> String {
+    let mut terms = Vec::new();
+    for (at, part) in query.split('"').enumerate() {
+        if at % 2 == 1 {
+            terms.extend(term(part, ""));
+        } else {
+            terms.extend(part.split_whitespace().filter_map(|word| term(word, "*")));
+        }
+    }
+    terms.join(" ")
+}
+
+fn term(words: &str, suffix: &str) -> Option<String> {
+    // What has no letters would find nothing, and hide what the others find.
+    if !words.chars().any(char::is_alphanumeric) {
+        return None;
+    }
+    let mut spaced = String::with_capacity(words.len());
+    spread(words, &mut spaced);
+    Some(format!("\"{spaced}\"{suffix}"))
+}
+
+/// Takes a snippet apart, and shortens it to what a person reads.
+fn pieces(marked: &str) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut found = false;
+    let mut room = LONGEST;
+    for part in marked.split_inclusive([OPEN, CLOSE]) {
+        let next = part.ends_with(OPEN);
+        let text: String = part.chars().filter(|c| !matches!(*c, JOINT | OPEN | CLOSE)).collect();
+        let text = if pieces.is_empty() && !found { tail(&text) } else { text };
+        let text: String = text.chars().take(room).collect();
+        room -= text.chars().count();
+        if !text.is_empty() {
+            match pieces.last_mut() {
+                Some(last) if last.found == found => last.text.push_str(&text),
+                _ => pieces.push(Piece { text, found }),
+            }
+        }
+        found = next;
+    }
+    pieces
+}
+
+/// Returns the end of what stands before the first find.
+fn tail(text: &str) -> String {
+    let over = text.chars().count().saturating_sub(LEAD);
+    if over == 0 {
+        text.to_owned()
+    } else {
+        format!("…{}", text.chars().skip(over).collect::<String>())
+    }
+}
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

@@ -1,0 +1,56 @@
+//! Small things a conversation remembers beside its messages.
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::id::ConversationId;
+use crate::store::Store;
+use crate::{Result, row};
+
+impl Store {
+    /// Returns what a conversation remembers under a name.
+    pub async fn state(&self, id: &ConversationId, name: &str) -> Result<Option<Value>> {
+        let mut reader = self.reader().await?;
+        let found: Option<Option<String>> = sqlx::query_scalar(
+            "SELECT s.value FROM conversations c LEFT JOIN state s \
+             ON s.conversation = c.key AND s.name = ? WHERE c.id = ?",
+        )
+        .bind(name)
+        .bind(id.as_str())
+        .fetch_optional(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        let Some(text) = found.ok_or_else(|| row::not_found(id))? else { return Ok(None) };
+        let value = serde_json::from_str(&text);
+        value.map(Some).map_err(|source| Error::Unreadable {
+            id: id.clone(),
+            what: format!("the state {name:?}"),
+            source,
+        })
+    }
+
+    /// Lets a conversation remember something under a name; `None` forgets it.
+    pub async fn set_state(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        value: Option<&Value>,
+    ) -> Result<()> {
+        let mut write = self.write().await?;
+        let key = row::key(&mut write, id).await?;
+        let query = match value {
+            Some(value) => sqlx::query(
+                "INSERT INTO state (conversation, name, value) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT DO UPDATE SET value = ?3",
+            )
+            .bind(key)
+            .bind(name)
+            .bind(value.to_string()),
+            None => sqlx::query("DELETE FROM state WHERE conversation = ? AND name = ?")
+                .bind(key)
+                .bind(name),
+        };
+        query.execute(write.on()).await.map_err(|error| write.explain(error))?;
+        write.commit().await
+    }
+}

@@ -1,0 +1,107 @@
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
+
+use vestal_conversations::{Store, Stored};
+
+use crate::{assert_whole, conversation, worker};
+
+const WRITERS: usize = 4;
+
+/// Numbers that look random and are the same each time for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how much is soaked is no setting")]
+fn soak(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Lets a writer acknowledge so many messages, then kills it, and returns what
+/// it had acknowledged by then.
+fn kill_after(mut writer: Child, lines: u64) -> Vec<String> {
+    let mut output = BufReader::new(writer.stdout.take().unwrap()).lines();
+    let mut said: Vec<String> =
+        output.by_ref().take(usize::try_from(lines).unwrap()).map(Result::unwrap).collect();
+    writer.kill().unwrap();
+    // What was said until the kill took effect counts as well.
+    said.extend(output.map(Result::unwrap));
+    writer.wait().unwrap();
+    said
+}
+
+#[tokio::test]
+async fn soak_what_killed_processes_acknowledged_is_found_again_in_order() {
+    let rounds = soak("VESTAL_SOAK_ROUNDS", 12) / 4;
+    let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
+    println!("seed {}", random.0);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    let store = Store::open(&path).await.unwrap();
+    conversation(&store, "shared").await;
+    for writer in 0..WRITERS {
+        conversation(&store, &format!("own{writer}")).await;
+    }
+
+    let mut acknowledged: BTreeMap<String, BTreeMap<i64, String>> = BTreeMap::new();
+    for round in 0..rounds {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (own, name) = (format!("own{writer}"), format!("{round}.{writer}"));
+                let child = worker(&path, &["write", &own, "shared", &name, "1000000"]).spawn();
+                let (child, lines) = (child.unwrap(), 8 + random.below(60));
+                (own, std::thread::spawn(move || kill_after(child, lines)))
+            })
+            .collect();
+        for (own, killer) in writers {
+            for line in killer.join().unwrap() {
+                let mut words = line.splitn(3, ' ');
+                let which = if words.next() == Some("own") { own.clone() } else { "shared".into() };
+                let seq = words.next().unwrap().parse().unwrap();
+                let text = words.next().unwrap().to_owned();
+                let before = acknowledged.entry(which).or_default().insert(seq, text);
+                assert_eq!(before, None, "number {seq} was given twice");
+            }
+        }
+    }
+
+    assert_eq!(acknowledged.len(), WRITERS + 1);
+    for (id, expected) in acknowledged {
+        let stored = store.messages(&id.parse().unwrap()).await.unwrap();
+        let found: BTreeMap<i64, String> =
+            stored.iter().map(|stored| (stored.seq.0, stored.message.text())).collect();
+        for (seq, text) in &expected {
+            assert_eq!(found.get(seq), Some(text), "message {seq} of {id}");
+        }
+        assert_in_order(&stored);
+    }
+    store.close().await.unwrap();
+    assert_whole(&path).await;
+}
+
+/// Asserts that numbers have no gaps, that both messages of an append stand
+/// together, and that every writer's messages stand as it wrote them.
+fn assert_in_order(stored: &[Stored]) {
+    let numbers: Vec<i64> = stored.iter().map(|stored| stored.seq.0).collect();
+    assert_eq!(numbers, (1..=i64::try_from(stored.len()).unwrap()).collect::<Vec<_>>());
+    let mut last: BTreeMap<String, u32> = BTreeMap::new();
+    for pair in stored.chunks(2) {
+        let texts: Vec<String> = pair.iter().map(|stored| stored.message.text()).collect();
+        assert_eq!(texts.len(), 2);
+        assert_eq!(texts[0], texts[1]);
+        let (name, number) = texts[0].split_once(' ').unwrap();
+        let number: u32 = number.parse().unwrap();
+        if let Some(before) = last.insert(name.to_owned(), number) {
+            assert_eq!(number, before + 1, "{name}");
+        } else {
+            assert_eq!(number, 0, "{name}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use vestal_conversations::{Error, Store};
+
+use crate::{conversation, worker};
+
+#[tokio::test]
+async fn a_conversation_is_free_again_when_its_holder_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    let store = Store::open(&path).await.unwrap();
+    let id = conversation(&store, "held").await;
+
+    let mut holder = worker(&path, &["lease", "held"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "leased\n");
+    match store.lease(&id) {
+        Err(Error::Busy { id: held, pid }) => {
+            assert_eq!((held, pid), (id.clone(), Some(holder.id())));
+        }
+        other => panic!("{other:?}"),
+    }
+
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    drop(store.lease(&id).unwrap());
+    assert_eq!(std::fs::read_dir(dir.path().join("run")).unwrap().count(), 0);
+    store.close().await.unwrap();
+}

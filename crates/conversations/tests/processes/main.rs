@@ -1,0 +1,51 @@
+//! Many processes at one file: what was acknowledged is never lost.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod full;
+mod killed;
+mod leases;
+mod race;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sqlx::{ConnectOptions as _, Row as _};
+use vestal_conversations::{ConversationId, New, Store};
+
+/// Returns the other process, ready to start.
+fn worker(path: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conversations-worker"));
+    command.arg(path).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// Makes a conversation of a given name.
+async fn conversation(store: &Store, id: &str) -> ConversationId {
+    let id: ConversationId = id.parse().unwrap();
+    let new = New { id: Some(id.clone()), source: "cli".to_owned(), ..New::default() };
+    store.create(new).await.unwrap();
+    id
+}
+
+/// Asserts that the file is whole, its index too.
+async fn assert_whole(path: &Path) {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let mut connection = options.connect().await.unwrap();
+    for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
+        let rows = sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
+        let said: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(said.is_empty() || said == ["ok"], "{pragma}: {said:?}");
+    }
+    sqlx::query("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let unfindable: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM messages WHERE key NOT IN (SELECT rowid FROM words)",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(unfindable, 0);
+}

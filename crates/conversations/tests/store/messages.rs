@@ -1,0 +1,273 @@
+use vestal_conversations::{Error, Kind, New, NewMessage, ParentKind, Standing, Stored};
+use vestal_model::{
+    Api, AssistantMessage, Cost, CostSource, Finish, Image, Message, Opaque, Part, Reasoning,
+    ToolCall, Usage, UserMessage,
+};
+
+use crate::{answer, begin, call, from_cli, numbers, place, result, seen, user};
+
+#[tokio::test]
+async fn a_conversation_is_found_as_it_was_made() {
+    let place = place().await;
+    let parent = begin(&place).await;
+    let new = New {
+        id: Some("20260101-000000-abcdef".parse().unwrap()),
+        source: "delegate".to_owned(),
+        parent: Some((ParentKind::Delegation, parent.clone())),
+        cwd: Some("/some/where".into()),
+        system_prompt: "be kind".to_owned(),
+        ..from_cli()
+    };
+    let made = place.create(new.clone()).await.unwrap();
+    assert_eq!(Some(&made.id), new.id.as_ref());
+    assert_eq!(made.cwd, new.cwd);
+    assert_eq!(made.parent.as_ref().unwrap().id, Some(parent));
+    assert_eq!((made.provider.as_str(), made.model.as_str()), ("acme", "large"));
+    assert_eq!(made, place.get(&made.id).await.unwrap());
+    assert_eq!(place.system_prompt(&made.id).await.unwrap(), "be kind");
+    assert!(matches!(place.create(new).await, Err(Error::Exists { .. })));
+}
+
+#[tokio::test]
+async fn every_part_of_a_message_comes_back() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let image = Image { media_type: "image/png".to_owned(), data: "aGk=".repeat(50_000) };
+    let said = Message::User(UserMessage {
+        parts: vec![Part::Text { text: "look\0 \u{1f600}".to_owned() }, Part::Image(image)],
+    });
+    let thought = Message::Assistant(AssistantMessage {
+        text: "hm".to_owned(),
+        reasoning: vec![Reasoning {
+            text: "let me see".to_owned(),
+            opaque: Some(Opaque {
+                api: Api::AnthropicMessages,
+                provider: "acme".into(),
+                value: serde_json::json!({ "signature": "xyz" }),
+            }),
+        }],
+        calls: vec![ToolCall {
+            id: "1".to_owned(),
+            name: "terminal".to_owned(),
+            arguments: "{\"command\": not json".to_owned(),
+        }],
+        finish: Finish::ToolCalls,
+    });
+    let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, reasoning: 5 };
+    let cost = Cost::Known { micro_usd: 17, source: CostSource::Provider };
+    let new = [
+        NewMessage::note(said.clone()),
+        NewMessage {
+            usage: Some(usage),
+            cost: Some(cost),
+            model: Some("small".to_owned()),
+            provider: Some("other".to_owned()),
+            ..NewMessage::said(thought.clone())
+        },
+    ];
+    let seqs = place.append(&id, &new).await.unwrap();
+    let stored = place.messages(&id).await.unwrap();
+    let plain = Stored {
+        seq: seqs[0],
+        kind: Kind::Note,
+        standing: Standing::Active,
+        at: stored[0].at,
+        message: said,
+        usage: None,
+        cost: None,
+        provider: None,
+        model: None,
+    };
+    let full = Stored {
+        seq: seqs[1],
+        kind: Kind::Said,
+        at: stored[1].at,
+        message: thought,
+        usage: Some(usage),
+        cost: Some(cost),
+        provider: Some("other".to_owned()),
+        model: Some("small".to_owned()),
+        ..plain.clone()
+    };
+    assert_eq!(stored, [plain, full]);
+}
+
+#[tokio::test]
+async fn messages_are_numbered_in_the_order_they_come() {
+    let place = place().await;
+    let (id, other) = (begin(&place).await, begin(&place).await);
+    assert_eq!(numbers(&place.append(&id, &[user("a"), answer("b")]).await.unwrap()), [1, 2]);
+    assert_eq!(numbers(&place.append(&other, &[user("x")]).await.unwrap()), [1]);
+    assert_eq!(numbers(&place.append(&id, &[]).await.unwrap()), [0_i64; 0]);
+    assert_eq!(numbers(&place.append(&id, &[user("c")]).await.unwrap()), [3]);
+    assert_eq!(seen(&place, &id).await, crate::expected(&[(1, "a"), (2, "b"), (3, "c")]));
+}
+
+#[tokio::test]
+async fn a_conversation_without_messages_is_there_and_one_that_is_not_is_not() {
+    let place = place().await;
+    let id = begin(&place).await;
+    assert_eq!(place.messages(&id).await.unwrap(), []);
+    let missing = "nobody".parse().unwrap();
+    let failed = [
+        place.messages(&missing).await.err(),
+        place.append(&missing, &[user("a")]).await.err(),
+        place.get(&missing).await.err(),
+        place.system_prompt(&missing).await.err(),
+        place.undo(&missing, 1).await.err(),
+        place.branch(&missing, None, None).await.err(),
+        place.end(&missing, "done").await.err(),
+        place.state(&missing, "x").await.err(),
+        place.set_state(&missing, "x", None).await.err(),
+        place.delete(&missing).await.err(),
+        place.summary(&missing).await.err(),
+    ];
+    for error in failed {
+        assert!(matches!(error, Some(Error::NotFound { .. })), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_tells_what_a_conversation_is_about_and_took() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let usage = Usage { input: 10, output: 5, ..Usage::default() };
+    let cost = Cost::Known { micro_usd: 300, source: CostSource::Prices };
+    let spent = NewMessage { usage: Some(usage), cost: Some(cost), ..call("terminal") };
+    let first = user("  Fix\n the   build, please");
+    place
+        .append(&id, &[NewMessage::note(Message::user("note")), first, spent, result("ok")])
+        .await
+        .unwrap();
+    place.append(&id, &[user("thanks")]).await.unwrap();
+    let listed = place.list(&vestal_conversations::Filter::default()).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].conversation, place.get(&id).await.unwrap());
+    assert_eq!(listed[0].preview, "Fix the build, please");
+    assert_eq!((listed[0].messages, listed[0].tool_calls), (5, 1));
+    assert_eq!(listed[0].totals.usage, usage);
+    assert_eq!((listed[0].totals.micro_usd, listed[0].totals.calls), (300, 1));
+    assert_eq!(listed, [place.summary(&id).await.unwrap()]);
+}
+
+#[tokio::test]
+async fn a_list_has_the_last_used_first_and_only_what_was_asked_for() {
+    use vestal_conversations::Filter;
+    let place = place().await;
+    let (a, b, ended) = (begin(&place).await, begin(&place).await, begin(&place).await);
+    let parent = Some((ParentKind::Delegation, a.clone()));
+    let child = New { parent, source: "delegate".to_owned(), ..from_cli() };
+    let child = place.create(child).await.unwrap().id;
+    place.end(&ended, "done").await.unwrap();
+    place.touch(&a).await.unwrap();
+    let ids = |filter: Filter| {
+        let store = place.store.clone();
+        async move {
+            let listed = store.list(&filter).await.unwrap();
+            listed.into_iter().map(|summary| summary.conversation.id).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(ids(Filter::default()).await, [a.clone(), ended.clone(), b.clone()]);
+    let all = Filter { include_delegated: true, ..Filter::default() };
+    assert_eq!(ids(all.clone()).await, [a.clone(), ended.clone(), child.clone(), b.clone()]);
+    assert_eq!(ids(Filter { limit: 1, ..all.clone() }).await, vec![a.clone()]);
+    let running = Filter { include_ended: false, ..Filter::default() };
+    assert_eq!(ids(running).await, [a.clone(), b.clone()]);
+    let source = Filter { source: Some("delegate".to_owned()), ..all.clone() };
+    assert_eq!(ids(source).await, vec![child.clone()]);
+    let before = Some(place.get(&ended).await.unwrap().updated_at);
+    assert_eq!(ids(Filter { before, ..all }).await, [child, b]);
+    assert_eq!(place.latest().await.unwrap(), a);
+}
+
+#[tokio::test]
+async fn an_ended_conversation_is_in_use_again_once_something_is_said() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.end(&id, "one_shot").await.unwrap();
+    assert_eq!(place.get(&id).await.unwrap().ended.unwrap().reason, "one_shot");
+    place.append(&id, &[user("more")]).await.unwrap();
+    assert_eq!(place.get(&id).await.unwrap().ended, None);
+}
+
+#[tokio::test]
+async fn deleting_a_conversation_leaves_those_that_come_from_it() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("unmistakable"), answer("b")]).await.unwrap();
+    let branch = place.branch(&id, None, None).await.unwrap();
+    place.delete(&id).await.unwrap();
+    assert!(matches!(place.get(&id).await, Err(Error::NotFound { .. })));
+    let left = place.get(&branch.id).await.unwrap();
+    let parent = left.parent.unwrap();
+    assert_eq!((parent.kind, parent.id), (ParentKind::Branch, None));
+    let unmistakable = crate::expected(&[(1, "unmistakable"), (2, "b")]);
+    assert_eq!(seen(&place, &branch.id).await, unmistakable);
+    let hits = place.search("unmistakable", 10).await.unwrap();
+    assert_eq!(hits.iter().map(|hit| &hit.conversation).collect::<Vec<_>>(), [&branch.id]);
+}
+
+#[tokio::test]
+async fn a_conversation_remembers_small_things_until_told_to_forget() {
+    let place = place().await;
+    let (id, other) = (begin(&place).await, begin(&place).await);
+    let todo = serde_json::json!([{ "text": "wash up", "done": false }]);
+    assert_eq!(place.state(&id, "todo").await.unwrap(), None);
+    place.set_state(&id, "todo", Some(&serde_json::json!(1))).await.unwrap();
+    place.set_state(&id, "todo", Some(&todo)).await.unwrap();
+    assert_eq!(place.state(&id, "todo").await.unwrap(), Some(todo));
+    assert_eq!(place.state(&other, "todo").await.unwrap(), None);
+    place.set_state(&id, "todo", None).await.unwrap();
+    assert_eq!(place.state(&id, "todo").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_a_conversation_is_can_be_changed() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.set_system_prompt(&id, "be brief").await.unwrap();
+    place.set_model(&id, "other", "small").await.unwrap();
+    place.set_cwd(&id, std::path::Path::new("/else")).await.unwrap();
+    let now = place.get(&id).await.unwrap();
+    assert_eq!((now.provider.as_str(), now.model.as_str()), ("other", "small"));
+    assert_eq!(now.cwd, Some("/else".into()));
+    assert_eq!(place.system_prompt(&id).await.unwrap(), "be brief");
+}
+
+#[tokio::test]
+async fn many_tasks_write_and_read_at_once() {
+    let place = place().await;
+    let shared = begin(&place).await;
+    let tasks: Vec<_> = (0..30)
+        .map(|task| {
+            let (store, shared) = (place.store.clone(), shared.clone());
+            tokio::spawn(async move {
+                let own = begin(&store).await;
+                for number in 0..10 {
+                    let text = format!("{task} {number}");
+                    store.append(&own, &[user(&text)]).await.unwrap();
+                    store.append(&shared, &[user(&text)]).await.unwrap();
+                    assert_eq!(store.messages(&own).await.unwrap().len(), number + 1);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(place.messages(&shared).await.unwrap().len(), 300);
+}
+
+#[tokio::test]
+async fn an_abandoned_call_is_done_or_not_done_and_hinders_nobody() {
+    let place = place().await;
+    let id = begin(&place).await;
+    for number in 0..50_u64 {
+        let batch: Vec<_> = (0..3).map(|at| user(&format!("{number} {at}"))).collect();
+        let patience = std::time::Duration::from_micros(number * 20);
+        let _abandoned = tokio::time::timeout(patience, place.append(&id, &batch)).await;
+    }
+    place.append(&id, &[user("last")]).await.unwrap();
+    let stored = place.messages(&id).await.unwrap();
+    assert_eq!(stored.len() % 3, 1, "half an append: {}", stored.len());
+}

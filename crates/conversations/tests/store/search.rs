@@ -1,0 +1,111 @@
+use vestal_conversations::{Hit, Role, Store};
+
+use crate::{answer, begin, call, place, result, user};
+
+async fn hits(store: &Store, query: &str) -> Vec<i64> {
+    let mut found: Vec<i64> =
+        store.search(query, 100).await.unwrap().iter().map(|hit| hit.seq.0).collect();
+    found.sort_unstable();
+    found
+}
+
+fn marked(hit: &Hit) -> String {
+    let shown = hit
+        .snippet
+        .iter()
+        .map(|piece| if piece.found { format!("[{}]", piece.text) } else { piece.text.clone() });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn words_are_found_in_what_all_of_them_said() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place
+        .append(
+            &id,
+            &[
+                user("Where is the Straße to Zürich?"),
+                answer("Follow max_page_count, then ask the categories."),
+                call("terminal"),
+                result("error: expected `;`, found `}`"),
+                user("我们明天去東京タワー看看"),
+            ],
+        )
+        .await
+        .unwrap();
+    for (query, expected) in [
+        ("zurich", vec![1]),
+        ("ZÜRICH where", vec![1]),
+        ("zurich page", vec![]),
+        ("max_page_count", vec![2]),
+        ("page_cou", vec![2]),
+        ("cat", vec![2]),
+        ("\"cat\"", vec![]),
+        ("\"ask the\"", vec![2]),
+        ("\"the ask\"", vec![]),
+        ("expected `;`", vec![4]),
+        ("東京", vec![5]),
+        ("京タ", vec![5]),
+        ("東タ", vec![]),
+        ("明天 東京", vec![5]),
+        ("看", vec![5]),
+    ] {
+        assert_eq!(hits(&place, query).await, expected, "{query}");
+    }
+    let found = place.search("page then", 10).await.unwrap();
+    assert_eq!(found[0].role, Role::Assistant);
+    assert_eq!(found[0].conversation, id);
+    let shown = marked(&found[0]);
+    assert_eq!(shown, "Follow max_[page]_count, [then] ask the categories.");
+    let found = place.search("東京", 10).await.unwrap();
+    assert_eq!(marked(&found[0]).replace("][", ""), "我们明天去[東京]タワー看看");
+}
+
+#[tokio::test]
+async fn no_query_fails() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("a plain text")]).await.unwrap();
+    let odd = [
+        "",
+        "\"",
+        "\"\"\"",
+        "*",
+        "a*",
+        "NEAR(",
+        "a OR",
+        "AND",
+        "text:",
+        "-a",
+        "^",
+        "{a b}",
+        "a\0b",
+        "\u{200b}",
+        "'; DROP TABLE words; --",
+        "\u{1f600}",
+        "+ +",
+        "(((",
+        "\\",
+    ];
+    for query in odd {
+        place.search(query, 10).await.unwrap();
+    }
+    let long = "plain ".repeat(5_000);
+    place.search(&long, 10).await.unwrap();
+    place.search(&"x".repeat(100_000), 10).await.unwrap();
+    assert_eq!(hits(&place, "plain").await, [1]);
+}
+
+#[tokio::test]
+async fn what_was_taken_back_or_deleted_is_not_found() {
+    let place = place().await;
+    let (id, other) = (begin(&place).await, begin(&place).await);
+    place.append(&id, &[user("needle one"), user("needle two")]).await.unwrap();
+    place.append(&other, &[user("needle three")]).await.unwrap();
+    place.undo(&id, 1).await.unwrap();
+    assert_eq!(place.search("needle", 10).await.unwrap().len(), 2);
+    place.delete(&other).await.unwrap();
+    assert_eq!(hits(&place, "needle").await, [1]);
+    assert_eq!(place.search("needle", 0).await.unwrap().len(), 0);
+}

@@ -1,0 +1,138 @@
+use vestal_conversations::{Error, Kind, NewMessage, ParentKind, Seq, Standing, Title, Undone};
+use vestal_model::Message;
+
+use crate::{answer, begin, call, expected, numbers, place, result, seen, texts, user};
+
+#[tokio::test]
+async fn undone_turns_stay_undone_for_whoever_opens_the_file_next() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let turns = [user("a"), answer("b"), user("c"), call("terminal"), result("d"), answer("e")];
+    place.append(&id, &turns).await.unwrap();
+    assert_eq!(place.undo(&id, 1).await.unwrap(), Undone { turns: 1, messages: 4 });
+
+    let again = vestal_conversations::Store::open(place.path()).await.unwrap();
+    assert_eq!(seen(&again, &id).await, expected(&[(1, "a"), (2, "b")]));
+    let summary = again.summary(&id).await.unwrap();
+    assert_eq!((summary.messages, summary.tool_calls), (2, 0));
+    let history = again.history(&id).await.unwrap();
+    let undone: Vec<bool> =
+        history.iter().map(|stored| stored.standing == Standing::Undone).collect();
+    assert_eq!(undone, [false, false, true, true, true, true]);
+
+    // What is said now takes new numbers, and can be undone in its turn.
+    assert_eq!(numbers(&again.append(&id, &[user("f")]).await.unwrap()), [7]);
+    assert_eq!(again.undo(&id, 5).await.unwrap(), Undone { turns: 2, messages: 3 });
+    assert_eq!(again.undo(&id, 1).await.unwrap(), Undone::default());
+    assert_eq!(seen(&again, &id).await, expected(&[]));
+    assert_eq!(again.undo(&id, 0).await.unwrap(), Undone::default());
+}
+
+#[tokio::test]
+async fn what_the_program_puts_in_begins_no_turn() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let note = NewMessage::note(Message::user("go on"));
+    place.append(&id, &[user("a"), answer("b"), note, answer("c")]).await.unwrap();
+    assert_eq!(place.undo(&id, 1).await.unwrap(), Undone { turns: 1, messages: 4 });
+}
+
+#[tokio::test]
+async fn a_summary_stands_where_what_it_stands_for_stood() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let said = [user("a"), answer("b"), user("c"), answer("d")];
+    place.append(&id, &said).await.unwrap();
+    let summary = [user("they said a and b"), answer("noted")];
+    assert_eq!(numbers(&place.compact(&id, Seq(2), &summary).await.unwrap()), [5, 6]);
+    place.append(&id, &[user("e")]).await.unwrap();
+    let view = [(5, "they said a and b"), (6, "noted"), (3, "c"), (4, "d"), (7, "e")];
+    assert_eq!(seen(&place, &id).await, expected(&view));
+
+    // Nothing is gone, and all of it is found.
+    let history = place.history(&id).await.unwrap();
+    let all =
+        [(1, "a"), (2, "b"), (5, "they said a and b"), (6, "noted"), (3, "c"), (4, "d"), (7, "e")];
+    assert_eq!(texts(&history), expected(&all));
+    assert_eq!(history[0].standing, Standing::Compacted);
+    assert_eq!(history[2].kind, Kind::Summary);
+    assert_eq!(place.search("a", 10).await.unwrap().len(), 2);
+    assert_eq!(place.summary(&id).await.unwrap().messages, 5);
+
+    // A summary can be summed up itself, and begins no turn.
+    let again = place.compact(&id, Seq(6), &[user("it began")]).await.unwrap();
+    assert_eq!(numbers(&again), [8]);
+    let view = [(8, "it began"), (3, "c"), (4, "d"), (7, "e")];
+    assert_eq!(seen(&place, &id).await, expected(&view));
+    assert_eq!(place.undo(&id, 9).await.unwrap(), Undone { turns: 2, messages: 3 });
+    assert_eq!(seen(&place, &id).await, expected(&[(8, "it began")]));
+}
+
+#[tokio::test]
+async fn only_what_the_model_sees_can_be_summed_up() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("a"), user("b"), user("c")]).await.unwrap();
+    assert!(matches!(place.compact(&id, Seq(1), &[]).await, Err(Error::NoSummary)));
+    place.compact(&id, Seq(1), &[user("s")]).await.unwrap();
+    place.undo(&id, 1).await.unwrap();
+    for seq in [0, 1, 3, 9] {
+        let refused = place.compact(&id, Seq(seq), &[user("t")]).await;
+        assert!(matches!(refused, Err(Error::NoMessage { .. })), "{seq}: {refused:?}");
+    }
+    assert_eq!(seen(&place, &id).await, expected(&[(4, "s"), (2, "b")]));
+}
+
+#[tokio::test]
+async fn a_branch_goes_its_own_way_from_where_it_began() {
+    let place = place().await;
+    let id = crate::titled(&place, "plan").await.id;
+    place.set_system_prompt(&id, "be kind").await.unwrap();
+    place.set_state(&id, "session", Some(&"mine".into())).await.unwrap();
+    let usage = Some(vestal_model::Usage { input: 9, ..Default::default() });
+    let spent = NewMessage { usage, ..answer("b") };
+    place.append(&id, &[user("a"), spent, user("c"), call("terminal")]).await.unwrap();
+
+    let branch = place.branch(&id, Some(Seq(2)), None).await.unwrap();
+    assert_eq!(branch.title.as_deref(), Some("plan (2)"));
+    let parent = branch.parent.clone().unwrap();
+    assert_eq!((parent.kind, parent.id.as_ref()), (ParentKind::Branch, Some(&id)));
+    assert_eq!((branch.source.as_str(), branch.model.as_str()), ("cli", "large"));
+    assert_eq!(place.system_prompt(&branch.id).await.unwrap(), "be kind");
+    assert_eq!(place.state(&branch.id, "session").await.unwrap(), None);
+    place.append(&branch.id, &[user("other")]).await.unwrap();
+    assert_eq!(seen(&place, &branch.id).await, expected(&[(1, "a"), (2, "b"), (3, "other")]));
+    assert_eq!(place.messages(&id).await.unwrap().len(), 4);
+
+    // What was spent is counted once.
+    let summary = place.summary(&branch.id).await.unwrap();
+    assert_eq!((summary.totals.calls, summary.messages, summary.tool_calls), (0, 3, 0));
+    assert_eq!(summary.preview, "a");
+
+    let title = Some(Title::Given("other plan".to_owned()));
+    let whole = place.branch(&id, None, title).await.unwrap();
+    assert_eq!(whole.title.as_deref(), Some("other plan"));
+    assert_eq!(place.summary(&whole.id).await.unwrap().tool_calls, 1);
+    let missing = place.branch(&id, Some(Seq(7)), None).await;
+    assert!(matches!(missing, Err(Error::NoMessage { .. })));
+}
+
+#[tokio::test]
+async fn a_branch_can_go_back_to_before_a_summary() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let said: Vec<_> = ["a", "b", "c", "d", "e"].map(user).into();
+    place.append(&id, &said).await.unwrap();
+    place.compact(&id, Seq(2), &[user("ab")]).await.unwrap();
+    place.compact(&id, Seq(4), &[user("abcd")]).await.unwrap();
+    let view = async |at| {
+        let branch = place.branch(&id, Some(Seq(at)), None).await.unwrap();
+        seen(&place, &branch.id).await
+    };
+    assert_eq!(view(1).await, expected(&[(1, "a")]));
+    assert_eq!(view(2).await, expected(&[(1, "a"), (2, "b")]));
+    assert_eq!(view(6).await, expected(&[(6, "ab")]));
+    assert_eq!(view(3).await, expected(&[(6, "ab"), (3, "c")]));
+    assert_eq!(view(7).await, expected(&[(7, "abcd")]));
+    assert_eq!(view(5).await, expected(&[(7, "abcd"), (5, "e")]));
+}
