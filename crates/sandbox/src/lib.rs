@@ -35,7 +35,7 @@ pub use output::{Captured, Output};
 pub use overrides::Overrides;
 pub use process_id::{ProcessHandle, ProcessId, boot_id};
 pub use progress::{Progress, ProgressSink};
-pub use sandbox::{Cleanup, Lost, Sandbox};
+pub use sandbox::{Cleanup, Lost, Opening, Reach, Sandbox};
 pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
 

@@ -3,10 +3,12 @@
 mod calls;
 mod cleanup;
 mod handle;
+mod reach;
 
 pub use calls::Lost;
 pub use cleanup::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
+pub use reach::{Opening, Reach};
 
 use std::sync::Arc;
 
@@ -60,6 +62,12 @@ impl Sandbox {
     /// Returns what the user should hear about.
     pub fn notices(&self) -> &[Notice] {
         self.handle.notices()
+    }
+
+    /// Returns whether both are one hold of this process on one sandbox: what
+    /// was said about the one need not be said about the other.
+    pub fn is_same_hold(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
     }
 
     /// Returns whether it ends with this process.

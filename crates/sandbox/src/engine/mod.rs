@@ -31,4 +31,5 @@ pub use remove::{Files as FilesOnRemoval, Removal};
 pub(crate) use attach::Attached;
 pub(crate) use open::Inner;
 pub(crate) use owned::OwnedInstance;
+pub(crate) use policy::WORKSPACE;
 pub(crate) use stop::Interrupt;

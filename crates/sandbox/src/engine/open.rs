@@ -95,6 +95,11 @@ impl Engine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Returns the name of the profile.
+    pub fn profile(&self) -> &str {
+        &self.inner.profile
+    }
+
     /// Returns the key of a task in this home and profile.
     pub fn key(&self, task: &Task) -> Key {
         self.inner.key(task)

@@ -107,7 +107,7 @@ impl Inner {
     }
 
     /// Returns the backend the settings name; nothing for `auto`.
-    pub(super) fn named_backend(&self, overrides: &Overrides) -> Result<Option<String>, Error> {
+    pub(crate) fn named_backend(&self, overrides: &Overrides) -> Result<Option<String>, Error> {
         if let Some(asked) = &overrides.backend {
             return Ok(Some(asked.clone()).filter(|asked| asked != BackendChoice::Auto.as_str()));
         }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, watch};
 
 use super::cleanup::Progress;
-use crate::backend::Instance;
+use crate::backend::{Backend, Instance};
 use crate::client::Connection;
 use crate::engine::{Attached, Inner, Interrupt, Notice, OwnedInstance, StateBefore};
+use crate::store::InstanceRecord;
 use crate::{Error, Key, Overrides};
 
 /// Whether an instance outlives this process.
@@ -125,6 +126,12 @@ impl Handle {
     /// Returns what was asked for this sandbox alone.
     pub(super) async fn overrides(&self) -> Overrides {
         self.attached.lock().await.overrides.clone()
+    }
+
+    /// Returns what the instance was made by and with.
+    pub(super) async fn made(&self) -> (Arc<dyn Backend>, InstanceRecord, Overrides) {
+        let attached = self.attached.lock().await;
+        (Arc::clone(&attached.backend), attached.record.clone(), attached.overrides.clone())
     }
 
     pub(super) async fn job_environment(&self) -> crate::backend::JobEnvironment {

@@ -1,0 +1,136 @@
+//! What of the host the commands of a sandbox can get at.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use vestal_config::{AnyKey as _, ExtraArgs, MountKind, Volume, VolumeSource, keys};
+
+use super::Sandbox;
+use crate::backend::Confinement;
+use crate::engine::WORKSPACE;
+use crate::spec::UNKNOWN_SETTINGS;
+
+#[cfg(test)]
+#[path = "reach_tests.rs"]
+mod tests;
+
+/// What of the host the commands of a sandbox can get at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// Everything: nothing confines them.
+    Host,
+    /// They are confined, but for these.
+    Mounts(Vec<Opening>),
+    /// Nothing: they are in a system of their own.
+    Contained,
+}
+
+/// A way from a confined sandbox to the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// A file or directory of the host is mounted.
+    Mount {
+        /// Where it is on the host.
+        host: PathBuf,
+        /// Where it is in the sandbox.
+        target: PathBuf,
+        /// Whether it cannot be changed.
+        read_only: bool,
+    },
+    /// Something makes the confinement less of a wall, in words.
+    Weakness(String),
+}
+
+impl Sandbox {
+    /// Returns what of the host its commands can get at. What the instance was
+    /// made with counts, not what the settings have come to say since.
+    pub async fn reach(&self) -> Reach {
+        let (backend, record, overrides) = self.handle.made().await;
+        let weakened = backend.describe(&record.locator).weakened;
+        let home = self.handle.engine.settings.environment().user_home();
+        let reach = reach(backend.confinement(), &record.spec, weakened, home.as_deref());
+        match (reach, overrides.mount) {
+            // The directory was asked for, and a record that does not show it is of no use here.
+            (Reach::Contained, Some(mount)) => Reach::Mounts(vec![workspace(&mount)]),
+            (reach, _) => reach,
+        }
+    }
+
+    /// Returns whether nobody chose the backend: the settings leave it open,
+    /// and nothing else was asked for this sandbox.
+    pub async fn is_backend_automatic(&self) -> bool {
+        let (_, _, overrides) = self.handle.made().await;
+        // With a setting that cannot be read nobody has chosen anything.
+        matches!(self.handle.engine.named_backend(&overrides), Ok(None) | Err(_))
+    }
+}
+
+fn reach(
+    confinement: Confinement,
+    made: &BTreeMap<String, String>,
+    weakened: Vec<String>,
+    user_home: Option<&Path>,
+) -> Reach {
+    if confinement == Confinement::None {
+        return Reach::Host;
+    }
+    let mut openings = Vec::new();
+    if made.contains_key(UNKNOWN_SETTINGS) {
+        openings.push(Opening::Weakness("nobody knows what it was made with".to_owned()));
+    }
+    openings.extend(
+        made.get(keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name())
+            .map(|mount| workspace(Path::new(mount))),
+    );
+    openings.extend(volumes(made, user_home));
+    let mut weaknesses = weakened;
+    let extra = extra_args(made);
+    openings.extend(extra.as_ref().map(|extra| mounts(extra, user_home)).unwrap_or_default());
+    match extra {
+        Some(extra) => weaknesses.extend(extra.weakens()),
+        None => weaknesses.push("its extra arguments cannot be read".to_owned()),
+    }
+    weaknesses.sort();
+    weaknesses.dedup();
+    openings.extend(weaknesses.into_iter().map(Opening::Weakness));
+    if openings.is_empty() { Reach::Contained } else { Reach::Mounts(openings) }
+}
+
+fn workspace(mount: &Path) -> Opening {
+    Opening::Mount { host: mount.to_owned(), target: WORKSPACE.into(), read_only: false }
+}
+
+fn texts(made: &BTreeMap<String, String>, key: &str) -> Option<Vec<String>> {
+    made.get(key).map_or_else(|| Some(Vec::new()), |list| serde_json::from_str(list).ok())
+}
+
+fn extra_args(made: &BTreeMap<String, String>) -> Option<ExtraArgs> {
+    texts(made, keys::DOCKER_EXTRA_ARGS.name()).and_then(ExtraArgs::from_words)
+}
+
+fn volumes(made: &BTreeMap<String, String>, user_home: Option<&Path>) -> Vec<Opening> {
+    let Some(specs) = texts(made, keys::DOCKER_VOLUMES.name()) else {
+        return vec![Opening::Weakness("its mounts cannot be read".to_owned())];
+    };
+    let opening = |spec: String| match Volume::parse(&spec) {
+        Ok(Volume { source: VolumeSource::Named(_), .. }) => None,
+        Ok(Volume { source: VolumeSource::Host(path), target, read_only, .. }) => {
+            let host = path.resolve(user_home).unwrap_or_else(|| path.as_str().to_owned());
+            Some(Opening::Mount { host: host.into(), target: target.into(), read_only })
+        }
+        Err(_) => Some(Opening::Weakness(format!("the mount {spec} cannot be read"))),
+    };
+    specs.into_iter().filter_map(opening).collect()
+}
+
+fn mounts(extra: &ExtraArgs, user_home: Option<&Path>) -> Vec<Opening> {
+    let opening = |mount: &vestal_config::Mount| match &mount.kind {
+        MountKind::Bind { source, .. } => {
+            let host = source.resolve(user_home).unwrap_or_else(|| source.as_str().to_owned());
+            let target = mount.target.as_str().into();
+            Some(Opening::Mount { host: host.into(), target, read_only: mount.read_only })
+        }
+        MountKind::Volume { .. } | MountKind::Tmpfs { .. } => None,
+    };
+    extra.mounts.iter().filter_map(opening).collect()
+}
