@@ -1,0 +1,46 @@
+//! Many conversations at once in one process.
+
+use std::time::Instant;
+
+use futures_util::future::try_join_all;
+use vestal_agent::{Agent, EventSink};
+use vestal_bench::Result;
+use vestal_bench::process::resident;
+use vestal_bench::report::{Bar, Figure, Row};
+
+use crate::Plan;
+use crate::stage::{Stage, WORK, said};
+
+/// Memory that a second crowd may add to what the first one left.
+const GROWTH: f64 = 8.0;
+
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let agent = stage.agent().await?;
+    let what = format!("{} conversations × {} turns at once", plan.conversations, plan.turns_each);
+    crowd(stage, &agent, plan).await?;
+    let before = resident(std::process::id())?;
+    let start = Instant::now();
+    crowd(stage, &agent, plan).await?;
+    let took = start.elapsed();
+    let after = resident(std::process::id())?;
+    Ok(vec![
+        Row::single(what.clone(), Figure::time(took)).note("none failed; the second of two crowds"),
+        Row::single(format!("{what}, memory added"), Figure::size(after.saturating_sub(before)))
+            .bar(Bar::AtMost(Figure::Mebibytes(GROWTH))),
+    ])
+}
+
+async fn crowd(stage: &Stage, agent: &Agent, plan: Plan) -> Result<()> {
+    let talks = (0..plan.conversations).map(|_| async move {
+        let mut conversation = agent.open(stage.opening()).await?;
+        for _ in 0..plan.turns_each {
+            let result = conversation.run(said(WORK), &EventSink::nobody()).await;
+            if !result.outcome.is_completed() {
+                return Err(format!("a turn ended with {:?}", result.outcome).into());
+            }
+        }
+        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    });
+    try_join_all(talks).await?;
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What a turn costs beside the model's own time.
+//!
+//! ```text
+//! cargo bench -p vestal-agent --bench turns -- [--short] [--json]
+//! ```
+//!
+//! The model is scripted and answers at once over real HTTP; the store is the
+//! one that is shipped, with the durability it is shipped with: every word
+//! survives a SIGKILL. The figures of the alternative were recorded on a
+//! machine like this one, since it is not installed beside us.
+//!
+//! Exits with 1 when a bar is missed and with 2 when something did not work.
+
+mod crowd;
+mod program;
+mod stage;
+mod turn;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use vestal_bench::Result;
+use vestal_bench::report::{Format, Report};
+
+use crate::stage::Stage;
+
+/// How often each thing is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) warm_up: usize,
+    pub(crate) turns: usize,
+    pub(crate) processes: usize,
+    pub(crate) conversations: usize,
+    pub(crate) turns_each: usize,
+}
+
+const SHORT: Plan =
+    Plan { warm_up: 5, turns: 60, processes: 15, conversations: 100, turns_each: 5 };
+const LONG: Plan =
+    Plan { warm_up: 20, turns: 500, processes: 100, conversations: 100, turns_each: 20 };
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(report) if report.missed() == 0 => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(error) => {
+            // If standard error is closed there is nobody left to tell.
+            writeln!(std::io::stderr(), "the benchmark failed: {error}").ok();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<Report> {
+    let (mut plan, mut format) = (LONG, Format::Table);
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--short" => plan = SHORT,
+            "--json" => format = Format::Json,
+            "--bench" => {}
+            other => return Err(format!("{other}: only --short and --json are known").into()),
+        }
+    }
+    let mut report = Report::new(vestal_bench::machine::facts());
+    let measured = measure(&mut report, plan);
+    match format {
+        Format::Table => report.print_table()?,
+        Format::Json => report.print_json()?,
+    }
+    measured.map(|()| report)
+}
+
+fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+    let program = vestal_bench::program::build();
+    let stage = Stage::new()?;
+    report.add(program::measure(&stage, plan, &program)?);
+    let one = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    report.add(one.block_on(turn::measure(&stage, plan))?);
+    let many = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    report.add(many.block_on(crowd::measure(&stage, plan))?);
+    stage.close()
+}

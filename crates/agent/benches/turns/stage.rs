@@ -1,0 +1,134 @@
+//! A home, a scripted model, and agents between them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::json;
+use tempfile::TempDir;
+use vestal_agent::redact::Redactor;
+use vestal_agent::{Agent, Nobody, Opening, Parts, PromptParts, Selection, Start, settings, tools};
+use vestal_bench::Result;
+use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_conversations::Store;
+use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
+use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
+use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+
+/// What the model is told to have it call `terminal` once.
+pub(crate) const WORK: &str = "do some work";
+
+/// What the model is told to have it keep silent.
+pub(crate) const WAIT: &str = "wait for ever";
+
+pub(crate) struct Stage {
+    dir: TempDir,
+    pub(crate) model: ScriptedModel,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        std::fs::create_dir(dir.path().join("user"))?;
+        let script = Script::rules([
+            Rule::when_user_contains(WORK)
+                .reply(Reply::tool_call("terminal", json!({"command": "true"}))),
+            Rule::when_user_contains(WORK).after_tool_results(1).reply(Reply::text("done")),
+            Rule::when_user_contains(WAIT).reply(Reply::stall()),
+        ]);
+        let model = ScriptedModel::start(script.or_echo().forget_bodies());
+        let stage = Self { dir, model };
+        std::fs::create_dir(stage.home())?;
+        std::fs::write(
+            stage.home().join("config.yaml"),
+            format!(
+                "model:\n  default: m\n  base_url: {}\nterminal:\n  backend: local\n",
+                stage.model.base_url()
+            ),
+        )?;
+        Ok(stage)
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("vestal")
+    }
+
+    fn user(&self) -> PathBuf {
+        self.dir.path().join("user")
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let captured = Environment::capture();
+        let user = self.user();
+        let environment = Environment::from_pairs([
+            ("PATH", captured.get("PATH").unwrap_or_default()),
+            ("HOME", user.as_os_str()),
+        ]);
+        let start = Override::parse(&format!("terminal.cwd={}", user.display()))?;
+        Ok(Settings::load(Home::at(self.home()), environment, vec![start]))
+    }
+
+    /// Returns the program with nothing in its environment but what it needs.
+    pub(crate) fn command(&self, program: &Path, words: &str) -> Command {
+        let mut command = Command::new(program);
+        let path = Environment::capture().get("PATH").unwrap_or_default().to_owned();
+        command
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.user())
+            .env("VESTAL_HOME", self.home())
+            .current_dir(self.user())
+            .args(["chat", "-q", words, "--quiet"])
+            .stdin(std::process::Stdio::null());
+        command
+    }
+
+    pub(crate) async fn agent(&self) -> Result<Agent> {
+        let settings = self.settings()?;
+        Ok(Agent::new(Parts {
+            options: settings::options(&settings)?,
+            models: Models::new(settings::model_options(&settings)?)?,
+            store: Store::open(self.home().join("state.db")).await?,
+            engine: Engine::open(settings)?,
+            tools: tools::standard(),
+            redactor: Arc::new(Redactor::new(Vec::new())),
+            remember: Arc::new(|_| Ok(())),
+        }))
+    }
+
+    pub(crate) fn opening(&self) -> Opening {
+        Opening {
+            start: Start::New { source: "bench".to_owned(), title: None },
+            chain: vec![Endpoint {
+                name: "scripted".to_owned(),
+                api: Api::ChatCompletions,
+                base_url: self.model.base_url(),
+                key: None,
+                model: "m".to_owned(),
+                context_length: None,
+                prices: None,
+            }],
+            task: Task::default_task(),
+            isolation: Isolation::Shared,
+            overrides: Overrides::default(),
+            human: Arc::new(Nobody),
+            selection: Selection::default(),
+            prompt: PromptParts { profile: "default".to_owned(), ..PromptParts::default() },
+            cwd: None,
+            max_turns: None,
+        }
+    }
+
+    /// Removes the sandbox.
+    pub(crate) fn close(self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let engine = Engine::open(self.settings()?)?;
+        let task = Task::default_task();
+        runtime.block_on(Box::pin(engine.remove(&task, FilesOnRemoval::Remove)))?;
+        Ok(())
+    }
+}
+
+pub(crate) fn said(words: &str) -> UserMessage {
+    UserMessage { parts: vec![Part::Text { text: words.to_owned() }] }
+}

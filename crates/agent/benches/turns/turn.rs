@@ -1,0 +1,52 @@
+//! A turn in a process that stays.
+
+use std::time::{Duration, Instant};
+
+use vestal_agent::EventSink;
+use vestal_bench::Result;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::Samples;
+use vestal_model::{Message, Request};
+
+use crate::Plan;
+use crate::stage::{Stage, WORK, said};
+
+/// What the alternative took for such a turn beside the model, recorded.
+const THEIRS: Duration = Duration::from_millis(100);
+
+/// Turns after which a new conversation is begun, so that its length is no
+/// part of the figure.
+const TURNS_EACH: usize = 10;
+
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let agent = stage.agent().await?;
+    let chat = agent.models().chat(stage.opening().chain);
+    let (mut turns, mut calls) = (Samples::default(), Samples::default());
+    let mut conversation = agent.open(stage.opening()).await?;
+    for round in 0..plan.warm_up + plan.turns {
+        if round % TURNS_EACH == 0 {
+            conversation = agent.open(stage.opening()).await?;
+        }
+        let start = Instant::now();
+        let result = conversation.run(said(WORK), &EventSink::nobody()).await;
+        let turn = start.elapsed();
+        if !result.outcome.is_completed() || result.tool_calls != 1 {
+            return Err(format!("a turn ended with {:?}", result.outcome).into());
+        }
+        let start = Instant::now();
+        let messages = [Message::user("hello")];
+        let request = Request { messages: &messages, ..Request::default() };
+        chat.complete(&request, &mut |_| ()).await?;
+        let call = start.elapsed();
+        if round >= plan.warm_up {
+            turns.push(turn.saturating_sub(2 * call));
+            calls.push(call);
+        }
+    }
+    Ok(vec![
+        Row::times("a turn with one terminal call, outside the model", &turns)
+            .beside(Figure::time(THEIRS))
+            .bar(Bar::AtMost(Figure::Milliseconds(15.0))),
+        Row::times("one call of the scripted model, for comparison", &calls),
+    ])
+}

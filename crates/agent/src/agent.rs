@@ -1,0 +1,118 @@
+//! What the conversations of a process share.
+
+use std::sync::Arc;
+
+use vestal_conversations::Store;
+use vestal_model::Models;
+use vestal_sandbox::Engine;
+
+use crate::approvals::{Policy, Remember};
+use crate::compress::Compression;
+use crate::limits::Limits;
+use crate::redact::Redactor;
+use crate::registry::Registry;
+use crate::turn::Guardrails;
+
+/// One profile's agent in one process. Cheap to clone; any number of
+/// conversations run on it at the same time.
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) parts: Arc<Parts>,
+}
+
+/// What an agent is made of.
+pub struct Parts {
+    /// Where commands run.
+    pub engine: Engine,
+    /// Where conversations are kept.
+    pub store: Store,
+    /// Who is asked.
+    pub models: Models,
+    /// All tools there are.
+    pub tools: Registry,
+    /// What keeps secrets out of what is stored and shown.
+    pub redactor: Arc<Redactor>,
+    /// What the settings say.
+    pub options: Options,
+    /// Keeps an approval that is to last.
+    pub remember: Remember,
+}
+
+/// What the settings say about turns.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Calls of the model that a turn may take.
+    pub max_turns: u32,
+    /// Tokens an answer may take; none: as many as the provider lets it.
+    pub max_output_tokens: Option<u64>,
+    /// When conversations are summarised.
+    pub compression: Compression,
+    /// When a model that goes round in circles is stopped.
+    pub guardrails: Guardrails,
+    /// How much of anything is too much.
+    pub limits: Arc<Limits>,
+    /// What is asked about, and what happens when nobody can be asked.
+    pub policy: Policy,
+    /// How work is given to others.
+    pub delegation: Delegation,
+}
+
+/// How work is given to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delegation {
+    /// Calls of the model that a child's turn may take.
+    pub max_turns: u32,
+    /// Children that work at the same time.
+    pub max_concurrent: usize,
+    /// How deep children may have children.
+    pub max_depth: u32,
+    /// Whether children may do what is dangerous without anybody being asked.
+    pub auto_approve: bool,
+    /// Characters of a child's report.
+    pub max_report_chars: usize,
+}
+
+impl Default for Delegation {
+    fn default() -> Self {
+        Self {
+            max_turns: 50,
+            max_concurrent: 3,
+            max_depth: 1,
+            auto_approve: false,
+            max_report_chars: 24_000,
+        }
+    }
+}
+
+impl Agent {
+    /// Makes an agent.
+    pub fn new(parts: Parts) -> Self {
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// Returns where conversations are kept.
+    pub fn store(&self) -> &Store {
+        &self.parts.store
+    }
+
+    /// Returns where commands run.
+    pub fn engine(&self) -> &Engine {
+        &self.parts.engine
+    }
+
+    /// Returns who is asked.
+    pub fn models(&self) -> &Models {
+        &self.parts.models
+    }
+
+    /// Returns all tools there are.
+    pub fn tools(&self) -> &Registry {
+        &self.parts.tools
+    }
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("tools", &self.parts.tools).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,136 @@
+//! Putting the question to a person.
+
+use tokio_util::sync::CancellationToken;
+
+use super::guard::Guard;
+use super::judge::{Deed, Judgement, Scene, session_key};
+use super::patterns;
+use super::shell::Finding;
+use super::verdict::{Clearance, Refusal, RefusalStatus};
+use crate::human::{Approval, ApprovalRequest, Human};
+use crate::redact::Redactor;
+
+/// Longest approval that is worth keeping.
+const LONGEST_KEY: usize = 500;
+
+/// Who is asked, and what ends the wait.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) human: &'a dyn Human,
+    pub(super) cancel: &'a CancellationToken,
+    pub(super) redactor: &'a Redactor,
+}
+
+impl Guard {
+    /// Decides, asking a person where the rules say so.
+    pub(super) async fn decide(
+        &self,
+        scene: &Scene,
+        deed: &Deed,
+        asking: Asking<'_>,
+    ) -> Result<Clearance, Refusal> {
+        match self.judge(scene, deed) {
+            Judgement::Allow => return Ok(Clearance::default()),
+            Judgement::Refuse(refusal) => return Err(refusal),
+            Judgement::Ask(_) => {}
+        }
+        // One question at a time; the answer to the one before may be the answer to this one.
+        let _turn = tokio::select! {
+            () = asking.cancel.cancelled() => return Err(interrupted(deed.kind)),
+            turn = self.turn() => turn,
+        };
+        match self.judge(scene, deed) {
+            Judgement::Allow => Ok(Clearance::default()),
+            Judgement::Refuse(refusal) => Err(refusal),
+            Judgement::Ask(open) => self.ask(&open, deed, asking).await,
+        }
+    }
+
+    async fn ask(
+        &self,
+        open: &[Finding],
+        deed: &Deed,
+        asking: Asking<'_>,
+    ) -> Result<Clearance, Refusal> {
+        let request = request(open, deed, asking.redactor);
+        let mut yolo = self.watch_yolo();
+        let answer = tokio::select! {
+            biased;
+            () = asking.cancel.cancelled() => return Err(interrupted(deed.kind)),
+            _ = yolo.wait_for(|on| *on) => return Ok(Clearance::default()),
+            answer = asking.human.approve(&request) => answer,
+            () = tokio::time::sleep(self.policy().timeout) => {
+                return Err(unanswered(deed.kind, self.policy().timeout));
+            }
+        };
+        // An interrupt while the answer was on its way counts.
+        if asking.cancel.is_cancelled() {
+            return Err(interrupted(deed.kind));
+        }
+        let ApprovalRequest { reason, .. } = &request;
+        let approved = |how: &str| {
+            let text = format!("approved by the user {how}: this {} {reason}", deed.kind);
+            Ok(Clearance { approved_by_person: Some(text) })
+        };
+        match answer {
+            Approval::Once => approved("once"),
+            Approval::Always if request.may_last => {
+                self.approve(open.iter().map(|finding| session_key(finding, deed)));
+                let kept: Result<(), String> =
+                    open.iter().map(patterns::key).try_for_each(|key| self.remember(&key));
+                match kept {
+                    Ok(()) => approved("for always"),
+                    Err(why) => approved(&format!("for always, which could not be kept ({why})")),
+                }
+            }
+            Approval::Conversation | Approval::Always => {
+                self.approve(open.iter().map(|finding| session_key(finding, deed)));
+                approved("for this conversation")
+            }
+            Approval::Deny(why) => Err(denied(deed.kind, why.as_deref())),
+        }
+    }
+}
+
+fn request(open: &[Finding], deed: &Deed, redactor: &Redactor) -> ApprovalRequest {
+    let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let keys: Vec<String> = open.iter().map(patterns::key).collect();
+    let pattern = keys.join("; ");
+    let shown = redactor.redact(&pattern);
+    // What holds a secret is not written down, and what differs each time is not worth it.
+    let may_last = shown == pattern
+        && open.iter().all(|finding| finding.definite)
+        && keys.iter().all(|key| key.len() <= LONGEST_KEY && !key.contains('\n'));
+    ApprovalRequest {
+        action: redactor.redact(&deed.text).into_owned(),
+        reason: reasons.join("; "),
+        pattern: shown.into_owned(),
+        may_last,
+    }
+}
+
+fn interrupted(kind: &str) -> Refusal {
+    let message = format!("Denied: the turn was interrupted before anybody approved this {kind}.");
+    Refusal { status: RefusalStatus::Denied, message }
+}
+
+fn unanswered(kind: &str, timeout: std::time::Duration) -> Refusal {
+    let message = format!(
+        "Denied: nobody answered within {} s whether this {kind} may be done. Do not try it again or \
+         another way unasked; go on without it, or ask the user first.",
+        timeout.as_secs()
+    );
+    Refusal { status: RefusalStatus::Denied, message }
+}
+
+fn denied(kind: &str, why: Option<&str>) -> Refusal {
+    let why = why.map(str::trim).filter(|why| !why.is_empty());
+    let said = why.map(|why| format!(", saying: {why}")).unwrap_or_default();
+    let message = format!(
+        "Denied: the user does not want this {kind}{said}. Do not try it again or get the same effect \
+         another way; ask the user what to do instead."
+    );
+    Refusal { status: RefusalStatus::Denied, message }
+}

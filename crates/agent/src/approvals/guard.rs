@@ -1,0 +1,245 @@
+//! One conversation's guard.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use vestal_sandbox::Reach;
+
+use super::ask::Asking;
+use super::ground::Ground;
+use super::judge::{Deed, Scene};
+use super::paths;
+use super::patterns::Patterns;
+use super::policy::Policy;
+use super::shell::{self, Examined, Finding, Severity};
+use super::verdict::{Clearance, Refusal, RefusalStatus};
+use crate::tool::ToolContext;
+
+/// Keeps what a person approved for always; the error says why it could not.
+pub type Remember = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// Decides for one conversation what may be done.
+///
+/// The state is shared with the guards of its children and may be changed while
+/// a turn runs: [`Guard::set_yolo`] acts at once, also on a question that is
+/// being asked.
+pub struct Guard {
+    policy: Arc<Policy>,
+    deny: Arc<Patterns>,
+    allow: Arc<Patterns>,
+    remember: Remember,
+    state: Arc<State>,
+    child: Option<Child>,
+}
+
+/// What a conversation has been allowed so far.
+struct State {
+    approved: Mutex<HashSet<String>>,
+    yolo: watch::Sender<bool>,
+    /// Held while a question is asked.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// The guard is that of a child, which has nobody to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Child {
+    /// Whether it approves what is dangerous by itself.
+    pub(super) approves_by_itself: bool,
+}
+
+impl Guard {
+    /// Returns a guard for a new conversation: nothing is approved yet, and
+    /// questions are asked.
+    pub fn new(policy: Policy, remember: Remember) -> Self {
+        let state = State {
+            approved: Mutex::new(HashSet::new()),
+            yolo: watch::Sender::new(false),
+            turn: tokio::sync::Mutex::new(()),
+        };
+        Self {
+            deny: Arc::new(Patterns::globs(&policy.deny)),
+            allow: Arc::new(Patterns::approvals(&policy.allowlist)),
+            policy: Arc::new(policy),
+            remember,
+            state: Arc::new(state),
+            child: None,
+        }
+    }
+
+    /// Returns the guard of a child: it shares what the conversation has been
+    /// allowed, asks nobody, and refuses what is dangerous unless
+    /// `delegation.subagent_auto_approve` is set.
+    #[must_use]
+    pub fn for_child(&self, auto_approve: bool) -> Self {
+        Self {
+            policy: Arc::clone(&self.policy),
+            deny: Arc::clone(&self.deny),
+            allow: Arc::clone(&self.allow),
+            remember: Arc::clone(&self.remember),
+            state: Arc::clone(&self.state),
+            child: Some(Child { approves_by_itself: auto_approve }),
+        }
+    }
+
+    /// Has everything allowed in this conversation, or asked about again. What
+    /// is blocked stays blocked.
+    pub fn set_yolo(&self, on: bool) {
+        self.state.yolo.send_replace(on);
+    }
+
+    /// Reports whether everything is allowed in this conversation.
+    pub fn is_yolo(&self) -> bool {
+        *self.state.yolo.borrow()
+    }
+
+    /// Decides about a shell command.
+    pub async fn command(
+        &self,
+        context: &ToolContext,
+        command: &str,
+    ) -> Result<Clearance, Refusal> {
+        let scene = scene(context).await?;
+        let deed = self.command_deed(&scene.reach, command);
+        self.decide(&scene, &deed, asking(context)).await
+    }
+
+    /// Decides about a script of the model's in another language than the shell's.
+    pub async fn script(&self, context: &ToolContext, code: &str) -> Result<Clearance, Refusal> {
+        let scene = scene(context).await?;
+        let deed = self.script_deed(&scene.reach, code);
+        self.decide(&scene, &deed, asking(context)).await
+    }
+
+    /// Decides about writing a file, its path absolute and as the sandbox sees it.
+    pub async fn write(&self, context: &ToolContext, path: &str) -> Result<Clearance, Refusal> {
+        let scene = scene(context).await?;
+        let deed = self.write_deed(&scene.reach, path);
+        self.decide(&scene, &deed, asking(context)).await
+    }
+
+    pub(super) fn command_deed(&self, reach: &Reach, command: &str) -> Deed {
+        // In isolation only what the user forbids is of interest.
+        let examined = if *reach == Reach::Contained && self.deny.is_empty() {
+            Examined::default()
+        } else {
+            shell::examine(command, &Ground::new(&self.policy, reach))
+        };
+        let Examined { findings, commands } = examined;
+        Deed { kind: "command", text: command.to_owned(), findings, commands }
+    }
+
+    pub(super) fn script_deed(&self, reach: &Reach, code: &str) -> Deed {
+        let mut findings = Vec::new();
+        if *reach != Reach::Contained {
+            findings = shell::examine_code(code, &Ground::new(&self.policy, reach)).findings;
+            findings.retain(|finding| finding.severity > Severity::Dangerous);
+            findings.push(Finding {
+                rule: shell::SCRIPT.0,
+                reason: shell::SCRIPT.1,
+                severity: Severity::Dangerous,
+                // One approval is for every script of the conversation.
+                form: "any".to_owned(),
+                definite: true,
+            });
+        }
+        Deed { kind: "script", text: code.to_owned(), findings, commands: Vec::new() }
+    }
+
+    pub(super) fn write_deed(&self, reach: &Reach, path: &str) -> Deed {
+        let ground = Ground::new(&self.policy, reach);
+        let path = paths::canonical(path, None, &ground);
+        let finding = |rule: (&'static str, &'static str), severity| Finding {
+            rule: rule.0,
+            reason: rule.1,
+            severity,
+            form: format!("> {path}"),
+            definite: true,
+        };
+        let findings = if paths::is_disk(&path) {
+            vec![finding(shell::OVERWRITE_DISK, Severity::Hardline)]
+        } else if paths::sensitive(&path, &ground).is_some() {
+            vec![finding(shell::WRITE_SENSITIVE, Severity::Dangerous)]
+        } else {
+            Vec::new()
+        };
+        Deed { kind: "write", text: path, findings, commands: Vec::new() }
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(super) fn deny(&self) -> &Patterns {
+        &self.deny
+    }
+
+    pub(super) fn allow(&self) -> &Patterns {
+        &self.allow
+    }
+
+    pub(super) fn child(&self) -> Option<Child> {
+        self.child
+    }
+
+    pub(super) fn is_approved(&self, key: &str) -> bool {
+        self.approved().contains(key)
+    }
+
+    pub(super) fn approve(&self, keys: impl Iterator<Item = String>) {
+        self.approved().extend(keys);
+    }
+
+    pub(super) fn remember(&self, key: &str) -> Result<(), String> {
+        (self.remember)(key)
+    }
+
+    pub(super) fn watch_yolo(&self) -> watch::Receiver<bool> {
+        self.state.yolo.subscribe()
+    }
+
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.state.turn.lock().await
+    }
+
+    fn approved(&self) -> MutexGuard<'_, HashSet<String>> {
+        // A panic while a text was added leaves the others as they were.
+        self.state.approved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Finds out where something is to be done.
+async fn scene(context: &ToolContext) -> Result<Scene, Refusal> {
+    let sandbox = context.workshop.sandbox(&context.events).await.map_err(|error| Refusal {
+        status: RefusalStatus::Blocked,
+        message: format!(
+            "Nothing was done: the sandbox cannot be reached ({error}). Tell the user; `vestal doctor` \
+             says what works here."
+        ),
+    })?;
+    Ok(Scene {
+        reach: sandbox.reach().await,
+        automatic: sandbox.is_backend_automatic().await,
+        attended: context.human.is_present(),
+    })
+}
+
+fn asking(context: &ToolContext) -> Asking<'_> {
+    Asking { human: &*context.human, cancel: &context.cancel, redactor: &context.redactor }
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self::new(Policy::default(), Arc::new(|_| Ok(())))
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("yolo", &self.is_yolo())
+            .field("child", &self.child)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,458 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use vestal_sandbox::{Opening, Reach};
+
+use super::ask::Asking;
+use super::guard::Guard;
+use super::judge::{Deed, Scene};
+use super::policy::{Mode, Policy, Unattended};
+use super::verdict::{Clearance, Refusal, RefusalStatus};
+use crate::human::{Approval, ApprovalRequest, Human, Nobody, Question};
+use crate::redact::Redactor;
+use crate::testing::{PATIENCE, Scripted, Stage, until};
+
+const DANGEROUS: &str = "rm -r build";
+
+fn policy() -> Policy {
+    Policy {
+        user_home: Some("/home/me".into()),
+        vestal_home: Some("/home/me/.vestal".into()),
+        timeout: PATIENCE,
+        ..Policy::default()
+    }
+}
+
+fn guard(policy: Policy) -> Guard {
+    Guard::new(policy, Arc::new(|_| Ok(())))
+}
+
+fn scene(reach: Reach, human: &dyn Human) -> Scene {
+    Scene { reach, automatic: false, attended: human.is_present() }
+}
+
+async fn decide(
+    guard: &Guard,
+    scene: &Scene,
+    deed: &Deed,
+    human: &dyn Human,
+) -> Result<Clearance, Refusal> {
+    let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
+    guard.decide(scene, deed, Asking { human, cancel: &cancel, redactor: &redactor }).await
+}
+
+/// Decides about a command on the host.
+async fn on_host(guard: &Guard, command: &str, human: &dyn Human) -> Result<Clearance, Refusal> {
+    let scene = scene(Reach::Host, human);
+    decide(guard, &scene, &guard.command_deed(&Reach::Host, command), human).await
+}
+
+fn status(decision: &Result<Clearance, Refusal>) -> Option<RefusalStatus> {
+    decision.as_ref().err().map(|refusal| refusal.status)
+}
+
+fn mounted() -> Reach {
+    let (host, target) = ("/home/me/project".into(), "/workspace".into());
+    Reach::Mounts(vec![Opening::Mount { host, target, read_only: false }])
+}
+
+#[tokio::test]
+async fn hardline_rules_hold_whatever_is_allowed() {
+    let allowed = guard(Policy {
+        mode: Mode::Off,
+        unattended: Unattended::Allow,
+        allowlist: vec!["*".to_owned(), "delete-system:rm -rf /".to_owned(), "rm -rf /".to_owned()],
+        ..policy()
+    });
+    allowed.set_yolo(true);
+    for guard in [&allowed, &allowed.for_child(true)] {
+        let human = Scripted::approving([Approval::Always]);
+        for reach in [Reach::Host, mounted()] {
+            let deed = guard.command_deed(&reach, "rm -rf /");
+            let decision = decide(guard, &scene(reach, &*human), &deed, &*human).await;
+            assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
+        }
+        assert_eq!(human.asked(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn in_isolation_nothing_is_asked_and_only_what_the_user_forbids_is_blocked() {
+    let guard = guard(Policy { deny: vec!["npm publish*".to_owned()], ..policy() });
+    let scene = scene(Reach::Contained, &Nobody);
+    for command in ["rm -rf /", DANGEROUS, "echo pw | sudo -S id", "shutdown"] {
+        let deed = guard.command_deed(&Reach::Contained, command);
+        assert_eq!(
+            decide(&guard, &scene, &deed, &Nobody).await,
+            Ok(Clearance::default()),
+            "{command}"
+        );
+    }
+    let deed = guard.command_deed(&Reach::Contained, "cd x && npm publish --tag next");
+    assert_eq!(status(&decide(&guard, &scene, &deed, &Nobody).await), Some(RefusalStatus::Blocked));
+    let deed = guard.script_deed(&Reach::Contained, "import os");
+    assert_eq!(decide(&guard, &scene, &deed, &Nobody).await, Ok(Clearance::default()));
+    let deed = guard.write_deed(&Reach::Contained, "/etc/passwd");
+    assert_eq!(decide(&guard, &scene, &deed, &Nobody).await, Ok(Clearance::default()));
+}
+
+#[tokio::test]
+async fn what_the_user_forbids_is_blocked_however_it_is_wrapped() {
+    let guard = guard(Policy { deny: vec!["git push*".to_owned(), "[".to_owned()], ..policy() });
+    guard.set_yolo(true);
+    for command in [
+        "git push",
+        "ls; sudo git push origin",
+        "sh -c 'git push'",
+        "/usr/bin/git push x",
+        "x=$(git push)",
+    ] {
+        let decision = on_host(&guard, command, &Nobody).await;
+        let refusal = decision.expect_err(command);
+        assert_eq!(refusal.status, RefusalStatus::Blocked);
+        assert!(refusal.message.contains("approvals.deny"), "{}", refusal.message);
+    }
+    assert!(on_host(&guard, "echo 'git push'", &Nobody).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_password_for_sudo_is_blocked_on_the_host_and_asked_about_behind_mounts() {
+    let guard = guard(policy());
+    let human = Scripted::approving([Approval::Once]);
+    let command = "echo pw | sudo -S id";
+    assert_eq!(status(&on_host(&guard, command, &*human).await), Some(RefusalStatus::Blocked));
+    let deed = guard.command_deed(&mounted(), command);
+    assert!(decide(&guard, &scene(mounted(), &*human), &deed, &*human).await.is_ok());
+    assert_eq!(human.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn harmless_commands_are_not_asked_about() {
+    let human = Scripted::approving([]);
+    assert_eq!(on_host(&guard(policy()), "ls -la", &*human).await, Ok(Clearance::default()));
+}
+
+#[tokio::test]
+async fn once_is_once() {
+    let guard = guard(policy());
+    let human = Scripted::approving([Approval::Once, Approval::Deny(Some("not now".to_owned()))]);
+    let first = on_host(&guard, DANGEROUS, &*human).await.expect("approved");
+    assert!(first.approved_by_person.is_some_and(|text| text.contains("once")));
+    let second = on_host(&guard, DANGEROUS, &*human).await.expect_err("denied");
+    assert_eq!(second.status, RefusalStatus::Denied);
+    assert!(second.message.contains("not now"), "{}", second.message);
+    assert_eq!(human.asked(), [DANGEROUS, DANGEROUS]);
+}
+
+#[tokio::test]
+async fn an_approval_for_the_conversation_holds_for_the_same_and_nothing_else() {
+    let guard = guard(policy());
+    let human =
+        Scripted::approving([Approval::Conversation, Approval::Deny(None), Approval::Deny(None)]);
+    assert!(on_host(&guard, DANGEROUS, &*human).await.is_ok());
+    assert_eq!(on_host(&guard, "ls && rm -r 'build'", &*human).await, Ok(Clearance::default()));
+    assert!(on_host(&guard, "rm -r src", &*human).await.is_err());
+    assert!(on_host(&guard, "cd .. && rm -r build", &*human).await.is_err());
+    assert_eq!(human.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn what_differs_each_time_is_approved_as_a_whole_and_not_for_always() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let guard = Guard::new(
+        policy(),
+        Arc::new(move |key: &str| {
+            keep.lock().unwrap().push(key.to_owned());
+            Ok(())
+        }),
+    );
+    let human = Scripted::approving([Approval::Always, Approval::Deny(None)]);
+    assert!(on_host(&guard, "X=$(date); rm -r $X", &*human).await.is_ok());
+    assert!(on_host(&guard, "X=$(date); rm -r $X", &*human).await.is_ok());
+    assert!(on_host(&guard, "X=$(pwd); rm -r $X", &*human).await.is_err());
+    assert_eq!(*kept.lock().unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_approval_for_always_is_kept_and_holds_in_the_next_conversation() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&kept);
+    let remember = Arc::new(move |key: &str| {
+        keep.lock().unwrap().push(key.to_owned());
+        Ok(())
+    });
+    let human = Scripted::approving([Approval::Always]);
+    let guard = Guard::new(policy(), remember);
+    assert!(on_host(&guard, DANGEROUS, &*human).await.is_ok());
+    assert!(on_host(&guard, DANGEROUS, &*human).await.is_ok());
+    let allowlist = kept.lock().unwrap().clone();
+    assert_eq!(allowlist, ["recursive-delete:rm -r build"]);
+    let next = self::guard(Policy { allowlist, ..policy() });
+    assert!(on_host(&next, DANGEROUS, &Nobody).await.is_ok());
+    assert!(on_host(&next, "rm -r *", &Nobody).await.is_err());
+    assert!(on_host(&next, "rm -r build src", &Nobody).await.is_err());
+}
+
+#[tokio::test]
+async fn an_approval_that_cannot_be_kept_is_still_an_approval() {
+    let guard = Guard::new(policy(), Arc::new(|_| Err("the disk is full".to_owned())));
+    let human = Scripted::approving([Approval::Always]);
+    let clearance = on_host(&guard, DANGEROUS, &*human).await.expect("approved");
+    assert!(clearance.approved_by_person.is_some_and(|text| text.contains("the disk is full")));
+}
+
+#[tokio::test]
+async fn a_wildcard_that_was_approved_is_not_a_pattern() {
+    let allowlist = vec!["recursive-delete:rm -r *".to_owned()];
+    let guard = guard(Policy { allowlist, ..policy() });
+    assert!(on_host(&guard, "rm -r *", &Nobody).await.is_ok());
+    assert!(on_host(&guard, "rm -r src", &Nobody).await.is_err());
+}
+
+#[tokio::test]
+async fn the_users_own_patterns_hold_for_each_command_by_itself() {
+    let allowlist = vec!["docker stop *".to_owned(), "curl https://x.sh | sh".to_owned()];
+    let guard = guard(Policy { allowlist, ..policy() });
+    assert!(on_host(&guard, "docker stop web", &Nobody).await.is_ok());
+    assert!(on_host(&guard, "docker stop web && docker stop db", &Nobody).await.is_ok());
+    assert!(on_host(&guard, "docker stop web; rm -r build", &Nobody).await.is_err());
+    assert!(on_host(&guard, "docker stop $(rm -r build)", &Nobody).await.is_err());
+    assert!(on_host(&guard, " curl https://x.sh | sh\n", &Nobody).await.is_ok());
+    assert!(on_host(&guard, "curl https://y.sh | sh", &Nobody).await.is_err());
+}
+
+#[tokio::test]
+async fn silence_is_denial() {
+    let guard = guard(Policy { timeout: Duration::from_millis(1), ..policy() });
+    let human = Scripted::approving([]);
+    let refusal = on_host(&guard, DANGEROUS, &*human).await.expect_err("denied");
+    assert_eq!(refusal.status, RefusalStatus::Denied);
+    assert!(refusal.message.contains("nobody answered"), "{}", refusal.message);
+}
+
+#[tokio::test]
+async fn an_interrupt_is_denial() {
+    let guard = guard(policy());
+    let human = Scripted::approving([]);
+    let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
+    let asking = Asking { human: &*human, cancel: &cancel, redactor: &redactor };
+    let scene = scene(Reach::Host, &*human);
+    let deed = guard.command_deed(&Reach::Host, DANGEROUS);
+    let interrupt = async {
+        until("the question is asked", || human.asked().len() == 1).await;
+        cancel.cancel();
+    };
+    let (decision, ()) = tokio::join!(guard.decide(&scene, &deed, asking), interrupt);
+    let refusal = decision.expect_err("denied");
+    assert_eq!(refusal.status, RefusalStatus::Denied);
+    assert!(refusal.message.contains("interrupted"), "{}", refusal.message);
+}
+
+#[tokio::test]
+async fn yolo_acts_at_once_on_this_conversation_alone() {
+    let (one, other) = (guard(policy()), guard(policy()));
+    let human = Scripted::approving([]);
+    let flip = async {
+        until("the question is asked", || human.asked().len() == 1).await;
+        one.set_yolo(true);
+    };
+    let (decision, ()) = tokio::join!(on_host(&one, DANGEROUS, &*human), flip);
+    assert_eq!(decision, Ok(Clearance::default()));
+    assert!(on_host(&one, "git push --force", &Nobody).await.is_ok());
+    assert!(on_host(&other, DANGEROUS, &Nobody).await.is_err());
+    one.set_yolo(false);
+    assert!(on_host(&one, DANGEROUS, &Nobody).await.is_err());
+}
+
+/// Somebody who takes their time over an answer.
+#[derive(Default)]
+struct Slow(Mutex<usize>);
+
+#[async_trait::async_trait]
+impl Human for Slow {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn approve(&self, _: &ApprovalRequest) -> Approval {
+        *self.0.lock().unwrap() += 1;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        Approval::Conversation
+    }
+
+    async fn clarify(&self, _: &Question) -> Option<String> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn one_question_is_asked_at_a_time_and_its_answer_counts_for_both() {
+    let (guard, human) = (guard(policy()), Slow::default());
+    let (one, two) =
+        tokio::join!(on_host(&guard, DANGEROUS, &human), on_host(&guard, DANGEROUS, &human));
+    assert!(one.is_ok() && two.is_ok());
+    assert_eq!(*human.0.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn nobody_there_is_refusal_unless_configured() {
+    let refusal = on_host(&guard(policy()), DANGEROUS, &Nobody).await.expect_err("refused");
+    assert_eq!(refusal.status, RefusalStatus::Unattended);
+    assert!(refusal.message.contains("approvals.unattended"), "{}", refusal.message);
+    let open = guard(Policy { unattended: Unattended::Allow, ..policy() });
+    assert_eq!(on_host(&open, DANGEROUS, &Nobody).await, Ok(Clearance::default()));
+}
+
+#[tokio::test]
+async fn switched_off_nothing_is_asked() {
+    let guard = guard(Policy { mode: Mode::Off, ..policy() });
+    let human = Scripted::approving([]);
+    assert_eq!(on_host(&guard, DANGEROUS, &*human).await, Ok(Clearance::default()));
+}
+
+#[tokio::test]
+async fn on_a_host_that_nobody_chose_danger_is_always_asked_about() {
+    let off = guard(Policy { mode: Mode::Off, unattended: Unattended::Allow, ..policy() });
+    let human = Scripted::approving([Approval::Once]);
+    let unchosen = |human: &dyn Human| Scene { automatic: true, ..scene(Reach::Host, human) };
+    let deed = off.command_deed(&Reach::Host, DANGEROUS);
+    assert!(decide(&off, &unchosen(&*human), &deed, &*human).await.is_ok());
+    assert_eq!(human.asked().len(), 1);
+    let refusal = decide(&off, &unchosen(&Nobody), &deed, &Nobody).await.expect_err("refused");
+    assert_eq!(refusal.status, RefusalStatus::Unattended);
+    assert!(refusal.message.contains("terminal.backend"), "{}", refusal.message);
+    let child = off.for_child(true);
+    assert!(decide(&child, &unchosen(&Nobody), &deed, &Nobody).await.is_err());
+    // What isolates needs no such care, whoever chose it.
+    let mounted = Scene { automatic: true, ..scene(mounted(), &Nobody) };
+    assert!(decide(&off, &mounted, &deed, &Nobody).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_child_asks_nobody_and_shares_what_its_parent_was_allowed() {
+    let parent = guard(policy());
+    let human = Scripted::approving([Approval::Conversation]);
+    let child = parent.for_child(false);
+    let refusal = on_host(&child, DANGEROUS, &*human).await.expect_err("denied");
+    assert_eq!(refusal.status, RefusalStatus::Denied);
+    assert!(refusal.message.contains("subagent"), "{}", refusal.message);
+    assert_eq!(human.asked(), [""; 0]);
+    assert!(on_host(&parent.for_child(true), DANGEROUS, &Nobody).await.is_ok());
+    assert!(on_host(&parent, DANGEROUS, &*human).await.is_ok());
+    assert!(on_host(&child, DANGEROUS, &Nobody).await.is_ok());
+    parent.set_yolo(true);
+    assert!(on_host(&child, "rm -r src", &Nobody).await.is_ok());
+}
+
+#[tokio::test]
+async fn secrets_are_neither_shown_nor_kept() {
+    let kept = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&kept);
+    let guard = Guard::new(
+        policy(),
+        Arc::new(move |_: &str| {
+            *count.lock().unwrap() += 1;
+            Ok(())
+        }),
+    );
+    let human = Scripted::approving([Approval::Always]);
+    assert!(on_host(&guard, "mysql --password=hunter2 -e 'drop table t'", &*human).await.is_ok());
+    assert_eq!(human.asked(), ["mysql --password=*** -e 'drop table t'"]);
+    assert_eq!(*kept.lock().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_script_is_asked_about_as_a_whole_and_approved_for_the_conversation() {
+    let guard = guard(policy());
+    let human = Scripted::approving([Approval::Conversation]);
+    let scene = scene(Reach::Host, &*human);
+    for code in ["print(1)", "import os\nos.remove('x')"] {
+        let deed = guard.script_deed(&Reach::Host, code);
+        assert!(decide(&guard, &scene, &deed, &*human).await.is_ok());
+    }
+    assert_eq!(human.asked(), ["print(1)"]);
+    let deed = guard.script_deed(&Reach::Host, "import os; os.system('rm -rf /')");
+    assert_eq!(status(&decide(&guard, &scene, &deed, &*human).await), Some(RefusalStatus::Blocked));
+}
+
+#[tokio::test]
+async fn sensitive_files_are_asked_about_and_disks_never_written() {
+    let guard = guard(policy());
+    let scene = scene(Reach::Host, &Nobody);
+    for path in [
+        "/etc/passwd",
+        "/etc/sudoers.d/x",
+        "/boot/grub.cfg",
+        "/home/me/.ssh/authorized_keys",
+        "/home/me/.bashrc",
+        "/home/you/.zshrc",
+        "/root/.profile",
+        "/home/me/.aws/credentials",
+        "/home/me/.vestal/config.yaml",
+        "/home/me/.vestal/.env",
+        "/home/me/.vestal/profiles/a/.env",
+        "/home/me/.vestal/sandboxes/default/sandbox.json",
+        "/usr/lib/systemd/system/x.service",
+        "/home/me/.config/systemd/user/x.service",
+        "/var/run/docker.sock",
+        "/tmp/../etc/passwd",
+    ] {
+        let decision = decide(&guard, &scene, &guard.write_deed(&Reach::Host, path), &Nobody).await;
+        assert_eq!(status(&decision), Some(RefusalStatus::Unattended), "{path}");
+    }
+    for path in [
+        "/home/me/project/src/main.rs",
+        "/home/me/project/.env",
+        "/home/me/project/etc/passwd",
+        "/tmp/x",
+        "/srv/app/config.yaml",
+        "/home/me/.vestal/sandboxes/default/workspace/a",
+        "/home/me/.vestalia/x",
+        "/dev/null",
+    ] {
+        let decision = decide(&guard, &scene, &guard.write_deed(&Reach::Host, path), &Nobody).await;
+        assert_eq!(decision, Ok(Clearance::default()), "{path}");
+    }
+    guard.set_yolo(true);
+    let decision =
+        decide(&guard, &scene, &guard.write_deed(&Reach::Host, "/dev/sda"), &Nobody).await;
+    assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
+}
+
+#[tokio::test]
+async fn behind_mounts_a_file_is_judged_by_where_it_is_on_the_host() {
+    let guard = guard(policy());
+    let openings =
+        [("/home/me/.ssh", "/keys", false), ("/home/me/src", "/src", false), ("/etc", "/e", true)];
+    let opening = |(host, target, read_only): (&str, &str, bool)| Opening::Mount {
+        host: host.into(),
+        target: target.into(),
+        read_only,
+    };
+    let reach = Reach::Mounts(openings.into_iter().map(opening).collect());
+    let scene = scene(reach.clone(), &Nobody);
+    let decision =
+        decide(&guard, &scene, &guard.write_deed(&reach, "/keys/authorized_keys"), &Nobody).await;
+    assert_eq!(status(&decision), Some(RefusalStatus::Unattended));
+    for path in ["/src/a", "/etc/passwd", "/root/.bashrc", "/e/passwd", "/keysmith"] {
+        let decision = decide(&guard, &scene, &guard.write_deed(&reach, path), &Nobody).await;
+        assert_eq!(decision, Ok(Clearance::default()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_real_sandbox_without_isolation_is_the_host() {
+    let human = Scripted::approving([Approval::Deny(None)]);
+    let stage = Stage::new().guarded_by(policy()).with_human(human.clone());
+    let context = &stage.context;
+    let refusal = context.guard.command(context, DANGEROUS).await.expect_err("denied");
+    assert_eq!(refusal.status, RefusalStatus::Denied);
+    assert_eq!(human.asked(), [DANGEROUS]);
+    let sandbox = stage.sandbox().await;
+    assert_eq!(sandbox.reach().await, Reach::Host);
+    assert!(!sandbox.is_backend_automatic().await);
+}

@@ -1,0 +1,171 @@
+//! In which order the rules apply.
+
+use vestal_sandbox::Reach;
+
+use super::guard::Guard;
+use super::patterns;
+use super::policy::{Mode, Unattended};
+use super::shell::{Finding, Severity};
+use super::verdict::{Refusal, RefusalStatus};
+
+/// Where something is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scene {
+    /// What of the host is within reach.
+    pub(super) reach: Reach,
+    /// Whether nobody chose the backend.
+    pub(super) automatic: bool,
+    /// Whether a person can be asked.
+    pub(super) attended: bool,
+}
+
+/// Something that is to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Deed {
+    /// What it is called: "command", "script", "write".
+    pub(super) kind: &'static str,
+    /// Its text.
+    pub(super) text: String,
+    /// What is wrong with it.
+    pub(super) findings: Vec<Finding>,
+    /// The commands in it.
+    pub(super) commands: Vec<String>,
+}
+
+/// What the rules say before anybody is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It may be done.
+    Allow,
+    /// It may not be done.
+    Refuse(Refusal),
+    /// A person has to say, about these.
+    Ask(Vec<Finding>),
+}
+
+impl Scene {
+    /// Reports whether commands run on the host without anybody having wanted that.
+    fn is_unchosen_host(&self) -> bool {
+        self.automatic && self.reach == Reach::Host
+    }
+}
+
+impl Guard {
+    /// Judges by the rules alone.
+    pub(super) fn judge(&self, scene: &Scene, deed: &Deed) -> Judgement {
+        let confined = scene.reach == Reach::Contained;
+        if !confined && let Some(finding) = blocking(scene, deed) {
+            return Judgement::Refuse(blocked(finding, deed.kind));
+        }
+        if let Some(pattern) = self.denied(deed) {
+            let message = format!(
+                "Blocked: this {} matches {pattern:?} in the setting approvals.deny, which no approval \
+                 lifts. Do not try to get the same effect another way; tell the user what you wanted to \
+                 do and why.",
+                deed.kind
+            );
+            return Judgement::Refuse(Refusal { status: RefusalStatus::Blocked, message });
+        }
+        if confined || self.is_yolo() {
+            return Judgement::Allow;
+        }
+        let open = self.unapproved(deed);
+        let Some(first) = open.first() else {
+            return Judgement::Allow;
+        };
+        let unchosen = scene.is_unchosen_host();
+        if self.policy().mode == Mode::Off && !unchosen {
+            return Judgement::Allow;
+        }
+        if let Some(child) = self.child() {
+            return if child.approves_by_itself && !unchosen {
+                Judgement::Allow
+            } else {
+                Judgement::Refuse(childs(first, deed.kind))
+            };
+        }
+        if scene.attended {
+            return Judgement::Ask(open);
+        }
+        if self.policy().unattended == Unattended::Allow && !unchosen {
+            return Judgement::Allow;
+        }
+        Judgement::Refuse(unattended(first, deed.kind, unchosen))
+    }
+
+    /// Returns the pattern that forbids something.
+    fn denied(&self, deed: &Deed) -> Option<&str> {
+        let deny = self.deny();
+        let texts = deed.commands.iter().map(String::as_str);
+        std::iter::once(deed.text.trim()).chain(texts).find_map(|text| deny.matching(text))
+    }
+
+    /// Returns what nobody has approved yet.
+    fn unapproved(&self, deed: &Deed) -> Vec<Finding> {
+        if self.allow().has(deed.text.trim()) {
+            return Vec::new();
+        }
+        let approved = |finding: &&Finding| {
+            self.allow().approves(finding) || self.is_approved(&session_key(finding, deed))
+        };
+        deed.findings.iter().filter(|finding| !approved(finding)).cloned().collect()
+    }
+}
+
+/// Returns what an approval for a conversation is kept as: where the form of a
+/// finding does not say everything, the whole command does.
+pub(super) fn session_key(finding: &Finding, deed: &Deed) -> String {
+    if finding.definite {
+        patterns::key(finding)
+    } else {
+        format!("{}:{}", finding.rule, deed.text)
+    }
+}
+
+fn blocking<'a>(scene: &Scene, deed: &'a Deed) -> Option<&'a Finding> {
+    deed.findings.iter().find(|finding| match finding.severity {
+        Severity::Hardline => true,
+        Severity::BlockedOnHost => scene.reach == Reach::Host,
+        Severity::Dangerous => false,
+    })
+}
+
+fn blocked(finding: &Finding, kind: &str) -> Refusal {
+    let Finding { reason, rule, .. } = finding;
+    let instead = if finding.severity == Severity::BlockedOnHost {
+        "Ask the user to run it themselves, or to give the account the right to do it without a password."
+    } else {
+        "Ask the user to do it themselves if it is really needed."
+    };
+    let message = format!(
+        "Blocked: this {kind} {reason} (rule {rule}). No approval or setting lifts this rule. Do not \
+         try to get the same effect another way. {instead}"
+    );
+    Refusal { status: RefusalStatus::Blocked, message }
+}
+
+fn childs(finding: &Finding, kind: &str) -> Refusal {
+    let reason = finding.reason;
+    let message = format!(
+        "Denied: this {kind} {reason}, and a subagent cannot ask for approval. Do the part that needs \
+         no approval and report what is left, so that the parent can ask the user. (The setting \
+         delegation.subagent_auto_approve allows it.)"
+    );
+    Refusal { status: RefusalStatus::Denied, message }
+}
+
+fn unattended(finding: &Finding, kind: &str, unchosen: bool) -> Refusal {
+    let reason = finding.reason;
+    let remedy = if unchosen {
+        "commands run on this machine without isolation, which nobody has chosen: choose a backend with \
+         terminal.backend, approve the command with command_allowlist, or pass --yolo"
+    } else {
+        "set approvals.unattended to allow, add the command to command_allowlist, or pass --yolo"
+    };
+    let message = format!(
+        "Refused: this {kind} {reason}, which needs approval, and nobody is there to give it. Go on \
+         without it if you can, and say in your answer what was left undone and that the user can \
+         change this: {remedy}."
+    );
+    Refusal { status: RefusalStatus::Unattended, message }
+}

@@ -1,0 +1,26 @@
+//! Whether something the model wants to do may be done.
+//!
+//! [`Guard`] decides for one conversation. What it decides by: `shell/` says
+//! which commands are dangerous, `paths.rs` which files are, `judge.rs` in which
+//! order the rules apply, and `ask.rs` puts the question to a person.
+
+mod ask;
+mod ground;
+mod guard;
+mod judge;
+mod paths;
+mod patterns;
+mod policy;
+mod shell;
+mod verdict;
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod guard_tests;
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod paths_tests;
+
+pub use guard::{Guard, Remember};
+pub use policy::{Mode, Policy, Unattended};
+pub use verdict::{Clearance, Refusal, RefusalStatus};

@@ -1,0 +1,294 @@
+//! Which paths matter beyond the work at hand.
+
+use super::ground::Ground;
+
+/// Directories of the system: to empty one of them is to lose the machine.
+const SYSTEM: [&str; 28] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/Users",
+    "/System",
+    "/Library",
+];
+
+/// Beginnings of the names of disks.
+const DISKS: [&str; 13] = [
+    "/dev/sd",
+    "/dev/hd",
+    "/dev/vd",
+    "/dev/xvd",
+    "/dev/nvme",
+    "/dev/mmcblk",
+    "/dev/disk/",
+    "/dev/mapper/",
+    "/dev/dm-",
+    "/dev/md",
+    "/dev/mtd",
+    "/dev/nbd",
+    "/dev/rdisk",
+];
+
+/// Directories whose files configure the machine or hold credentials, and what they are.
+const SENSITIVE_DIRS: [(&str, &str); 29] = [
+    ("/etc", "the system's configuration"),
+    ("/boot", "what the machine boots from"),
+    ("/proc", "the kernel's settings"),
+    ("/sys", "the kernel's settings"),
+    ("/bin", "the system's programs"),
+    ("/sbin", "the system's programs"),
+    ("/lib", "the system's libraries"),
+    ("/usr/bin", "the system's programs"),
+    ("/usr/sbin", "the system's programs"),
+    ("/usr/lib", "the system's libraries and services"),
+    ("/usr/local/lib/systemd", "the system's services"),
+    ("/var/spool/cron", "commands that run by the clock"),
+    ("/var/lib/docker", "the container engine's own files"),
+    ("~/.ssh", "SSH keys and who may log in"),
+    ("~/.gnupg", "PGP keys"),
+    ("~/.aws", "cloud credentials"),
+    ("~/.azure", "cloud credentials"),
+    ("~/.config/gcloud", "cloud credentials"),
+    ("~/.kube", "cluster credentials"),
+    ("~/.docker", "registry credentials"),
+    ("~/.config/gh", "GitHub credentials"),
+    ("~/.config/rclone", "cloud credentials"),
+    ("~/.terraform.d", "cloud credentials"),
+    ("~/.password-store", "passwords"),
+    ("~/.local/share/keyrings", "passwords"),
+    ("~/.config/systemd", "services that start by themselves"),
+    ("~/.config/autostart", "programs that start by themselves"),
+    ("~/.config/fish", "the shell's start-up files"),
+    ("~/.config/git", "git's configuration, which can run commands"),
+];
+
+/// Files in a home that do the same.
+const SENSITIVE_FILES: [(&str, &str); 30] = [
+    (".bashrc", "a start-up file of the shell"),
+    (".bash_profile", "a start-up file of the shell"),
+    (".bash_login", "a start-up file of the shell"),
+    (".bash_logout", "a start-up file of the shell"),
+    (".bash_aliases", "a start-up file of the shell"),
+    (".profile", "a start-up file of the shell"),
+    (".zshrc", "a start-up file of the shell"),
+    (".zshenv", "a start-up file of the shell"),
+    (".zprofile", "a start-up file of the shell"),
+    (".zlogin", "a start-up file of the shell"),
+    (".zlogout", "a start-up file of the shell"),
+    (".kshrc", "a start-up file of the shell"),
+    (".inputrc", "a start-up file of the shell"),
+    (".xinitrc", "a start-up file of the desktop"),
+    (".xprofile", "a start-up file of the desktop"),
+    (".pam_environment", "a start-up file of the session"),
+    (".netrc", "credentials"),
+    (".pgpass", "credentials"),
+    (".my.cnf", "credentials"),
+    (".npmrc", "credentials"),
+    (".pypirc", "credentials"),
+    (".git-credentials", "credentials"),
+    (".vault-token", "credentials"),
+    (".boto", "credentials"),
+    (".s3cfg", "credentials"),
+    (".authinfo", "credentials"),
+    (".cargo/credentials", "credentials"),
+    (".cargo/credentials.toml", "credentials"),
+    (".gem/credentials", "credentials"),
+    (".gitconfig", "git's configuration, which can run commands"),
+];
+
+/// Devices that everybody may write to.
+const HARMLESS_DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/tty",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/random",
+];
+
+/// Brings a path into one form: the home as `~`, no needless slashes and dots,
+/// relative to `cwd` where that is known.
+pub(super) fn canonical(path: &str, cwd: Option<&str>, ground: &Ground) -> String {
+    let joined = match cwd {
+        Some(cwd) if !path.starts_with(['/', '~']) => format!("{cwd}/{path}"),
+        _ => path.to_owned(),
+    };
+    let (root, rest) = if let Some(rest) = joined.strip_prefix('/') {
+        ("/".to_owned(), rest)
+    } else if joined.starts_with('~') {
+        let end = joined.find('/').unwrap_or(joined.len());
+        let user = if &joined[..end] == "~+" { "." } else { &joined[..end] };
+        (user.to_owned(), &joined[end..])
+    } else {
+        (String::new(), joined.as_str())
+    };
+    let mut root = root;
+    let mut parts: Vec<&str> = Vec::new();
+    for part in rest.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => match parts.last() {
+                Some(&last) if last != ".." => {
+                    parts.pop();
+                }
+                // Above a home are the homes of others.
+                _ if root.starts_with('~') => "/home".clone_into(&mut root),
+                _ if root.is_empty() => parts.push(".."),
+                // Above `/home` is `/`, and above that nothing.
+                _ => "/".clone_into(&mut root),
+            },
+            part => parts.push(part),
+        }
+    }
+    let below = parts.join("/");
+    let whole = match (root.as_str(), below.is_empty()) {
+        ("", true) => ".".to_owned(),
+        ("", false) => below,
+        ("/", _) => format!("/{below}"),
+        (_, true) => root,
+        (_, false) => format!("{root}/{below}"),
+    };
+    as_home(whole, ground)
+}
+
+/// Writes the user's home as `~`.
+fn as_home(path: String, ground: &Ground) -> String {
+    // In a sandbox with a system of its own the host's home means nothing.
+    let home = ground.user_home.as_deref().filter(|_| ground.mounts.is_none());
+    let home = home.map(|home| home.trim_end_matches('/')).filter(|home| !home.is_empty());
+    match home.and_then(|home| path.strip_prefix(home)) {
+        Some("") => "~".to_owned(),
+        Some(rest) if rest.starts_with('/') => format!("~{rest}"),
+        _ => path,
+    }
+}
+
+/// Says what would be lost if everything at a canonical path were removed, if
+/// that is more than anybody can want.
+pub(super) fn irreplaceable(path: &str) -> Option<&'static str> {
+    let everything = everything_in(path);
+    if everything == "/" {
+        return Some("the whole system");
+    }
+    if everything == "~" || is_other_home(everything) {
+        return Some("a home directory");
+    }
+    let named = if everything.contains(['*', '?', '[']) && everything.len() < 64 {
+        // A wildcard of the shell does not reach across a slash.
+        let glob = globset::GlobBuilder::new(everything).literal_separator(true).build();
+        let glob = glob.ok()?.compile_matcher();
+        SYSTEM.iter().any(|name| glob.is_match(name))
+    } else {
+        SYSTEM.contains(&everything)
+    };
+    named.then_some("a directory of the system")
+}
+
+fn is_other_home(path: &str) -> bool {
+    if let Some(name) = path.strip_prefix('~') {
+        return !name.contains('/');
+    }
+    path.strip_prefix("/home/").is_some_and(|name| !name.contains('/'))
+}
+
+/// Returns the directory whose whole contents a path with wildcards means.
+fn everything_in(path: &str) -> &str {
+    let mut path = path;
+    while let Some((above, last)) = path.rsplit_once('/') {
+        let all = last.contains('*') && last.chars().all(|c| "*?.[]!^{},".contains(c));
+        if !all {
+            break;
+        }
+        path = if above.is_empty() { "/" } else { above };
+        if path == "/" {
+            break;
+        }
+    }
+    path
+}
+
+/// Reports whether a canonical path is a disk.
+pub(super) fn is_disk(path: &str) -> bool {
+    DISKS.iter().any(|disk| path.starts_with(disk))
+}
+
+/// Says what a file is that should not be changed unasked; nothing for others.
+pub(super) fn sensitive(path: &str, ground: &Ground) -> Option<&'static str> {
+    if path.rsplit('/').next().is_some_and(|name| name == "docker.sock" || name == "podman.sock") {
+        return Some("the socket of a container engine");
+    }
+    let host = ground.on_host(path)?;
+    let on_host = Ground { mounts: None, ..ground.clone() };
+    let path = canonical(&host, None, &on_host);
+    if let Some(home) = &ground.vestal_home
+        && let Some(rest) = path.strip_prefix(canonical(home, None, &on_host).as_str())
+        && (rest.is_empty() || rest.starts_with('/'))
+    {
+        return own(rest);
+    }
+    if HARMLESS_DEVICES.contains(&path.as_str()) || path.starts_with("/dev/fd/") {
+        return None;
+    }
+    if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") {
+        return Some("a device");
+    }
+    let in_home = in_a_home(&path);
+    let written = in_home.as_deref().unwrap_or(&path);
+    let dir = SENSITIVE_DIRS.iter().find(|(dir, _)| {
+        written.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    let file = written
+        .strip_prefix("~/")
+        .and_then(|name| SENSITIVE_FILES.iter().find(|(file, _)| *file == name));
+    dir.or(file).map(|(_, what)| *what)
+}
+
+/// Says what a file in the directory of Vestal's own is.
+fn own(rest: &str) -> Option<&'static str> {
+    let mut parts = rest.trim_start_matches('/').split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        // Those are the sandboxes' files, not ours.
+        (Some("sandboxes"), Some(_), Some("workspace" | "home")) => None,
+        (Some("profiles"), Some(_), Some("sandboxes")) => match (parts.next(), parts.next()) {
+            (Some(_), Some("workspace" | "home")) => None,
+            _ => Some("a file of Vestal's own"),
+        },
+        _ => Some("a file of Vestal's own"),
+    }
+}
+
+/// Writes a path below anybody's home with `~` for it.
+fn in_a_home(path: &str) -> Option<String> {
+    if let Some(rest) = path.strip_prefix("/root/") {
+        return Some(format!("~/{rest}"));
+    }
+    let rest = path.strip_prefix("/home/").or_else(|| {
+        let rest = path.strip_prefix('~')?;
+        (!rest.starts_with('/')).then_some(rest)
+    })?;
+    rest.split_once('/').map(|(_, rest)| format!("~/{rest}"))
+}

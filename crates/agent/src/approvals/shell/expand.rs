@@ -1,0 +1,287 @@
+//! Words after expansion, as far as it can be known beforehand.
+
+use std::collections::HashMap;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
+
+use super::walk::Walk;
+use super::word::{Part, Word};
+
+/// Stands in a text for what cannot be known.
+pub(super) const UNKNOWN: char = '\u{fffc}';
+
+/// Longest value of a variable that is kept.
+const LONGEST_VALUE: usize = 4096;
+
+/// Characters that values may add to words in one examination.
+const EXPANSION_BUDGET: usize = 1 << 20;
+
+/// Words that braces may make of one.
+const MOST_BRACES: usize = 64;
+
+/// Longest word whose braces are looked at.
+const LONGEST_BRACES: usize = 4096;
+
+/// Unquoted `{`, `,` and `}` while a word is put together.
+const OPEN: char = '\u{f8f0}';
+const COMMA: char = '\u{f8f1}';
+const SHUT: char = '\u{f8f2}';
+
+/// A word as a program gets it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Argument {
+    /// Its text, with [`UNKNOWN`] for what cannot be known.
+    pub(super) text: String,
+    /// Whether it holds a wildcard.
+    pub(super) glob: bool,
+    /// Whether it is, in part, what a command printed that nobody can foresee.
+    pub(super) printed: bool,
+    /// Whether it is, in part, what came from another machine.
+    pub(super) fetched: bool,
+}
+
+impl Argument {
+    /// Returns an argument of which everything is known.
+    pub(super) fn known(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Reports whether something of it cannot be known.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.text.contains(UNKNOWN)
+    }
+
+    /// Returns the text without what cannot be known, which may well be nothing.
+    pub(super) fn visible(&self) -> String {
+        self.text.replace(UNKNOWN, "")
+    }
+}
+
+/// Puts a word together from its parts; it may become several, or none.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    done: Vec<Argument>,
+    word: Argument,
+    /// Whether there is a word, be it an empty one.
+    begun: bool,
+}
+
+impl Builder {
+    /// Adds text that stands in the word itself.
+    pub(super) fn text(&mut self, text: &str, quoted: bool) {
+        self.begun |= quoted || !text.is_empty();
+        if quoted {
+            self.word.text.push_str(text);
+            return;
+        }
+        self.word.glob |= text.contains(['*', '?', '[']);
+        self.word.text.extend(text.chars().map(|c| match c {
+            '{' => OPEN,
+            ',' => COMMA,
+            '}' => SHUT,
+            other => other,
+        }));
+    }
+
+    /// Adds a value, which is split at blanks unless it is quoted.
+    pub(super) fn value(&mut self, value: &str, quoted: bool) {
+        if quoted {
+            self.begun = true;
+            self.word.text.push_str(value);
+            return;
+        }
+        for (index, piece) in value.split(char::is_whitespace).enumerate() {
+            if index > 0 {
+                self.cut();
+            }
+            self.begun |= !piece.is_empty();
+            self.word.glob |= piece.contains(['*', '?', '[']);
+            self.word.text.push_str(piece);
+        }
+    }
+
+    /// Adds something that cannot be known.
+    pub(super) fn unknown(&mut self) {
+        self.begun = true;
+        self.word.text.push(UNKNOWN);
+    }
+
+    /// Says that the word is, in part, what a command printed.
+    pub(super) fn printed(&mut self, fetched: bool) {
+        self.word.printed = true;
+        self.word.fetched |= fetched;
+    }
+
+    /// Ends the word.
+    pub(super) fn cut(&mut self) {
+        let word = std::mem::take(&mut self.word);
+        if std::mem::take(&mut self.begun) {
+            self.done.extend(braces(&word));
+        }
+    }
+
+    /// Returns the words.
+    pub(super) fn finish(mut self) -> Vec<Argument> {
+        self.cut();
+        self.done
+    }
+}
+
+/// Expands the braces of a word.
+fn braces(word: &Argument) -> Vec<Argument> {
+    let plain =
+        |text: &str| normalise(&text.replace(OPEN, "{").replace(COMMA, ",").replace(SHUT, "}"));
+    if !word.text.contains(OPEN) || word.text.len() > LONGEST_BRACES {
+        return vec![Argument { text: plain(&word.text), ..word.clone() }];
+    }
+    let mut done = Vec::new();
+    let mut waiting = vec![word.text.clone()];
+    while let Some(text) = waiting.pop() {
+        if done.len() + waiting.len() > MOST_BRACES {
+            return vec![Argument {
+                text: plain(&word.text) + &UNKNOWN.to_string(),
+                ..word.clone()
+            }];
+        }
+        match alternatives(&text) {
+            None => done.push(Argument { text: plain(&text), ..word.clone() }),
+            // The last is expanded first, so they are put on the other way round.
+            Some(all) => waiting.extend(all.into_iter().rev()),
+        }
+    }
+    done
+}
+
+/// Expands the first pair of braces that holds a comma.
+fn alternatives(text: &str) -> Option<Vec<String>> {
+    let mut from = 0;
+    while let Some(open) = text[from..].find(OPEN).map(|offset| from + offset) {
+        let mut depth = 0_usize;
+        let mut cuts = vec![open];
+        for (offset, character) in text[open..].char_indices() {
+            match character {
+                OPEN => depth += 1,
+                SHUT => depth -= 1,
+                COMMA if depth == 1 => cuts.push(open + offset),
+                _ => {}
+            }
+            if depth == 0 {
+                if cuts.len() == 1 {
+                    break;
+                }
+                let shut = open + offset;
+                cuts.push(shut);
+                let (before, after) = (&text[..open], &text[shut + SHUT.len_utf8()..]);
+                let width = OPEN.len_utf8();
+                let all = cuts.windows(2).map(|cut| {
+                    let choice = &text[cut[0] + width..cut[1]];
+                    format!("{before}{choice}{after}")
+                });
+                return Some(all.take(MOST_BRACES + 1).collect());
+            }
+        }
+        from = open + OPEN.len_utf8();
+    }
+    None
+}
+
+/// Brings a word into the one form that rules are written for.
+fn normalise(text: &str) -> String {
+    if text.is_ascii() && !text.bytes().any(|b| b.is_ascii_control()) {
+        return text.to_owned();
+    }
+    let shown = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t'));
+    if is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        return shown.collect();
+    }
+    // The mark for what cannot be known has no other form, so it stays.
+    shown.nfkc().collect()
+}
+
+/// What is known of variables.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    values: HashMap<String, Option<String>>,
+    used: usize,
+}
+
+impl Variables {
+    /// Remembers a value; what is too long or unknown is only known to be set.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        let kept = value.len() <= LONGEST_VALUE && !value.contains(UNKNOWN);
+        self.values.insert(name.to_owned(), kept.then(|| value.to_owned()));
+    }
+
+    /// Remembers that a variable has a value that cannot be known.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.values.insert(name.to_owned(), None);
+    }
+
+    /// Returns a value, if it is known and there is room for it.
+    pub(super) fn get(&mut self, name: &str) -> Option<String> {
+        let value = match (self.values.get(name), name) {
+            (Some(value), _) => value.clone()?,
+            (None, "HOME") => "~".to_owned(),
+            (None, "IFS") => " ".to_owned(),
+            (None, "PWD") => ".".to_owned(),
+            (None, _) => return None,
+        };
+        self.used += value.len();
+        (self.used <= EXPANSION_BUDGET).then_some(value)
+    }
+}
+
+impl Walk<'_> {
+    /// Expands a word that stays one.
+    pub(super) fn expand_whole(&mut self, word: &Word, depth: usize) -> Argument {
+        let mut whole = Argument::default();
+        for (index, part) in self.expand(word, depth).into_iter().enumerate() {
+            if index > 0 {
+                whole.text.push(' ');
+            }
+            whole.text.push_str(&part.text);
+            whole.printed |= part.printed;
+            whole.fetched |= part.fetched;
+            whole.glob |= part.glob;
+        }
+        whole
+    }
+
+    /// Expands a word.
+    pub(super) fn expand(&mut self, word: &Word, depth: usize) -> Vec<Argument> {
+        let mut builder = Builder::default();
+        for part in &word.parts {
+            match part {
+                Part::Text { text, quoted } => builder.text(text, *quoted),
+                Part::Variable { name, fallback, quoted } => {
+                    match self.variables.get(name).or_else(|| fallback.clone()) {
+                        Some(value) => builder.value(&value, *quoted),
+                        None => builder.unknown(),
+                    }
+                }
+                Part::Command { body, quoted } => {
+                    let printed = self.script(body, depth + 1);
+                    match printed.text {
+                        Some(text) => builder.value(text.trim_end_matches('\n'), *quoted),
+                        None => {
+                            builder.unknown();
+                            builder.printed(printed.fetched);
+                        }
+                    }
+                }
+                Part::Process { body } => {
+                    let printed = self.script(body, depth + 1);
+                    builder.text("/dev/fd/63", true);
+                    builder.printed(printed.fetched);
+                }
+                Part::Opaque { bodies } => {
+                    for body in bodies {
+                        self.script(body, depth + 1);
+                    }
+                    builder.unknown();
+                }
+            }
+        }
+        builder.finish()
+    }
+}

@@ -1,0 +1,120 @@
+//! A program with its arguments, as rules look at it.
+
+use std::rc::Rc;
+
+use super::expand::Argument;
+use super::prefix::Sudo;
+use crate::approvals::ground::Ground;
+use crate::approvals::paths;
+
+/// What a command finds on its standard input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Feed {
+    /// What everybody finds there.
+    #[default]
+    Nothing,
+    /// This text, which is handed on without being copied.
+    Text(Rc<str>),
+    /// What came from another machine.
+    Fetched,
+    /// What was unpacked from a form that nobody can read.
+    Decoded,
+    /// What some other command printed.
+    Other,
+    /// The contents of a file.
+    File,
+}
+
+/// A program that is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Invocation<'a> {
+    /// Its name, without the directory.
+    pub(super) program: &'a str,
+    /// Its arguments.
+    pub(super) arguments: &'a [Argument],
+    /// How it becomes another user, if it does.
+    pub(super) sudo: Option<Sudo>,
+    /// Whether it gets more arguments from its input.
+    pub(super) xargs: bool,
+    /// The directory it runs in, if the command says so.
+    pub(super) cwd: Option<&'a str>,
+    /// What it finds on its standard input.
+    pub(super) feed: &'a Feed,
+    /// What paths mean.
+    pub(super) ground: &'a Ground,
+}
+
+impl<'a> Invocation<'a> {
+    /// Returns the arguments' texts.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.arguments.iter().map(|argument| argument.text.as_str())
+    }
+
+    /// Reports whether an option is given: by its letter, alone or among
+    /// others, or by its long name or what still stands for it alone.
+    pub(super) fn has(&self, letters: &str, long: &str) -> bool {
+        self.options().any(|option| match option.strip_prefix("--") {
+            Some(given) => {
+                let given = given.split('=').next().unwrap_or_default();
+                given.len() >= 3 && !long.is_empty() && long.starts_with(given)
+            }
+            None => option[1..].contains(|letter| letters.contains(letter)),
+        })
+    }
+
+    fn options(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.texts()
+            .take_while(|text| *text != "--")
+            .filter(|text| text.len() > 1 && text.starts_with('-'))
+    }
+
+    /// Returns what is not an option.
+    pub(super) fn operands(&self) -> impl Iterator<Item = &'a Argument> + use<'a> {
+        let mut only_operands = false;
+        self.arguments.iter().filter(move |argument| {
+            if !only_operands && argument.text == "--" {
+                only_operands = true;
+                return false;
+            }
+            only_operands || argument.text == "-" || !argument.text.starts_with('-')
+        })
+    }
+
+    /// Returns the operands' texts.
+    pub(super) fn words(&self) -> Vec<&'a str> {
+        self.operands().map(|argument| argument.text.as_str()).collect()
+    }
+
+    /// Returns the path that a text names, in its one form.
+    pub(super) fn path(&self, text: &str) -> String {
+        paths::canonical(text, self.cwd, self.ground)
+    }
+
+    /// Returns the command in the form that approvals are kept for.
+    pub(super) fn form(&self) -> String {
+        let mut form = String::new();
+        if let Some(cwd) = self.cwd {
+            form.push_str("cd ");
+            form.push_str(cwd);
+            form.push_str(" && ");
+        }
+        if self.sudo.is_some() && self.program != "sudo" {
+            form.push_str("sudo ");
+        }
+        if self.xargs {
+            form.push_str("xargs ");
+        }
+        form.push_str(self.program);
+        for text in self.texts() {
+            form.push(' ');
+            form.push_str(text);
+        }
+        form
+    }
+
+    /// Reports whether the form says all there is to know, so that an approval
+    /// of it means the same the next time.
+    pub(super) fn is_definite(&self) -> bool {
+        !self.xargs && !self.arguments.iter().any(|a| a.is_unknown() || a.printed)
+    }
+}

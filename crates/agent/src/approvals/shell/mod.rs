@@ -1,0 +1,90 @@
+//! What a shell command does, as far as its text tells.
+//!
+//! The text is taken apart as the shell would do it (`scan`, `word`, `script`),
+//! expanded as far as that can be known beforehand (`expand`), looked through
+//! for the programs that are really run (`prefix`, `walk`, `run`, `code`), and
+//! each of them is held against the rules (`rules`). This guards against
+//! mistakes, not against somebody who writes a program to get around it: what
+//! must be kept from the host belongs into a sandbox with isolation.
+
+mod code;
+mod expand;
+mod invocation;
+mod prefix;
+mod rules;
+mod run;
+mod scan;
+mod script;
+mod walk;
+mod word;
+
+#[cfg(test)]
+#[path = "danger_tests.rs"]
+mod danger_tests;
+#[cfg(test)]
+#[path = "hardline_tests.rs"]
+mod hardline_tests;
+#[cfg(test)]
+#[path = "harmless_tests.rs"]
+mod harmless_tests;
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile_tests;
+
+use super::ground::Ground;
+
+pub(super) use walk::{OVERWRITE_DISK, WRITE_SENSITIVE};
+
+/// Name and reason of the rule for whole scripts.
+pub(super) const SCRIPT: (&str, &str) =
+    ("script", "runs with your rights on this machine, and nobody has looked at what it does");
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Severity {
+    /// A person is asked.
+    Dangerous,
+    /// It is never done on the host.
+    BlockedOnHost,
+    /// It is never done.
+    Hardline,
+}
+
+/// Something that is wrong with a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// Name of the rule.
+    pub(super) rule: &'static str,
+    /// What it does, to be read after "this".
+    pub(super) reason: &'static str,
+    /// How bad that is.
+    pub(super) severity: Severity,
+    /// The part of the command that does it.
+    pub(super) form: String,
+    /// Whether an approval of that part means the same another time.
+    pub(super) definite: bool,
+}
+
+/// What was found out about a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Examined {
+    /// What is wrong with it.
+    pub(super) findings: Vec<Finding>,
+    /// Every command in it, with and without what runs it.
+    pub(super) commands: Vec<String>,
+}
+
+/// Examines a command.
+pub(super) fn examine(command: &str, ground: &Ground) -> Examined {
+    walk::Walk::new(ground).whole(command)
+}
+
+/// Examines a Python script: the commands it starts by their text.
+pub(super) fn examine_code(code: &str, ground: &Ground) -> Examined {
+    walk::Walk::new(ground).whole_code(code)
+}
+
+/// Reports whether a rule has this name.
+pub(super) fn is_rule(name: &str) -> bool {
+    rules::names().any(|rule| rule == name)
+}

@@ -1,0 +1,193 @@
+//! Programs whose arguments are a command to be run.
+
+use super::expand::Argument;
+use super::word::is_name;
+
+/// What stood before the command that is meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Prefix {
+    /// How many words.
+    pub(super) length: usize,
+    /// How it becomes another user, if it does.
+    pub(super) sudo: Option<Sudo>,
+    /// Whether more arguments are read from standard input.
+    pub(super) xargs: bool,
+    /// Shell text that it has run, in place of words.
+    pub(super) payload: Option<String>,
+    /// Whether nothing is run, as by `command -v`.
+    pub(super) inert: bool,
+}
+
+/// How a command becomes another user.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sudo {
+    /// The password is read from standard input: `-S`.
+    pub(super) reads_password: bool,
+    /// A program asks for the password: `-A`.
+    pub(super) asks_program: bool,
+    /// It is a shell that is started: `-s`, `-i`.
+    pub(super) shell: bool,
+}
+
+/// A program that runs another: its name, its short options that take a value,
+/// and how many words stand between its options and the command.
+const RUNNERS: [(&str, &str, usize); 41] = [
+    ("sudo", "ugpChDRTUrt", 0),
+    ("doas", "uCa", 0),
+    ("pkexec", "", 0),
+    ("env", "uCS", 0),
+    ("nice", "n", 0),
+    ("ionice", "cnpPu", 0),
+    ("nohup", "", 0),
+    ("setsid", "", 0),
+    ("time", "fo", 0),
+    ("timeout", "ks", 1),
+    ("stdbuf", "ioe", 0),
+    ("chrt", "TPD", 1),
+    ("taskset", "", 1),
+    ("command", "", 0),
+    ("exec", "a", 0),
+    ("builtin", "", 0),
+    ("xargs", "adEILnPs", 0),
+    ("parallel", "jaINn", 0),
+    ("busybox", "", 0),
+    ("toybox", "", 0),
+    ("chroot", "", 1),
+    ("strace", "eopsPuEaXI", 0),
+    ("ltrace", "eopsu", 0),
+    ("flock", "wE", 1),
+    ("unshare", "", 0),
+    ("nsenter", "tSG", 0),
+    ("systemd-run", "pEuHM", 0),
+    ("unbuffer", "", 0),
+    ("faketime", "", 1),
+    ("numactl", "", 0),
+    ("cgexec", "g", 0),
+    ("fakeroot", "", 0),
+    ("firejail", "", 0),
+    ("eatmydata", "", 0),
+    ("torsocks", "", 0),
+    ("proxychains", "f", 0),
+    ("catchsegv", "", 0),
+    ("caffeinate", "tw", 0),
+    ("linux32", "", 0),
+    ("linux64", "", 0),
+    ("rlwrap", "", 0),
+];
+
+/// Long options of those that take the next word for their value.
+const WITH_VALUE: [&str; 17] = [
+    "user",
+    "group",
+    "prompt",
+    "chdir",
+    "unset",
+    "signal",
+    "kill-after",
+    "adjustment",
+    "class",
+    "classdata",
+    "max-args",
+    "max-procs",
+    "max-lines",
+    "delimiter",
+    "arg-file",
+    "output",
+    "timeout",
+];
+
+/// Returns the file name of a program.
+pub(super) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Looks through one program that runs another; nothing if it is none.
+pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
+    let program = arguments.first()?.visible();
+    let name = base_name(&program);
+    let (_, valued, mut between) = RUNNERS.iter().find(|(own, ..)| *own == name).copied()?;
+    let mut prefix = Prefix { length: 1, xargs: name == "xargs", ..Prefix::default() };
+    if matches!(name, "sudo" | "doas" | "pkexec") {
+        prefix.sudo = Some(Sudo::default());
+    }
+    while let Some(argument) = arguments.get(prefix.length) {
+        let text = argument.text.as_str();
+        prefix.length += 1;
+        if text == "--" {
+            // What follows is the command, whatever it looks like.
+            prefix.length += between;
+            return Some(prefix);
+        }
+        if let Some(long) = text.strip_prefix("--") {
+            prefix.note_long(long);
+            if name == "env"
+                && let Some(split) = long.strip_prefix("split-string")
+            {
+                let rest = split.strip_prefix('=').map(str::to_owned);
+                prefix.payload =
+                    rest.or_else(|| arguments.get(prefix.length).map(|a| a.text.clone()));
+                return Some(prefix);
+            }
+            prefix.length += usize::from(WITH_VALUE.contains(&long));
+        } else if text.len() > 1 && text.starts_with('-') {
+            prefix.note_short(name, text);
+            if name == "command" && text.contains(['v', 'V']) {
+                prefix.inert = true;
+                return Some(prefix);
+            }
+            let valued_at = text.char_indices().skip(1).find(|(_, c)| valued.contains(*c));
+            if let Some((at, letter)) = valued_at {
+                let value = text[at + letter.len_utf8()..].to_owned();
+                let takes_next = value.is_empty();
+                if name == "env" && letter == 'S' {
+                    let rest = arguments[prefix.length..].iter().map(|a| a.text.as_str());
+                    let words: Vec<&str> = std::iter::once(value.as_str()).chain(rest).collect();
+                    prefix.payload = Some(words.join(" "));
+                    return Some(prefix);
+                }
+                prefix.length += usize::from(takes_next);
+            } else if name == "flock" && text == "-c" {
+                prefix.payload = arguments.get(prefix.length).map(|a| a.text.clone());
+                return Some(prefix);
+            }
+        } else if is_assignment(text) && matches!(name, "env" | "sudo" | "doas" | "systemd-run") {
+            // A variable for the command.
+        } else if between > 0 {
+            between -= 1;
+            if name == "flock" && arguments.get(prefix.length).is_some_and(|a| a.text == "-c") {
+                prefix.payload = arguments.get(prefix.length + 1).map(|a| a.text.clone());
+                return Some(prefix);
+            }
+        } else {
+            prefix.length -= 1;
+            return Some(prefix);
+        }
+    }
+    prefix.length = prefix.length.min(arguments.len());
+    Some(prefix)
+}
+
+fn is_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| is_name(name))
+}
+
+impl Prefix {
+    fn note_short(&mut self, name: &str, text: &str) {
+        if name == "sudo"
+            && let Some(sudo) = &mut self.sudo
+        {
+            sudo.reads_password |= text.contains('S');
+            sudo.asks_program |= text.contains('A');
+            sudo.shell |= text.contains(['s', 'i']);
+        }
+    }
+
+    fn note_long(&mut self, long: &str) {
+        let abbreviates = |name: &str| long.len() > 2 && name.starts_with(long);
+        if let Some(sudo) = &mut self.sudo {
+            sudo.reads_password |= abbreviates("stdin");
+            sudo.asks_program |= abbreviates("askpass");
+            sudo.shell |= abbreviates("shell") || abbreviates("login");
+        }
+    }
+}

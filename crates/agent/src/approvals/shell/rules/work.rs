@@ -1,0 +1,141 @@
+//! Harm to work: repositories, databases, what runs elsewhere.
+
+use super::Rule;
+use crate::approvals::shell::invocation::{Feed, Invocation};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "git-discard",
+        reason: "throws away work that git does not keep",
+        applies: git_discards,
+    },
+    Rule {
+        name: "git-rewrite",
+        reason: "rewrites history that others may have",
+        applies: git_rewrites,
+    },
+    Rule { name: "database", reason: "removes data from a database", applies: empties_database },
+    Rule {
+        name: "remote-delete",
+        reason: "removes things that run or are kept elsewhere",
+        applies: |it| {
+            let words = it.words();
+            let has = |verb: &str| words.contains(&verb);
+            match it.program {
+                "kubectl" | "oc" | "helm" => has("delete") || has("drain") || has("uninstall"),
+                "terraform" | "tofu" | "pulumi" => has("destroy"),
+                "aws" => {
+                    words.iter().any(|w| {
+                        w.starts_with("delete-")
+                            || w.starts_with("terminate-")
+                            || matches!(*w, "rb")
+                    }) || has("rm") && it.has("", "recursive")
+                }
+                "gcloud" | "az" | "doctl" | "gh" => has("delete") || has("destroy"),
+                "npm" | "cargo" | "yarn" => has("unpublish") || has("yank"),
+                _ => false,
+            }
+        },
+    },
+];
+
+/// Returns git's verb and what follows it.
+fn git<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
+    if it.program != "git" {
+        return None;
+    }
+    let mut words = it.texts();
+    while let Some(word) = words.next() {
+        match word {
+            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" => {
+                words.next();
+            }
+            option if option.starts_with('-') => {}
+            verb => return Some((verb, words.collect())),
+        }
+    }
+    None
+}
+
+fn flag(words: &[&str], letters: &str, long: &[&str]) -> bool {
+    words.iter().take_while(|word| **word != "--").any(|word| match word.strip_prefix("--") {
+        Some(given) => long.contains(&given.split('=').next().unwrap_or_default()),
+        None => word.strip_prefix('-').is_some_and(|short| short.contains(|c| letters.contains(c))),
+    })
+}
+
+fn git_discards(it: &Invocation<'_>) -> bool {
+    let Some((verb, words)) = git(it) else { return false };
+    match verb {
+        "reset" => flag(&words, "", &["hard"]),
+        "clean" => flag(&words, "f", &["force"]) && !flag(&words, "n", &["dry-run"]),
+        "branch" => {
+            flag(&words, "D", &[])
+                || flag(&words, "d", &["delete"]) && flag(&words, "f", &["force"])
+        }
+        "stash" => matches!(words.first(), Some(&("drop" | "clear"))),
+        "worktree" => words.first() == Some(&"remove") && flag(&words, "f", &["force"]),
+        _ => false,
+    }
+}
+
+fn git_rewrites(it: &Invocation<'_>) -> bool {
+    let Some((verb, words)) = git(it) else { return false };
+    match verb {
+        "push" => {
+            let forced = ["force", "force-with-lease", "mirror", "delete", "prune"];
+            flag(&words, "fd", &forced)
+                || words.iter().any(|w| w.starts_with('+') || w.starts_with(':'))
+        }
+        "filter-branch" | "filter-repo" => true,
+        "reflog" => matches!(words.first(), Some(&("expire" | "delete"))),
+        _ => false,
+    }
+}
+
+fn empties_database(it: &Invocation<'_>) -> bool {
+    let clients = [
+        "psql",
+        "mysql",
+        "mariadb",
+        "sqlite3",
+        "sqlite",
+        "duckdb",
+        "mongosh",
+        "mongo",
+        "sqlcmd",
+        "clickhouse-client",
+        "cockroach",
+        "redis-cli",
+        "cqlsh",
+        "usql",
+        "pgcli",
+        "mycli",
+    ];
+    if it.program == "dropdb" {
+        return true;
+    }
+    let read = match it.feed {
+        Feed::Text(text) => Some(&**text),
+        _ => None,
+    };
+    clients.contains(&it.program) && it.texts().chain(read).any(removes_data)
+}
+
+/// Reports whether a statement of a database removes data wholesale.
+fn removes_data(text: &str) -> bool {
+    let upper = text.to_ascii_uppercase();
+    upper.split(';').any(|statement| {
+        let words: Vec<&str> = statement.split_ascii_whitespace().take(400).collect();
+        let pair = |first: &str, second: &[&str]| {
+            words.windows(2).any(|pair| pair[0] == first && second.contains(&pair[1]))
+        };
+        let kinds = ["TABLE", "DATABASE", "SCHEMA", "INDEX", "COLLECTION", "KEYSPACE", "USER"];
+        pair("DROP", &kinds)
+            || words.first() == Some(&"TRUNCATE")
+            || pair("DELETE", &["FROM"]) && !words.contains(&"WHERE")
+            || words.iter().any(|word| {
+                matches!(*word, "FLUSHALL" | "FLUSHDB") || word.contains(".DROPDATABASE(")
+            })
+    })
+}

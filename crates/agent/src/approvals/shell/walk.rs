@@ -1,0 +1,369 @@
+//! Walks through a script, command by command.
+
+use super::expand::{Argument, Variables};
+use super::invocation::{Feed, Invocation};
+use super::script::{self, Item, Redirect, Script, Simple};
+use super::word::{self, Part, Word, is_name};
+use super::{Examined, Finding, Severity, rules};
+use crate::approvals::ground::Ground;
+use crate::approvals::paths;
+
+/// Bytes of shell text that are looked at, all that is nested counted again.
+const MOST_BYTES: usize = 4 << 20;
+
+/// Words that are looked at.
+const MOST_WORDS: usize = 400_000;
+
+/// How deep scripts may be nested in scripts.
+const DEEPEST: usize = 12;
+
+/// Findings after which nobody needs more.
+const MOST_FINDINGS: usize = 64;
+
+/// Names of the rules that are kept here and in `run.rs`.
+pub(super) const RULES: [&str; 8] = [
+    super::SCRIPT.0,
+    UNREADABLE.0,
+    HIDDEN.0,
+    super::run::PIPE_TO_SHELL.0,
+    super::run::DOWNLOAD_AND_RUN.0,
+    super::code::EFFECTS.0,
+    super::run::SUDO_PASSWORD.0,
+    WRITE_SENSITIVE.0,
+];
+
+pub(super) const UNREADABLE: (&str, &str) =
+    ("unreadable", "cannot be read to its end, so that nobody knows what it does");
+pub(super) const HIDDEN: (&str, &str) =
+    ("hidden-command", "runs a program whose name is only worked out when it runs");
+pub(in crate::approvals) const WRITE_SENSITIVE: (&str, &str) =
+    ("write-sensitive", "changes the system's configuration, credentials or start-up files");
+
+pub(in crate::approvals) const OVERWRITE_DISK: (&str, &str) =
+    ("overwrite-disk", "writes over a disk");
+
+/// What a script came to, for whoever uses what it prints.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    /// What it prints, if that is known.
+    pub(super) text: Option<String>,
+    /// Whether it prints what came from another machine.
+    pub(super) fetched: bool,
+}
+
+/// A walk through one command.
+pub(super) struct Walk<'a> {
+    pub(super) ground: &'a Ground,
+    pub(super) examined: Examined,
+    pub(super) variables: Variables,
+    /// Where commands run, once the script has said so.
+    pub(super) cwd: Option<String>,
+    /// How many times over commands run on another machine.
+    pub(super) remote: usize,
+    /// Files that were downloaded.
+    pub(super) downloads: Vec<String>,
+    /// Whether anything was fetched so far.
+    pub(super) fetched: bool,
+    bytes: usize,
+    words: usize,
+}
+
+/// Where a walk through one script is.
+#[derive(Default)]
+struct Position {
+    /// What the next command reads.
+    feed: Feed,
+    /// What the last one prints.
+    printed: Feed,
+    /// Programs of the pipeline so far.
+    pipeline: Vec<String>,
+    /// The function whose body is about to begin.
+    named: Option<String>,
+    /// Functions whose bodies are open, and groups without a name.
+    inside: Vec<Option<String>>,
+    /// Directories to come back to after subshells.
+    dirs: Vec<Option<String>>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(ground: &'a Ground) -> Self {
+        Self {
+            ground,
+            examined: Examined::default(),
+            variables: Variables::default(),
+            cwd: None,
+            remote: 0,
+            downloads: Vec::new(),
+            fetched: false,
+            bytes: 0,
+            words: 0,
+        }
+    }
+
+    /// Walks through a whole command and returns what was found.
+    pub(super) fn whole(mut self, command: &str) -> Examined {
+        // The shell does not see them.
+        let command = command.replace('\0', "");
+        self.script(&command, 0);
+        self.done()
+    }
+
+    /// Walks through a Python script and returns what was found.
+    pub(super) fn whole_code(mut self, code: &str) -> Examined {
+        let it = Invocation {
+            program: "python",
+            arguments: &[],
+            sudo: None,
+            xargs: false,
+            cwd: None,
+            feed: &Feed::Nothing,
+            ground: self.ground,
+        };
+        self.judge_code(code, &it, 0);
+        self.done()
+    }
+
+    fn done(mut self) -> Examined {
+        let findings = &mut self.examined.findings;
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let mut seen = std::collections::HashSet::new();
+        findings.retain(|finding| seen.insert((finding.rule, finding.form.clone())));
+        self.examined
+    }
+
+    pub(super) fn find(
+        &mut self,
+        (rule, reason): (&'static str, &'static str),
+        severity: Severity,
+        form: String,
+        definite: bool,
+    ) {
+        // What a person does to another machine is theirs to judge.
+        let severity = if self.remote > 0 { Severity::Dangerous } else { severity };
+        let full = self.examined.findings.len() >= MOST_FINDINGS;
+        if !full || severity > Severity::Dangerous {
+            self.examined.findings.push(Finding { rule, reason, severity, form, definite });
+        }
+    }
+
+    fn unreadable(&mut self, text: &str) {
+        let form: String = text.chars().take(200).collect();
+        self.find(UNREADABLE, Severity::Dangerous, form, false);
+    }
+
+    /// Walks through a script.
+    pub(super) fn script(&mut self, text: &str, depth: usize) -> Printed {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.bytes > MOST_BYTES || depth > DEEPEST {
+            self.unreadable(text);
+            return Printed::default();
+        }
+        let script = script::parse(text);
+        let fetched_before = std::mem::take(&mut self.fetched);
+        let mut position = Position::default();
+        let mut commands = 0;
+        for item in &script.items {
+            if self.words > MOST_WORDS {
+                self.unreadable(text);
+                break;
+            }
+            commands += usize::from(matches!(item, Item::Command(_)));
+            self.item(item, &script, &mut position, depth);
+        }
+        if script.unfinished {
+            self.unreadable(text);
+        }
+        let fetched = self.fetched;
+        self.fetched |= fetched_before;
+        let text = match position.printed {
+            Feed::Text(text) if commands == 1 => Some(text.to_string()),
+            _ => None,
+        };
+        Printed { text, fetched }
+    }
+
+    fn item(&mut self, item: &Item, script: &Script, position: &mut Position, depth: usize) {
+        match item {
+            Item::Command(simple) => {
+                let (printed, program) = self.simple(simple, script, &position.feed, depth);
+                position.printed = printed;
+                self.watch_for_bomb(position, &program);
+                position.pipeline.push(program);
+            }
+            Item::Pipe => position.feed = std::mem::take(&mut position.printed),
+            Item::Background => {
+                let last = position.pipeline.last().cloned().unwrap_or_default();
+                if position.inside.iter().flatten().any(|name| *name == last) {
+                    self.find(rules::FORK_BOMB, Severity::Hardline, last, true);
+                }
+                position.end();
+            }
+            Item::End => position.end(),
+            Item::Subshell => {
+                position.inside.push(position.named.take());
+                position.dirs.push(self.cwd.clone());
+            }
+            Item::SubshellEnd => {
+                position.inside.pop();
+                if let Some(dir) = position.dirs.pop() {
+                    self.cwd = dir;
+                }
+                position.end_group(self.fetched);
+            }
+            Item::Group => position.inside.push(position.named.take()),
+            Item::GroupEnd => {
+                position.inside.pop();
+                position.end_group(self.fetched);
+            }
+            Item::CompoundEnd => position.end_group(self.fetched),
+            Item::Function(name) => position.named = Some(name.clone()),
+            Item::Loop(name, values) => self.loop_over(name, values, depth),
+            Item::Words(words) => {
+                for word in words {
+                    self.expand(word, depth);
+                }
+            }
+        }
+    }
+
+    /// A function that calls itself on both sides of a pipe, or in the
+    /// background, doubles without end.
+    fn watch_for_bomb(&mut self, position: &Position, program: &str) {
+        let own = position.inside.iter().flatten().any(|name| name == program);
+        if own && position.pipeline.iter().any(|before| before == program) {
+            self.find(rules::FORK_BOMB, Severity::Hardline, program.to_owned(), true);
+        }
+    }
+
+    fn loop_over(&mut self, name: &str, values: &[Word], depth: usize) {
+        let values: Vec<Argument> =
+            values.iter().flat_map(|word| self.expand(word, depth)).collect();
+        if !is_name(name) {
+            return;
+        }
+        let path =
+            |value: &Argument| paths::canonical(&value.text, self.cwd.as_deref(), self.ground);
+        // Of several values the worst is the one to look at.
+        let worst = values.iter().find(|value| paths::irreplaceable(&path(value)).is_some());
+        match worst.or(values.first().filter(|_| values.len() == 1)) {
+            Some(value) => self.variables.set(name, &value.text),
+            None => self.variables.forget(name),
+        }
+    }
+
+    /// Walks through a simple command. Returns what it prints, and its program.
+    fn simple(
+        &mut self,
+        simple: &Simple,
+        script: &Script,
+        feed: &Feed,
+        depth: usize,
+    ) -> (Feed, String) {
+        let mut words = &simple.words[..];
+        let mut assigned = Vec::new();
+        while let Some((word, rest)) = words.split_first()
+            && let Some((name, value)) = assignment(word)
+        {
+            assigned.push((name, self.expand_whole(&value, depth)));
+            words = rest;
+        }
+        let arguments: Vec<Argument> =
+            words.iter().flat_map(|word| self.expand(word, depth)).collect();
+        self.words += words.len() + arguments.len();
+        let own_feed = self.redirects(simple, script, &arguments, depth);
+        if arguments.is_empty() {
+            for (name, value) in assigned {
+                self.variables.set(&name, &value.text);
+            }
+            return (Feed::Nothing, String::new());
+        }
+        let program = arguments[0].visible();
+        let printed = self.run(&arguments, own_feed.as_ref().unwrap_or(feed), depth);
+        (printed, program)
+    }
+
+    /// Looks at what a command writes to; returns what it reads in place of a pipe.
+    fn redirects(
+        &mut self,
+        simple: &Simple,
+        script: &Script,
+        arguments: &[Argument],
+        depth: usize,
+    ) -> Option<Feed> {
+        let mut feed = None;
+        for redirect in &simple.redirects {
+            match redirect {
+                Redirect::Write(word) => {
+                    let target = self.expand_whole(word, depth);
+                    self.written(&target, arguments);
+                }
+                Redirect::Read(word) => {
+                    let source = self.expand_whole(word, depth);
+                    feed = Some(if source.fetched { Feed::Fetched } else { Feed::File });
+                }
+                Redirect::Text(word) => {
+                    let text = self.expand_whole(word, depth);
+                    feed = Some(if text.fetched {
+                        Feed::Fetched
+                    } else {
+                        Feed::Text(text.text.into())
+                    });
+                }
+                Redirect::Heredoc { index, quoted } => {
+                    let body = script.heredocs.get(*index).cloned().unwrap_or_default();
+                    if !quoted {
+                        for inner in word::substitutions(&body) {
+                            self.script(&inner, depth + 1);
+                        }
+                    }
+                    feed = Some(Feed::Text(body.into()));
+                }
+            }
+        }
+        feed
+    }
+
+    fn written(&mut self, target: &Argument, arguments: &[Argument]) {
+        let path = paths::canonical(&target.text, self.cwd.as_deref(), self.ground);
+        let words: Vec<&str> = arguments.iter().map(|argument| argument.text.as_str()).collect();
+        let form = format!("{} > {path}", words.join(" "));
+        if paths::is_disk(&path) {
+            self.find(OVERWRITE_DISK, Severity::Hardline, form, true);
+        } else if path == "/proc/sysrq-trigger" {
+            let rule = ("power-off", "shuts down or restarts the machine");
+            self.find(rule, Severity::Hardline, form, true);
+        } else if paths::sensitive(&path, self.ground).is_some() {
+            // What is written differs each time; where it goes is what matters.
+            let form = format!("> {path}");
+            self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());
+        }
+    }
+}
+
+impl Position {
+    fn end(&mut self) {
+        self.feed = Feed::Nothing;
+        self.pipeline.clear();
+    }
+
+    /// What a group prints is what all of its commands do.
+    fn end_group(&mut self, fetched: bool) {
+        self.printed = if fetched { Feed::Fetched } else { Feed::Other };
+    }
+}
+
+/// Takes an assignment apart: its name and its value.
+fn assignment(word: &Word) -> Option<(String, Word)> {
+    let Some(Part::Text { text, quoted: false }) = word.parts.first() else {
+        return None;
+    };
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim_end_matches('+');
+    let name = name.split('[').next().unwrap_or_default();
+    if !is_name(name) {
+        return None;
+    }
+    let mut parts = vec![Part::Text { text: value.to_owned(), quoted: false }];
+    parts.extend(word.parts[1..].iter().cloned());
+    Some((name.to_owned(), Word { parts }))
+}

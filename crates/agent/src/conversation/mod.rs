@@ -1,0 +1,125 @@
+//! A conversation in the hands of this process.
+
+mod close;
+mod open;
+mod record;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use vestal_conversations::{ConversationId, Lease, Seq};
+use vestal_model::{Chat, Endpoint, Message, ToolSpec, UserMessage};
+
+use crate::agent::Agent;
+use crate::approvals::Guard;
+use crate::event::EventSink;
+use crate::human::Human;
+use crate::notebook::{Notebook, Notes};
+use crate::registry::Registry;
+use crate::turn::{Control, TurnResult};
+use crate::workshop::Workshop;
+
+pub use close::EndReason;
+pub(crate) use open::Heritage;
+pub use open::{OpenError, Opening, Start};
+
+/// A conversation that this process, and no other, may go on with.
+///
+/// Every word is stored before the next step is taken, so whatever ends the
+/// process, the next one that opens the conversation finds all of it; and its
+/// shell session, which is named after it, in the sandbox.
+pub struct Conversation {
+    pub(crate) agent: Agent,
+    pub(crate) id: ConversationId,
+    /// Held so that no other process runs turns in it.
+    pub(crate) _lease: Lease,
+    /// What the model is told before everything else.
+    pub(crate) system: String,
+    /// What the model sees, in order.
+    pub(crate) messages: Vec<Message>,
+    /// The numbers the store has for them.
+    pub(crate) seqs: Vec<Seq>,
+    /// Who is asked, and who is asked where that one fails.
+    pub(crate) chain: Vec<Endpoint>,
+    pub(crate) chat: Chat,
+    pub(crate) workshop: Workshop,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) human: Arc<dyn Human>,
+    pub(crate) tools: Arc<Registry>,
+    pub(crate) specs: Vec<ToolSpec>,
+    pub(crate) notebook: Notebook,
+    /// Files whose lines are before the model's eyes.
+    pub(crate) sightings: Arc<crate::tools::Sightings>,
+    pub(crate) stored_notes: Notes,
+    pub(crate) control: Control,
+    pub(crate) max_turns: u32,
+    /// How many parents it has.
+    pub(crate) depth: u32,
+    /// The parent's interrupt, which is ours too.
+    pub(crate) parent_cancel: Option<CancellationToken>,
+    /// Tokens of the last request and its answer, as the provider counted
+    /// them, and how many messages that were.
+    pub(crate) counted: Option<(u64, usize)>,
+    /// Whether what is said first becomes its title.
+    pub(crate) untitled: bool,
+    /// Names in the settings that stand for no tool, to be told once.
+    pub(crate) untold: Vec<String>,
+}
+
+impl Conversation {
+    /// Returns its name.
+    pub fn id(&self) -> &ConversationId {
+        &self.id
+    }
+
+    /// Returns what interrupts and steers its turns.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Returns who decides about dangerous commands in it.
+    pub fn guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+
+    /// Returns where it works.
+    pub fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
+    /// Returns what the model sees.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Says something and has the model work on it until it has an answer, or
+    /// until something ends the turn. That is never an error of this call: the
+    /// result says what happened, and what was said is stored either way.
+    pub async fn run(&mut self, input: UserMessage, events: &EventSink) -> TurnResult {
+        crate::turn::run(self, input, events).await
+    }
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conversation")
+            .field("id", &self.id)
+            .field("messages", &self.messages.len())
+            .field("workshop", &self.workshop)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens a conversation, says one thing in it and closes it: the whole of a
+/// one-shot.
+pub async fn run_conversation(
+    agent: &Agent,
+    opening: Opening,
+    input: UserMessage,
+    events: &EventSink,
+) -> Result<TurnResult, OpenError> {
+    let mut conversation = agent.open(opening).await?;
+    let result = conversation.run(input, events).await;
+    conversation.close(crate::EndReason::OneShot).await?;
+    Ok(result)
+}

@@ -1,0 +1,213 @@
+//! Begins a conversation, or goes on with one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Zoned;
+use tokio_util::sync::CancellationToken;
+use vestal_config::Isolation;
+use vestal_conversations::{ConversationId, Error, New, ParentKind, Title};
+use vestal_model::Endpoint;
+use vestal_sandbox::{InvalidTask, Overrides, Task};
+
+use super::Conversation;
+use super::record::NOTES;
+use crate::agent::Agent;
+use crate::approvals::Guard;
+use crate::human::Human;
+use crate::notebook::{Notebook, Notes};
+use crate::prompt::{self, PromptParts};
+use crate::registry::Selection;
+use crate::turn::Control;
+use crate::workshop::Workshop;
+
+/// What a conversation is opened with.
+pub struct Opening {
+    /// Whether it is begun or gone on with.
+    pub start: Start,
+    /// Who is asked, and who is asked where that one fails.
+    pub chain: Vec<Endpoint>,
+    /// The task whose sandbox it works in.
+    pub task: Task,
+    /// How conversations share sandboxes.
+    pub isolation: Isolation,
+    /// What is asked for the sandbox alone.
+    pub overrides: Overrides,
+    /// Who can be asked.
+    pub human: Arc<dyn Human>,
+    /// The tools it gets.
+    pub selection: Selection,
+    /// What the model is told, if the conversation is begun.
+    pub prompt: PromptParts,
+    /// Where it was begun, on this machine.
+    pub cwd: Option<PathBuf>,
+    /// Calls of the model that a turn may take; none: as the settings say.
+    pub max_turns: Option<u32>,
+}
+
+/// Whether a conversation is begun or gone on with.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// It is begun.
+    New {
+        /// Who begins it: `cli`, `api`, …
+        source: String,
+        /// Its title; none: it is taken from what is said first.
+        title: Option<Title>,
+    },
+    /// It is gone on with.
+    Resume(ConversationId),
+}
+
+/// Why a conversation could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store has a reason.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// It cannot have a sandbox of its own.
+    #[error(transparent)]
+    Task(#[from] InvalidTask),
+    /// The system has no randomness to give.
+    #[error("failed to name the conversation: {0}")]
+    Name(#[from] std::io::Error),
+}
+
+/// What a child has from its parent.
+pub(crate) struct Heritage {
+    pub(crate) parent: ConversationId,
+    pub(crate) workshop: Workshop,
+    pub(crate) depth: u32,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) guard: Arc<Guard>,
+}
+
+impl Agent {
+    /// Opens a conversation. Nothing is asked of a model and no sandbox is
+    /// touched before the first turn needs it.
+    pub async fn open(&self, opening: Opening) -> Result<Conversation, OpenError> {
+        self.open_with(opening, None).await
+    }
+
+    /// Opens a conversation of somebody else's work.
+    pub(crate) async fn open_with(
+        &self,
+        opening: Opening,
+        heritage: Option<Heritage>,
+    ) -> Result<Conversation, OpenError> {
+        let store = &self.parts.store;
+        let options = &self.parts.options;
+        let untitled = matches!(&opening.start, Start::New { title: None, .. });
+        let begun = match &opening.start {
+            Start::New { source, title } => {
+                let parent = heritage.as_ref();
+                let parent = parent.map(|child| (ParentKind::Delegation, child.parent.clone()));
+                Begun::new(self, &opening, source, title.clone(), parent).await?
+            }
+            Start::Resume(id) => Begun::found(self, id).await?,
+        };
+        let Begun { id, lease, system, messages, seqs, notes } = begun;
+        let session = format!("c-{id}");
+        let depth = heritage.as_ref().map_or(0, |child| child.depth);
+        let (workshop, guard, parent_cancel) = match heritage {
+            Some(child) => (child.workshop.with_session(&session), child.guard, Some(child.cancel)),
+            None => {
+                let task = own_task(&opening, &id)?;
+                let (engine, overrides) = (self.parts.engine.clone(), opening.overrides);
+                let workshop = Workshop::new(engine, task, overrides, &session);
+                let remember = Arc::clone(&self.parts.remember);
+                let guard = Guard::new(options.policy.clone(), remember);
+                (workshop, Arc::new(guard), None)
+            }
+        };
+        let (tools, untold) = self.parts.tools.select(&opening.selection);
+        let specs = tools.specs();
+        store.touch(&id).await?;
+        Ok(Conversation {
+            agent: self.clone(),
+            id,
+            _lease: lease,
+            system,
+            messages,
+            seqs,
+            chat: self.parts.models.chat(opening.chain.clone()),
+            chain: opening.chain,
+            workshop,
+            guard,
+            human: opening.human,
+            tools: Arc::new(tools),
+            specs,
+            notebook: Notebook::new(notes.clone()),
+            sightings: Arc::default(),
+            stored_notes: notes,
+            control: Control::default(),
+            max_turns: opening.max_turns.unwrap_or(options.max_turns),
+            depth,
+            parent_cancel,
+            counted: None,
+            untitled,
+            untold,
+        })
+    }
+}
+
+/// What the store has of a conversation.
+struct Begun {
+    id: ConversationId,
+    lease: vestal_conversations::Lease,
+    system: String,
+    messages: Vec<vestal_model::Message>,
+    seqs: Vec<vestal_conversations::Seq>,
+    notes: Notes,
+}
+
+impl Begun {
+    async fn new(
+        agent: &Agent,
+        opening: &Opening,
+        source: &str,
+        title: Option<Title>,
+        parent: Option<(ParentKind, ConversationId)>,
+    ) -> Result<Self, OpenError> {
+        let store = &agent.parts.store;
+        let id = ConversationId::generate()?;
+        // Before it is made: from its first moment on nobody else may run it.
+        let lease = store.lease(&id)?;
+        let system = prompt::build(&opening.prompt, Zoned::now().date());
+        let model = opening.chain.first();
+        let new = New {
+            id: Some(id.clone()),
+            title,
+            source: source.to_owned(),
+            parent,
+            provider: model.map(|model| model.name.clone()).unwrap_or_default(),
+            model: model.map(|model| model.model.clone()).unwrap_or_default(),
+            cwd: opening.cwd.clone(),
+            system_prompt: system.clone(),
+        };
+        store.create(new).await?;
+        let (messages, seqs, notes) = (Vec::new(), Vec::new(), Notes::default());
+        Ok(Self { id, lease, system, messages, seqs, notes })
+    }
+
+    async fn found(agent: &Agent, id: &ConversationId) -> Result<Self, OpenError> {
+        let store = &agent.parts.store;
+        let lease = store.lease(id)?;
+        let system = store.system_prompt(id).await?;
+        let stored = store.messages(id).await?;
+        let (seqs, messages) =
+            stored.into_iter().map(|stored| (stored.seq, stored.message)).unzip();
+        // Notes that cannot be read are a loss of convenience, not of words.
+        let notes = store.state(id, NOTES).await?;
+        let notes = notes.and_then(|notes| serde_json::from_value(notes).ok()).unwrap_or_default();
+        Ok(Self { id: id.clone(), lease, system, messages, seqs, notes })
+    }
+}
+
+/// Returns the task whose sandbox a conversation works in.
+fn own_task(opening: &Opening, id: &ConversationId) -> Result<Task, InvalidTask> {
+    match opening.isolation {
+        Isolation::Shared | Isolation::Task => Ok(opening.task.clone()),
+        Isolation::Conversation => format!("conversation-{id}").parse(),
+    }
+}

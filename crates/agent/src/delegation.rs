@@ -1,0 +1,182 @@
+//! Has children work: each with a conversation and a shell session of its own,
+//! all in the parent's sandbox.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio_util::sync::CancellationToken;
+use vestal_config::Isolation;
+use vestal_conversations::ConversationId;
+use vestal_model::{Endpoint, Part, UserMessage};
+use vestal_sandbox::Overrides;
+
+use crate::EndReason;
+use crate::agent::Agent;
+use crate::approvals::Guard;
+use crate::conversation::{Conversation, Heritage, OpenError, Opening, Start};
+use crate::delegate::{Assignment, Delegates, Report};
+use crate::event::EventSink;
+use crate::human::Nobody;
+use crate::prompt::PromptParts;
+use crate::registry::Selection;
+use crate::workshop::Workshop;
+
+/// Tools that a child does not get: it cannot ask the person, and what it does
+/// must be seen step by step.
+const NOT_FOR_CHILDREN: &[&str] = &["clarify", "execute_code"];
+
+/// What lets work be given to others.
+const DELEGATE: &str = "delegate_task";
+
+/// Parts that one call may hand out.
+const MOST_PARTS: usize = 64;
+
+/// Where a conversation's work is handed out.
+pub(crate) struct Desk {
+    agent: Agent,
+    parent: ConversationId,
+    chain: Vec<Endpoint>,
+    workshop: Workshop,
+    guard: Arc<Guard>,
+    tools: Vec<String>,
+    depth: u32,
+    profile: String,
+}
+
+impl Desk {
+    pub(crate) fn of(conversation: &Conversation) -> Self {
+        Self {
+            agent: conversation.agent.clone(),
+            parent: conversation.id.clone(),
+            chain: conversation.chain.clone(),
+            workshop: conversation.workshop.clone(),
+            guard: Arc::clone(&conversation.guard),
+            tools: conversation.tools.names().map(str::to_owned).collect(),
+            depth: conversation.depth,
+            profile: conversation.workshop.engine().profile().to_string(),
+        }
+    }
+}
+
+#[async_trait]
+impl Delegates for Desk {
+    async fn delegate(
+        &self,
+        parts: Vec<Assignment>,
+        events: &EventSink,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        let delegation = self.agent.parts.options.delegation;
+        if self.depth >= delegation.max_depth {
+            return Err("children of this depth cannot give work to others".to_owned());
+        }
+        if parts.is_empty() || parts.len() > MOST_PARTS {
+            return Err(format!("between 1 and {MOST_PARTS} tasks can be given at once"));
+        }
+        let children = parts.into_iter().enumerate().map(|(index, part)| async move {
+            let began = Instant::now();
+            let mut report = match Box::pin(self.child(index, part, events, cancel)).await {
+                Ok(report) => report,
+                Err(error) => Report {
+                    status: "failed".to_owned(),
+                    summary: String::new(),
+                    error: Some(error.to_string()),
+                    api_calls: 0,
+                    conversation: None,
+                    duration_seconds: 0.0,
+                },
+            };
+            report.duration_seconds = began.elapsed().as_secs_f64();
+            report
+        });
+        // In order, and never more at once than the settings allow.
+        Ok(stream::iter(children).buffered(delegation.max_concurrent.max(1)).collect().await)
+    }
+}
+
+impl Desk {
+    async fn child(
+        &self,
+        index: usize,
+        part: Assignment,
+        events: &EventSink,
+        cancel: &CancellationToken,
+    ) -> Result<Report, OpenError> {
+        let delegation = self.agent.parts.options.delegation;
+        let heritage = Heritage {
+            parent: self.parent.clone(),
+            workshop: self.workshop.clone(),
+            depth: self.depth + 1,
+            cancel: cancel.clone(),
+            guard: Arc::new(self.guard.for_child(delegation.auto_approve)),
+        };
+        let mut conversation = self.agent.open_with(self.opening(&part), Some(heritage)).await?;
+        let id = conversation.id().clone();
+        let watched = events.of_child(id.clone(), index);
+        let result = conversation.run(task_of(&part), &watched).await;
+        conversation.close(EndReason::Delegated).await?;
+        let most = delegation.max_report_chars;
+        let summary = match result.text.char_indices().nth(most) {
+            Some((end, _)) => {
+                format!("{}\n[… cut off after {most} characters]", &result.text[..end])
+            }
+            None => result.text,
+        };
+        Ok(Report {
+            status: result.outcome.word().to_owned(),
+            summary,
+            error: result.outcome.error(),
+            api_calls: result.model_calls,
+            conversation: Some(id.to_string()),
+            duration_seconds: 0.0,
+        })
+    }
+
+    fn opening(&self, part: &Assignment) -> Opening {
+        let delegation = self.agent.parts.options.delegation;
+        let may_delegate = self.depth + 1 < delegation.max_depth;
+        let kept = |name: &str| {
+            self.tools.iter().any(|own| own == name)
+                && !NOT_FOR_CHILDREN.contains(&name)
+                && (may_delegate || name != DELEGATE)
+        };
+        let toolsets = if part.toolsets.is_empty() {
+            Selection::default().toolsets
+        } else {
+            part.toolsets.clone()
+        };
+        let without_tools =
+            self.agent.parts.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
+        Opening {
+            start: Start::New { source: "delegate".to_owned(), title: None },
+            chain: self.chain.clone(),
+            task: self.workshop.task().clone(),
+            isolation: Isolation::Shared,
+            overrides: Overrides::default(),
+            human: Arc::new(Nobody),
+            selection: Selection { toolsets, without_toolsets: Vec::new(), without_tools },
+            prompt: PromptParts {
+                instructions: Some(CHILD.to_owned()),
+                profile: self.profile.clone(),
+                ..PromptParts::default()
+            },
+            cwd: None,
+            max_turns: Some(delegation.max_turns),
+        }
+    }
+}
+
+const CHILD: &str = "\
+You work on one part of a larger task for another agent, in the same sandbox as others: keep to your part, and to files that are yours to change. \
+Your last message is your report: say what you did, what you found, which files you changed, and what is left.";
+
+fn task_of(part: &Assignment) -> UserMessage {
+    let text = match &part.context {
+        Some(context) => format!("{}\n\nWhat you should know:\n{context}", part.goal),
+        None => part.goal.clone(),
+    };
+    UserMessage { parts: vec![Part::Text { text }] }
+}

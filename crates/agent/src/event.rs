@@ -1,0 +1,157 @@
+//! What those who watch a turn are told, be it a chat, an API server or a dashboard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use vestal_conversations::ConversationId;
+use vestal_model::{Cost, Finish, Usage};
+
+/// Something that happened during a turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A turn has begun.
+    TurnStarted {
+        /// Whose.
+        conversation: ConversationId,
+    },
+    /// More words of the answer.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// More of what the model thinks.
+    Reasoning {
+        /// The words.
+        text: String,
+    },
+    /// What came as text or reasoning since the last model call began is void.
+    Discarded {
+        /// Why.
+        reason: String,
+        /// When the next attempt is made, if the same model is asked again.
+        retry_after: Option<Duration>,
+    },
+    /// The model has begun to call a tool; its arguments are still coming.
+    CallAnnounced {
+        /// The tool.
+        name: String,
+    },
+    /// A tool begins to work.
+    ToolStarted {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        name: String,
+        /// What it is about, in a line.
+        summary: String,
+    },
+    /// A tool prints something.
+    ToolOutput {
+        /// The call's id.
+        call: String,
+        /// What.
+        text: String,
+    },
+    /// A tool has done its work.
+    ToolEnded {
+        /// The call's id.
+        call: String,
+        /// The tool.
+        name: String,
+        /// Whether it failed.
+        is_error: bool,
+        /// How long it took.
+        took: Duration,
+        /// The beginning of what the model reads.
+        preview: String,
+    },
+    /// One call of the model is complete.
+    ModelCalled {
+        /// The provider that answered.
+        provider: String,
+        /// The model that answered.
+        model: String,
+        /// What it took.
+        usage: Usage,
+        /// What it cost.
+        cost: Cost,
+        /// Why it stopped. After [`Finish::Length`] the next words go on where
+        /// these ended.
+        finish: Finish,
+    },
+    /// The beginning of the conversation is being summarised.
+    Compressing {
+        /// Tokens it has now, by estimate.
+        tokens: u64,
+    },
+    /// It was.
+    Compressed {
+        /// Messages that the summary stands for.
+        messages: usize,
+        /// Tokens it has now, by estimate.
+        tokens: u64,
+    },
+    /// What somebody said during the turn has reached the model.
+    Steered {
+        /// The words.
+        text: String,
+    },
+    /// Something a person should know; the turn goes on.
+    Warning {
+        /// What.
+        text: String,
+    },
+    /// Something happened to a child that works on a part.
+    Child {
+        /// The child's conversation.
+        conversation: ConversationId,
+        /// Which part, from 0.
+        index: usize,
+        /// What happened.
+        event: Box<Event>,
+    },
+    /// The turn has ended.
+    TurnEnded {
+        /// How, in a word: see [`crate::Outcome`].
+        outcome: String,
+    },
+}
+
+/// Where events go. Cheap to clone; telling never waits.
+#[derive(Clone)]
+pub struct EventSink(Arc<dyn Fn(Event) + Send + Sync>);
+
+impl EventSink {
+    /// Returns a sink that hands each event to a function, which must not block.
+    pub fn new(take: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Returns a sink that nobody watches.
+    pub fn nobody() -> Self {
+        Self::new(drop)
+    }
+
+    /// Tells of an event.
+    pub fn tell(&self, event: Event) {
+        (self.0)(event);
+    }
+
+    /// Returns a sink that tells of a child's events as such.
+    #[must_use]
+    pub fn of_child(&self, conversation: ConversationId, index: usize) -> Self {
+        let parent = self.clone();
+        Self::new(move |event| {
+            let conversation = conversation.clone();
+            parent.tell(Event::Child { conversation, index, event: Box::new(event) });
+        })
+    }
+}
+
+impl std::fmt::Debug for EventSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EventSink")
+    }
+}

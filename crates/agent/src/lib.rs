@@ -1,0 +1,39 @@
+//! The agent. See the crate's README for the contract and an example.
+
+mod agent;
+mod compress;
+mod conversation;
+mod delegate;
+mod delegation;
+mod event;
+mod human;
+mod limits;
+mod notebook;
+mod notice;
+mod prompt;
+mod registry;
+#[cfg(test)]
+mod testing;
+mod tool;
+mod turn;
+mod workshop;
+
+pub mod approvals;
+pub mod redact;
+pub mod settings;
+pub mod tools;
+
+pub use agent::{Agent, Delegation, Options, Parts};
+pub use compress::Compression;
+pub use conversation::{Conversation, EndReason, OpenError, Opening, Start, run_conversation};
+
+pub use delegate::{Assignment, Delegates, Report};
+pub use event::{Event, EventSink};
+pub use human::{Approval, ApprovalRequest, Human, Nobody, Question};
+pub use limits::Limits;
+pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
+pub use prompt::{PromptParts, persona};
+pub use registry::{ALL, Registry, Selection};
+pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
+pub use turn::{Control, CostSum, Guardrails, Outcome, TurnError, TurnResult};
+pub use workshop::Workshop;

@@ -1,0 +1,178 @@
+//! Keeps secrets out of what is shown, stored and sent.
+//!
+//! Every secret is found by itself, wherever it stands: nothing in a text
+//! switches the search off for the rest of it. `shapes.rs` knows tokens by their
+//! form, `fields.rs` values by the name they are given to, `pem.rs` private
+//! keys, `find.rs` puts all of it together, `mask.rs` is what stands in the
+//! place of a secret. Each looks at a text once, from its beginning to its end.
+
+mod fields;
+mod find;
+mod mask;
+mod pem;
+mod shapes;
+mod stream;
+mod value;
+
+#[cfg(test)]
+#[path = "property_tests.rs"]
+mod property_tests;
+#[cfg(test)]
+#[path = "redact_tests.rs"]
+mod redact_tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use find::Hit;
+use serde_json::Value;
+
+pub use stream::Stream;
+
+/// Shortest value that is looked for wherever it appears: shorter ones are too
+/// often words.
+const SHORTEST: usize = 8;
+
+/// Masks secrets in text. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// Values that are known to be secret, the longest first.
+    secrets: Arc<[String]>,
+    off: bool,
+}
+
+impl Redactor {
+    /// Returns a redactor that knows these secrets beside all that look like
+    /// one. Those shorter than eight characters, and plain addresses, are only
+    /// found by their surroundings.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let mut known: Vec<String> = Vec::new();
+        for secret in secrets {
+            let secret = secret.trim();
+            // A key of several lines is also printed line by line.
+            let lines = secret.lines().map(str::trim).filter(|line| line.len() > 2 * SHORTEST);
+            let escaped = serde_json::Value::from(secret).to_string();
+            let escaped = escaped.trim_matches('"').to_owned();
+            known.extend([secret.to_owned(), escaped]);
+            known.extend(lines.map(str::to_owned));
+        }
+        known.retain(|secret| {
+            let begins = |scheme: &str| secret.starts_with(scheme) && !secret.contains('@');
+            let plain = begins("http://") || begins("https://");
+            secret.chars().count() >= SHORTEST && !plain && !secret.starts_with("-----")
+        });
+        known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        known.dedup();
+        Self { secrets: known.into(), off: false }
+    }
+
+    /// Returns a redactor that changes nothing.
+    pub fn off() -> Self {
+        Self { secrets: Arc::default(), off: true }
+    }
+
+    /// Masks secrets in what commands print and in what is shown or logged.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.replace(text, &mut pem::State::default(), |secret, _| mask::shown(secret))
+    }
+
+    /// Masks secrets in the contents of a file, in a way that cannot be mistaken
+    /// for the secret when it is written back. The lines stay the same in number.
+    pub fn redact_file<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.replace(text, &mut pem::State::default(), |_, kind| mask::sentinel(kind))
+    }
+
+    /// Masks secrets in the result of a tool: in each text of it if it is JSON, so
+    /// that it stays JSON whatever is masked.
+    pub fn redact_result<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.off || !text.trim_start().starts_with(['{', '[']) {
+            return self.redact(text);
+        }
+        match serde_json::from_str(text) {
+            Ok(value) => {
+                let masked = self.redact_value(&value, None);
+                if masked == value { Cow::Borrowed(text) } else { Cow::Owned(masked.to_string()) }
+            }
+            Err(_) => self.redact(text),
+        }
+    }
+
+    fn redact_value(&self, value: &Value, name: Option<&str>) -> Value {
+        match value {
+            Value::String(text) => {
+                let whole = name.and_then(|name| {
+                    value::read(text, 0, name, value::Style::Equals).map(|_| mask::shown(text))
+                });
+                Value::String(whole.unwrap_or_else(|| self.redact(text).into_owned()))
+            }
+            Value::Array(items) => items.iter().map(|item| self.redact_value(item, name)).collect(),
+            Value::Object(fields) => {
+                let field = |(key, value): (&String, &Value)| {
+                    let name = fields::is_secret(key).then_some(key.as_str());
+                    (self.redact(key).into_owned(), self.redact_value(value, name))
+                };
+                Value::Object(fields.iter().map(field).collect())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// Reports whether a text holds what [`Redactor::redact_file`] puts in the
+    /// place of a secret, so that writing it would destroy the secret.
+    pub fn is_sentinel_in(text: &str) -> bool {
+        mask::has_sentinel(text)
+    }
+
+    /// Returns a redactor for text that comes in pieces.
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.clone())
+    }
+
+    fn replace<'a>(
+        &self,
+        text: &'a str,
+        pem: &mut pem::State,
+        mask: impl Fn(&str, find::Kind) -> String,
+    ) -> Cow<'a, str> {
+        if self.off {
+            return Cow::Borrowed(text);
+        }
+        let hits = find::all(text, &self.secrets, pem);
+        if hits.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for Hit { range, kind } in hits {
+            out.push_str(&text[at..range.start]);
+            for (index, line) in text[range.clone()].split('\n').enumerate() {
+                if index > 0 {
+                    out.push('\n');
+                }
+                if mask::is_mask(line) || line.trim().is_empty() {
+                    out.push_str(line);
+                } else {
+                    out.push_str(&mask(line, kind));
+                }
+            }
+            at = range.end;
+        }
+        out.push_str(&text[at..]);
+        Cow::Owned(out)
+    }
+}
+
+/// Returns the length of the character at an index; 0 at the end.
+fn char_len(text: &str, at: usize) -> usize {
+    text.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8)
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor")
+            .field("secrets", &self.secrets.len())
+            .field("off", &self.off)
+            .finish()
+    }
+}

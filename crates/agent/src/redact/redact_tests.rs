@@ -1,0 +1,281 @@
+use super::*;
+
+fn shown(text: &str) -> String {
+    Redactor::default().redact(text).into_owned()
+}
+
+#[track_caller]
+fn becomes(cases: &[(&str, &str)]) {
+    for (text, expected) in cases {
+        assert_eq!(shown(text), *expected, "{text}");
+    }
+}
+
+#[track_caller]
+fn stays(texts: &[&str]) {
+    for text in texts {
+        assert_eq!(shown(text), *text);
+        assert_eq!(Redactor::default().redact_file(text), *text);
+    }
+}
+
+#[test]
+fn long_secrets_keep_their_ends_and_short_ones_nothing() {
+    becomes(&[
+        ("ghp_abcdefghijklmnopqrstuvwxyz0123", "ghp_ab…0123"),
+        ("PASSWORD=hunter2", "PASSWORD=***"),
+        ("PASSWORD=seventeen-letters", "PASSWORD=***"),
+        ("PASSWORD=eighteen-letters-1", "PASSWORD=eighte…rs-1"),
+    ]);
+}
+
+#[test]
+fn values_of_secret_names_are_masked_however_they_are_written() {
+    becomes(&[
+        ("export OPENAI_API_KEY=abc123", "export OPENAI_API_KEY=***"),
+        ("DB_PASSWORD='a b c 1'", "DB_PASSWORD='***'"),
+        ("DB_PASSWORD=\"a \\\" b\"", "DB_PASSWORD=\"***\""),
+        ("db_password = 'hunter2'", "db_password = '***'"),
+        ("{\"password\":\"hunter2\",\"user\":\"me\"}", "{\"password\":\"***\",\"user\":\"me\"}"),
+        ("{\"apiKey\": \"abc123\"}", "{\"apiKey\": \"***\"}"),
+        ("{\\\"token\\\":\\\"abc123\\\"}", "{\\\"token\\\":\\\"***\\\"}"),
+        ("password: hunter2", "password: ***"),
+        ("  client_secret: abc # of the client", "  client_secret: *** # of the client"),
+        ("- token: abc123", "- token: ***"),
+        ("'secret' => 'abc1'", "'secret' => '***'"),
+        ("x-api-key: abc123", "x-api-key: ***"),
+        ("X-Auth-Token: abc123", "X-Auth-Token: ***"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("Authorization: Basic dXNlcjpw", "Authorization: Basic ***"),
+        ("authorization: abcdef", "authorization: ***"),
+        ("sent Bearer abcdefghijklmnop-1 to it", "sent Bearer abcdef…op-1 to it"),
+        ("curl -H \"Authorization: token abc\" url", "curl -H \"Authorization: token ***\" url"),
+        ("mysql --password hunter2 -u me", "mysql --password *** -u me"),
+        ("mysql --password=hunter2 -u me", "mysql --password=*** -u me"),
+        ("AWS_SECRET_ACCESS_KEY=a/b+c=", "AWS_SECRET_ACCESS_KEY=***"),
+        ("OPENAI_API_KEY_2=abc", "OPENAI_API_KEY_2=***"),
+        ("WIFI_PSK=abc SUDO_PASS=def", "WIFI_PSK=*** SUDO_PASS=***"),
+    ]);
+}
+
+#[test]
+fn an_address_in_the_text_switches_nothing_off() {
+    becomes(&[
+        ("see https://x.y\npassword=hunter2", "see https://x.y\npassword=***"),
+        ("see https://x.y password=hunter2", "see https://x.y password=***"),
+        ("password=hunter2 https://x.y", "password=*** https://x.y"),
+        ("a: https://x.y/?a=b\nAPI_TOKEN=abc\nb: c", "a: https://x.y/?a=b\nAPI_TOKEN=***\nb: c"),
+    ]);
+}
+
+#[test]
+fn addresses_pass_unchanged() {
+    stays(&[
+        "https://example.com/login?token=abcdef123456&password=hunter2",
+        "https://bucket.s3.amazonaws.com/x?X-Amz-Signature=0123456789abcdef&X-Amz-Security-Token=abc",
+        "see http://example.com/reset?secret=abc#api_key=def, then go on",
+        "<a href=\"https://example.com/?api_key=abc123\">",
+        "https://example.com:8080/a:b@c",
+        "RESET_TOKEN=https://example.com/reset/abcdef",
+    ]);
+}
+
+#[test]
+fn tokens_and_passwords_in_addresses_are_masked_alone() {
+    becomes(&[
+        ("https://x.y/?t=ghp_abcdefghijklmnopqrstuvwxyz0123&u=v", "https://x.y/?t=ghp_ab…0123&u=v"),
+        ("postgres://me:hunter2@db:5432/x", "postgres://me:***@db:5432/x"),
+        ("redis://:hunter2@db", "redis://:***@db"),
+        ("https://me:hunter2@example.com/a", "https://me:***@example.com/a"),
+        ("postgres://me:p@ss@db/x", "postgres://me:***@db/x"),
+        (
+            "https://ghp_abcdefghijklmnopqrstuvwxyz0123@github.com/a",
+            "https://ghp_ab…0123@github.com/a",
+        ),
+        (
+            "https://hooks.slack.com/services/T0AAAA/B0BBBB/abcdefghijklmnopqrstuvwx",
+            "https://hooks.slack.com/services/T0AAAA/B0BBBB/abcdef…uvwx",
+        ),
+    ]);
+}
+
+#[test]
+fn private_keys_are_masked_line_by_line() {
+    let key = "a\n-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEowIBAAKCAQEA0\nabc=\n-----END RSA PRIVATE KEY-----\nb\n";
+    let masked = shown(key);
+    assert_eq!(masked.lines().count(), key.lines().count());
+    assert!(!masked.contains("MIIEow") && !masked.contains("abc="), "{masked}");
+    assert!(
+        masked.starts_with("a\n-----BEGIN RSA PRIVATE KEY-----\n")
+            && masked.ends_with("KEY-----\nb\n")
+    );
+    let json =
+        r#"{"key":"-----BEGIN PRIVATE KEY-----\nMIIEvQ\nabc\n-----END PRIVATE KEY-----\n","a":1}"#;
+    assert!(!shown(json).contains("MIIEvQ"), "{}", shown(json));
+    assert!(shown(json).ends_with(r#"-----END PRIVATE KEY-----\n","a":1}"#), "{}", shown(json));
+    let unfinished = "-----BEGIN OPENSSH PRIVATE KEY-----\nMIIEow\nMIIEox\nthat was it, friends\n";
+    assert_eq!(
+        shown(unfinished),
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n***\n***\nthat was it, friends\n"
+    );
+    stays(&["-----BEGIN CERTIFICATE-----\nMIIEow\n-----END CERTIFICATE-----\n"]);
+}
+
+#[test]
+fn code_and_prose_are_left_alone() {
+    stays(&[
+        "password = input(\"Password: \")",
+        "def login(user: str, password: str) -> Token:",
+        "    pub token: String,",
+        "    api_key: Option<String>,",
+        "token = self.token",
+        "connect(password=args.password, token=token)",
+        "password=${DB_PASSWORD}",
+        "API_KEY=$API_KEY",
+        "password: <your password>",
+        "API_KEY=your-api-key",
+        "if token == \"x\" { }",
+        "let secret = Secret::new();",
+        "max_tokens=4096",
+        "total_tokens: 123",
+        "token=1",
+        "PRIMARY_KEY=id",
+        "The token: it is short lived.",
+        "fetch(url, { credentials: \"include\" })",
+        "password: null",
+        "\"password\": false",
+        "\"password\": \"\"",
+        "Enter your password:",
+        "  --token string   the token to use",
+        "  --password PASSWORD",
+        "task-abcdefghijklmnopqrstuvwxyz",
+        "a bearer of good news",
+        "secret: true,",
+        "token::Token",
+        "process.env.API_TOKEN",
+        "sort_key=name",
+        "let token = next;",
+        "API_TOKEN=***",
+        "export PATH=/usr/bin PWD=/home/me",
+    ]);
+}
+
+#[test]
+fn known_secrets_are_masked_wherever_they_are() {
+    let redactor = Redactor::new([
+        "correct-horse".to_owned(),
+        "tiny".to_owned(),
+        "a\"quote-and-more".to_owned(),
+    ]);
+    assert_eq!(redactor.redact("xcorrect-horsey tiny"), "x***y tiny");
+    assert_eq!(redactor.redact("https://x.y/correct-horse"), "https://x.y/***");
+    assert_eq!(redactor.redact("{\"a\":\"a\\\"quote-and-more\"}"), "{\"a\":\"***\"}");
+    assert!(!format!("{redactor:?}").contains("correct"));
+    let address = Redactor::new(["https://example.com/api".to_owned()]);
+    assert_eq!(address.redact("GET https://example.com/api/x"), "GET https://example.com/api/x");
+    let key =
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nshort\n-----END PRIVATE KEY-----";
+    let lines = Redactor::new([key.to_owned()]);
+    assert_eq!(lines.redact("x MIIEvQIBADANBgkqhkiG9w0 y"), "x MIIEvQ…G9w0 y");
+}
+
+#[test]
+fn a_masked_file_cannot_be_written_back_unnoticed() {
+    let redactor = Redactor::new(["correct-horse".to_owned()]);
+    let file = "A_KEY=abc\nB=ghp_abcdefghijklmnopqrstuvwxyz0123\nC=correct-horse\n";
+    let masked = redactor.redact_file(file);
+    assert_eq!(masked, "A_KEY=«redacted:value»\nB=«redacted:token»\nC=«redacted:secret»\n");
+    for line in masked.lines() {
+        assert!(Redactor::is_sentinel_in(line), "{line}");
+    }
+    for text in
+        ["", "«redacted»", "«redacted:»", "«redacted:nonsense»", "redacted:value", "«value»"]
+    {
+        assert!(!Redactor::is_sentinel_in(text), "{text}");
+    }
+}
+
+#[test]
+fn switched_off_it_changes_nothing() {
+    let text = "PASSWORD=hunter2 ghp_abcdefghijklmnopqrstuvwxyz0123";
+    assert_eq!(Redactor::off().redact(text), text);
+    let mut stream = Redactor::off().stream();
+    assert_eq!(stream.push(text), text);
+    assert_eq!(stream.finish(), "");
+}
+
+#[test]
+fn a_line_is_shown_when_it_has_ended() {
+    let mut stream = Redactor::default().stream();
+    assert_eq!(stream.push("one\nPASSW"), "one\n");
+    assert_eq!(stream.push("ORD=hunt"), "");
+    assert_eq!(stream.push("er2\r50%\r"), "PASSWORD=***\r50%\r");
+    assert_eq!(stream.push("ghp_abcdefghijklmno"), "");
+    assert_eq!(stream.push("pqrstuvwxyz0123"), "");
+    assert_eq!(stream.finish(), "ghp_ab…0123");
+}
+
+#[test]
+fn a_line_without_end_is_shown_in_parts() {
+    let mut stream = Redactor::default().stream();
+    let mut shown = String::new();
+    for _ in 0..20_000 {
+        shown.push_str(&stream.push("some words and more "));
+    }
+    assert!(shown.len() > 200_000);
+    shown.push_str(&stream.finish());
+    assert_eq!(shown, "some words and more ".repeat(20_000));
+    let mut solid = Redactor::default().stream();
+    let mut shown = String::new();
+    for _ in 0..200 {
+        shown.push_str(&solid.push(&"é".repeat(1000)));
+    }
+    shown.push_str(&solid.finish());
+    assert_eq!(shown, "é".repeat(200_000));
+}
+
+#[test]
+fn no_text_takes_longer_than_it_is_long() {
+    for piece in [
+        "token=(",
+        "token=$a ",
+        "password: ",
+        "--token ",
+        "://a:",
+        "://a:b@",
+        "eyJabcdefgh.",
+        "sk-",
+        "AKIA",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "-----BEGIN ",
+        "\"token\":\"",
+        "Authorization: ",
+        "a",
+        "=",
+        "\\\"",
+        "https://",
+        "bearer ",
+        "token=\"a\" ",
+        "secret:",
+        "'",
+        "token\\",
+    ] {
+        let text = piece.repeat(300_000 / piece.len());
+        let began = std::time::Instant::now();
+        drop(shown(&text));
+        let took = began.elapsed();
+        assert!(took < std::time::Duration::from_secs(30), "{piece:?} took {took:?}");
+    }
+}
+
+#[test]
+fn a_result_is_masked_text_by_text() {
+    let redactor = Redactor::default();
+    let result = r#"{"client_secret":"ab\"c1","list":["TOKEN=abc1\nx"],"n":1,"s":"a \"password\": \"it1\""}"#;
+    let expected =
+        r#"{"client_secret":"***","list":["TOKEN=***\nx"],"n":1,"s":"a \"password\": \"***\""}"#;
+    assert_eq!(redactor.redact_result(result), expected);
+    assert_eq!(redactor.redact_result(expected), expected);
+    assert_eq!(redactor.redact_result("{ TOKEN=abc1"), "{ TOKEN=***");
+    assert_eq!(redactor.redact_result("{ \"a\" : 1 }"), "{ \"a\" : 1 }");
+}

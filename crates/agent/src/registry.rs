@@ -1,0 +1,94 @@
+//! The tools there are, by name and by toolset.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use vestal_model::ToolSpec;
+
+use crate::tool::Tool;
+
+/// The word that stands for every toolset.
+pub const ALL: &str = "all";
+
+/// Tools by name. Whoever has tools adds them; the loop knows none by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    tools: BTreeMap<String, Arc<dyn Tool>>,
+}
+
+/// Which tools a conversation gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// Toolsets it gets; [`ALL`] stands for every one.
+    pub toolsets: Vec<String>,
+    /// Toolsets it does not get.
+    pub without_toolsets: Vec<String>,
+    /// Tools it does not get.
+    pub without_tools: Vec<String>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            toolsets: vec![ALL.to_owned()],
+            without_toolsets: Vec::new(),
+            without_tools: Vec::new(),
+        }
+    }
+}
+
+impl Registry {
+    /// Adds a tool; one of the same name is replaced.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) {
+        self.tools.insert(tool.spec().name, tool);
+    }
+
+    /// Returns a tool.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(name)
+    }
+
+    /// Returns the names of all tools, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.keys().map(String::as_str)
+    }
+
+    /// Returns the names of all toolsets, sorted.
+    pub fn toolsets(&self) -> BTreeSet<&'static str> {
+        self.tools.values().map(|tool| tool.toolset()).collect()
+    }
+
+    /// Returns what the model is told, sorted by name so that a provider's
+    /// prompt cache stays warm.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.values().map(|tool| tool.spec()).collect()
+    }
+
+    /// Returns the tools of a selection, and the names in it that stand for nothing.
+    pub fn select(&self, selection: &Selection) -> (Self, Vec<String>) {
+        let Selection { toolsets, without_toolsets, without_tools } = selection;
+        let known = self.toolsets();
+        let stands_for_a_set = |name: &&String| *name == ALL || known.contains(name.as_str());
+        let unknown_sets = toolsets.iter().chain(without_toolsets).filter(|n| !stands_for_a_set(n));
+        let unknown_tools = without_tools.iter().filter(|name| self.get(name).is_none());
+        let unknown = unknown_sets.chain(unknown_tools).cloned().collect();
+        let chosen = |tool: &Arc<dyn Tool>| {
+            let set = tool.toolset();
+            let named = |list: &[String]| list.iter().any(|name| name == set || name == ALL);
+            named(toolsets) && !named(without_toolsets)
+        };
+        let tools = self
+            .tools
+            .iter()
+            .filter(|(name, tool)| chosen(tool) && !without_tools.contains(name))
+            .map(|(name, tool)| (name.clone(), Arc::clone(tool)))
+            .collect();
+        (Self { tools }, unknown)
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.tools.keys()).finish()
+    }
+}

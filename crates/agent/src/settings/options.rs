@@ -1,0 +1,129 @@
+//! How turns are run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use vestal_config::{
+    ApprovalMode, ConfigError, Key, Names, PROXY_VARIABLES, Patterns, Settings, Unattended, keys,
+};
+
+use crate::agent::{Delegation, Options};
+use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
+use crate::compress::Compression;
+use crate::limits::Limits;
+use crate::registry::Selection;
+use crate::turn::Guardrails;
+
+/// Tells apart "never" and a time so long that nobody will see its end.
+const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// Returns how turns are run.
+pub fn options(settings: &Settings) -> Result<Options, ConfigError> {
+    Ok(Options {
+        max_turns: settings.get(&keys::AGENT_MAX_TURNS)?.value.get(),
+        max_output_tokens: settings.get(&keys::MODEL_MAX_OUTPUT_TOKENS)?.value.get(),
+        compression: compression(settings)?,
+        guardrails: guardrails(settings)?,
+        limits: Arc::new(limits(settings)?),
+        policy: policy(settings)?,
+        delegation: delegation(settings)?,
+    })
+}
+
+/// Returns how models are asked.
+pub fn model_options(settings: &Settings) -> Result<vestal_model::Options, ConfigError> {
+    Ok(vestal_model::Options {
+        retries: settings.get(&keys::AGENT_API_MAX_RETRIES)?.value.get(),
+        idle_timeout: settings.get(&keys::AGENT_REQUEST_TIMEOUT)?.value.duration(),
+        proxy: proxy(settings),
+        ..vestal_model::Options::default()
+    })
+}
+
+/// Returns the proxy that providers are asked through, if the environment names one.
+fn proxy(settings: &Settings) -> Option<String> {
+    let named = PROXY_VARIABLES.iter().find_map(|variable| {
+        let lower = variable.name.to_ascii_lowercase();
+        let environment = settings.environment();
+        environment.non_empty(variable.name).or_else(|| environment.non_empty(lower))
+    })?;
+    named.to_str().map(str::to_owned)
+}
+
+/// Returns which tools a conversation gets.
+pub fn selection(settings: &Settings) -> Result<Selection, ConfigError> {
+    let names = |key: &Key<Names>| -> Result<Vec<String>, ConfigError> {
+        Ok(settings.get(key)?.value.iter().map(str::to_owned).collect())
+    };
+    Ok(Selection {
+        toolsets: names(&keys::TOOLSETS)?,
+        without_toolsets: names(&keys::AGENT_DISABLED_TOOLSETS)?,
+        without_tools: names(&keys::AGENT_DISABLED_TOOLS)?,
+    })
+}
+
+fn compression(settings: &Settings) -> Result<Compression, ConfigError> {
+    Ok(Compression {
+        enabled: settings.get(&keys::COMPRESSION_ENABLED)?.value,
+        threshold: settings.get(&keys::COMPRESSION_THRESHOLD)?.value.as_f64(),
+        target_ratio: settings.get(&keys::COMPRESSION_TARGET_RATIO)?.value.as_f64(),
+        protect_first: size(settings, &keys::COMPRESSION_PROTECT_FIRST_N)?,
+        protect_last: size(settings, &keys::COMPRESSION_PROTECT_LAST_N)?,
+    })
+}
+
+fn guardrails(settings: &Settings) -> Result<Guardrails, ConfigError> {
+    Ok(Guardrails {
+        warn_after: settings.get(&keys::TOOL_LOOP_WARN_AFTER)?.value.get().unwrap_or(u32::MAX),
+        stop_after: settings.get(&keys::TOOL_LOOP_STOP_AFTER)?.value.get(),
+    })
+}
+
+fn limits(settings: &Settings) -> Result<Limits, ConfigError> {
+    let bytes = settings.get(&keys::TOOL_OUTPUT_MAX_BYTES)?.value.get();
+    let clarify = settings.get(&keys::AGENT_CLARIFY_TIMEOUT)?.value;
+    Ok(Limits {
+        command_timeout: settings.get(&keys::TIMEOUT)?.value.duration(),
+        output_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        output_lines: size(settings, &keys::TOOL_OUTPUT_MAX_LINES)?,
+        line_length: size(settings, &keys::TOOL_OUTPUT_MAX_LINE_LENGTH)?,
+        code_timeout: settings.get(&keys::CODE_EXECUTION_TIMEOUT)?.value.duration(),
+        code_tool_calls: settings.get(&keys::CODE_EXECUTION_MAX_TOOL_CALLS)?.value.get(),
+        clarify_timeout: clarify.duration().unwrap_or(NEVER),
+    })
+}
+
+fn policy(settings: &Settings) -> Result<Policy, ConfigError> {
+    let patterns = |key: &Key<Patterns>| -> Result<Vec<String>, ConfigError> {
+        Ok(settings.get(key)?.value.iter().map(str::to_owned).collect())
+    };
+    Ok(Policy {
+        mode: match settings.get(&keys::APPROVALS_MODE)?.value {
+            ApprovalMode::Manual => Mode::Manual,
+            ApprovalMode::Off => Mode::Off,
+        },
+        timeout: settings.get(&keys::APPROVALS_TIMEOUT)?.value.duration(),
+        deny: patterns(&keys::APPROVALS_DENY)?,
+        unattended: match settings.get(&keys::APPROVALS_UNATTENDED)?.value {
+            Unattended::Deny => UnattendedPolicy::Deny,
+            Unattended::Allow => UnattendedPolicy::Allow,
+        },
+        allowlist: patterns(&keys::COMMAND_ALLOWLIST)?,
+        user_home: settings.environment().user_home(),
+        vestal_home: Some(settings.home().root().to_owned()),
+    })
+}
+
+fn delegation(settings: &Settings) -> Result<Delegation, ConfigError> {
+    Ok(Delegation {
+        max_turns: settings.get(&keys::DELEGATION_MAX_ITERATIONS)?.value.get(),
+        max_concurrent: size(settings, &keys::DELEGATION_MAX_CONCURRENT_CHILDREN)?,
+        max_depth: settings.get(&keys::DELEGATION_MAX_SPAWN_DEPTH)?.value.get(),
+        auto_approve: settings.get(&keys::DELEGATION_SUBAGENT_AUTO_APPROVE)?.value,
+        max_report_chars: size(settings, &keys::DELEGATION_MAX_SUMMARY_CHARS)?,
+    })
+}
+
+fn size(settings: &Settings, key: &Key<vestal_config::Count>) -> Result<usize, ConfigError> {
+    Ok(usize::try_from(settings.get(key)?.value.get()).unwrap_or(usize::MAX))
+}

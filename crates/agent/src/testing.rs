@@ -1,0 +1,275 @@
+//! What the tests of tools stand on: a home of their own with a real sandbox
+//! on backend `local`, somebody to ask, and ears for events.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use vestal_config::{Environment, Home, Override, Settings};
+use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
+
+use crate::approvals::{Guard, Mode, Policy, Unattended};
+use crate::delegate::{Assignment, Delegates, Report};
+use crate::event::{Event, EventSink};
+use crate::human::{Approval, ApprovalRequest, Human, Nobody, Question};
+use crate::limits::Limits;
+use crate::notebook::Notebook;
+use crate::redact::Redactor;
+use crate::registry::Registry;
+use crate::tool::{Tool, ToolContext, ToolOutput};
+use crate::workshop::Workshop;
+
+/// Longest time a test waits for what must happen. Far beyond what it takes:
+/// only a promise that is broken runs into it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A home with one sandbox. When it is dropped, the sandbox is removed with
+/// all that runs in it, also when the test has failed.
+pub(crate) struct Stage {
+    dir: TempDir,
+    events: Arc<Mutex<Vec<Event>>>,
+    pub(crate) context: ToolContext,
+}
+
+impl Stage {
+    /// Returns a stage on which everything is allowed and nobody is there.
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("user")).unwrap();
+        let workshop = Workshop::new(
+            engine(dir.path()),
+            Task::default_task(),
+            Overrides::default(),
+            "conversation-under-test",
+        );
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&events);
+        let policy = Policy { mode: Mode::Off, unattended: Unattended::Allow, ..Policy::default() };
+        let context = ToolContext {
+            conversation: "20261115-103001-k3f9ab".parse().unwrap(),
+            call: "call-1".to_owned(),
+            workshop,
+            cancel: CancellationToken::new(),
+            events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
+            guard: Arc::new(Guard::new(policy, Arc::new(|_| Ok(())))),
+            human: Arc::new(Nobody),
+            redactor: Arc::new(Redactor::default()),
+            limits: Arc::new(Limits::default()),
+            notebook: Notebook::default(),
+            sightings: Arc::default(),
+            delegates: Arc::new(NoDelegates),
+            tools: Arc::new(Registry::default()),
+        };
+        Self { dir, events, context }
+    }
+
+    /// Guards with this policy from now on.
+    pub(crate) fn guarded_by(mut self, policy: Policy) -> Self {
+        self.context.guard = Arc::new(Guard::new(policy, Arc::new(|_| Ok(()))));
+        self
+    }
+
+    /// Lets this person be there from now on.
+    pub(crate) fn with_human(mut self, human: Arc<dyn Human>) -> Self {
+        self.context.human = human;
+        self
+    }
+
+    /// Changes the limits.
+    pub(crate) fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(Arc::make_mut(&mut self.context.limits));
+        self
+    }
+
+    /// Gives the conversation these tools.
+    pub(crate) fn with_tools(mut self, tools: Registry) -> Self {
+        self.context.tools = Arc::new(tools);
+        self
+    }
+
+    /// Lets work be given to these.
+    pub(crate) fn with_delegates(mut self, delegates: Arc<dyn Delegates>) -> Self {
+        self.context.delegates = delegates;
+        self
+    }
+
+    /// Returns the directory that commands start in.
+    pub(crate) fn start_dir(&self) -> PathBuf {
+        self.dir.path().join("user")
+    }
+
+    /// Returns a path beside the sandbox's files that nothing uses.
+    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Returns the sandbox.
+    pub(crate) async fn sandbox(&self) -> Sandbox {
+        self.context.workshop.sandbox(&self.context.events).await.unwrap()
+    }
+
+    /// Returns another engine on the same home, as another process would have.
+    pub(crate) fn another_engine(&self) -> Engine {
+        engine(self.dir.path())
+    }
+
+    /// Returns the events so far.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// Returns all that tools have printed so far.
+    pub(crate) fn told(&self) -> String {
+        let events = self.events.lock().unwrap();
+        let text = |event: &Event| match event {
+            Event::ToolOutput { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        events.iter().filter_map(text).collect()
+    }
+
+    /// Calls a tool and returns all that came of it.
+    pub(crate) async fn output(&self, tool: &dyn Tool, arguments: Value) -> ToolOutput {
+        tool.call(&self.context, arguments).await
+    }
+
+    /// Calls a tool and returns what the model reads, which must be JSON.
+    pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> Value {
+        let output = self.output(tool, arguments).await;
+        serde_json::from_str(&output.content).unwrap()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A drop cannot wait for a future, and the runtime it happens in may be
+        // ending; so the sandbox is removed from outside, as by another process.
+        let root = self.dir.path().to_owned();
+        let removing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let (engine, task) = (engine(&root), Task::default_task());
+                match Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await {
+                    Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                }
+            })
+        });
+        let removed = removing.join();
+        if !std::thread::panicking() {
+            removed.unwrap().unwrap();
+        }
+    }
+}
+
+fn engine(root: &Path) -> Engine {
+    let user = root.join("user");
+    let path = Environment::capture();
+    let path = path.get("PATH").unwrap_or_default();
+    let environment = Environment::from_pairs([("PATH", path), ("HOME", user.as_os_str())]);
+    let settings =
+        ["terminal.backend=local".to_owned(), format!("terminal.cwd={}", user.display())];
+    let settings = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let home = Home::at(root.join("vestal"));
+    Engine::open(Settings::load(home, environment, settings)).unwrap()
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("not so: {what}"));
+}
+
+/// Returns a number that no other process on the machine has on its command
+/// line, for `sleep` to be found by.
+pub(crate) fn marker() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
+    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
+}
+
+/// Returns the living processes that have `text` on their command line.
+pub(crate) fn processes_with(text: &str) -> Vec<u32> {
+    let is_wanted = |pid: &u32| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&cmdline).contains(text)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_wanted).collect()
+}
+
+/// Somebody who answers from a list, and keeps silent for ever when it is at
+/// its end.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    pub(crate) approvals: Mutex<VecDeque<Approval>>,
+    pub(crate) answers: Mutex<VecDeque<Option<String>>>,
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+impl Scripted {
+    /// Returns somebody who answers approvals like this.
+    pub(crate) fn approving(approvals: impl IntoIterator<Item = Approval>) -> Arc<Self> {
+        Arc::new(Self { approvals: Mutex::new(approvals.into_iter().collect()), ..Self::default() })
+    }
+
+    /// Returns somebody who answers questions like this.
+    pub(crate) fn answering(answers: impl IntoIterator<Item = Option<String>>) -> Arc<Self> {
+        Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), ..Self::default() })
+    }
+
+    /// Returns what was asked so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Human for Scripted {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Approval {
+        self.asked.lock().unwrap().push(request.action.clone());
+        let answer = self.approvals.lock().unwrap().pop_front();
+        match answer {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn clarify(&self, question: &Question) -> Option<String> {
+        self.asked.lock().unwrap().push(question.question.clone());
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Nobody to give work to.
+struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _: Vec<Assignment>,
+        _: &EventSink,
+        _: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there to give work to".to_owned())
+    }
+}

@@ -1,0 +1,131 @@
+//! What a tool is, and what it may use while it works.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use vestal_conversations::ConversationId;
+use vestal_model::ToolSpec;
+
+use crate::approvals::Guard;
+use crate::delegate::Delegates;
+use crate::event::{Event, EventSink};
+use crate::human::Human;
+use crate::limits::Limits;
+use crate::notebook::Notebook;
+use crate::redact::Redactor;
+use crate::workshop::Workshop;
+
+/// Something the model can do. Implementations hold no state of a
+/// conversation: that is in the [`ToolContext`].
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// Returns what the model is told of it.
+    fn spec(&self) -> ToolSpec;
+
+    /// Returns the group it is enabled and disabled with.
+    fn toolset(&self) -> &'static str;
+
+    /// Returns what may run beside a call with these arguments.
+    fn footprint(&self, arguments: &Value) -> Footprint {
+        let _ = arguments;
+        Footprint::Exclusive
+    }
+
+    /// Does it. The future is dropped when the turn is interrupted and the tool
+    /// has not come back by itself soon after [`ToolContext::cancel`] fired, so
+    /// whatever must be undone is undone by guards.
+    async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput;
+}
+
+/// What a call touches, which decides what may run beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Footprint {
+    /// Nothing is changed: it may run beside anything but an exclusive call.
+    Reads,
+    /// These files are changed, as the model wrote their paths: it may run
+    /// beside calls that touch others.
+    Writes(Vec<String>),
+    /// It may change anything, or asks a person: it runs alone.
+    Exclusive,
+    /// It may run beside others of its own kind, and nothing else.
+    Siblings,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// What the model reads.
+    pub content: String,
+    /// Whether it is to be taken for a failure.
+    pub is_error: bool,
+    /// Whether an oversized content is put into a file with a preview in its place.
+    pub oversized: Oversized,
+}
+
+/// What happens to a content that is too long for the conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Oversized {
+    /// It goes into a file in the sandbox, and the model gets a preview.
+    #[default]
+    Spill,
+    /// The tool has bounded it itself.
+    Keep,
+}
+
+impl ToolOutput {
+    /// Returns what a call came to that went well.
+    pub fn ok(content: impl Into<String>) -> Self {
+        Self { content: content.into(), is_error: false, oversized: Oversized::Spill }
+    }
+
+    /// Returns what a call came to that went well, as JSON.
+    pub fn json(value: &Value) -> Self {
+        Self::ok(value.to_string())
+    }
+
+    /// Returns a failure in the shape every tool has for it: `{"error": …}`.
+    pub fn error(message: impl Into<String>) -> Self {
+        let content = serde_json::json!({ "error": message.into() }).to_string();
+        Self { content, is_error: true, oversized: Oversized::Spill }
+    }
+}
+
+/// What a tool works with during one call.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// The conversation it works for.
+    pub conversation: ConversationId,
+    /// The call's id, which its events carry.
+    pub call: String,
+    /// The sandbox and the conversation's shell session in it.
+    pub workshop: Workshop,
+    /// Fires when the turn is interrupted: stop what runs, and come back.
+    pub cancel: CancellationToken,
+    /// Where progress is told.
+    pub events: EventSink,
+    /// Who decides whether a command may run.
+    pub guard: Arc<Guard>,
+    /// Who can be asked.
+    pub human: Arc<dyn Human>,
+    /// What keeps secrets out of what the model reads.
+    pub redactor: Arc<Redactor>,
+    /// How much of anything is too much.
+    pub limits: Arc<Limits>,
+    /// What the conversation remembers between calls.
+    pub notebook: Notebook,
+    /// Which files it has seen, and in which version.
+    pub sightings: Arc<crate::tools::Sightings>,
+    /// What lets work be given to others.
+    pub delegates: Arc<dyn Delegates>,
+    /// The other tools of this conversation, for those that call them.
+    pub tools: Arc<crate::registry::Registry>,
+}
+
+impl ToolContext {
+    /// Tells those who watch that the call prints something.
+    pub fn tell_output(&self, text: impl Into<String>) {
+        self.events.tell(Event::ToolOutput { call: self.call.clone(), text: text.into() });
+    }
+}

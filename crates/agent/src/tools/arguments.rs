@@ -1,0 +1,190 @@
+//! What a model gives to a tool, read leniently where models err and strictly
+//! where a guess could do harm.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::tool::ToolOutput;
+
+/// Characters of a wrong value that its complaint shows.
+const SHOWN: usize = 60;
+
+/// The arguments of one call. Absent and `null` are the same, and what a tool
+/// does not know it ignores.
+#[derive(Debug)]
+pub(crate) struct Arguments(Map<String, Value>);
+
+/// An argument that cannot be used, in words that help the model to mend it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadArgument(String);
+
+impl BadArgument {
+    /// Returns a complaint.
+    pub(crate) fn new(complaint: impl Into<String>) -> Self {
+        Self(complaint.into())
+    }
+
+    fn missing(name: &str) -> Self {
+        Self(format!("`{name}` is required"))
+    }
+
+    fn wrong(name: &str, wanted: &str, got: &Value) -> Self {
+        let mut shown = got.to_string();
+        if let Some((cut, _)) = shown.char_indices().nth(SHOWN) {
+            shown.truncate(cut);
+            shown.push('…');
+        }
+        Self(format!("`{name}` must be {wanted}, got {shown}"))
+    }
+}
+
+impl fmt::Display for BadArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<BadArgument> for ToolOutput {
+    fn from(bad: BadArgument) -> Self {
+        Self::error(bad.0)
+    }
+}
+
+impl Arguments {
+    /// Returns the arguments of a call.
+    pub(crate) fn new(value: Value) -> Result<Self, BadArgument> {
+        match value {
+            Value::Object(fields) => Ok(Self(fields)),
+            Value::Null => Ok(Self(Map::new())),
+            other => Err(BadArgument::wrong("arguments", "an object", &other)),
+        }
+    }
+
+    /// Returns an argument as it came.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Returns a text that must be there; it may be empty.
+    pub(crate) fn text(&self, name: &str) -> Result<String, BadArgument> {
+        self.optional_text(name)?.ok_or_else(|| BadArgument::missing(name))
+    }
+
+    /// Returns a text that must be there and say something.
+    pub(crate) fn words(&self, name: &str) -> Result<String, BadArgument> {
+        let text = self.text(name)?;
+        if text.trim().is_empty() {
+            return Err(BadArgument(format!("`{name}` must not be empty")));
+        }
+        Ok(text)
+    }
+
+    /// Returns a text. A number is taken for its digits, as in an id.
+    pub(crate) fn optional_text(&self, name: &str) -> Result<Option<String>, BadArgument> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(other) => Err(BadArgument::wrong(name, "a string", other)),
+        }
+    }
+
+    /// Returns a yes or no; absent is no.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, BadArgument> {
+        Ok(self.optional_flag(name)?.unwrap_or(false))
+    }
+
+    /// Returns a yes or no, if there is one.
+    pub(crate) fn optional_flag(&self, name: &str) -> Result<Option<bool>, BadArgument> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let word = match value {
+            Value::Bool(flag) => return Ok(Some(*flag)),
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => text.trim().to_ascii_lowercase(),
+            other => return Err(BadArgument::wrong(name, "true or false", other)),
+        };
+        match word.as_str() {
+            "true" | "yes" | "1" => Ok(Some(true)),
+            "false" | "no" | "0" | "" => Ok(Some(false)),
+            _ => Err(BadArgument::wrong(name, "true or false", value)),
+        }
+    }
+
+    /// Returns a whole number.
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, BadArgument> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let wrong = || BadArgument::wrong(name, "a whole number", value);
+        let number = number(value).ok_or_else(wrong)?;
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+        if number.fract() == 0.0 && number.abs() < 9e15 {
+            Ok(Some(number as i64))
+        } else {
+            Err(wrong())
+        }
+    }
+
+    /// Returns a number of things, at least `least`.
+    pub(crate) fn count(&self, name: &str, least: u32) -> Result<Option<usize>, BadArgument> {
+        let Some(number) = self.integer(name)? else { return Ok(None) };
+        match usize::try_from(number) {
+            Ok(count) if number >= i64::from(least) => Ok(Some(count)),
+            _ => Err(BadArgument(format!("`{name}` must be at least {least}, got {number}"))),
+        }
+    }
+
+    /// Returns a time, given in seconds and longer than none.
+    pub(crate) fn seconds(&self, name: &str) -> Result<Option<Duration>, BadArgument> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let wrong = || BadArgument::wrong(name, "a number of seconds", value);
+        let seconds = number(value).ok_or_else(wrong)?;
+        if seconds <= 0.0 {
+            return Err(BadArgument(format!("`{name}` must be more than 0 seconds")));
+        }
+        Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
+    }
+
+    /// Returns texts: a list of them, or one alone.
+    pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>, BadArgument> {
+        let Some(value) = self.get(name) else { return Ok(Vec::new()) };
+        let wrong = || BadArgument::wrong(name, "a list of strings", value);
+        let text = |value: &Value| match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Number(number) => Ok(number.to_string()),
+            _ => Err(wrong()),
+        };
+        match self.list(name) {
+            Ok(items) => items.unwrap_or_default().iter().map(text).collect(),
+            Err(_) => Ok(vec![text(value)?]),
+        }
+    }
+
+    /// Returns a list, also one that came as a string of JSON.
+    pub(crate) fn list(&self, name: &str) -> Result<Option<Vec<Value>>, BadArgument> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Array(items)) => Ok(Some(items.clone())),
+            Some(Value::String(text))
+                if let Ok(Value::Array(items)) = serde_json::from_str(text) =>
+            {
+                Ok(Some(items))
+            }
+            Some(other) => Err(BadArgument::wrong(name, "a list", other)),
+        }
+    }
+}
+
+/// Returns a number, also one that came as a string.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+    .filter(|number: &f64| number.is_finite())
+}
+
+#[cfg(test)]
+#[path = "arguments_tests.rs"]
+mod tests;

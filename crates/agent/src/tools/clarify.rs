@@ -1,0 +1,94 @@
+//! `clarify`: a question to the person.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use vestal_model::ToolSpec;
+
+use super::arguments::{Arguments, BadArgument};
+use crate::human::Question;
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+/// Answers to choose from.
+const MOST_CHOICES: usize = 4;
+
+const DESCRIPTION: &str = "\
+Asks the person you work for a question and waits for the answer. Give up to four `choices` where that helps; any other \
+answer is possible too. Ask when the task is ambiguous in a way that matters, or a decision is theirs to take; not for \
+leave to go on, nor for what you can find out yourself.";
+
+/// The tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Clarify;
+
+fn question(arguments: Value) -> Result<Question, BadArgument> {
+    let arguments = Arguments::new(arguments)?;
+    let question = arguments.words("question")?.trim().to_owned();
+    let choices = arguments.texts("choices")?.into_iter().map(|choice| choice.trim().to_owned());
+    let choices: Vec<String> = choices.filter(|choice| !choice.is_empty()).collect();
+    if choices.len() > MOST_CHOICES {
+        return Err(BadArgument::new(format!(
+            "`choices` has at most {MOST_CHOICES} entries, got {}; other answers are always possible",
+            choices.len()
+        )));
+    }
+    Ok(Question { question, choices })
+}
+
+#[async_trait]
+impl Tool for Clarify {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "clarify".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "question": {"type": "string", "description": "The question, without the choices."},
+                    "choices": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CHOICES, "description": "Answers to choose from; absent for a free answer."}
+                },
+                "required": ["question"]
+            }),
+        }
+    }
+
+    fn toolset(&self) -> &'static str {
+        "clarify"
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
+        let question = match question(arguments) {
+            Ok(question) => question,
+            Err(bad) => return bad.into(),
+        };
+        if !context.human.is_present() {
+            return ToolOutput::error(
+                "nobody is there to answer; decide yourself, and say in your answer what you assumed",
+            );
+        }
+        let limit = context.limits.clarify_timeout;
+        let answer = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return ToolOutput::error("the turn was interrupted before there was an answer"),
+            answer = timeout(limit, context.human.clarify(&question)) => answer,
+        };
+        match answer {
+            Ok(Some(answer)) => ToolOutput::json(&json!({
+                "question": question.question,
+                "choices_offered": question.choices,
+                "user_response": answer.trim(),
+            })),
+            Ok(None) => ToolOutput::error(
+                "the person gave no answer; decide yourself, and say in your answer what you assumed",
+            ),
+            Err(_) => ToolOutput::error(format!(
+                "there was no answer within {} s; decide yourself, and say in your answer what you assumed",
+                limit.as_secs()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "clarify_tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+//! Running a script and answering its tool calls.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use vestal_sandbox::job::{Follow, JobEvent};
+use vestal_sandbox::{Command, Error, Input, Sandbox, new_job_id};
+use vestal_wire::{JobId, JobState};
+
+use super::calls::Calls;
+use super::frames::{Frame, Frames, Violation};
+use crate::tool::ToolContext;
+use crate::tools::printed::{HeadTail, Kept, Plain, Printed};
+use crate::tools::terminal::{Leash, last_words};
+
+const SHIM: &str = include_str!("shim.py");
+const MODULE: &str = include_str!("vestal_tools.py");
+
+/// Bytes of a script's output that the model gets.
+const STDOUT: usize = 50_000;
+const STDERR: usize = 10_000;
+
+/// How much longer than the script's own time the guest lets the job run, in
+/// case nobody is there any more to end it.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How a script came to its end.
+#[derive(Debug)]
+pub(super) enum End {
+    /// It ended with this code.
+    Exited(u32),
+    /// Its time was up.
+    TimedOut,
+    /// The turn was interrupted.
+    Interrupted,
+    /// It could not be run, or not be followed.
+    Failed(String),
+}
+
+/// What came of a script.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) end: End,
+    pub(super) stdout: Kept,
+    pub(super) stderr: Kept,
+    pub(super) calls: u32,
+}
+
+/// Where a script's streams go.
+struct Streams<'a> {
+    stdout: Printed<'a>,
+    stderr: Printed<'a>,
+    /// What the shim or whoever was to run it complains of.
+    own: HeadTail,
+}
+
+/// Runs a script until it ends, its time is up or the turn is interrupted.
+pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) -> Ran {
+    let limit = context.limits.code_timeout;
+    let stop = context.cancel.child_token();
+    let mut calls = Calls::new(context, stop.clone());
+    let mut streams = Streams {
+        stdout: Printed::new(context, STDOUT),
+        stderr: Printed::new(context, STDERR),
+        own: HeadTail::new(STDERR),
+    };
+    let id = new_job_id();
+    let leash = Leash::new(sandbox, id.clone());
+    let end = {
+        let command = Command::argv(["python3", "-c", SHIM])
+            .session(context.workshop.session())
+            .background()
+            .stdin(Input::Piped)
+            .timeout(limit + GRACE)
+            .job_id(id.clone());
+        let mut following = Box::pin(follow(sandbox, command, code, &mut calls, &mut streams));
+        tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => {
+                end(sandbox, &id, &stop, following).await;
+                End::Interrupted
+            }
+            () = tokio::time::sleep(limit) => {
+                end(sandbox, &id, &stop, following).await;
+                End::TimedOut
+            }
+            ended = &mut following => match ended {
+                Ok(end @ End::Exited(_)) => end,
+                Ok(end) => {
+                    last_words(sandbox, &id, std::future::ready(())).await;
+                    end
+                }
+                Err(error) => End::Failed(error.to_string()),
+            },
+        }
+    };
+    if !matches!(end, End::Failed(_)) {
+        leash.release();
+    }
+    let Streams { stdout, stderr, own } = streams;
+    let mut stderr = stderr.finish();
+    stderr.text.push_str(&own.finish().text);
+    Ran { end, stdout: stdout.finish(), stderr, calls: calls.made() }
+}
+
+/// Ends a script with whatever tool it is just using.
+async fn end(
+    sandbox: &Sandbox,
+    id: &JobId,
+    stop: &CancellationToken,
+    following: impl Future<Output: Sized>,
+) {
+    stop.cancel();
+    last_words(sandbox, id, following).await;
+}
+
+async fn follow(
+    sandbox: &Sandbox,
+    command: Command,
+    code: &str,
+    calls: &mut Calls,
+    streams: &mut Streams<'_>,
+) -> Result<End, Error> {
+    let mut job = sandbox.start(command, Follow::EveryByte).await?;
+    let work = json!({ "code": code, "module": MODULE, "tools": calls.names() }).to_string();
+    let Ok(length) = u32::try_from(work.len()) else {
+        return Ok(End::Failed("the script is too long".to_owned()));
+    };
+    let Some(mut input) = job.take_input() else {
+        return Ok(End::Failed("the script has no way to be told its answers".to_owned()));
+    };
+    // A job that takes nothing has ended or is about to: its end tells why.
+    let mut is_listening =
+        input.write(&length.to_be_bytes()).await && input.write(work.as_bytes()).await;
+    let mut frames = Frames::default();
+    let mut own = Plain::default();
+    let mut piece = String::new();
+    let mut ended = None;
+    while let Some(event) = job.next().await? {
+        match event {
+            JobEvent::Stdout(bytes) => {
+                frames.push(&bytes);
+                loop {
+                    match frames.next() {
+                        Ok(None) => break,
+                        Ok(Some(Frame::Out(bytes))) => streams.stdout.push(&bytes),
+                        Ok(Some(Frame::Err(bytes))) => streams.stderr.push(&bytes),
+                        Ok(Some(Frame::Call(call))) => {
+                            let answer = calls.answer(&call).await;
+                            is_listening = is_listening && input.write(&answer).await;
+                        }
+                        Ok(Some(Frame::End(code))) => ended = Some(code),
+                        Err(violation) => return Ok(disturbed(&violation)),
+                    }
+                }
+            }
+            JobEvent::Stderr(bytes) => {
+                piece.clear();
+                own.push(&bytes, &mut piece);
+                streams.own.push(&piece);
+            }
+            JobEvent::Gap { .. } | JobEvent::Started { .. } | JobEvent::Ended(_) => {}
+        }
+    }
+    let info = job.finish().await?;
+    Ok(match (ended, info.state) {
+        (Some(code), _) => End::Exited(code),
+        (None, JobState::Ended(exit)) if exit.code == Some(127) => End::Failed(
+            "there is no python3 in the sandbox; install it, or use the terminal tool".to_owned(),
+        ),
+        (None, _) => End::Failed("the script ended without a word about how".to_owned()),
+    })
+}
+
+fn disturbed(violation: &Violation) -> End {
+    End::Failed(format!(
+        "something wrote into the connection between the script and its tools ({violation}); the script was ended"
+    ))
+}

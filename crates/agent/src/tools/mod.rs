@@ -1,0 +1,52 @@
+//! The tools that come with the agent, one file each.
+
+pub(crate) mod arguments;
+mod clarify;
+mod delegate_task;
+mod execute_code;
+mod files;
+mod lint;
+mod patch;
+mod printed;
+mod process;
+mod read_file;
+mod search_files;
+mod spill;
+mod terminal;
+mod todo;
+mod write_file;
+
+use std::sync::Arc;
+
+use crate::registry::Registry;
+
+pub use clarify::Clarify;
+pub use delegate_task::DelegateTask;
+pub use execute_code::ExecuteCode;
+pub use files::Sightings;
+pub use patch::Patch;
+pub use process::Process;
+pub use read_file::ReadFile;
+pub use search_files::SearchFiles;
+pub use terminal::Terminal;
+pub use todo::TodoList;
+pub use write_file::WriteFile;
+
+pub(crate) use process::job_news;
+pub(crate) use spill::fit;
+
+/// Returns all of them.
+pub fn standard() -> Registry {
+    let mut registry = Registry::default();
+    registry.add(Arc::new(Clarify));
+    registry.add(Arc::new(DelegateTask));
+    registry.add(Arc::new(ExecuteCode));
+    registry.add(Arc::new(Patch));
+    registry.add(Arc::new(Process));
+    registry.add(Arc::new(ReadFile));
+    registry.add(Arc::new(SearchFiles));
+    registry.add(Arc::new(Terminal));
+    registry.add(Arc::new(TodoList));
+    registry.add(Arc::new(WriteFile));
+    registry
+}

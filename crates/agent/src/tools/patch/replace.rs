@@ -1,0 +1,172 @@
+//! Replaces a text in one file.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use vestal_sandbox::files::{FileContent, FileError, Files, WriteOptions};
+use vestal_wire::{CreateMode, FaultCode};
+
+use super::find::{self, Mismatch, Occurrences, Strategy};
+use super::told;
+use crate::tool::{ToolContext, ToolOutput};
+use crate::tools::files::{
+    Place, StrayBytes, Text, cleared, in_words, is, locate, not_found, unified_diff, with_lf,
+};
+use crate::tools::lint::lint;
+
+/// Largest file that is changed; it is held in memory.
+pub(super) const MAX_SIZE: u64 = 64 << 20;
+
+/// What is to be replaced.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) path: String,
+    pub(super) old: String,
+    pub(super) new: String,
+    pub(super) occurrences: Occurrences,
+}
+
+/// What a file becomes.
+struct Outcome {
+    bytes: Vec<u8>,
+    diff: String,
+    strategy: Strategy,
+    count: usize,
+}
+
+enum Unfit {
+    Mismatch(Mismatch),
+    Stray(StrayBytes),
+}
+
+/// Replaces a text in a file.
+pub(super) async fn replace(
+    context: &ToolContext,
+    files: &Files,
+    order: Order,
+) -> Result<ToolOutput, ToolOutput> {
+    let told = |error: FileError| ToolOutput::error(in_words(&error));
+    let order = Arc::new(order);
+    let path = &order.path;
+    let place = locate(files, path).await.map_err(told)?;
+    let mut before = Arc::new(read(files, path, &place).await?);
+    let mut outcome = edited(context, &place, &before, &order).await?;
+    let is_stale = context.sightings.is_stale(&place.absolute, before.metadata.version);
+    let approval = cleared(context, &place).await?;
+    let mut written = write(files, path, &before, &outcome).await;
+    // Somebody else wrote in between: the same change is tried on their version.
+    if written.as_ref().is_err_and(|error| is(error, FaultCode::Conflict)) {
+        before = Arc::new(read(files, path, &place).await?);
+        outcome = edited(context, &place, &before, &order).await?;
+        written = write(files, path, &before, &outcome).await;
+    }
+    let written = written.map_err(|error| {
+        if is(&error, FaultCode::Conflict) {
+            ToolOutput::error(format!(
+                "{} is being changed by something else all the time; nothing was written",
+                place.shown()
+            ))
+        } else {
+            told(error)
+        }
+    })?;
+    context.sightings.wrote(&place.absolute, written.metadata.version);
+    let mut result = json!({
+        "success": true,
+        "path": place.shown(),
+        "replacements": outcome.count,
+        "diff": context.redactor.redact_file(&outcome.diff),
+    });
+    if outcome.strategy != Strategy::Exact {
+        result["matched_by"] = json!(outcome.strategy);
+    }
+    if is_stale {
+        result["warning"] =
+            "the file had been changed by something else since you last read or wrote it".into();
+    }
+    if written.in_place {
+        result["in_place"] = true.into();
+    }
+    if let Some(approval) = approval {
+        result["approval"] = approval.into();
+    }
+    if let Some(found) = lint(&place.shown(), Some(&before.bytes), &outcome.bytes) {
+        result["lint"] = found;
+    }
+    Ok(ToolOutput::json(&result))
+}
+
+/// Reads a whole file.
+pub(super) async fn read(
+    files: &Files,
+    path: &str,
+    place: &Place,
+) -> Result<FileContent, ToolOutput> {
+    match files.read_range(path, 0, MAX_SIZE).await {
+        Ok(content) if content.eof => Ok(content),
+        Ok(_) => Err(ToolOutput::error(format!(
+            "{} is larger than {} MiB; change it with a command",
+            place.shown(),
+            MAX_SIZE >> 20
+        ))),
+        Err(error) if is(&error, FaultCode::NotFound) => {
+            let content = not_found(files, place).await;
+            Err(ToolOutput { is_error: true, ..ToolOutput::json(&content) })
+        }
+        Err(error) => Err(ToolOutput::error(in_words(&error))),
+    }
+}
+
+/// Works out what a file becomes, off the threads that others wait on: a text
+/// that is not to be found is looked for in many ways.
+async fn edited(
+    context: &ToolContext,
+    place: &Place,
+    before: &Arc<FileContent>,
+    order: &Arc<Order>,
+) -> Result<Outcome, ToolOutput> {
+    let shown = place.shown();
+    let (bytes, wanted) = (Arc::clone(before), Arc::clone(order));
+    let found = tokio::task::spawn_blocking(move || outcome(&shown, &bytes.bytes, &wanted)).await;
+    match found {
+        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Err(Unfit::Mismatch(mismatch))) => {
+            Err(told::mismatch(context, &place.shown(), &order.old, mismatch))
+        }
+        Ok(Err(Unfit::Stray(error))) => Err(ToolOutput::error(error.to_string())),
+        Err(_) => Err(ToolOutput::error("the search in the file broke off; nothing was changed")),
+    }
+}
+
+fn outcome(path: &str, before: &[u8], order: &Order) -> Result<Outcome, Unfit> {
+    let text = Text::new(before.to_vec());
+    let (old, new) = (with_lf(&order.old), with_lf(&order.new));
+    let found =
+        find::replace(text.view(), &old, &new, order.occurrences).map_err(Unfit::Mismatch)?;
+    let bytes = text.edited(&found.changes).map_err(Unfit::Stray)?;
+    if bytes == before {
+        return Err(Unfit::Mismatch(Mismatch::Same));
+    }
+    let after = Text::new(bytes);
+    let diff = unified_diff(path, path, text.view(), after.view());
+    Ok(Outcome {
+        bytes: after.into_bytes(),
+        diff,
+        strategy: found.strategy,
+        count: found.changes.len(),
+    })
+}
+
+async fn write(
+    files: &Files,
+    path: &str,
+    before: &FileContent,
+    outcome: &Outcome,
+) -> Result<vestal_sandbox::files::Written, FileError> {
+    let options = WriteOptions {
+        create: CreateMode::Existing,
+        expect: Some(before.metadata.version),
+        ..WriteOptions::default()
+    };
+    files.write(path, &outcome.bytes, options).await
+}

@@ -1,0 +1,178 @@
+//! What was found, as the model reads it.
+
+use serde_json::{Map, Value, json};
+use vestal_sandbox::files::{FileError, Files};
+use vestal_wire::{Found, Match};
+
+use super::query::Asked;
+use crate::redact::Redactor;
+
+/// Matches asked for at once where they are only counted.
+const COUNTED_AT_ONCE: usize = 5_000;
+
+/// Most matches that are counted.
+const COUNTED: usize = 100_000;
+
+/// How results are shown.
+pub(super) struct Shown<'a> {
+    /// Where was searched, as the model wrote it.
+    pub(super) root: &'a str,
+    /// Whether that is one file.
+    pub(super) is_file: bool,
+    pub(super) redactor: &'a Redactor,
+    pub(super) line_length: usize,
+}
+
+impl Shown<'_> {
+    fn path(&self, found: &Match) -> String {
+        if self.is_file {
+            return self.root.to_owned();
+        }
+        let below = String::from_utf8_lossy(&found.path);
+        match self.root.trim_end_matches('/') {
+            "." => below.into_owned(),
+            // The root itself, without its slash.
+            "" => format!("/{below}"),
+            root => format!("{root}/{below}"),
+        }
+    }
+
+    fn text(&self, found: &Match) -> String {
+        let text = String::from_utf8_lossy(&found.text);
+        let text = self.redactor.redact_file(&text);
+        text.chars().take(self.line_length).collect()
+    }
+}
+
+/// Returns files by name.
+pub(super) async fn names(
+    files: &Files,
+    asked: &Asked,
+    shown: &Shown<'_>,
+) -> Result<Value, FileError> {
+    let found = files.search(asked.query(asked.offset, asked.limit)).await?;
+    let paths: Vec<String> = found.matches.iter().map(|hit| shown.path(hit)).collect();
+    let mut result = json!({ "files": paths });
+    finish(&mut result, asked, paths.len(), found.more, &found);
+    Ok(result)
+}
+
+/// Returns lines.
+pub(super) async fn lines(
+    files: &Files,
+    asked: &Asked,
+    shown: &Shown<'_>,
+) -> Result<Value, FileError> {
+    let found = files.search(asked.query(asked.offset, asked.limit)).await?;
+    let line = |hit: &Match| {
+        let mut line =
+            json!({ "path": shown.path(hit), "line": hit.line, "content": shown.text(hit) });
+        if hit.context {
+            line["context"] = true.into();
+        }
+        line
+    };
+    let matches: Vec<Value> = found.matches.iter().map(line).collect();
+    let hits = found.matches.iter().filter(|hit| !hit.context).count();
+    let mut result = json!({ "matches": matches });
+    finish(&mut result, asked, hits, found.more, &found);
+    Ok(result)
+}
+
+/// Returns which files have such lines.
+pub(super) async fn files_only(
+    files: &Files,
+    asked: &Asked,
+    shown: &Shown<'_>,
+) -> Result<Value, FileError> {
+    let tally = Tally::take(files, asked, shown, asked.offset + asked.limit + 1).await?;
+    let page = tally.files.iter().skip(asked.offset).take(asked.limit);
+    let paths: Vec<&str> = page.map(|(path, _)| path.as_str()).collect();
+    let mut result = json!({ "files": paths });
+    let more = tally.more || tally.files.len() > asked.offset + paths.len();
+    finish(&mut result, asked, paths.len(), more, &tally.last);
+    Ok(result)
+}
+
+/// Returns how many such lines files have.
+pub(super) async fn counts(
+    files: &Files,
+    asked: &Asked,
+    shown: &Shown<'_>,
+) -> Result<Value, FileError> {
+    let tally = Tally::take(files, asked, shown, usize::MAX).await?;
+    let page = tally.files.iter().skip(asked.offset).take(asked.limit);
+    let counts: Map<String, Value> =
+        page.map(|(path, count)| (path.clone(), (*count).into())).collect();
+    let shown = counts.len();
+    let mut result = json!({ "counts": counts });
+    let more = tally.more || tally.files.len() > asked.offset + shown;
+    finish(&mut result, asked, shown, more, &tally.last);
+    // What is counted are the lines, whichever files are shown.
+    result["total_count"] = tally.files.iter().map(|(_, count)| count).sum::<usize>().into();
+    result["total_files"] = tally.files.len().into();
+    if tally.more {
+        result["total_count_exact"] = false.into();
+    }
+    Ok(result)
+}
+
+/// Matches by file, in the order of paths.
+struct Tally {
+    files: Vec<(String, usize)>,
+    more: bool,
+    last: Found,
+}
+
+impl Tally {
+    /// Counts matches until there are so many files.
+    async fn take(
+        files: &Files,
+        asked: &Asked,
+        shown: &Shown<'_>,
+        enough: usize,
+    ) -> Result<Self, FileError> {
+        let mut tally: Vec<(String, usize)> = Vec::new();
+        let mut counted = 0;
+        loop {
+            let found = files.search(asked.query(counted, COUNTED_AT_ONCE)).await?;
+            for hit in &found.matches {
+                let path = shown.path(hit);
+                match tally.last_mut() {
+                    Some((last, count)) if *last == path => *count += 1,
+                    _ => tally.push((path, 1)),
+                }
+            }
+            counted += found.matches.len();
+            let is_over = counted >= COUNTED || tally.len() >= enough || found.matches.is_empty();
+            if !found.more || is_over {
+                return Ok(Self { files: tally, more: found.more, last: found });
+            }
+        }
+    }
+}
+
+/// Adds what is the same for all results: how many, whether there are more, and
+/// what was passed over.
+fn finish(result: &mut Value, asked: &Asked, shown: usize, more: bool, found: &Found) {
+    let seen = asked.offset + shown;
+    result["total_count"] = seen.into();
+    result["truncated"] = more.into();
+    if more {
+        result["total_count_exact"] = false.into();
+        result["next_offset"] = seen.into();
+        result["hint"] =
+            format!("There are more results; go on with offset={seen}, or narrow the search.")
+                .into();
+    } else if shown == 0 && asked.offset == 0 {
+        result["hint"] = "Nothing found. Hidden files and what .gitignore leaves out were not \
+            searched; name such a directory in `path` to search it."
+            .into();
+    }
+    if found.unreadable > 0 {
+        result["unreadable"] = found.unreadable.into();
+    }
+    if found.binary > 0 {
+        result["binary_files_skipped"] = found.binary.into();
+    }
+}

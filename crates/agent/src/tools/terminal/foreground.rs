@@ -1,0 +1,127 @@
+//! A command that is waited for.
+
+use std::time::Duration;
+
+use vestal_sandbox::{Command, Sandbox};
+use vestal_wire::{Cause, JobInfo, JobState};
+
+use super::super::printed::Printed;
+use super::follow::{self, Followed};
+use super::meaning::meaning;
+use super::result::{CommandResult, Status, with_line};
+use super::{WINDOW, Wanted};
+use crate::tool::{ToolContext, ToolOutput};
+
+/// The exit code of a command whose time was up.
+const TIMED_OUT: i32 = 124;
+
+pub(super) async fn run(
+    context: &ToolContext,
+    sandbox: &Sandbox,
+    wanted: Wanted,
+    approval: Option<String>,
+) -> ToolOutput {
+    let session = context.workshop.session();
+    let command = || {
+        let mut command = Command::shell(wanted.command.as_str())
+            .session(session)
+            .timeout(wanted.timeout)
+            .merge();
+        if let Some(dir) = &wanted.workdir {
+            command = command.workdir(dir);
+        }
+        if wanted.pty { command.pty(WINDOW) } else { command }
+    };
+    let mut printed = Printed::new(context, context.limits.output_bytes);
+    let followed = follow::run(context, sandbox, command, &mut printed).await;
+    let mut text = printed.finish().text;
+    if wanted.pty {
+        // A terminal ends lines this way, which says nothing about the output.
+        text = text.replace("\r\n", "\n");
+    }
+    let text = context.redactor.redact(&text);
+    match followed {
+        Ok(Followed::Ended(info)) => {
+            let info = recounted(sandbox, &wanted.command, info).await;
+            CommandResult { approval, ..ended(&wanted, &text, &info) }.into_output()
+        }
+        Ok(Followed::Interrupted) => {
+            // What a person approved is not what happened.
+            let approval = approval.map(|said| format!("{said}; then interrupted"));
+            CommandResult { approval, ..CommandResult::interrupted(&text) }.into_output()
+        }
+        Err(error) => {
+            let mut result = CommandResult::from_error(context, &error);
+            result.output = text.into_owned();
+            result.into_output()
+        }
+    }
+}
+
+fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResult {
+    let JobState::Ended(exit) = info.state else {
+        let error = format!("job {} has not ended", info.id);
+        return CommandResult::failed(Status::Error, error);
+    };
+    match (exit.cause, exit.code) {
+        (Cause::TimedOut, _) => {
+            let seconds = wanted.timeout.as_secs_f64();
+            let line = format!("[Command timed out after {seconds} s and was killed]");
+            CommandResult {
+                output: with_line(text, &line),
+                exit_code: TIMED_OUT,
+                ..CommandResult::default()
+            }
+        }
+        (Cause::Lost, _) | (_, None) => CommandResult {
+            output: text.to_owned(),
+            ..CommandResult::failed(
+                Status::Error,
+                "the sandbox ended while the command ran; how it ended is not known",
+            )
+        },
+        (cause, Some(code)) => {
+            let output = match cause {
+                Cause::Killed => with_line(text, "[Command was killed from outside]"),
+                _ => text.to_owned(),
+            };
+            let exit_code = i32::from(code);
+            CommandResult {
+                exit_code_meaning: meaning(&wanted.command, exit_code, text).map(str::to_owned),
+                output,
+                exit_code,
+                ..left_running(info)
+            }
+        }
+    }
+}
+
+/// Returns what is known of a job, with what it left behind counted once more:
+/// the last word on a command may come before that is known. Only a command
+/// that puts something into the background is worth asking again for.
+async fn recounted(sandbox: &Sandbox, command: &str, info: Box<JobInfo>) -> Box<JobInfo> {
+    let others = ["&&", "&>", ">&", "<&", "|&"];
+    let command = others.iter().fold(command.to_owned(), |text, other| text.replace(other, ""));
+    if info.processes > 0 || !command.contains('&') {
+        return info;
+    }
+    match Box::pin(sandbox.wait(&info.id, Some(Duration::ZERO))).await {
+        Ok(now) => Box::new(JobInfo { processes: now.processes, ..*info }),
+        Err(_) => info,
+    }
+}
+
+/// Says what a command has left behind, if anything.
+fn left_running(info: &JobInfo) -> CommandResult {
+    if info.processes == 0 {
+        return CommandResult::default();
+    }
+    CommandResult {
+        session_id: Some(info.id.to_string()),
+        hint: Some(format!(
+            "{} of its processes still run; the process tool knows them by this session_id. To follow what they print, start them with background=true.",
+            info.processes
+        )),
+        ..CommandResult::default()
+    }
+}

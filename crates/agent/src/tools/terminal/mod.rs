@@ -1,0 +1,143 @@
+//! `terminal`: a command in the conversation's shell.
+
+mod background;
+mod follow;
+mod foreground;
+mod leash;
+mod meaning;
+mod result;
+
+#[cfg(test)]
+#[path = "terminal_tests.rs"]
+mod tests;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use vestal_model::ToolSpec;
+use vestal_wire::WindowSize;
+
+use super::arguments::{Arguments, BadArgument};
+use crate::tool::{Tool, ToolContext, ToolOutput};
+
+pub(super) use follow::last_words;
+pub(super) use leash::Leash;
+pub(super) use result::fault_of;
+use result::{CommandResult, Status};
+
+/// Longest time a command may be given in the foreground, unless the settings
+/// give it more by default.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// The terminal of commands that want one.
+const WINDOW: WindowSize = WindowSize { rows: 30, cols: 120 };
+
+const DESCRIPTION: &str = "\
+Runs a command with bash in the sandbox. Directory, variables, functions and aliases stay from call to call.
+
+In the foreground the call returns as soon as the command ends, so a generous timeout costs nothing. \
+Standard output and standard error come together; of very long output the beginning and the end. \
+With background=true the call returns at once with a session_id for the `process` tool: use it for servers \
+and for whatever takes longer than the foreground may. Set notify_on_complete for work that ends.
+
+To read, search or change files prefer read_file, search_files, patch and write_file to cat, grep, sed and echo. \
+Nothing can be typed into a foreground command: pass flags such as -y, or run it in the background and write to it.";
+
+/// The tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terminal;
+
+/// A call, understood.
+#[derive(Debug)]
+struct Wanted {
+    command: String,
+    background: bool,
+    timeout: Duration,
+    workdir: Option<String>,
+    pty: bool,
+    notify_on_complete: bool,
+    watch_patterns: Vec<String>,
+}
+
+impl Wanted {
+    fn read(context: &ToolContext, arguments: Value) -> Result<Self, BadArgument> {
+        let arguments = Arguments::new(arguments)?;
+        let usual = context.limits.command_timeout;
+        let wanted = Self {
+            command: arguments.words("command")?,
+            background: arguments.flag("background")?,
+            timeout: arguments.seconds("timeout")?.unwrap_or(usual),
+            workdir: arguments.optional_text("workdir")?.filter(|dir| !dir.trim().is_empty()),
+            pty: arguments.flag("pty")?,
+            notify_on_complete: arguments.flag("notify_on_complete")?,
+            watch_patterns: arguments.texts("watch_patterns")?,
+        };
+        let longest = LONGEST.max(usual);
+        if !wanted.background && wanted.timeout > longest {
+            return Err(BadArgument::new(format!(
+                "`timeout` is at most {} seconds in the foreground; for longer work set background=true and follow it with the process tool",
+                longest.as_secs()
+            )));
+        }
+        if wanted.command.contains('\0') {
+            return Err(BadArgument::new("`command` contains a NUL character"));
+        }
+        if wanted.workdir.as_ref().is_some_and(|dir| dir.contains('\0')) {
+            return Err(BadArgument::new("`workdir` contains a NUL character"));
+        }
+        Ok(wanted)
+    }
+}
+
+#[async_trait]
+impl Tool for Terminal {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "terminal".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "description": "The shell text to run."},
+                    "background": {"type": "boolean", "description": "Returns at once and lets the command run on. Default false."},
+                    "timeout": {"type": "integer", "minimum": 1, "description": "Seconds after which a foreground command is killed, at most 600. Default 180."},
+                    "workdir": {"type": "string", "description": "Directory for this command only. Default: where the shell is."},
+                    "pty": {"type": "boolean", "description": "Gives the command a terminal, for programs that insist on one. Default false."},
+                    "notify_on_complete": {"type": "boolean", "description": "With background: you are told when it ends. Default false."},
+                    "watch_patterns": {"type": "array", "items": {"type": "string"}, "description": "With background: you are told when a line of its output contains one of these."}
+                },
+                "required": ["command"]
+            }),
+        }
+    }
+
+    fn toolset(&self) -> &'static str {
+        "terminal"
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
+        let wanted = match Wanted::read(context, arguments) {
+            Ok(wanted) => wanted,
+            Err(bad) => return CommandResult::failed(Status::Error, bad.to_string()).into_output(),
+        };
+        let sandbox = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return CommandResult::interrupted("").into_output(),
+            sandbox = context.workshop.sandbox(&context.events) => sandbox,
+        };
+        let sandbox = match sandbox {
+            Ok(sandbox) => sandbox,
+            Err(error) => return CommandResult::from_error(context, &error).into_output(),
+        };
+        let approval = match context.guard.command(context, &wanted.command).await {
+            Ok(clearance) => clearance.approved_by_person,
+            Err(refusal) => return CommandResult::refused(&refusal).into_output(),
+        };
+        if wanted.background {
+            background::run(context, &sandbox, wanted, approval).await
+        } else {
+            foreground::run(context, &sandbox, wanted, approval).await
+        }
+    }
+}

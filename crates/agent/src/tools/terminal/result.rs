@@ -1,0 +1,128 @@
+//! What the model reads about a command.
+
+use serde::Serialize;
+use vestal_sandbox::Error;
+use vestal_sandbox::client::CallError;
+use vestal_sandbox::job::JobError;
+use vestal_wire::{Fault, FaultCode};
+
+use crate::approvals::Refusal;
+use crate::tool::{Oversized, ToolContext, ToolOutput};
+
+/// The exit code of what was not run.
+const NOT_RUN: i32 = -1;
+
+/// The exit code for a directory that is not there.
+const NO_WORKDIR: i32 = 126;
+
+/// The exit code of a command that was interrupted.
+const INTERRUPTED: i32 = 130;
+
+/// Why a command has no result of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It failed for a reason that is not the command's.
+    Error,
+    /// It was refused; the word says by whom.
+    Refused(&'static str),
+}
+
+impl Serialize for Status {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Error => "error",
+            Self::Refused(word) => word,
+        })
+    }
+}
+
+/// What came of a command. The names are an interface: prompts rely on them.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct CommandResult {
+    pub(crate) output: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pid: Option<u32>,
+    pub(crate) exit_code: i32,
+    pub(crate) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exit_code_meaning: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) approval: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) notify_on_complete: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) watch_patterns: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch_patterns_ignored: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
+}
+
+impl CommandResult {
+    /// Returns what came of a command that was not run.
+    pub(crate) fn failed(status: Status, error: impl Into<String>) -> Self {
+        Self {
+            exit_code: NOT_RUN,
+            error: Some(error.into()),
+            status: Some(status),
+            ..Self::default()
+        }
+    }
+
+    /// Returns what came of a command that may not be run.
+    pub(crate) fn refused(refusal: &Refusal) -> Self {
+        Self::failed(Status::Refused(refusal.status.as_str()), refusal.message.clone())
+    }
+
+    /// Returns what came of a command that was interrupted.
+    pub(crate) fn interrupted(output: &str) -> Self {
+        Self {
+            output: with_line(output, "[Command interrupted]"),
+            exit_code: INTERRUPTED,
+            ..Self::default()
+        }
+    }
+
+    /// Returns what came of a command that the sandbox failed at.
+    pub(crate) fn from_error(context: &ToolContext, error: &Error) -> Self {
+        let words = context.redactor.redact(&error.to_string()).into_owned();
+        match fault_of(error) {
+            Some(Fault { code: FaultCode::NoWorkdir, .. }) => Self {
+                exit_code: NO_WORKDIR,
+                error: Some(words),
+                status: Some(Status::Error),
+                ..Self::default()
+            },
+            _ => Self::failed(Status::Error, words),
+        }
+    }
+
+    /// Returns it as the model reads it. A command that failed in a way that
+    /// is no error by its own account is not taken for a failure.
+    pub(crate) fn into_output(self) -> ToolOutput {
+        let is_error =
+            self.error.is_some() || (self.exit_code != 0 && self.exit_code_meaning.is_none());
+        match serde_json::to_string(&self) {
+            Ok(content) => ToolOutput { content, is_error, oversized: Oversized::Spill },
+            Err(error) => ToolOutput::error(error.to_string()),
+        }
+    }
+}
+
+/// Returns the guest's own reason for a failure.
+pub(crate) fn fault_of(error: &Error) -> Option<&Fault> {
+    match error {
+        Error::Job(JobError::Fault(fault)) | Error::Call(CallError::Fault(fault)) => Some(fault),
+        _ => None,
+    }
+}
+
+/// Returns text with a line of ours at its end.
+pub(crate) fn with_line(text: &str, line: &str) -> String {
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{text}{newline}{line}")
+}

@@ -1,0 +1,313 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vestal_sandbox::Command;
+use vestal_sandbox::job::JobFilter;
+
+use super::Terminal;
+use crate::approvals::{Mode, Policy, Unattended};
+use crate::event::Event;
+use crate::human::Approval;
+use crate::redact::Redactor;
+use crate::testing::{Scripted, Stage, marker, processes_with, until};
+
+async fn run(stage: &Stage, command: &str) -> Value {
+    stage.call(&Terminal, json!({ "command": command })).await
+}
+
+#[tokio::test]
+async fn a_command_tells_its_output_and_exit_code() {
+    let stage = Stage::new();
+    let result = run(&stage, "echo out; echo err >&2; exit 3").await;
+    assert_eq!(result, json!({"output": "out\nerr\n", "exit_code": 3, "error": null}));
+    assert_eq!(stage.told(), "out\nerr\n");
+    let output = stage.output(&Terminal, json!({"command": "exit 3"})).await;
+    assert!(output.is_error);
+    let output = stage.output(&Terminal, json!({"command": "echo x | grep y"})).await;
+    assert!(!output.is_error && output.content.contains("exit_code_meaning"));
+}
+
+#[tokio::test]
+async fn the_shell_stays_from_call_to_call() {
+    let stage = Stage::new();
+    run(&stage, "mkdir d; cd d; greeting='still lit'; f() { echo $1; }").await;
+    let result = run(&stage, "f \"$greeting\"; basename $PWD").await;
+    assert_eq!(result["output"], "still lit\nd\n");
+    // A directory given for one command is for that command alone.
+    let elsewhere = stage.call(&Terminal, json!({"command": "pwd", "workdir": "/"})).await;
+    assert_eq!(elsewhere["output"], "/\n");
+    assert_eq!(run(&stage, "basename $PWD").await["output"], "d\n");
+}
+
+#[tokio::test]
+async fn output_is_told_while_the_command_runs() {
+    let stage = Stage::new();
+    let go = stage.scratch("go");
+    let command =
+        format!("echo first; until [ -e {} ]; do sleep 0.02; done; echo last", go.display());
+    let running = run(&stage, &command);
+    let watching = async {
+        until("the first line is told", || stage.told() == "first\n").await;
+        std::fs::write(&go, "").unwrap();
+    };
+    let (result, ()) = tokio::join!(running, watching);
+    assert_eq!(result["output"], "first\nlast\n");
+}
+
+#[tokio::test]
+async fn a_command_whose_time_is_up_is_killed_with_all_it_started() {
+    let stage = Stage::new();
+    let mark = marker();
+    let command = format!("echo begun; setsid sleep {mark} & sleep {mark}");
+    let result = stage.call(&Terminal, json!({"command": command, "timeout": "0.5"})).await;
+    let output = "begun\n[Command timed out after 0.5 s and was killed]";
+    assert_eq!(result, json!({"output": output, "exit_code": 124, "error": null}));
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn an_interrupt_kills_the_command_and_keeps_what_it_printed() {
+    let stage = Stage::new();
+    let mark = marker();
+    let command = format!("echo begun; setsid sleep {mark} & sleep {mark}");
+    let interrupting = async {
+        until("it prints", || stage.told() == "begun\n").await;
+        until("both run", || processes_with(&format!("sleep\0{mark}")).len() == 2).await;
+        stage.context.cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(run(&stage, &command), interrupting);
+    let output = "begun\n[Command interrupted]";
+    assert_eq!(result, json!({"output": output, "exit_code": 130, "error": null}));
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+    // Nothing begins in a turn that is over.
+    let late = run(&stage, "touch late").await;
+    assert_eq!(late["exit_code"], 130);
+    assert!(!stage.start_dir().join("late").exists());
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_takes_its_command_along() {
+    let stage = Stage::new();
+    let mark = marker();
+    let command = format!("echo begun; sleep {mark}");
+    {
+        let mut call = Box::pin(run(&stage, &command));
+        tokio::select! {
+            _ = &mut call => panic!("it cannot end"),
+            () = until("it runs", || stage.told() == "begun\n") => {}
+        }
+        assert!(!processes_with(&mark).is_empty());
+    }
+    until("it is gone", || processes_with(&mark).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_missing_directory_is_said_to_be_missing() {
+    let stage = Stage::new();
+    let result =
+        stage.call(&Terminal, json!({"command": "touch ran", "workdir": "/no/such dir (é)"})).await;
+    assert_eq!((&result["exit_code"], &result["output"]), (&json!(126), &json!("")));
+    assert!(result["error"].as_str().unwrap().contains("/no/such dir (é)"), "{result}");
+    assert!(!stage.start_dir().join("ran").exists());
+}
+
+#[tokio::test]
+async fn fifty_megabytes_of_anything_leave_beginning_and_end() {
+    let stage = Stage::new();
+    let command = "echo HEAD; head -c 49000000 /dev/zero | tr '\\0' x; \
+        head -c 1000000 /dev/zero | tr '\\0' '\\377'; echo; echo TAIL";
+    let result = run(&stage, command).await;
+    let output = result["output"].as_str().unwrap();
+    assert_eq!(result["exit_code"], 0);
+    assert!(output.starts_with("HEAD\nx") && output.ends_with("\u{fffd}\nTAIL\n"));
+    assert!(output.len() < stage.context.limits.output_bytes + 100, "{}", output.len());
+    // What is no text becomes a character of three bytes.
+    let total = 49_000_000 + 1_000_000 * 3 + "HEAD\n\nTAIL\n".len();
+    let marker_at = output.find("[… ").unwrap();
+    let marker = &output[marker_at..marker_at + output[marker_at..].find(']').unwrap() + 2];
+    let omitted = total - (output.len() - marker.len() - 1);
+    assert_eq!(marker, format!("[… {omitted} of {total} bytes left out here …]\n"));
+    let told = stage.told();
+    assert!(told.len() < 5_000_000 && told.starts_with("HEAD\n") && told.ends_with("TAIL\n"));
+}
+
+#[tokio::test]
+async fn what_is_meant_for_terminals_is_not_shown() {
+    let stage = Stage::new();
+    let command = "printf '\\033[1;31mred\\033[0m\\a\\n'; test -t 1 && echo terminal";
+    let result = stage.call(&Terminal, json!({"command": command, "pty": true})).await;
+    assert_eq!(result["output"], "red\nterminal\n");
+}
+
+#[tokio::test]
+async fn secrets_are_masked_for_the_model_and_for_those_who_watch() {
+    let mut stage = Stage::new();
+    let secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
+    stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
+    let (half, rest) = secret.split_at(20);
+    let result = run(&stage, &format!("printf {half}; sleep 0.05; echo {rest}")).await;
+    assert!(!result["output"].as_str().unwrap().contains(secret), "{result}");
+    assert!(!result["output"].as_str().unwrap().is_empty());
+    assert!(!stage.told().contains(secret), "{}", stage.told());
+}
+
+#[tokio::test]
+async fn a_refused_command_does_not_run() {
+    let policy = Policy {
+        deny: vec!["touch *".to_owned()],
+        mode: Mode::Off,
+        unattended: Unattended::Allow,
+        ..Policy::default()
+    };
+    let stage = Stage::new().guarded_by(policy);
+    let result = run(&stage, "touch ran").await;
+    assert_eq!((&result["exit_code"], &result["status"]), (&json!(-1), &json!("blocked")));
+    assert_eq!(result["output"], "");
+    assert!(!result["error"].as_str().unwrap().is_empty());
+    assert!(!stage.start_dir().join("ran").exists());
+}
+
+#[tokio::test]
+async fn what_a_person_approved_is_told_and_not_if_it_was_interrupted() {
+    let human = Scripted::approving([Approval::Once, Approval::Once]);
+    let mut stage = Stage::new().guarded_by(Policy::default()).with_human(human.clone());
+    let kept = stage.scratch("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let remove = format!("rm -rf {}", kept.display());
+    let result = run(&stage, &remove).await;
+    let said = result["approval"].as_str().unwrap().to_owned();
+    assert!(!kept.exists() && !said.is_empty(), "{result}");
+    stage.context.cancel = tokio_util::sync::CancellationToken::new();
+    let command = format!("{remove}; echo begun; sleep 1000");
+    let interrupting = async {
+        until("it runs", || stage.told() == "begun\n").await;
+        stage.context.cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(run(&stage, &command), interrupting);
+    assert_eq!(result["approval"], format!("{said}; then interrupted"));
+    assert_eq!(human.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn bad_arguments_are_named() {
+    let stage = Stage::new();
+    for (arguments, complaint) in [
+        (json!({}), "`command` is required"),
+        (json!({"command": ["ls"]}), "`command` must be a string"),
+        (
+            json!({"command": "ls", "timeout": "abc"}),
+            "`timeout` must be a number of seconds, got \"abc\"",
+        ),
+        (json!({"command": "ls", "timeout": 601}), "at most 600 seconds in the foreground"),
+        (json!({"command": "a\0b"}), "NUL"),
+    ] {
+        let result = stage.call(&Terminal, arguments).await;
+        assert_eq!((&result["exit_code"], &result["status"]), (&json!(-1), &json!("error")));
+        assert!(result["error"].as_str().unwrap().contains(complaint), "{result}");
+    }
+    assert!(stage.context.workshop.attached().is_none(), "nothing was started for them");
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_running_is_told() {
+    let stage = Stage::new();
+    let mark = marker();
+    let result = run(&stage, &format!("sleep {mark} >/dev/null 2>&1 & echo done")).await;
+    assert_eq!((&result["output"], &result["exit_code"]), (&json!("done\n"), &json!(0)));
+    assert!(result["hint"].as_str().unwrap().starts_with("1 of its processes"), "{result}");
+    let id = result["session_id"].as_str().unwrap().parse().unwrap();
+    stage.sandbox().await.kill(&id).await.unwrap();
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_background_command_returns_at_once_and_goes_on() {
+    let stage = Stage::new();
+    run(&stage, "cd /; export word=told").await;
+    let arguments =
+        json!({"command": "echo $word; pwd; read line; echo got $line", "background": true});
+    let result = stage.call(&Terminal, arguments).await;
+    assert_eq!(
+        (&result["output"], &result["exit_code"], &result["error"]),
+        (&json!("Background process started"), &json!(0), &Value::Null)
+    );
+    assert!(result["pid"].as_u64().is_some() && result["hint"].is_string());
+    let sandbox = stage.sandbox().await;
+    let jobs = sandbox.jobs(JobFilter::Running, 10).await.unwrap().jobs;
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].id.as_str(), result["session_id"].as_str().unwrap());
+    assert!(jobs[0].stdin_open);
+    let missing = stage
+        .call(&Terminal, json!({"command": "true", "background": true, "workdir": "/no"}))
+        .await;
+    assert_eq!(missing["exit_code"], 126);
+}
+
+#[tokio::test]
+async fn a_command_whose_sandbox_dies_is_told_of_and_not_run_again() {
+    let stage = Stage::new();
+    let (count, mark) = (stage.scratch("count"), marker());
+    let command = format!("echo run >> {}; echo $PPID; sleep {mark}", count.display());
+    let killing = async {
+        until("it prints", || stage.told().ends_with('\n')).await;
+        let supervisor = stage.told().trim().to_owned();
+        let status = std::fs::read_to_string(format!("/proc/{supervisor}/status")).unwrap();
+        let guest = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
+        std::process::Command::new("kill").args(["-9", guest]).status().unwrap();
+    };
+    let (result, ()) = tokio::join!(run(&stage, &command), killing);
+    assert_eq!(
+        (&result["exit_code"], &result["status"]),
+        (&json!(-1), &json!("error")),
+        "{result}"
+    );
+    assert_eq!(result["output"].as_str().unwrap().lines().count(), 1);
+    assert_eq!(run(&stage, "echo next").await["output"], "next\n");
+    assert_eq!(std::fs::read_to_string(&count).unwrap(), "run\n");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_cannot_be_had_is_an_error_not_an_exit_code() {
+    let stage = Stage::new();
+    // Where the sandboxes are to be, a file is in the way.
+    let sandboxes = stage.scratch("vestal").join("sandboxes");
+    std::fs::create_dir_all(sandboxes.parent().unwrap()).unwrap();
+    std::fs::remove_dir_all(&sandboxes).ok();
+    std::fs::write(&sandboxes, "").unwrap();
+    let result = run(&stage, "true").await;
+    assert_eq!(
+        (&result["exit_code"], &result["status"]),
+        (&json!(-1), &json!("error")),
+        "{result}"
+    );
+    std::fs::remove_file(&sandboxes).unwrap();
+}
+
+#[tokio::test]
+async fn warnings_about_the_sandbox_reach_those_who_watch() {
+    let stage = Stage::new();
+    run(&stage, "true").await;
+    assert!(stage.events().iter().any(|event| matches!(event, Event::Warning { .. })));
+}
+
+/// Prints what a call costs beside a command run without the tool.
+#[tokio::test]
+async fn the_tool_adds_little_to_a_command() {
+    let stage = Stage::new();
+    let sandbox = stage.sandbox().await;
+    let (mut tool, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..60 {
+        let began = Instant::now();
+        run(&stage, "true").await;
+        tool.push(began.elapsed());
+        let began = Instant::now();
+        sandbox.run(Command::shell("true").session("bare")).await.unwrap();
+        bare.push(began.elapsed());
+    }
+    tool.sort();
+    bare.sort();
+    println!("true, p50: {:?} by the tool, {:?} without it", tool[30], bare[30]);
+    // Generous, for machines that do much else: the tool itself does little.
+    assert!(tool[30] < 5 * bare[30] + Duration::from_millis(20), "{:?} {:?}", tool[30], bare[30]);
+}

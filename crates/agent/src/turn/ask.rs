@@ -1,0 +1,120 @@
+//! Asks the model, within its context and until somebody interrupts.
+
+use vestal_model::{Completion, Message, ModelError, Progress, Request};
+
+use super::outcome::TurnError;
+use super::run::Turn;
+use crate::event::{Event, EventSink};
+
+/// Times that one turn may summarise.
+const SHRINKS: u32 = 3;
+
+/// What came of asking.
+pub(super) enum Answer {
+    /// The model answered.
+    Said(Completion),
+    /// Somebody interrupted; this much had been said.
+    Interrupted(String),
+}
+
+impl Turn<'_> {
+    /// Asks the model. `whisper` is said to it this once and not put on record.
+    pub(super) async fn ask(&mut self, whisper: Option<&str>) -> Result<Answer, TurnError> {
+        loop {
+            if self.is_too_long() && self.shrunk < SHRINKS {
+                self.shrink().await?;
+            }
+            let answer = self.ask_once(whisper).await;
+            match answer {
+                Err(ModelError::ContextOverflow { .. }) if self.may_shrink() => {
+                    let before = self.conversation.messages.len();
+                    self.shrink().await?;
+                    if self.conversation.messages.len() == before {
+                        return Err(TurnError::TooLong("nothing is left to summarise".to_owned()));
+                    }
+                }
+                Err(error @ ModelError::ContextOverflow { .. }) => {
+                    return Err(TurnError::TooLong(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+                Ok(answer) => {
+                    if let Answer::Said(completion) = &answer {
+                        self.count(completion);
+                    }
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    fn may_shrink(&self) -> bool {
+        self.conversation.agent.parts.options.compression.enabled && self.shrunk < SHRINKS
+    }
+
+    async fn ask_once(&mut self, whisper: Option<&str>) -> Result<Answer, ModelError> {
+        let conversation = &*self.conversation;
+        let whispered: Vec<Message>;
+        let messages = match whisper {
+            None => &conversation.messages,
+            Some(words) => {
+                whispered = [conversation.messages.as_slice(), &[Message::user(words)]].concat();
+                &whispered
+            }
+        };
+        let request = Request {
+            system: &conversation.system,
+            messages,
+            tools: &conversation.specs,
+            max_output_tokens: conversation.agent.parts.options.max_output_tokens,
+        };
+        let mut said = String::new();
+        let mut watch = |progress| tell(self.events, &mut said, progress);
+        // Dropping the call closes the provider's connection.
+        let answer = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            answer = conversation.chat.complete(&request, &mut watch) => Some(answer),
+        };
+        self.model_calls += 1;
+        match answer {
+            None => Ok(Answer::Interrupted(said)),
+            Some(answer) => answer.map(Answer::Said),
+        }
+    }
+
+    fn count(&mut self, completion: &Completion) {
+        self.usage += completion.usage;
+        self.cost.add(completion.cost);
+        self.last_prompt_tokens = completion.usage.prompt();
+        self.provider.clone_from(&completion.provider);
+        self.model.clone_from(&completion.model);
+        self.events.tell(Event::ModelCalled {
+            provider: completion.provider.clone(),
+            model: completion.model.clone(),
+            usage: completion.usage,
+            cost: completion.cost,
+            finish: completion.message.finish,
+        });
+    }
+}
+
+/// Tells those who watch, and keeps what is said in case it is all there will be.
+fn tell(events: &EventSink, said: &mut String, progress: Progress) {
+    events.tell(match progress {
+        Progress::Text(text) => {
+            said.push_str(&text);
+            Event::Text { text }
+        }
+        Progress::Reasoning(text) => Event::Reasoning { text },
+        Progress::Call { name } => Event::CallAnnounced { name },
+        Progress::Retrying { after, reason, .. } => {
+            said.clear();
+            Event::Discarded { reason, retry_after: Some(after) }
+        }
+        Progress::FellBack { provider, model, reason } => {
+            said.clear();
+            let reason = format!("{reason}; asking {model} of {provider} instead");
+            Event::Discarded { reason, retry_after: None }
+        }
+    });
+}

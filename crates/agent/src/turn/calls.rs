@@ -1,0 +1,247 @@
+//! Carries out the tool calls of one answer.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use vestal_model::{Message, ToolCall, ToolResult};
+
+use super::batch::groups;
+use super::guardrails::Finding;
+use super::outcome::TurnError;
+use super::run::Turn;
+use crate::delegation::Desk;
+use crate::event::{Event, EventSink};
+use crate::registry::Registry;
+use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
+use crate::tools::fit;
+
+/// How long a tool has to come back after an interrupt before it is given up.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Characters of a result that go into the conversation, at most.
+const RESULT_CHARS: usize = 100_000;
+
+/// The part of a model's context that one result may take, as a divisor.
+const RESULT_SHARE: u64 = 7;
+
+/// Bytes that make a token, roughly.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// Characters of a result that those who watch are shown.
+const PREVIEW: usize = 400;
+
+const INTERRUPTED: &str = "interrupted by the user before it ran";
+
+/// What came of carrying calls out.
+pub(super) enum Called {
+    /// All were, well or not.
+    All,
+    /// Somebody interrupted.
+    Interrupted,
+    /// The model goes round in circles.
+    InCircles(String),
+}
+
+/// A call, looked at.
+enum Prepared {
+    /// It can be carried out.
+    Ready(Arc<dyn Tool>, Value),
+    /// It cannot, and this is what the model should know.
+    Hopeless(String),
+}
+
+impl Turn<'_> {
+    /// Carries out calls, together where that is safe, and puts the results on
+    /// record in the order of the calls. Every call gets a result, whatever
+    /// happens: a call without one would spoil the conversation.
+    pub(super) async fn carry_out(&mut self, calls: &[ToolCall]) -> Result<Called, TurnError> {
+        let prepared: Vec<Prepared> =
+            calls.iter().map(|call| prepare(&self.conversation.tools, call)).collect();
+        let footprints: Vec<Footprint> = prepared.iter().map(Prepared::footprint).collect();
+        let mut circles = None;
+        for group in groups(&footprints) {
+            if self.cancel.is_cancelled() || circles.is_some() {
+                let reason =
+                    if circles.is_some() { "not run: the turn was stopped" } else { INTERRUPTED };
+                for call in &calls[group] {
+                    let output = ToolOutput::error(reason);
+                    self.conversation.say(vec![Message::Tool(result_of(call, output))]).await?;
+                }
+                continue;
+            }
+            let runs = calls[group.clone()].iter().zip(&prepared[group.clone()]).map(
+                |(call, prepared)| {
+                    let context = self.context(&call.id);
+                    carry_out_one(context, call, prepared, self.result_budget())
+                },
+            );
+            let outputs = join_all(runs).await;
+            self.tool_calls =
+                self.tool_calls.saturating_add(u32::try_from(group.len()).unwrap_or(u32::MAX));
+            for (call, output) in calls[group].iter().zip(outputs) {
+                let mut result = result_of(call, output);
+                match self.watch.note(call, &result) {
+                    Finding::Fine => {}
+                    Finding::Warn(words) => {
+                        result.content.push_str("\n\n[");
+                        result.content.push_str(&words);
+                        result.content.push(']');
+                    }
+                    Finding::Stop(reason) => circles = Some(reason),
+                }
+                self.conversation.say(vec![Message::Tool(result)]).await?;
+            }
+        }
+        self.conversation.keep_notes().await?;
+        Ok(match circles {
+            Some(reason) => Called::InCircles(reason),
+            None if self.cancel.is_cancelled() => Called::Interrupted,
+            None => Called::All,
+        })
+    }
+
+    /// Returns what a tool works with.
+    pub(super) fn context(&self, call: &str) -> ToolContext {
+        let conversation = &*self.conversation;
+        let parts = &conversation.agent.parts;
+        ToolContext {
+            conversation: conversation.id.clone(),
+            call: call.to_owned(),
+            workshop: conversation.workshop.clone(),
+            cancel: self.cancel.clone(),
+            events: self.events.clone(),
+            guard: Arc::clone(&conversation.guard),
+            human: Arc::clone(&conversation.human),
+            redactor: Arc::clone(&parts.redactor),
+            limits: Arc::clone(&parts.options.limits),
+            notebook: conversation.notebook.clone(),
+            sightings: Arc::clone(&conversation.sightings),
+            delegates: Arc::new(Desk::of(conversation)),
+            tools: Arc::clone(&conversation.tools),
+        }
+    }
+
+    /// Returns how many bytes of a result go into the conversation.
+    fn result_budget(&self) -> usize {
+        let context = self.conversation.chat.context_length().tokens();
+        let share = context.map(|tokens| tokens / RESULT_SHARE * BYTES_PER_TOKEN);
+        share
+            .and_then(|share| usize::try_from(share).ok())
+            .unwrap_or(RESULT_CHARS)
+            .min(RESULT_CHARS)
+    }
+}
+
+impl Prepared {
+    fn footprint(&self) -> Footprint {
+        match self {
+            Self::Ready(tool, arguments) => tool.footprint(arguments),
+            Self::Hopeless(_) => Footprint::Reads,
+        }
+    }
+}
+
+/// Looks a tool up and reads its arguments. What a model got wrong it is told,
+/// so that it can do better.
+fn prepare(tools: &Registry, call: &ToolCall) -> Prepared {
+    let Some(tool) = tools.get(&call.name) else {
+        return Prepared::Hopeless(unknown(tools, &call.name));
+    };
+    let written = call.arguments.trim();
+    // No arguments at all is how some models call a tool that needs none.
+    let written = if written.is_empty() { "{}" } else { written };
+    match serde_json::from_str::<Value>(written) {
+        Ok(arguments @ Value::Object(_)) => Prepared::Ready(Arc::clone(tool), arguments),
+        Ok(other) => Prepared::Hopeless(format!(
+            "the arguments of {} must be a JSON object, not {}",
+            call.name,
+            kind(&other)
+        )),
+        Err(error) => Prepared::Hopeless(format!(
+            "the arguments of {} are not valid JSON ({error}); nothing was run; call it again with a complete JSON object",
+            call.name
+        )),
+    }
+}
+
+fn unknown(tools: &Registry, name: &str) -> String {
+    let nearest = tools
+        .names()
+        .map(|known| (strsim::jaro_winkler(known, name), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let names: Vec<&str> = tools.names().collect();
+    let shown: String = name.chars().take(80).collect();
+    match nearest {
+        Some((_, known)) => format!(
+            "there is no tool {shown:?}; did you mean {known:?}? There are: {}",
+            names.join(", ")
+        ),
+        None => format!("there is no tool {shown:?}; there are: {}", names.join(", ")),
+    }
+}
+
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Carries out one call and makes its result fit.
+async fn carry_out_one(
+    context: ToolContext,
+    call: &ToolCall,
+    prepared: &Prepared,
+    budget: usize,
+) -> ToolOutput {
+    let (tool, arguments) = match prepared {
+        Prepared::Ready(tool, arguments) => (tool, arguments),
+        Prepared::Hopeless(reason) => {
+            let (call, name) = (call.id.clone(), call.name.clone());
+            let (took, preview) = (Duration::ZERO, reason.clone());
+            context.events.tell(Event::ToolEnded { call, name, is_error: true, took, preview });
+            return ToolOutput::error(reason.clone());
+        }
+    };
+    let began = Instant::now();
+    let about = super::summary::summary(arguments);
+    started(&context.events, call, context.redactor.redact(&about).into_owned());
+    let output = tokio::select! {
+        biased;
+        output = tool.call(&context, arguments.clone()) => output,
+        () = given_up(&context.cancel) => ToolOutput::error("interrupted by the user; it did not come back in time and was given up"),
+    };
+    let output = ToolOutput {
+        content: context.redactor.redact_result(&output.content).into_owned(),
+        ..output
+    };
+    let preview = output.content[..output.content.floor_char_boundary(PREVIEW)].to_owned();
+    let output = fit(&context, output, budget).await;
+    let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
+    context.events.tell(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
+    output
+}
+
+fn started(events: &EventSink, call: &ToolCall, summary: String) {
+    let (call, name) = (call.id.clone(), call.name.clone());
+    events.tell(Event::ToolStarted { call, name, summary });
+}
+
+/// Waits until a tool has had its time after an interrupt.
+async fn given_up(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+fn result_of(call: &ToolCall, output: ToolOutput) -> ToolResult {
+    let (content, is_error) = (output.content, output.is_error);
+    ToolResult { call: call.id.clone(), name: call.name.clone(), content, is_error }
+}

@@ -1,0 +1,16 @@
+//! One turn: from what a person says to what the model answers.
+
+mod ask;
+mod batch;
+mod calls;
+mod control;
+mod guardrails;
+mod outcome;
+mod run;
+mod shrink;
+mod summary;
+
+pub use control::Control;
+pub use guardrails::Guardrails;
+pub use outcome::{CostSum, Outcome, TurnError, TurnResult};
+pub(crate) use run::run;

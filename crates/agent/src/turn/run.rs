@@ -1,0 +1,257 @@
+//! The loop.
+
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use vestal_conversations::Title;
+use vestal_model::{AssistantMessage, Finish, Message, Usage, UserMessage};
+
+use super::ask::Answer;
+use super::calls::Called;
+use super::control::RunningTurn;
+use super::guardrails::Watch;
+use super::outcome::{CostSum, Outcome, TurnError, TurnResult};
+use crate::conversation::Conversation;
+use crate::event::{Event, EventSink};
+use crate::tools::job_news;
+
+/// Times that an answer cut off at the output limit is asked to go on.
+const CONTINUATIONS: u32 = 3;
+
+/// Times that an empty answer is asked for again.
+const EMPTY_ANSWERS: u32 = 3;
+
+/// Characters of what is said first that become the title.
+const TITLE: usize = 60;
+
+const GO_ON: &str = "[The answer was cut off at the output limit. Go on exactly where it stopped, without repeating anything.]";
+
+const SAY_SOMETHING: &str = "[The last answer was empty. Answer, or call a tool.]";
+
+const SUM_UP: &str = "[The limit of model calls for this turn is reached: no more tools can be called. Sum up what was done, what came of it and what is left.]";
+
+/// Runs a turn to its end, whatever that is.
+pub(crate) async fn run(
+    conversation: &mut Conversation,
+    input: UserMessage,
+    events: &EventSink,
+) -> TurnResult {
+    let began = Instant::now();
+    events.tell(Event::TurnStarted { conversation: conversation.id.clone() });
+    for name in std::mem::take(&mut conversation.untold) {
+        let text = format!("the settings name the tool or toolset {name:?}, and there is none");
+        events.tell(Event::Warning { text });
+    }
+    let running = conversation.control.begin(conversation.parent_cancel.as_ref());
+    let rails = conversation.agent.parts.options.guardrails;
+    let mut turn = Turn::new(conversation, events, &running, rails);
+    let outcome = match turn.work(input).await {
+        Ok(outcome) => outcome,
+        Err(error) => Outcome::Failed(error),
+    };
+    let outcome = turn.finish(outcome).await;
+    let result = turn.result(outcome, began);
+    drop(running);
+    events.tell(Event::TurnEnded { outcome: result.outcome.word().to_owned() });
+    result
+}
+
+/// A turn under way.
+pub(super) struct Turn<'a> {
+    pub(super) conversation: &'a mut Conversation,
+    pub(super) events: &'a EventSink,
+    pub(super) cancel: CancellationToken,
+    pub(super) watch: Watch,
+    pub(super) model_calls: u32,
+    pub(super) tool_calls: u32,
+    pub(super) shrunk: u32,
+    pub(super) usage: Usage,
+    pub(super) cost: CostSum,
+    pub(super) provider: String,
+    pub(super) model: String,
+    pub(super) last_prompt_tokens: u64,
+    text: String,
+    reasoning: String,
+}
+
+impl<'a> Turn<'a> {
+    fn new(
+        conversation: &'a mut Conversation,
+        events: &'a EventSink,
+        running: &RunningTurn,
+        rails: super::Guardrails,
+    ) -> Self {
+        Self {
+            conversation,
+            events,
+            cancel: running.token.clone(),
+            watch: Watch::new(rails),
+            model_calls: 0,
+            tool_calls: 0,
+            shrunk: 0,
+            usage: Usage::default(),
+            cost: CostSum::default(),
+            provider: String::new(),
+            model: String::new(),
+            last_prompt_tokens: 0,
+            text: String::new(),
+            reasoning: String::new(),
+        }
+    }
+
+    async fn work(&mut self, input: UserMessage) -> Result<Outcome, TurnError> {
+        self.name_after(&input).await?;
+        self.conversation.say(vec![Message::User(input)]).await?;
+        let mut continuations = 0;
+        let mut empty = 0;
+        loop {
+            if self.cancel.is_cancelled() {
+                return Ok(Outcome::Interrupted);
+            }
+            if self.model_calls >= self.conversation.max_turns {
+                return self.sum_up().await;
+            }
+            self.take_news().await?;
+            let whisper = (empty > 0).then_some(SAY_SOMETHING);
+            let said = match self.ask(whisper).await? {
+                Answer::Interrupted(partial) => return self.interrupted(partial).await,
+                Answer::Said(completion) => completion,
+            };
+            let AssistantMessage { text, calls, finish, .. } = &said.message;
+            let (finish, calls) = (*finish, calls.clone());
+            if text.trim().is_empty() && calls.is_empty() && finish != Finish::Refused {
+                empty += 1;
+                if empty >= EMPTY_ANSWERS {
+                    return Err(TurnError::Empty { model: said.model, times: empty });
+                }
+                continue;
+            }
+            empty = 0;
+            self.remember_words(&said.message, continuations > 0);
+            self.conversation.answered(said).await?;
+            if !calls.is_empty() {
+                continuations = 0;
+                match self.carry_out(&calls).await? {
+                    Called::All => continue,
+                    Called::Interrupted => return Ok(Outcome::Interrupted),
+                    Called::InCircles(reason) => return Ok(Outcome::Looping { reason }),
+                }
+            }
+            match finish {
+                Finish::Refused => return Ok(Outcome::Refused),
+                Finish::Length if continuations < CONTINUATIONS => {
+                    continuations += 1;
+                    self.conversation.note(GO_ON).await?;
+                }
+                Finish::Stop | Finish::ToolCalls | Finish::Length | Finish::Interrupted => {
+                    return Ok(Outcome::Completed);
+                }
+            }
+        }
+    }
+
+    /// Gives a conversation without a title the first words said in it.
+    async fn name_after(&mut self, input: &UserMessage) -> Result<(), TurnError> {
+        if !std::mem::take(&mut self.conversation.untitled) {
+            return Ok(());
+        }
+        let redactor = &self.conversation.agent.parts.redactor;
+        let words = input.text();
+        let words =
+            redactor.redact(words.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        let title: String = words.chars().take(TITLE).collect();
+        if title.is_empty() {
+            return Ok(());
+        }
+        let store = &self.conversation.agent.parts.store;
+        store.set_title(&self.conversation.id, &Title::Generated(title)).await?;
+        Ok(())
+    }
+
+    /// Puts before the model what was said, and what became of jobs it wanted
+    /// to hear of, while it worked.
+    async fn take_news(&mut self) -> Result<(), TurnError> {
+        for text in job_news(&self.context("")).await {
+            self.conversation.note(&text).await?;
+        }
+        for text in self.conversation.control.take_steer() {
+            self.conversation.say(vec![Message::user(text.clone())]).await?;
+            self.events.tell(Event::Steered { text });
+        }
+        Ok(())
+    }
+
+    /// Keeps what the model said as far as it came.
+    async fn interrupted(&mut self, partial: String) -> Result<Outcome, TurnError> {
+        if !partial.trim().is_empty() {
+            self.text.clone_from(&partial);
+            let finish = Finish::Interrupted;
+            let said = AssistantMessage { text: partial, finish, ..AssistantMessage::default() };
+            self.conversation.say(vec![Message::Assistant(said)]).await?;
+        }
+        Ok(Outcome::Interrupted)
+    }
+
+    /// Has the model say where things stand when it may go on no longer.
+    async fn sum_up(&mut self) -> Result<Outcome, TurnError> {
+        let specs = std::mem::take(&mut self.conversation.specs);
+        let answer = self.ask(Some(SUM_UP)).await;
+        self.conversation.specs = specs;
+        match answer? {
+            Answer::Interrupted(partial) => self.interrupted(partial).await,
+            Answer::Said(mut completion) => {
+                // Without tools to call, calls are words that mean nothing.
+                completion.message.calls.clear();
+                if !completion.message.text.trim().is_empty() {
+                    self.remember_words(&completion.message, false);
+                    self.conversation.answered(completion).await?;
+                }
+                Ok(Outcome::BudgetExhausted)
+            }
+        }
+    }
+
+    fn remember_words(&mut self, said: &AssistantMessage, goes_on: bool) {
+        if !goes_on {
+            self.text.clear();
+        }
+        self.text.push_str(&said.text);
+        let thoughts: Vec<&str> = said.reasoning.iter().map(|block| block.text.as_str()).collect();
+        self.reasoning = thoughts.join("\n");
+    }
+
+    /// Does what every end of a turn asks for. None of it may cost the answer:
+    /// a failure to keep the notes is told, and the answer stands.
+    async fn finish(&mut self, outcome: Outcome) -> Outcome {
+        if let Err(error) = self.conversation.keep_notes().await {
+            self.events
+                .tell(Event::Warning { text: format!("the notes could not be kept: {error}") });
+        }
+        // A child works in its parent's sandbox: its turn is not the end of the parent's.
+        if self.conversation.depth == 0
+            && let Err(error) = self.conversation.workshop.turn_ended()
+        {
+            self.events.tell(Event::Warning { text: format!("after the turn: {error}") });
+        }
+        outcome
+    }
+
+    fn result(&mut self, outcome: Outcome, began: Instant) -> TurnResult {
+        TurnResult {
+            conversation: self.conversation.id.clone(),
+            outcome,
+            text: std::mem::take(&mut self.text),
+            reasoning: std::mem::take(&mut self.reasoning),
+            model_calls: self.model_calls,
+            tool_calls: self.tool_calls,
+            usage: self.usage,
+            cost: self.cost,
+            provider: std::mem::take(&mut self.provider),
+            model: std::mem::take(&mut self.model),
+            last_prompt_tokens: self.last_prompt_tokens,
+            pending_steer: self.conversation.control.take_steer(),
+            took: began.elapsed(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The sandbox a conversation works in, attached to when it is first needed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use vestal_sandbox::files::Files;
+use vestal_sandbox::{Engine, Error, Overrides, Sandbox, Task};
+
+use crate::event::{Event, EventSink};
+
+/// A conversation's place of work: a sandbox, which it may share with others,
+/// and a shell session in it, which is its own. Cheap to clone.
+#[derive(Clone)]
+pub struct Workshop {
+    inner: Arc<Inner>,
+    session: Arc<str>,
+}
+
+struct Inner {
+    engine: Engine,
+    task: Task,
+    overrides: Overrides,
+    /// What this conversation holds, so that nobody else's end takes it away.
+    held: Mutex<Option<Sandbox>>,
+}
+
+impl Workshop {
+    /// Returns a place of work; nothing is started before it is needed.
+    pub fn new(engine: Engine, task: Task, overrides: Overrides, session: &str) -> Self {
+        let inner = Inner { engine, task, overrides, held: Mutex::new(None) };
+        Self { inner: Arc::new(inner), session: session.into() }
+    }
+
+    /// Returns the same sandbox with another shell session, for a child.
+    #[must_use]
+    pub fn with_session(&self, session: &str) -> Self {
+        Self { inner: Arc::clone(&self.inner), session: session.into() }
+    }
+
+    /// Returns the sandbox, attached to, started or made. `events` hear what
+    /// there is to know about it, once.
+    ///
+    /// The engine is asked each time: it knows the sandbox that this process
+    /// has, and makes another where the end of a turn took that one away.
+    pub async fn sandbox(&self, events: &EventSink) -> Result<Sandbox, Error> {
+        let Inner { engine, task, overrides, .. } = &*self.inner;
+        let sandbox = Box::pin(engine.sandbox_with(task, overrides)).await?;
+        let before = self.held().replace(sandbox.clone());
+        if !before.is_some_and(|before| before.is_same_hold(&sandbox)) {
+            for notice in sandbox.notices() {
+                events.tell(Event::Warning { text: crate::notice::in_words(notice) });
+            }
+        }
+        Ok(sandbox)
+    }
+
+    /// Returns the sandbox's files, relative paths starting where the
+    /// conversation's shell is.
+    pub async fn files(&self, events: &EventSink) -> Result<Files, Error> {
+        self.sandbox(events).await?.files(Some(&self.session)).await
+    }
+
+    /// Returns the sandbox if it has been attached to.
+    pub fn attached(&self) -> Option<Sandbox> {
+        self.held().clone()
+    }
+
+    /// Ends a turn, as far as the sandbox is concerned: what is to last is left alone.
+    pub(crate) fn turn_ended(&self) -> Result<(), Error> {
+        if self.attached().is_none() {
+            return Ok(());
+        }
+        self.inner.engine.turn_ended(&self.inner.task)
+    }
+
+    /// Lets go of the sandbox at the end of the conversation.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        match self.held().take() {
+            None => return Ok(()),
+            Some(sandbox) => drop(sandbox),
+        }
+        self.inner.engine.conversation_closed(&self.inner.task)
+    }
+
+    /// Returns the name of the conversation's shell session.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// Returns the task whose sandbox it is.
+    pub fn task(&self) -> &Task {
+        &self.inner.task
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Sandbox>> {
+        self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Workshop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workshop")
+            .field("task", &self.inner.task)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}

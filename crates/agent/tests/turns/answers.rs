@@ -1,0 +1,130 @@
+//! From what is said to what is answered.
+
+use serde_json::json;
+use vestal_agent::{Event, Outcome};
+use vestal_conversations::Standing;
+use vestal_model::{Api, Message};
+use vestal_scripted_model::{Finish, Reply, Script, Usage};
+
+use crate::stage::{Stage, said};
+
+#[tokio::test]
+async fn an_answer_streams_and_is_stored_with_what_it_took() {
+    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
+        let usage = Usage { input: 100, output: 7, ..Usage::default() };
+        let reply = Reply::text("Hello, Ada.").chunked(3).usage(usage);
+        let stage = Stage::speaking(api, Script::replies([reply]));
+        let result = stage.turn("hi").await;
+        assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+        assert_eq!(result.text, "Hello, Ada.");
+        assert_eq!((result.model_calls, result.tool_calls), (1, 0));
+        assert_eq!((result.usage.prompt(), result.usage.output), (100, 7));
+        let streamed: String = stage.events().iter().filter_map(text).collect();
+        assert_eq!(streamed, "Hello, Ada.");
+        let agent = stage.agent().await;
+        let stored = agent.store().messages(&result.conversation).await.unwrap();
+        let words: Vec<String> = stored.iter().map(|stored| stored.message.text()).collect();
+        assert_eq!(words, ["hi", "Hello, Ada."]);
+        let summary = agent.store().summary(&result.conversation).await.unwrap();
+        assert_eq!(summary.conversation.title.as_deref(), Some("hi"));
+        assert_eq!(summary.totals.usage.output, 7);
+    }
+}
+
+fn text(event: &Event) -> Option<&str> {
+    match event {
+        Event::Text { text } => Some(text),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_called_and_its_result_answered() {
+    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
+        let stage = Stage::speaking(
+            api,
+            Script::replies([
+                Reply::tool_call("terminal", json!({"command": "echo $((6*7))"}))
+                    .with_text("Let me see."),
+                Reply::text("It is 42."),
+            ]),
+        );
+        let result = stage.turn("what is 6*7?").await;
+        assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+        assert_eq!(result.text, "It is 42.");
+        assert_eq!((result.model_calls, result.tool_calls), (2, 1));
+        let requests = stage.model.requests();
+        let results = requests[1].tool_results();
+        assert!(results[0].contains("42"), "{results:?}");
+        let ended = stage.events().into_iter().any(|event| {
+            matches!(event, Event::ToolEnded { name, is_error: false, .. } if name == "terminal")
+        });
+        assert!(ended);
+    }
+}
+
+#[tokio::test]
+async fn a_cut_off_answer_is_gone_on_with_and_joined() {
+    let stage = Stage::new(Script::replies([
+        Reply::text("one, two, ").finish(Finish::Length),
+        Reply::text("three."),
+    ]));
+    let result = stage.turn("count").await;
+    assert!(result.outcome.is_completed());
+    assert_eq!(result.text, "one, two, three.");
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_asked_for_again_and_never_taken_for_one() {
+    let stage = Stage::new(Script::replies([Reply::text(""), Reply::text("here")]));
+    assert_eq!(stage.turn("hi").await.text, "here");
+    let stage = Stage::new(Script::replies([Reply::text(""), Reply::text(""), Reply::text("")]));
+    let result = stage.turn("hi").await;
+    assert!(matches!(result.outcome, Outcome::Failed(_)), "{:?}", result.outcome);
+    assert_eq!(result.text, "");
+}
+
+#[tokio::test]
+async fn a_refusal_is_no_answer() {
+    let stage = Stage::new(Script::replies([Reply::text("").finish(Finish::Refusal)]));
+    let result = stage.turn("something nasty").await;
+    assert!(matches!(result.outcome, Outcome::Refused), "{:?}", result.outcome);
+}
+
+#[tokio::test]
+async fn a_title_is_given_once_and_never_twice_to_different_conversations() {
+    let stage = Stage::new(Script::replies([Reply::text("a"), Reply::text("b"), Reply::text("c")]));
+    let mut first = stage.begin().await;
+    first.run(said("same words\nmore"), &stage.ears()).await;
+    first.run(said("other words"), &stage.ears()).await;
+    let mut second = stage.begin().await;
+    second.run(said("same words"), &stage.ears()).await;
+    let store = stage.agent().await.store().clone();
+    let title = async |id| store.get(id).await.unwrap().title.unwrap();
+    assert_eq!(title(first.id()).await, "same words");
+    assert_ne!(title(second.id()).await, "same words");
+}
+
+#[tokio::test]
+async fn secrets_are_masked_in_the_store_and_nowhere_lost_to_the_model() {
+    const KEY: &str = "hunter2-and-a-long-tail-0123456789";
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": format!("echo {KEY}")})),
+        Reply::text(format!("it said {KEY}")),
+    ]));
+    let agent = stage.agent_knowing(&[KEY]).await;
+    let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
+    let result = conversation.run(said(&format!("the key is {KEY}")), &stage.ears()).await;
+    assert!(result.outcome.is_completed());
+    assert!(stage.model.requests()[0].last_user_text().unwrap().contains(KEY));
+    let history = agent.store().history(conversation.id()).await.unwrap();
+    assert_eq!(history.len(), 4);
+    assert!(history.iter().all(|stored| stored.standing == Standing::Active));
+    for stored in history {
+        let json = serde_json::to_string(&stored.message).unwrap();
+        assert!(!json.contains(KEY), "{json}");
+    }
+    let title = agent.store().get(conversation.id()).await.unwrap().title.unwrap();
+    assert!(!title.contains(KEY), "{title}");
+    assert!(matches!(conversation.messages()[0], Message::User(_)));
+}

@@ -1,0 +1,104 @@
+//! Conversations that grow too long.
+
+use serde_json::json;
+use vestal_agent::{Event, Outcome};
+use vestal_conversations::Standing;
+use vestal_model::Api;
+use vestal_scripted_model::{Reply, Rule, Script};
+
+use crate::stage::Stage;
+
+/// A model that reads a long file five times, and can be told to summarise.
+fn reader(overflow: Option<Reply>) -> Script {
+    let mut script = Script::new();
+    if let Some(overflow) = overflow {
+        script = script.rule(Rule::after_tool_results(3).reply(overflow).once());
+    }
+    script
+        .rule(
+            Rule::always()
+                .after_any_tool_results()
+                .when_system_contains("earlier part of a conversation")
+                .reply(Reply::text("Goal: read. Done: much.")),
+        )
+        .rule(
+            Rule::when_user_contains("summary")
+                .after_tool_results(2)
+                .reply(Reply::text("all read")),
+        )
+        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+            let n = request.messages().len();
+            Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+        }))
+}
+
+#[tokio::test]
+async fn a_conversation_above_its_share_of_the_context_is_summarised_and_goes_on() {
+    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
+        let stage = Stage::speaking(api, reader(None)).with("compression.protect_last_n=1");
+        let agent = stage.agent().await;
+        let mut opening = stage.opening(crate::stage::new());
+        opening.chain[0].context_length = Some(24_000);
+        let mut conversation = agent.open(opening).await.unwrap();
+        let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
+        assert!(matches!(result.outcome, Outcome::Completed), "{:?}", result.outcome);
+        assert_eq!(result.text, "all read");
+        assert!(stage.events().iter().any(|event| matches!(event, Event::Compressed { .. })));
+        let history = agent.store().history(conversation.id()).await.unwrap();
+        assert!(history.iter().any(|stored| stored.standing == Standing::Compacted));
+        let seen = agent.store().messages(conversation.id()).await.unwrap();
+        assert!(seen[0].message.text().contains("USER: read it all"), "{:?}", seen[0]);
+        assert!(seen[0].message.text().contains("Goal: read."));
+        // What the next process sees is what this one goes on with.
+        let live: Vec<String> =
+            conversation.messages().iter().map(vestal_model::Message::text).collect();
+        let stored: Vec<String> = seen.iter().map(|stored| stored.message.text()).collect();
+        assert_eq!(live, stored);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_the_provider_names_is_learned_and_kept_to() {
+    let overflow = Reply::error(400, "This model's maximum context length is 20000 tokens.");
+    let stage = Stage::new(reader(Some(overflow))).with("compression.protect_last_n=1");
+    let result = stage.turn("read it all").await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    assert_eq!(result.text, "all read");
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_shorter_is_said_to_be_too_long() {
+    let overflow = Reply::error(400, "maximum context length is 10 tokens");
+    let stage =
+        Stage::new(Script::rules([Rule::always().after_any_tool_results().reply(overflow)]));
+    let result = stage.turn("hello").await;
+    let Outcome::Failed(error) = result.outcome else { panic!("{:?}", result.outcome) };
+    assert!(error.to_string().contains("does not fit"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_summary_the_work_goes_on_with_what_is_known() {
+    let script = Script::new()
+        .rule(
+            Rule::always()
+                .after_any_tool_results()
+                .when_system_contains("earlier part of a conversation")
+                .reply(Reply::error(401, "no")),
+        )
+        .rule(
+            Rule::when_user_contains("No summary")
+                .after_tool_results(2)
+                .reply(Reply::text("all read")),
+        )
+        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+            let n = request.messages().len();
+            Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+        }));
+    let stage = Stage::new(script).with("compression.protect_last_n=1");
+    let agent = stage.agent().await;
+    let mut opening = stage.opening(crate::stage::new());
+    opening.chain[0].context_length = Some(24_000);
+    let mut conversation = agent.open(opening).await.unwrap();
+    let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
+    assert_eq!(result.text, "all read", "{:?}", result.outcome);
+}

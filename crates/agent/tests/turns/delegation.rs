@@ -1,0 +1,109 @@
+//! Work given to others.
+
+use serde_json::json;
+use vestal_agent::Event;
+use vestal_conversations::{Filter, ParentKind};
+use vestal_scripted_model::{Reply, Rule, Script};
+
+use crate::stage::Stage;
+
+fn script() -> Script {
+    Script::rules([
+        Rule::when_user_contains("split it").reply(Reply::tool_call(
+            "delegate_task",
+            json!({"tasks": [{"goal": "child: cd /; x=1; pwd > $HOME/one"}, {"goal": "child: pwd > two; echo [$x] >> two"}]}),
+        )),
+        Rule::when_user_contains("child: ").reply_with(|request| {
+            let goal = request.last_user_text().unwrap_or_default();
+            let command = goal.lines().next().unwrap_or_default().trim_start_matches("child: ").to_owned();
+            Reply::tool_call("terminal", json!({"command": command}))
+        }),
+        Rule::when_user_contains("child: ").after_tool_results(1).reply(Reply::text("my part is done")),
+        Rule::when_user_contains("split it").after_tool_results(1).reply_with(|request| {
+            Reply::text(request.tool_results().concat())
+        }),
+    ])
+}
+
+#[tokio::test]
+async fn children_share_the_sandbox_and_each_has_its_own_shell() {
+    let stage = Stage::new(script());
+    let result = stage.turn("split it").await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    assert_eq!(result.text.matches("my part is done").count(), 2, "{}", result.text);
+    assert_eq!(std::fs::read_to_string(stage.file("one")).unwrap(), "/\n");
+    let two = std::fs::read_to_string(stage.file("two")).unwrap();
+    assert!(two.ends_with("/user\n[]\n"), "{two}");
+    let of_children =
+        stage.events().into_iter().filter(|event| matches!(event, Event::Child { .. }));
+    assert!(of_children.count() > 4);
+}
+
+#[tokio::test]
+async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_further() {
+    let stage = Stage::new(script());
+    let result = stage.turn("split it").await;
+    let store = stage.agent().await.store().clone();
+    let all = store.list(&Filter { include_delegated: true, ..Filter::default() }).await.unwrap();
+    let children: Vec<_> = all
+        .iter()
+        .filter(|summary| {
+            summary.conversation.parent.as_ref().is_some_and(|parent| {
+                parent.kind == ParentKind::Delegation
+                    && parent.id.as_ref() == Some(&result.conversation)
+            })
+        })
+        .collect();
+    assert_eq!(children.len(), 2);
+    let requests = stage.model.requests();
+    let child = requests
+        .iter()
+        .find(|request| request.last_user_text().is_some_and(|text| text.starts_with("child: ")));
+    let offered = child.unwrap().tool_names();
+    assert!(offered.contains(&"terminal"));
+    for kept_back in ["delegate_task", "clarify", "execute_code"] {
+        assert!(!offered.contains(&kept_back), "{kept_back}");
+    }
+    let top: Vec<_> = store.list(&Filter::default()).await.unwrap();
+    assert_eq!(top.len(), 1);
+}
+
+#[tokio::test]
+async fn a_child_leaves_no_shell_behind() {
+    let stage = Stage::new(script().or_echo());
+    stage.turn("split it").await;
+    let requests = stage.model.requests();
+    assert!(requests.iter().any(|request| request.last_user_text().unwrap().contains("x=1")));
+    let store = stage.agent().await.store().clone();
+    let all = store.list(&Filter { include_delegated: true, ..Filter::default() }).await.unwrap();
+    let children = all.iter().filter(|summary| summary.conversation.parent.is_some());
+    for child in children {
+        let mut again = stage.resume(&child.conversation.id).await;
+        let result = again.run(crate::stage::said("$ echo [$x]"), &stage.ears()).await;
+        assert!(result.text.contains("[]"), "{}", result.text);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_of_the_parent_reaches_the_children() {
+    let marker = crate::stage::marker();
+    let goal = format!("child: sleep {marker}");
+    let stage = Stage::new(Script::rules([
+        Rule::when_user_contains("split it")
+            .reply(Reply::tool_call("delegate_task", json!({"goal": goal}))),
+        Rule::when_user_contains("child: ")
+            .reply(Reply::tool_call("terminal", json!({"command": format!("sleep {marker}")}))),
+    ]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (result, ()) =
+        tokio::join!(conversation.run(crate::stage::said("split it"), &ears), async {
+            while crate::stage::processes_with(&marker).is_empty() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            control.interrupt();
+        });
+    assert_eq!(result.outcome.word(), "interrupted");
+    assert!(crate::stage::processes_with(&marker).is_empty());
+}

@@ -1,0 +1,88 @@
+//! Interrupting and steering.
+
+use serde_json::json;
+use vestal_agent::{Event, Outcome};
+use vestal_model::{Finish, Message};
+use vestal_scripted_model::{Reply, Script};
+
+use crate::stage::{PATIENCE, Stage, marker, processes_with, said};
+
+#[tokio::test]
+async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
+    let marker = marker();
+    let command = format!("(setsid sleep {marker} &) ; sleep {marker}");
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": command})),
+        Reply::text("next turn"),
+    ]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (result, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
+        while processes_with(&marker).len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(control.interrupt());
+    });
+    assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);
+    assert_eq!(processes_with(&marker), Vec::<u32>::new());
+    // The conversation goes on: the strict model refuses a call without a result.
+    let result = conversation.run(said("go on"), &ears).await;
+    assert_eq!(result.text, "next turn");
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_the_provider_and_what_was_said_is_kept() {
+    let stage = Stage::new(Script::replies([
+        Reply::text("I was about to say").chunked(4).stall_after(2),
+        Reply::text("fine"),
+    ]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (result, ()) = tokio::join!(conversation.run(said("talk"), &ears), async {
+        stage.hear(|event| matches!(event, Event::Text { .. })).await;
+        control.interrupt();
+    });
+    assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);
+    assert!("I was about to say".starts_with(&result.text) && !result.text.is_empty());
+    tokio::time::timeout(PATIENCE, stage.model.wait_for_hangup()).await.unwrap();
+    let Some(Message::Assistant(kept)) = conversation.messages().last() else {
+        panic!("nothing was kept");
+    };
+    assert_eq!((&kept.text, kept.finish), (&result.text, Finish::Interrupted));
+    assert_eq!(conversation.run(said("go on"), &ears).await.text, "fine");
+}
+
+#[tokio::test]
+async fn what_is_said_during_the_turn_reaches_the_model_at_its_next_call() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
+        Reply::text("as you wish"),
+    ]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (result, ()) = tokio::join!(conversation.run(said("go"), &ears), async {
+        stage.model.wait_for_requests(1).await;
+        control.steer("use tabs");
+        stage.model.release();
+    });
+    assert_eq!(result.text, "as you wish");
+    assert_eq!(stage.model.requests()[1].last_user_text().as_deref(), Some("use tabs"));
+    assert!(result.pending_steer.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_said_too_late_for_the_turn_is_handed_back() {
+    let stage = Stage::new(Script::replies([Reply::text("done").hold_after(1)]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (result, ()) = tokio::join!(conversation.run(said("go"), &ears), async {
+        stage.hear(|event| matches!(event, Event::Text { .. })).await;
+        control.steer("wait");
+        stage.model.release();
+    });
+    assert_eq!(result.pending_steer, ["wait"]);
+}

@@ -1,0 +1,14 @@
+//! Turns against a scripted model over real HTTP, in real sandboxes on the
+//! backend `local`. The same stories are told in both APIs where it matters.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod answers;
+mod compression;
+mod delegation;
+mod interrupts;
+mod many;
+mod resume;
+mod stage;
+mod tools;
+mod trouble;

@@ -1,0 +1,215 @@
+//! What the tests stand on: a home, a scripted model and an agent between them.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use vestal_agent::redact::Redactor;
+use vestal_agent::{
+    Agent, Conversation, Event, EventSink, Nobody, Opening, Parts, PromptParts, Selection, Start,
+    TurnResult, settings, tools,
+};
+use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_conversations::{ConversationId, Store};
+use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
+use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
+use vestal_scripted_model::{Script, ScriptedModel};
+
+/// Longest time a test waits for what must happen; only a broken promise runs into it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A home, a scripted model and an agent. The sandbox is removed when it is dropped.
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) model: ScriptedModel,
+    pub(crate) api: Api,
+    set: Vec<String>,
+    pub(crate) heard: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Stage {
+    pub(crate) fn new(script: Script) -> Self {
+        Self::speaking(Api::ChatCompletions, script)
+    }
+
+    pub(crate) fn speaking(api: Api, script: Script) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("user")).unwrap();
+        let model = ScriptedModel::start(script.strict());
+        let set = vec![
+            "terminal.backend=local".to_owned(),
+            format!("terminal.cwd={}", dir.path().join("user").display()),
+            "approvals.unattended=allow".to_owned(),
+            "agent.api_max_retries=1".to_owned(),
+        ];
+        Self { dir, model, api, set, heard: Arc::default() }
+    }
+
+    /// Sets a key.
+    pub(crate) fn with(mut self, assignment: &str) -> Self {
+        self.set.push(assignment.to_owned());
+        self
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        load(self.dir.path(), &self.set)
+    }
+
+    pub(crate) fn store_file(&self) -> std::path::PathBuf {
+        self.dir.path().join("vestal/state.db")
+    }
+
+    /// Makes an agent, as each process does.
+    pub(crate) async fn agent(&self) -> Agent {
+        self.agent_knowing(&[]).await
+    }
+
+    /// Makes an agent that knows these secrets.
+    pub(crate) async fn agent_knowing(&self, secrets: &[&str]) -> Agent {
+        let settings = self.settings();
+        let options = settings::options(&settings).unwrap();
+        let model_options = settings::model_options(&settings).unwrap();
+        let model_options = vestal_model::Options {
+            backoff_base: Duration::from_millis(1),
+            backoff_cap: Duration::from_millis(5),
+            ..model_options
+        };
+        let engine = Engine::open(settings).unwrap();
+        Agent::new(Parts {
+            engine,
+            store: Store::open(self.store_file()).await.unwrap(),
+            models: Models::new(model_options).unwrap(),
+            tools: tools::standard(),
+            redactor: Arc::new(Redactor::new(secrets.iter().map(|secret| (*secret).to_owned()))),
+            options,
+            remember: Arc::new(|_| Ok(())),
+        })
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            name: "scripted".to_owned(),
+            api: self.api,
+            base_url: self.model.base_url(),
+            key: None,
+            model: "m".to_owned(),
+            context_length: None,
+            prices: None,
+        }
+    }
+
+    pub(crate) fn opening(&self, start: Start) -> Opening {
+        Opening {
+            start,
+            chain: vec![self.endpoint()],
+            task: Task::default_task(),
+            isolation: Isolation::Shared,
+            overrides: Overrides::default(),
+            human: Arc::new(Nobody),
+            selection: Selection::default(),
+            prompt: PromptParts { profile: "default".to_owned(), ..PromptParts::default() },
+            cwd: None,
+            max_turns: None,
+        }
+    }
+
+    /// Begins a conversation.
+    pub(crate) async fn begin(&self) -> Conversation {
+        self.agent().await.open(self.opening(new())).await.unwrap()
+    }
+
+    /// Goes on with one, as a process that knows nothing else of it.
+    pub(crate) async fn resume(&self, id: &ConversationId) -> Conversation {
+        let start = Start::Resume(id.clone());
+        self.agent().await.open(self.opening(start)).await.unwrap()
+    }
+
+    /// Begins a conversation, says one thing, and returns what came of it.
+    pub(crate) async fn turn(&self, words: &str) -> TurnResult {
+        self.begin().await.run(said(words), &self.ears()).await
+    }
+
+    /// Returns ears for events.
+    pub(crate) fn ears(&self) -> EventSink {
+        let heard = Arc::clone(&self.heard);
+        EventSink::new(move |event| heard.lock().unwrap().push(event))
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// Waits until an event is heard.
+    pub(crate) async fn hear(&self, is_it: impl Fn(&Event) -> bool) {
+        let waiting = async {
+            while !self.heard.lock().unwrap().iter().any(&is_it) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.expect("an event that must come");
+    }
+
+    /// Returns a path that commands start in.
+    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join("user").join(name)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A drop cannot wait, and the runtime may be ending: the sandboxes are
+        // removed from outside, as by another process.
+        let (root, set) = (self.dir.path().to_owned(), self.set.clone());
+        let removing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let engine = Engine::open(load(&root, &set)).unwrap();
+                for sandbox in Box::pin(engine.list()).await.unwrap() {
+                    let task: Task = sandbox.task.parse().unwrap();
+                    Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
+                }
+            });
+        });
+        let removed = removing.join();
+        if !std::thread::panicking() {
+            removed.unwrap();
+        }
+    }
+}
+
+fn load(root: &Path, set: &[String]) -> Settings {
+    let captured = Environment::capture();
+    let user = root.join("user");
+    let environment = Environment::from_pairs([
+        ("PATH", captured.get("PATH").unwrap_or_default()),
+        ("HOME", user.as_os_str()),
+    ]);
+    let overrides = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Settings::load(Home::at(root.join("vestal")), environment, overrides)
+}
+
+pub(crate) fn new() -> Start {
+    Start::New { source: "test".to_owned(), title: None }
+}
+
+pub(crate) fn said(words: &str) -> UserMessage {
+    UserMessage { parts: vec![Part::Text { text: words.to_owned() }] }
+}
+
+/// Returns a number that no other process on the machine has on its command line.
+pub(crate) fn marker() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
+    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
+}
+
+/// Returns the living processes that have `text` on their command line.
+pub(crate) fn processes_with(text: &str) -> Vec<u32> {
+    let has = |pid: &u32| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&cmdline).contains(text)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
+}

@@ -1,0 +1,136 @@
+//! What happens to tool calls, good and bad.
+
+use serde_json::json;
+use vestal_agent::{Event, Outcome};
+use vestal_scripted_model::{Reply, Rule, Script, ToolCall};
+
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn a_model_that_errs_is_told_how_and_goes_on() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminl", json!({"command": "true"})),
+        Reply::tool_call("terminal", "{\"command\": \"tru"),
+        Reply::tool_call("terminal", "[1]"),
+        Reply::text("sorry"),
+    ]));
+    let result = stage.turn("go").await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    let told = stage.model.requests()[3].tool_results().join("\n");
+    assert!(told.contains("did you mean \\\"terminal\\\""), "{told}");
+    assert!(told.contains("not valid JSON"), "{told}");
+    assert!(told.contains("must be a JSON object, not a list"), "{told}");
+}
+
+#[tokio::test]
+async fn calls_of_one_answer_all_get_their_results_in_order() {
+    let reads = (0..5).map(|n| ToolCall::new("read_file", json!({"path": format!("f{n}")})));
+    let stage = Stage::new(Script::replies([Reply::tool_calls(reads), Reply::text("read")]));
+    for n in 0..5 {
+        std::fs::write(stage.file(&format!("f{n}")), format!("content {n}\n")).unwrap();
+    }
+    let result = stage.turn("read them").await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    assert_eq!(result.tool_calls, 5);
+    let results = stage.model.requests()[1].tool_results();
+    for (n, result) in results.iter().enumerate() {
+        assert!(result.contains(&format!("content {n}")), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_long_is_put_into_a_file_with_a_preview() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "seq 1 400000"})),
+        Reply::text("long"),
+    ]))
+    .with("tool_output.max_bytes=1000000");
+    let result = stage.turn("count").await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    let results = stage.model.requests()[1].tool_results();
+    assert!(results[0].len() < 10_000, "{}", results[0].len());
+    assert!(results[0].contains("vestal-results"), "{}", results[0]);
+}
+
+#[tokio::test]
+async fn fifty_megabytes_and_broken_text_are_survived() {
+    let command = r"head -c 50000000 /dev/zero | tr '\0' x; printf '\377\376end\n'";
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": command})),
+        Reply::text("done"),
+    ]));
+    let result = stage.turn("flood").await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    let results = stage.model.requests()[1].tool_results();
+    assert!(results[0].len() < 120_000 && results[0].contains("end"), "{}", results[0].len());
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_is_stopped_at_its_budget_with_a_summary() {
+    let stage = Stage::new(Script::rules([
+        Rule::when_user_contains("limit of model calls")
+            .after_any_tool_results()
+            .reply(Reply::text("so far")),
+        Rule::when_user_contains("go").after_any_tool_results().reply_with(|request| {
+            let n = request.tool_results().len();
+            Reply::tool_call("terminal", json!({"command": format!("echo {n}")}))
+        }),
+    ]))
+    .with("agent.max_turns=4");
+    let result = stage.turn("go").await;
+    assert!(matches!(result.outcome, Outcome::BudgetExhausted), "{:?}", result.outcome);
+    assert_eq!(result.text, "so far");
+    assert_eq!((result.model_calls, result.tool_calls), (5, 4));
+    assert!(stage.model.requests()[4].tool_names().is_empty());
+}
+
+#[tokio::test]
+async fn a_model_that_goes_round_in_circles_is_warned_then_stopped() {
+    let stage = Stage::new(Script::rules([Rule::when_user_contains("go")
+        .after_any_tool_results()
+        .reply(Reply::tool_call("terminal", json!({"command": "echo same"})))]))
+    .with("tool_loop_guardrails.warn_after=2")
+    .with("tool_loop_guardrails.stop_after=4");
+    let result = stage.turn("go").await;
+    assert!(matches!(result.outcome, Outcome::Looping { .. }), "{:?}", result.outcome);
+    assert_eq!(result.tool_calls, 4);
+    let told = stage.model.requests()[3].tool_results().join("\n");
+    assert!(told.contains("the same arguments and the same result"), "{told}");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_switched_off_is_neither_offered_nor_run() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "touch ran"})),
+        Reply::text("well"),
+    ]));
+    let agent = stage.agent().await;
+    let mut opening = stage.opening(crate::stage::new());
+    opening.selection.without_tools = vec!["terminal".to_owned(), "no_such_tool".to_owned()];
+    let mut conversation = agent.open(opening).await.unwrap();
+    let result = conversation.run(crate::stage::said("go"), &stage.ears()).await;
+    assert!(result.outcome.is_completed());
+    let requests = stage.model.requests();
+    assert!(!requests[0].tool_names().contains(&"terminal"));
+    assert!(requests[1].tool_results()[0].contains("there is no tool"));
+    assert!(!stage.file("ran").exists());
+    let warned =
+        |event: &Event| matches!(event, Event::Warning { text } if text.contains("no_such_tool"));
+    assert_eq!(stage.events().iter().filter(|event| warned(event)).count(), 1);
+}
+
+#[tokio::test]
+async fn a_todo_list_is_there_when_the_conversation_is_resumed() {
+    let todos = json!({"todos": [{"id": "1", "content": "dig", "status": "in_progress"}]});
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("todo", todos),
+        Reply::text("noted"),
+        Reply::tool_call("todo", json!({})),
+        Reply::text("there"),
+    ]));
+    let result = stage.turn("plan").await;
+    let mut again = stage.resume(&result.conversation).await;
+    again.run(crate::stage::said("what is left?"), &stage.ears()).await;
+    let results = stage.model.requests()[3].tool_results();
+    assert!(results[0].contains("dig"), "{results:?}");
+}
