@@ -7,8 +7,8 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task};
 
 use crate::commands::{
-    completions, config, cp, doctor, inspect, jobs, kill, logs, prune, ps, rm, run, shell, stats,
-    stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kill, logs, model,
+    profile, prune, ps, rm, run, shell, stats, stop, touch, wait, write,
 };
 use crate::error::Failure;
 use crate::find;
@@ -16,6 +16,7 @@ use crate::find;
 const AFTER_HELP: &str = "\
 Exit codes: the command's own for run, shell and wait; otherwise 0. 1 something is not in order or
 was declined, 2 wrong usage, 124 timeout, 125 Vestal failed, 126 no such workdir, 130 interrupted.
+chat and model: 3 the provider failed, 4 stopped before it was done, 5 the provider refused.
 
 Example:
   vestal run 'hostname; date >> visits; cat visits'";
@@ -155,6 +156,7 @@ pub(crate) struct JobPlace {
 pub(crate) enum Verb {
     Run(run::RunArgs),
     Shell(shell::ShellArgs),
+    Chat(chat::ChatArgs),
     Ps(ps::PsArgs),
     Inspect(inspect::InspectArgs),
     Stats(stats::StatsArgs),
@@ -168,6 +170,9 @@ pub(crate) enum Verb {
     Stop(stop::StopArgs),
     Rm(rm::RmArgs),
     Prune(prune::PruneArgs),
+    Conversations(conversations::ConversationsArgs),
+    Model(model::ModelArgs),
+    Profile(profile::ProfileArgs),
     Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),

@@ -1,11 +1,13 @@
 //! What every command works with.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use vestal_config::profiles::Profiles;
 use vestal_config::{
-    AnyKey as _, BackendChoice, Environment, Home, Override, ProfileName, Settings, keys,
+    AnyKey as _, BackendChoice, Environment, Home, HomeError, Override, ProfileName, Settings, keys,
 };
 use vestal_sandbox::{
     CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
@@ -27,6 +29,10 @@ pub(crate) struct Context {
     environment: Environment,
     global: Global,
     activity: Activity,
+    /// Whether `default` takes the place of a chosen profile that cannot be used.
+    tolerant: AtomicBool,
+    /// Whether that has been said.
+    told: AtomicBool,
     /// A sandbox that is being attached to, started or made.
     pending: Mutex<Option<JoinHandle<Result<Sandbox, Error>>>>,
 }
@@ -38,6 +44,8 @@ impl Context {
             environment,
             global,
             activity: Activity::default(),
+            tolerant: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             pending: Mutex::new(None),
         }
     }
@@ -46,9 +54,59 @@ impl Context {
         &self.environment
     }
 
+    /// Returns the profile that the command line names.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        self.global.profile.as_deref()
+    }
+
     /// Finds the home of the profile.
     pub(crate) fn home(&self) -> Result<Home, Failure> {
+        if self.tolerant.load(Ordering::Relaxed) {
+            return self.home_or_default();
+        }
         Ok(Home::locate(&self.environment, self.global.profile.as_deref())?)
+    }
+
+    /// As [`Context::home`] for what must always work: in place of a chosen
+    /// profile that cannot be used it is `default`, and that is said once.
+    pub(crate) fn home_or_default(&self) -> Result<Home, Failure> {
+        let option = self.global.profile.as_deref();
+        let (home, trouble) = Home::locate_or_default(&self.environment, option)?;
+        if let Some(trouble) = trouble
+            && !self.told.swap(true, Ordering::Relaxed)
+        {
+            self.console.warn(&trouble.to_string());
+        }
+        Ok(home)
+    }
+
+    /// Finds the home of the profile where it matters little whether there is one.
+    pub(crate) fn home_if_any(&self) -> Option<Home> {
+        Home::locate(&self.environment, self.global.profile.as_deref()).ok()
+    }
+
+    /// Makes do with `default` from now on where the chosen profile cannot be
+    /// used, and returns what is wrong with the choice for the caller to say.
+    pub(crate) fn tolerate_choice(&self) -> Option<HomeError> {
+        self.tolerant.store(true, Ordering::Relaxed);
+        let option = self.global.profile.as_deref();
+        let (_, trouble) = Home::locate_or_default(&self.environment, option).ok()?;
+        self.told.store(trouble.is_some(), Ordering::Relaxed);
+        trouble
+    }
+
+    /// Refuses a profile that `-p` names and that is not there, for commands
+    /// that could do without.
+    pub(crate) fn refuse_unknown_option(&self) -> Result<(), Failure> {
+        if self.global.profile.is_some() {
+            self.home()?;
+        }
+        Ok(())
+    }
+
+    /// Finds all profiles.
+    pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
+        Ok(Profiles::locate(&self.environment)?)
     }
 
     /// Finds the home of another profile.

@@ -2,7 +2,12 @@
 
 use std::io;
 
+use vestal_agent::OpenError;
+use vestal_agent::settings::EndpointError;
+use vestal_config::profiles::ProfileError;
 use vestal_config::{ConfigError, SetError};
+use vestal_conversations::Error as ConversationError;
+use vestal_model::SetupError;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
@@ -255,6 +260,100 @@ impl From<SetError> for Failure {
 
 impl From<vestal_config::HomeError> for Failure {
     fn from(error: vestal_config::HomeError) -> Self {
+        use vestal_config::HomeError;
+        let failure = Self::new(error.to_string());
+        match error {
+            HomeError::NoHome | HomeError::Relative { .. } => failure,
+            HomeError::BadProfileName { .. }
+            | HomeError::UnknownProfile { .. }
+            | HomeError::Choice { .. } => failure.with_exit(Exit::No),
+        }
+    }
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ProfileError::Home(error) => error.into(),
+            ProfileError::Io { action, path, source } => {
+                Self::io(&format!("{action} {}", path.display()), &source)
+            }
+            ProfileError::Reserved { .. }
+            | ProfileError::Exists { .. }
+            | ProfileError::Missing { .. }
+            | ProfileError::Default { .. }
+            | ProfileError::BadDescription { .. }
+            | ProfileError::Newer { .. }
+            | ProfileError::Damaged { .. }
+            | ProfileError::FileExists { .. }
+            | ProfileError::TooMuch { .. }
+            | ProfileError::Refused { .. } => failure.with_exit(Exit::No),
+        }
+    }
+}
+
+impl From<ConversationError> for Failure {
+    fn from(error: ConversationError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ConversationError::NotFound { .. }
+            | ConversationError::NoMessage { .. }
+            | ConversationError::Ambiguous { .. } => {
+                failure.with_exit(Exit::No).advise("`vestal conversations list` lists them")
+            }
+            ConversationError::NoneYet => failure
+                .with_exit(Exit::No)
+                .advise("to begin one: vestal chat -q 'what is to be done'"),
+            ConversationError::Busy { .. } => failure
+                .with_exit(Exit::No)
+                .advise("wait for it, or begin another conversation: vestal chat -q …"),
+            ConversationError::TitleTaken { .. } => {
+                failure.with_exit(Exit::No).advise("choose another title")
+            }
+            ConversationError::InvalidTitle(_) | ConversationError::InvalidId(_) => {
+                failure.with_exit(Exit::Usage)
+            }
+            ConversationError::NoSummary
+            | ConversationError::Exists { .. }
+            | ConversationError::Newer { .. }
+            | ConversationError::Foreign { .. }
+            | ConversationError::Damaged { .. }
+            | ConversationError::Full { .. }
+            | ConversationError::Contended { .. }
+            | ConversationError::Access { .. }
+            | ConversationError::Io { .. }
+            | ConversationError::Unreadable { .. }
+            | ConversationError::Unwritable(_)
+            | ConversationError::Database { .. } => failure,
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(error) => error.into(),
+            other @ (OpenError::Task(_) | OpenError::Name(_)) => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<EndpointError> for Failure {
+    fn from(error: EndpointError) -> Self {
+        match error {
+            EndpointError::Config(error) => error.into(),
+            other => other
+                .advice()
+                .into_iter()
+                .fold(Self::new(other.to_string()), Self::advise)
+                .with_exit(Exit::No),
+        }
+    }
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Self {
         Self::new(error.to_string())
     }
 }

@@ -13,6 +13,13 @@ pub(crate) enum Exit {
     No,
     /// The command line makes no sense.
     Usage,
+    /// No model provider gave an answer.
+    Provider,
+    /// The agent was stopped before it was done: by its budget, or because it
+    /// went round in circles.
+    Stopped,
+    /// The model provider refused to answer.
+    Refused,
     /// The time given was up.
     TimedOut,
     /// Vestal itself failed.
@@ -34,6 +41,9 @@ impl Exit {
             Self::Success => 0,
             Self::No => 1,
             Self::Usage => 2,
+            Self::Provider => 3,
+            Self::Stopped => 4,
+            Self::Refused => 5,
             Self::TimedOut => 124,
             Self::Failed => 125,
             Self::NoWorkdir => 126,

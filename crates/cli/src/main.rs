@@ -1,5 +1,6 @@
 //! The program `vestal`: it parses, calls the libraries and prints.
 
+mod agent;
 mod cli;
 mod commands;
 mod console;

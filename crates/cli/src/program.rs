@@ -6,8 +6,8 @@ use vestal_config::Environment;
 
 use crate::cli::{self, Verb};
 use crate::commands::{
-    completions, config, cp, doctor, inspect, jobs, kill, logs, prune, ps, rm, run, shell, stats,
-    stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kill, logs, model,
+    profile, prune, ps, rm, run, shell, stats, stop, touch, wait, write,
 };
 use crate::console::{Console, status, terminal, trace};
 use crate::context::Context;
@@ -53,6 +53,7 @@ async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Run(args) => run::run(context, args).await,
         Verb::Shell(args) => shell::run(context, args).await,
+        Verb::Chat(args) => chat::run(context, args).await,
         Verb::Ps(args) => ps::run(context, args).await,
         Verb::Inspect(args) => inspect::run(context, args).await,
         Verb::Stats(args) => stats::run(context, args).await,
@@ -66,6 +67,9 @@ async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Stop(args) => stop::run(context, args).await,
         Verb::Rm(args) => rm::run(context, args).await,
         Verb::Prune(args) => prune::run(context, args).await,
+        Verb::Conversations(args) => conversations::run(context, args).await,
+        Verb::Model(args) => model::run(context, args).await,
+        Verb::Profile(args) => profile::run(context, args).await,
         Verb::Config(args) => config::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args).await,
         Verb::Completions(args) => completions::run(context, &args),

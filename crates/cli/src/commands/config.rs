@@ -78,7 +78,7 @@ pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, Failure> 
         ConfigVerb::Get { json, key } => get(context, &key, json),
         ConfigVerb::Set { key, value } => set(context, &key, &value),
         ConfigVerb::Path => {
-            context.console.print(&context.home()?.config_file().to_string_lossy())?;
+            context.console.print(&context.home_or_default()?.config_file().to_string_lossy())?;
             Ok(Exit::Success)
         }
         ConfigVerb::Check { json } => check(context, json),

@@ -101,7 +101,10 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Fai
 }
 
 async fn examine(context: &Context) -> Vec<Check> {
+    let choice = context.tolerate_choice();
     let mut checks = vec![guest(), shell(context)];
+    checks
+        .extend(choice.map(|trouble| Check::new("profile", Health::Warning, trouble.to_string())));
     let mut chosen = None;
     match context.settings() {
         Ok(settings) => {

@@ -1,13 +1,17 @@
 //! The verbs, one file each.
 
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod conversations;
 pub(crate) mod cp;
 pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod jobs;
 pub(crate) mod kill;
 pub(crate) mod logs;
+pub(crate) mod model;
+pub(crate) mod profile;
 pub(crate) mod prune;
 pub(crate) mod ps;
 pub(crate) mod rm;

@@ -11,7 +11,7 @@ use vestal_config::Environment;
 
 use super::style::Colour;
 use super::table::Table;
-use super::{DIM, RED, YELLOW, progress, status, terminal, text};
+use super::{DIM, RED, YELLOW, progress, status, table, terminal, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -78,6 +78,21 @@ impl Console {
         say(&self.err.paint(DIM, &line));
     }
 
+    /// Says what goes on, in one line that may be passed over.
+    pub(crate) fn aside(self, message: &str) {
+        let width = terminal::error_width().unwrap_or(usize::MAX);
+        let line = table::cut(&text::printable(message), width);
+        say(&self.err.paint(DIM, &line));
+    }
+
+    /// Puts a question on the terminal, as it is; the answer is typed behind it.
+    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    pub(crate) fn ask_words(self, words: &str) {
+        status::clear();
+        // A terminal that is gone is asked nothing.
+        io::stderr().write_all(words.as_bytes()).ok();
+    }
+
     /// Says something to worry about.
     pub(crate) fn warn(self, message: &str) {
         say(&format!("{} {}", self.err.paint(YELLOW, "warning:"), text::printable(message)));
@@ -117,6 +132,17 @@ impl Console {
         asked.is_ok()
             && io::stdin().lock().read_line(&mut answer).is_ok()
             && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
+    }
+
+    /// Asks for some text on the terminal; none when nobody answers.
+    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    pub(crate) fn ask_for(self, question: &str) -> Option<String> {
+        status::clear();
+        let mut stderr = io::stderr().lock();
+        write!(stderr, "{question} ").and_then(|()| stderr.flush()).ok()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).ok()?;
+        Some(answer.trim().to_owned())
     }
 
     /// Awaits some work and says what it is if that takes more than a second.

@@ -14,13 +14,13 @@ const CLEAR: &str = "\r\x1b[2K";
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// Reports whether there is a terminal to show it on.
-pub(super) fn is_possible() -> bool {
+pub(crate) fn is_possible() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Shows a text in place of the one before. What does not fit is cut: a line
 /// that wraps could not be cleared.
-pub(super) fn show(text: &str) {
+pub(crate) fn show(text: &str) {
     let width = terminal::error_width().map_or(usize::MAX, |width| width.saturating_sub(1));
     SHOWN.store(true, Ordering::Relaxed);
     write(&format!("{CLEAR}{}", table::cut(text, width)));

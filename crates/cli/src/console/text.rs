@@ -12,19 +12,52 @@ pub(crate) fn printable(text: &str) -> String {
         match c {
             '\n' => shown.push('⏎'),
             '\t' => shown.push(' '),
-            c if c.is_control() => {
-                // Writing to a string cannot fail.
-                write!(shown, "\\x{:02x}", u32::from(c)).ok();
-            }
-            c => shown.push(c),
+            c => show(&mut shown, c),
         }
         shown
     })
 }
 
+/// Adds a character, or what stands for one that would do something else than
+/// be seen: command a terminal, or turn the order of what is read around.
+fn show(shown: &mut String, c: char) {
+    let turns_around = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // Writing to a string cannot fail.
+    if c.is_control() {
+        write!(shown, "\\x{:02x}", u32::from(c)).ok();
+    } else if turns_around {
+        write!(shown, "\\u{{{:x}}}", u32::from(c)).ok();
+    } else {
+        shown.push(c);
+    }
+}
+
 /// As [`printable`], but keeps the ends of lines.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// As [`printable`], but keeps ends of lines and tabs: text that is shown as it
+/// was written.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\r' => {}
+            '\n' | '\t' => shown.push(c),
+            c => show(&mut shown, c),
+        }
+    }
+    shown
+}
+
+/// Returns how long something took: `340ms`, `1.2s`, `3m`.
+pub(crate) fn took(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{}ms", duration.as_millis()),
+        1..60 => format!("{:.1}s", duration.as_secs_f64()),
+        _ => span(duration),
+    }
 }
 
 /// Returns a span of time in its largest unit: `45s`, `3m`, `2h`, `5d`.
@@ -78,6 +111,8 @@ mod tests {
     fn what_a_guest_says_cannot_command_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\nc\td\u{9b}"), "a\\x1b[2Jb⏎c d\\x9b");
         assert_eq!(printable_lines("a\x07\nb"), "a\\x07\nb");
+        assert_eq!(printable("rm \u{202e}txt.exe\u{2069}"), "rm \\u{202e}txt.exe\\u{2069}");
+        assert_eq!(harmless("a\tb\r\n\x1b[2J\u{9b}"), "a\tb\n\\x1b[2J\\x9b");
     }
 
     #[test]
@@ -89,6 +124,13 @@ mod tests {
         assert_eq!(ago(at(0), at(7300)), "2h ago");
         assert_eq!(ago(at(0), at(200_000)), "2d ago");
         assert_eq!(ago(at(7300), at(0)), "in 2h");
+    }
+
+    #[test]
+    fn what_was_quick_is_told_in_its_smaller_unit() {
+        assert_eq!(took(Duration::from_millis(340)), "340ms");
+        assert_eq!(took(Duration::from_millis(1250)), "1.2s");
+        assert_eq!(took(Duration::from_secs(185)), "3m");
     }
 
     #[test]

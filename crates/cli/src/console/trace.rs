@@ -6,7 +6,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::Console;
+use super::{Console, log};
+
+/// What goes into the log, where there is one.
+const LOGGED: Level = Level::INFO;
 
 /// Begins to show reports: warnings, and everything when asked.
 pub(crate) fn install(console: Console, verbose: bool) {
@@ -22,20 +25,25 @@ struct Reporter {
 
 impl Subscriber for Reporter {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.level && metadata.target().starts_with("vestal")
+        let wanted = |level: Level| *metadata.level() <= level;
+        metadata.target().starts_with("vestal")
+            && (wanted(self.level) || (log::is_kept() && wanted(LOGGED)))
     }
 
     fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
-        Some(self.level.into())
+        let level = if log::is_kept() { self.level.max(LOGGED) } else { self.level };
+        Some(level.into())
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut line = Line::default();
         event.record(&mut line);
         let text = format!("{}{}", line.message, line.fields);
-        if *event.metadata().level() <= Level::WARN {
+        let level = *event.metadata().level();
+        log::write(level, &text);
+        if level <= Level::WARN {
             self.console.warn(&text);
-        } else {
+        } else if level <= self.level {
             self.console.note(&text);
         }
     }

@@ -3,7 +3,9 @@
 mod job;
 mod run;
 mod sandbox;
+mod turn;
 
 pub(crate) use job::{JobView, state_word};
 pub(crate) use run::RunView;
 pub(crate) use sandbox::{SandboxView, StatsView, state_name};
+pub(crate) use turn::{Cost, TurnView};

@@ -11,8 +11,11 @@ use vestal_config::Environment;
 
 use crate::support::PATIENCE;
 
-/// Names the engine.
-const VARIABLE: &str = "VESTAL_TEST_DOCKER_HOST";
+/// Names the Docker engine.
+const DOCKER: &str = "VESTAL_TEST_DOCKER_HOST";
+
+/// Names the Podman engine.
+const PODMAN: &str = "VESTAL_TEST_PODMAN_HOST";
 
 /// An engine, reached over its socket.
 #[derive(Debug, Clone)]
@@ -22,18 +25,27 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Returns the engine given to the tests, which has the test images.
+    /// Returns the Docker engine given to the tests, which has the test images.
     pub(crate) fn given() -> Self {
+        Self::named_by(DOCKER, "docker")
+    }
+
+    /// Returns the Podman engine given to the tests, which has them too.
+    pub(crate) fn podman() -> Self {
+        Self::named_by(PODMAN, "podman")
+    }
+
+    fn named_by(variable: &str, kind: &str) -> Self {
         let environment = Environment::capture();
-        let Some(address) = environment.get(VARIABLE).and_then(OsStr::to_str) else {
+        let Some(address) = environment.get(variable).and_then(OsStr::to_str) else {
             panic!(
-                "{VARIABLE} names no engine. `scripts/test -p vestal-cli test` starts one; or start \
-                 one with `scripts/lib/engine docker start DIRECTORY` and set {VARIABLE} to the \
+                "{variable} names no engine. `scripts/test -p vestal-cli test` starts one; or start \
+                 one with `scripts/lib/engine {kind} start DIRECTORY` and set {variable} to the \
                  address it prints"
             )
         };
         let socket = address.strip_prefix("unix://").unwrap_or_else(|| {
-            panic!("{VARIABLE} is {address}; the tests speak unix:// addresses only")
+            panic!("{variable} is {address}; the tests speak unix:// addresses only")
         });
         Self { socket: socket.into(), address: address.to_owned() }
     }

@@ -2,14 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod chat;
 mod config;
+mod conversations;
 mod copy;
 mod docker;
 mod engine;
 mod jobs;
+mod model;
+mod profiles;
 mod run;
 mod sandboxes;
 mod shell;
 mod signals;
+mod story;
 mod support;
 mod surface;

@@ -210,7 +210,7 @@ fn profiles_have_homes_of_their_own() {
     let listed = |args: &[&str]| world.vestal(args).exits(0).json().as_array().unwrap().len();
     assert_eq!(listed(&["ps", "--json"]), 1);
     assert_eq!(listed(&["ps", "--all", "--json"]), 2);
-    let unknown = world.vestal(["-p", "nope", "ps"]).exits(125);
+    let unknown = world.vestal(["-p", "nope", "ps"]).exits(1);
     assert!(unknown.stderr.contains("default, work"), "{unknown:?}");
     world.vestal(["-p", "work", "rm", "-y", "default"]).exits(0);
 }

@@ -62,6 +62,12 @@ impl World {
         Self::with(Some(Engine::given()))
     }
 
+    /// Returns a world whose sandboxes are containers of the Podman engine
+    /// given to the tests.
+    pub(crate) fn podman() -> Self {
+        Self::with(Some(Engine::podman()))
+    }
+
     fn with(engine: Option<Engine>) -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("work")).unwrap();

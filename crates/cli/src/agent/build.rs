@@ -1,0 +1,92 @@
+//! Makes the agent from the settings.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use vestal_agent::redact::Redactor;
+use vestal_agent::{Agent, Parts, PromptParts};
+use vestal_config::{AnyKey as _, BackendChoice, Settings, keys};
+use vestal_conversations::Store;
+use vestal_model::{Endpoint, Models};
+use vestal_sandbox::Overrides;
+
+use crate::console::log;
+use crate::context::Context;
+use crate::error::Failure;
+
+/// Makes the agent of the profile. Nothing is started and nobody is asked;
+/// the file of the conversations is opened.
+pub(crate) async fn build(context: &Context, settings: &Arc<Settings>) -> Result<Agent, Failure> {
+    let redactor = Arc::new(redactor(settings)?);
+    let masking = Arc::clone(&redactor);
+    log::begin(&settings.home().logs_dir(), move |line| masking.redact(line).into_owned());
+    let remembering = Arc::clone(settings);
+    let remember = Arc::new(move |pattern: &str| {
+        vestal_config::append(&remembering, keys::COMMAND_ALLOWLIST.name(), pattern)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    });
+    Ok(Agent::new(Parts {
+        engine: context.engine()?,
+        store: Store::open(settings.home().dir().join("state.db")).await?,
+        models: Models::new(vestal_agent::settings::model_options(settings)?)?,
+        tools: vestal_agent::tools::standard(),
+        redactor,
+        options: vestal_agent::settings::options(settings)?,
+        remember,
+    }))
+}
+
+/// Returns who is asked: the model named, else the configured one.
+pub(crate) fn endpoints(
+    settings: &Settings,
+    model: Option<&str>,
+) -> Result<Vec<Endpoint>, Failure> {
+    Ok(vestal_agent::settings::endpoints(settings, model)?)
+}
+
+fn redactor(settings: &Settings) -> Result<Redactor, Failure> {
+    if settings.get(&keys::SECURITY_REDACT_SECRETS)?.value {
+        Ok(Redactor::new(settings.known_secrets()))
+    } else {
+        Ok(Redactor::off())
+    }
+}
+
+/// Where a conversation is begun.
+#[derive(Debug)]
+pub(crate) struct Workplace {
+    /// The directory that `vestal` was started in.
+    pub(crate) cwd: Option<PathBuf>,
+    /// What the model is told about it.
+    pub(crate) prompt: PromptParts,
+}
+
+impl Workplace {
+    /// Finds out where a conversation is begun.
+    pub(crate) fn find(
+        settings: &Settings,
+        overrides: &Overrides,
+        is_attended: bool,
+    ) -> Result<Self, Failure> {
+        let cwd = std::env::current_dir().ok();
+        let backend = match (&overrides.backend, settings.get(&keys::BACKEND)?.value) {
+            (Some(backend), _) => Some(backend.clone()),
+            (None, BackendChoice::Auto) => None,
+            (None, choice) => Some(choice.as_str().to_owned()),
+        };
+        let mounts =
+            overrides.mount.is_some() || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
+        let sees_cwd = mounts || backend.as_deref() == Some(BackendChoice::Local.as_str());
+        let instructions = settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value;
+        let prompt = PromptParts {
+            persona: vestal_agent::persona(&settings.home().dir()),
+            instructions: instructions.get().map(str::to_owned),
+            project: cwd.clone().filter(|_| sees_cwd),
+            profile: settings.home().profile().to_string(),
+            backend,
+            is_attended,
+        };
+        Ok(Self { cwd, prompt })
+    }
+}

@@ -1,0 +1,210 @@
+//! The person at the terminal, asked by the agent.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::termios::{QueueSelector, tcflush};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use vestal_agent::{Approval, ApprovalRequest, Human, Question};
+
+use crate::console::{Console, text};
+
+/// How often an answer that means nothing is asked for again.
+const TRIES: usize = 3;
+
+/// Reports whether somebody is there to be asked: who types and reads.
+pub(crate) fn is_present() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether a question is on the terminal, so that nothing else is drawn over
+/// it. Cloning gives the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asking(Arc<AtomicBool>);
+
+impl Asking {
+    pub(crate) fn is_asking(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The person at the terminal.
+#[derive(Debug)]
+pub(crate) struct Person {
+    console: Console,
+    asking: Asking,
+    patience: Duration,
+    /// One question at a time.
+    keyboard: Mutex<Keyboard>,
+}
+
+impl Person {
+    /// Returns the person, who has so long to approve of something.
+    pub(crate) fn new(console: Console, asking: Asking, patience: Duration) -> Self {
+        Self { console, asking, patience, keyboard: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Human for Person {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Approval {
+        let mut keyboard = self.keyboard.lock().await;
+        let question = Unanswered::begin(self.console, &self.asking);
+        keyboard.forget();
+        self.console.ask_words(&approval_words(request, self.patience));
+        for _ in 0..TRIES {
+            let Some(line) = keyboard.line().await else {
+                return Approval::Deny(None);
+            };
+            if let Some(approval) = read_approval(&line, request.may_last) {
+                question.answered();
+                return approval;
+            }
+            self.console.ask_words("please answer with one of the letters in brackets: ");
+        }
+        question.answered();
+        Approval::Deny(None)
+    }
+
+    async fn clarify(&self, question: &Question) -> Option<String> {
+        let mut keyboard = self.keyboard.lock().await;
+        let unanswered = Unanswered::begin(self.console, &self.asking);
+        keyboard.forget();
+        self.console.ask_words(&question_words(question));
+        let line = keyboard.line().await?;
+        unanswered.answered();
+        read_answer(&line, &question.choices)
+    }
+}
+
+/// A question that is on the terminal.
+struct Unanswered<'a> {
+    console: Console,
+    asking: &'a Asking,
+    answered: bool,
+}
+
+impl<'a> Unanswered<'a> {
+    fn begin(console: Console, asking: &'a Asking) -> Self {
+        asking.0.store(true, Ordering::Relaxed);
+        Self { console, asking, answered: false }
+    }
+
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+/// Leaves a clean line also behind a question that was given up.
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.asking.0.store(false, Ordering::Relaxed);
+        if !self.answered {
+            self.console.ask_words("\n");
+            self.console.aside("no answer");
+        }
+    }
+}
+
+/// What is typed, line by line. Read by a thread of its own, since a read that
+/// nobody waits for any more cannot be taken back.
+#[derive(Debug, Default)]
+struct Keyboard {
+    lines: Option<UnboundedReceiver<String>>,
+}
+
+impl Keyboard {
+    /// Forgets what was typed before the question: it was no answer to it.
+    fn forget(&mut self) {
+        // Where it cannot be, there is nothing typed.
+        tcflush(io::stdin(), QueueSelector::IFlush).ok();
+        if let Some(lines) = &mut self.lines {
+            while lines.try_recv().is_ok() {}
+        }
+    }
+
+    /// Returns the next line, nothing at the end of input.
+    async fn line(&mut self) -> Option<String> {
+        let lines = self.lines.get_or_insert_with(|| {
+            let (sender, lines) = unbounded_channel();
+            std::thread::spawn(move || {
+                for line in io::stdin().lock().lines() {
+                    let Ok(line) = line else { return };
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+            lines
+        });
+        lines.recv().await
+    }
+}
+
+fn approval_words(request: &ApprovalRequest, patience: Duration) -> String {
+    let action = indented(&request.action);
+    let reason = text::printable(&request.reason);
+    let (always, meaning) = if request.may_last {
+        let pattern = text::printable(&request.pattern);
+        (" [a]lways", format!("  always: {pattern}\n"))
+    } else {
+        ("", String::new())
+    };
+    format!(
+        "the agent wants to do something that needs your approval: {reason}\n{action}\n{meaning}\
+         [o]nce [c]onversation{always} [d]eny, within {}: ",
+        text::span(patience)
+    )
+}
+
+fn question_words(question: &Question) -> String {
+    let mut words = format!("the agent asks: {}\n", text::printable_lines(&question.question));
+    for (number, choice) in (1..).zip(&question.choices) {
+        // Writing to a string cannot fail.
+        writeln!(words, "  {number}) {}", text::printable(choice)).ok();
+    }
+    let how = if question.choices.is_empty() { "answer" } else { "a number, or other words" };
+    words.push_str(how);
+    words.push_str(": ");
+    words
+}
+
+fn indented(words: &str) -> String {
+    let shown = text::printable_lines(words);
+    shown.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Reads an answer; words after a no are the reason for it.
+fn read_approval(line: &str, may_last: bool) -> Option<Approval> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let reason = Some(rest.trim()).filter(|rest| !rest.is_empty()).map(str::to_owned);
+    match (word.to_ascii_lowercase().as_str(), &reason) {
+        ("o" | "once" | "y" | "yes", None) => Some(Approval::Once),
+        ("c" | "conversation", None) => Some(Approval::Conversation),
+        ("a" | "always", None) if may_last => Some(Approval::Always),
+        ("d" | "deny" | "n" | "no", _) => Some(Approval::Deny(reason)),
+        _ => None,
+    }
+}
+
+fn read_answer(line: &str, choices: &[String]) -> Option<String> {
+    let line = line.trim();
+    let number: Option<usize> = line.parse().ok();
+    let chosen = number.and_then(|number| choices.get(number.checked_sub(1)?));
+    let answer = chosen.map_or(line, String::as_str);
+    (!answer.is_empty()).then(|| answer.to_owned())
+}
+
+#[cfg(test)]
+#[path = "person_tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+//! `vestal chat`.
+
+mod image;
+mod prompt;
+mod screen;
+mod summary;
+mod talk;
+mod words;
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use vestal_agent::Outcome;
+use vestal_model::{Part, UserMessage};
+use vestal_sandbox::Task;
+
+use crate::agent::{exit_of, failure_of};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::views::TurnView;
+use screen::Answer;
+use talk::{Talk, Talked};
+
+const AFTER_HELP: &str = "\
+The answer goes to standard output, everything else to standard error. Material that is piped in
+goes below the question. Conversations are kept: -c goes on with the last one, in the same sandbox
+and the same shell.
+
+Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage,
+3 the provider failed, 4 stopped by its budget or going round in circles, 5 the provider refused
+to answer, 125 Vestal failed, 130 interrupted.
+
+Examples:
+  vestal chat -q 'what does this machine run?'
+  git diff | vestal chat -q 'review this' --quiet > review.md
+  vestal chat -c -q 'now fix it' --max-turns 30
+  vestal chat -m openrouter:some/model --image shot.png -q 'what is wrong here?' --json";
+
+/// Asks the agent, which works in the durable sandbox, and prints its answer.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct ChatArgs {
+    /// What is asked; `-` reads it from standard input.
+    #[arg(short, long, value_name = "PROMPT", allow_hyphen_values = true)]
+    query: Option<String>,
+
+    /// Goes on with the last conversation.
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    goes_on: bool,
+
+    /// Goes on with a conversation, named by its id, a beginning of it, or its title.
+    #[arg(short, long, value_name = "ID|TITLE")]
+    resume: Option<String>,
+
+    /// Model to ask, in place of `model.default`: `MODEL` or `PROVIDER:MODEL`.
+    #[arg(short, long, value_name = "NAME")]
+    model: Option<String>,
+
+    /// Picture that goes with the question (PNG, JPEG, GIF, WebP); repeatable.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
+
+    /// Calls of the model that it may take, in place of `agent.max_turns`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_turns: Option<u32>,
+
+    /// Lets the agent do what is dangerous without asking; what is never allowed stays so.
+    #[arg(long)]
+    yolo: bool,
+
+    /// Prints the final answer and nothing else.
+    #[arg(short = 'Q', long, conflicts_with = "json")]
+    quiet: bool,
+
+    /// Prints one JSON object when the turn has ended, also when it failed.
+    #[arg(long)]
+    json: bool,
+
+    /// Toolsets the agent gets, in place of `toolsets`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    toolsets: Option<Vec<String>>,
+
+    /// Title of the conversation; without one it is made from the question.
+    #[arg(long, value_name = "TITLE")]
+    title: Option<String>,
+
+    /// Task whose sandbox the agent works in.
+    #[arg(short, long, value_name = "TASK")]
+    task: Option<Task>,
+
+    /// Backend of a sandbox that is about to be made; it stays with the sandbox.
+    #[arg(short, long, value_name = "BACKEND")]
+    backend: Option<String>,
+
+    /// Uses the sandbox that has the current directory as its /workspace: `TASK@DIRECTORY`.
+    #[arg(long)]
+    mount_cwd: bool,
+}
+
+impl ChatArgs {
+    /// Returns how the answer is shown while it comes.
+    fn answer(&self) -> Answer {
+        if self.quiet || self.json {
+            Answer::Later
+        } else if io::stdout().is_terminal() {
+            Answer::Streamed
+        } else {
+            Answer::Whole
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.quiet || self.json
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit, Failure> {
+    // Before signals are listened for: whoever types the question can still leave.
+    let question = question(context, &args).await?;
+    let talked = Box::pin(Talk { context, args: &args }.run(question)).await;
+    let talked = match talked {
+        Ok(talked) => talked,
+        Err(failure) => {
+            if args.json {
+                context.console.print_json(&TurnView::of_failure(&failure))?;
+            }
+            return Err(failure);
+        }
+    };
+    match talked {
+        Talked::NotBegun(signal) | Talked::Left(signal) => {
+            let exit = Exit::Terminated(signal);
+            if args.json {
+                let failure = Failure::new("interrupted").with_exit(exit);
+                context.console.print_json(&TurnView::of_failure(&failure))?;
+            }
+            Ok(exit)
+        }
+        Talked::NoReader(failure) => Err(failure),
+        Talked::Turn { result, signal } => {
+            let exit = exit_of(&result, signal);
+            let failure = failure_of(&result, signal);
+            if args.json {
+                let mut view = TurnView::of(&result, exit);
+                if let Some(failure) = &failure {
+                    view.set_failure(failure);
+                }
+                context.console.print_json(&view)?;
+            } else if args.quiet && has_answer(&result.outcome) {
+                context.console.write(&words::whole(&result.text))?;
+            }
+            if !args.is_silent() {
+                summary::tell(context, &result);
+            }
+            match failure {
+                Some(failure) => Err(failure),
+                None => Ok(exit),
+            }
+        }
+    }
+}
+
+/// Reports whether what the model said last is meant for the person who asked.
+fn has_answer(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Completed | Outcome::BudgetExhausted)
+}
+
+async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Failure> {
+    let mut parts = Vec::new();
+    for path in &args.image {
+        parts.push(Part::Image(image::read(path)?));
+    }
+    let text = prompt::read(context.console, args.query.as_deref()).await?;
+    parts.insert(0, Part::Text { text });
+    Ok(UserMessage { parts })
+}

@@ -1,0 +1,344 @@
+//! What a person sees of a turn while it runs: the answer on standard output,
+//! everything else on standard error.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use vestal_agent::{Event, EventSink};
+use vestal_model::Finish;
+
+use super::words::{self, Words};
+use crate::agent::Asking;
+use crate::console::{Console, Sink, status, text};
+use crate::error::Failure;
+
+/// Time between two changes of the line that says what goes on.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What takes longer than this is spoken of.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Characters of what a tool printed last that are kept to be shown.
+const TAIL: usize = 200;
+
+/// How the answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// As it comes.
+    Streamed,
+    /// Message by message, each when it is complete.
+    Whole,
+    /// Not while the turn runs.
+    Later,
+}
+
+/// Shows a turn.
+pub(super) struct Screen {
+    console: Console,
+    answer: Answer,
+    /// Whether it is said what the tools do.
+    tells_tools: bool,
+    out: Sink,
+    asking: Asking,
+    words: Words,
+    message: String,
+    /// What came before a message, whose end it is.
+    cut_off: String,
+    running: Vec<Running>,
+    tails: Tails,
+    /// Since when the model is waited for.
+    waiting: Option<Instant>,
+}
+
+/// A tool at work.
+struct Running {
+    call: String,
+    about: String,
+    since: Instant,
+}
+
+/// The last line that each tool printed. It changes with every piece of
+/// output, and only the latest is of interest: so it is not queued.
+#[derive(Clone, Default)]
+struct Tails(Arc<Mutex<HashMap<String, String>>>);
+
+impl Tails {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, call: String, printed: &str) {
+        let last = printed.lines().rev().find(|line| !line.trim().is_empty());
+        if let Some(last) = last {
+            let last = last.chars().take(TAIL).collect();
+            self.lock().insert(call, last);
+        }
+    }
+}
+
+impl Screen {
+    /// Returns a screen and where the turn tells of what happens.
+    pub(super) fn new(
+        console: Console,
+        answer: Answer,
+        tells_tools: bool,
+        asking: Asking,
+    ) -> Result<(Self, EventSink, UnboundedReceiver<Event>), Failure> {
+        let (sender, events) = unbounded_channel();
+        let tails = Tails::default();
+        let heard = tails.clone();
+        let sink = EventSink::new(move |event| match event {
+            Event::ToolOutput { call, text } => heard.note(call, &text),
+            // When nobody shows it any more, nobody needs to know.
+            event => drop(sender.send(event)),
+        });
+        let out = Sink::stdout().map_err(|error| Failure::output(&error))?;
+        let screen = Self {
+            console,
+            answer,
+            tells_tools,
+            out,
+            asking,
+            words: Words::default(),
+            message: String::new(),
+            cut_off: String::new(),
+            running: Vec::new(),
+            tails,
+            waiting: None,
+        };
+        Ok((screen, sink, events))
+    }
+
+    /// Shows what happens, for as long as it is let.
+    pub(super) async fn follow(
+        &mut self,
+        events: &mut UnboundedReceiver<Event>,
+    ) -> Result<(), Failure> {
+        let live = self.tells_tools && status::is_possible();
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                biased;
+                event = events.recv() => match event {
+                    Some(event) => self.take(event).await?,
+                    // Nobody tells of anything any more; the turn's end is at hand.
+                    None => std::future::pending().await,
+                },
+                _ = ticks.tick(), if live => self.draw(),
+            }
+        }
+    }
+
+    /// Shows what is left when the turn has ended. A message that was not
+    /// completed by then is none.
+    pub(super) async fn finish(
+        &mut self,
+        events: &mut UnboundedReceiver<Event>,
+    ) -> Result<(), Failure> {
+        while let Ok(event) = events.try_recv() {
+            self.take(event).await?;
+        }
+        status::clear();
+        self.message.clear();
+        self.end_message().await
+    }
+
+    async fn take(&mut self, event: Event) -> Result<(), Failure> {
+        record(&event);
+        match event {
+            Event::TurnStarted { .. } | Event::Steered { .. } => {
+                self.waiting = Some(Instant::now());
+            }
+            Event::Text { text } => self.say(&text).await?,
+            Event::Discarded { reason, retry_after } => {
+                self.void(&reason, retry_after).await?;
+            }
+            Event::CallAnnounced { .. } => self.end_line().await?,
+            // The next words go on where these were cut off.
+            Event::ModelCalled { finish: Finish::Length, .. } => {
+                self.cut_off.push_str(&std::mem::take(&mut self.message));
+            }
+            Event::ModelCalled { .. } => {
+                self.end_message().await?;
+                self.waiting = None;
+            }
+            Event::ToolStarted { call, name, summary } => {
+                self.end_line().await?;
+                let about = about(&name, &summary);
+                self.running.push(Running { call, about, since: Instant::now() });
+            }
+            Event::ToolEnded { call, name, is_error, took, .. } => {
+                self.tool_ended(&call, &name, is_error, took).await?;
+            }
+            Event::Warning { text } => {
+                self.end_line().await?;
+                self.console.warn(&text);
+            }
+            Event::Compressing { .. } => {
+                self.aside("the conversation is long; its beginning is being summarised").await?;
+            }
+            Event::Compressed { messages, .. } => {
+                self.aside(&format!("{} summarised", text::count(messages as u64, "message")))
+                    .await?;
+            }
+            Event::Child { index, event, .. } => self.take_of_child(index, *event).await?,
+            Event::TurnEnded { .. } => self.waiting = None,
+            Event::Reasoning { .. } | Event::ToolOutput { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Shows what a child does, as far as it is of interest.
+    async fn take_of_child(&mut self, index: usize, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::ToolEnded { name, is_error, took, .. } => {
+                let line = tool_line(is_error, &name, took);
+                self.aside(&format!("  child {}: {line}", index + 1)).await
+            }
+            Event::Warning { text } => {
+                self.end_line().await?;
+                self.console.warn(&format!("child {}: {text}", index + 1));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+        match self.answer {
+            Answer::Streamed => {
+                let shown = text::harmless(&self.words.push(text));
+                if !shown.is_empty() {
+                    self.waiting = None;
+                    self.write(shown).await?;
+                }
+            }
+            Answer::Whole => self.message.push_str(text),
+            Answer::Later => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a message that is complete.
+    async fn end_message(&mut self) -> Result<(), Failure> {
+        self.end_line().await?;
+        let mut message = std::mem::take(&mut self.cut_off);
+        message.push_str(&std::mem::take(&mut self.message));
+        self.write(words::whole(&message)).await
+    }
+
+    /// Ends a line of the answer that is under way, so that something else can
+    /// be said on the same terminal.
+    async fn end_line(&mut self) -> Result<(), Failure> {
+        let end = self.words.end();
+        self.write(end.to_owned()).await
+    }
+
+    /// Says that what was said does not count.
+    async fn void(&mut self, reason: &str, again: Option<Duration>) -> Result<(), Failure> {
+        let was_shown = self.words.is_begun();
+        self.message.clear();
+        self.end_line().await?;
+        let next = match again {
+            Some(after) => format!("; asking again in {}", text::took(after)),
+            None => String::new(),
+        };
+        let void = if was_shown { "; the answer begins anew" } else { "" };
+        self.console.warn(&format!("{reason}{next}{void}"));
+        self.waiting = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn tool_ended(
+        &mut self,
+        call: &str,
+        name: &str,
+        is_error: bool,
+        took: Duration,
+    ) -> Result<(), Failure> {
+        let place = self.running.iter().position(|running| running.call == call);
+        let about = match place {
+            Some(place) => self.running.remove(place).about,
+            None => about(name, ""),
+        };
+        self.tails.lock().remove(call);
+        if self.running.is_empty() {
+            self.waiting = Some(Instant::now());
+        }
+        self.aside(&tool_line(is_error, &about, took)).await
+    }
+
+    async fn aside(&mut self, line: &str) -> Result<(), Failure> {
+        if self.tells_tools {
+            self.end_line().await?;
+            self.console.aside(line);
+        }
+        Ok(())
+    }
+
+    async fn write(&self, text: String) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        status::clear();
+        self.out.write(Bytes::from(text)).await.map_err(|error| Failure::output(&error))
+    }
+
+    /// Draws the line that says what goes on, unless something stands there.
+    fn draw(&self) {
+        if self.asking.is_asking() || self.words.is_begun() {
+            return;
+        }
+        if let Some(running) = self.running.last().filter(|one| one.since.elapsed() > PATIENCE) {
+            let more = match self.running.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let tail = self.tails.lock().get(&running.call).cloned();
+            let tail = tail.map(|tail| format!(" │ {}", text::printable(&tail)));
+            let took = text::span(running.since.elapsed());
+            let about = text::printable(&running.about);
+            status::show(&format!("{about}{more} ({took}){}", tail.unwrap_or_default()));
+        } else if let Some(since) = self.waiting.filter(|since| since.elapsed() > PATIENCE) {
+            status::show(&format!("waiting for the model ({})", text::span(since.elapsed())));
+        }
+    }
+}
+
+fn about(name: &str, summary: &str) -> String {
+    if summary.is_empty() { name.to_owned() } else { format!("{name}: {summary}") }
+}
+
+fn tool_line(is_error: bool, about: &str, took: Duration) -> String {
+    let mark = if is_error { "✗" } else { "·" };
+    format!("{mark} {about} ({})", text::took(took))
+}
+
+/// Puts an event into the log, what was said left out.
+fn record(event: &Event) {
+    match event {
+        Event::TurnStarted { conversation } => tracing::info!(%conversation, "turn started"),
+        Event::ModelCalled { provider, model, usage, .. } => {
+            tracing::info!(provider, model, tokens = usage.total(), "model answered");
+        }
+        Event::Discarded { reason, .. } => tracing::info!(reason, "answer discarded"),
+        Event::ToolStarted { name, summary, .. } => tracing::info!(name, summary, "tool started"),
+        Event::ToolEnded { name, is_error, took, .. } => {
+            let took_ms = took.as_millis();
+            tracing::info!(name, is_error, took_ms, "tool ended");
+        }
+        Event::Warning { text } => tracing::info!(text, "told"),
+        Event::Compressed { messages, tokens } => tracing::info!(messages, tokens, "summarised"),
+        Event::TurnEnded { outcome } => tracing::info!(outcome, "turn ended"),
+        Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::CallAnnounced { .. }
+        | Event::ToolOutput { .. }
+        | Event::Compressing { .. }
+        | Event::Steered { .. }
+        | Event::Child { .. } => {}
+    }
+}

@@ -1,0 +1,98 @@
+//! `vestal conversations`, one file for each of its verbs.
+
+mod branch;
+mod delete;
+mod export;
+mod list;
+mod markdown;
+mod reading;
+mod rename;
+mod search;
+mod show;
+mod undo;
+mod view;
+
+use clap::{Args, Subcommand};
+use vestal_conversations::{ConversationId, Error, Store};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+ID is a conversation's id or title, or the beginning of either, or the short id that `list` shows.
+The exit code is 1 when nothing, or more than one conversation, answers to it.
+
+Examples:
+  vestal conversations list
+  vestal conversations show k3f9ab
+  vestal conversations search 'build failed'";
+
+/// What was said: lists, shows, searches and changes conversations.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ConversationsArgs {
+    #[command(subcommand)]
+    verb: ConversationsVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConversationsVerb {
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Search(search::SearchArgs),
+    Rename(rename::RenameArgs),
+    Branch(branch::BranchArgs),
+    Undo(undo::UndoArgs),
+    Export(export::ExportArgs),
+    Delete(delete::DeleteArgs),
+}
+
+pub(crate) async fn run(context: &Context, args: ConversationsArgs) -> Result<Exit, Failure> {
+    let store = open(context).await?;
+    let done = match args.verb {
+        ConversationsVerb::List(args) => list::run(context, store.as_ref(), args).await,
+        ConversationsVerb::Show(args) => show::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::Search(args) => search::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::Rename(args) => rename::run(context, store.as_ref(), args).await,
+        ConversationsVerb::Branch(args) => branch::run(context, store.as_ref(), args).await,
+        ConversationsVerb::Undo(args) => undo::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::Export(args) => export::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::Delete(args) => delete::run(context, store.as_ref(), &args).await,
+    };
+    if let Some(store) = store
+        && let Err(error) = store.close().await
+    {
+        // All that was written is safe in the log.
+        tracing::debug!(%error, "the conversations were not closed tidily");
+    }
+    done
+}
+
+/// Opens the conversations of the profile, if there are any yet.
+async fn open(context: &Context) -> Result<Option<Store>, Failure> {
+    Ok(Store::open_existing(context.home()?.dir().join("state.db")).await?)
+}
+
+/// Finds the conversation that is meant. Where it is not clear which, those it
+/// may be are listed.
+async fn find<'s>(
+    store: Option<&'s Store>,
+    wanted: &str,
+) -> Result<(&'s Store, ConversationId), Failure> {
+    let Some(store) = store else {
+        return Err(Error::NotFound { wanted: wanted.to_owned() }.into());
+    };
+    match store.find(wanted).await {
+        Ok(id) => Ok((store, id)),
+        Err(Error::Ambiguous { wanted, candidates }) => {
+            let message = format!("{wanted:?} may mean {} conversations", candidates.len());
+            let failure = Failure::new(message).with_exit(Exit::No);
+            Err(candidates.iter().fold(failure, |failure, candidate| {
+                let title = candidate.title.as_deref().unwrap_or_default();
+                failure.advise(format!("{}  {}", candidate.id, title.replace('\n', " ")))
+            }))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

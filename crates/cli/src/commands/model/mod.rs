@@ -1,0 +1,60 @@
+//! `vestal model`.
+
+mod list;
+mod set;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use vestal_config::Settings;
+use vestal_model::ListCache;
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// How long a provider's list counts.
+const MAX_AGE: Duration = Duration::from_hours(24);
+
+const AFTER_HELP: &str = "\
+Lists are kept for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
+answered, 1 none is configured, 3 none answered.
+
+Examples:
+  vestal model
+  vestal model list --refresh
+  vestal model set openrouter:some/model";
+
+/// Shows which models there are and which one is asked; sets it.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct ModelArgs {
+    #[command(flatten)]
+    list: list::ListArgs,
+
+    #[command(subcommand)]
+    verb: Option<ModelVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ModelVerb {
+    /// Lists the models that the configured providers offer.
+    #[command(after_help = "Example:\n  vestal model list --json")]
+    List(list::ListArgs),
+    /// Sets the model that is asked, in config.yaml.
+    #[command(after_help = "Example:\n  vestal model set openrouter:some/model")]
+    Set(set::SetArgs),
+}
+
+pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Failure> {
+    match args.verb {
+        None => list::run(context, args.list).await,
+        Some(ModelVerb::List(args)) => list::run(context, args).await,
+        Some(ModelVerb::Set(args)) => set::run(context, &args),
+    }
+}
+
+/// Returns where lists are kept.
+fn cache(settings: &Settings) -> ListCache {
+    ListCache::new(settings.home().dir().join("cache").join("models.json"), MAX_AGE)
+}

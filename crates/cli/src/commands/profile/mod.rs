@@ -1,0 +1,66 @@
+//! `vestal profile`, one file for each of its verbs.
+
+mod choose;
+mod create;
+mod delete;
+mod export;
+mod import;
+mod list;
+mod rename;
+mod sandboxes;
+mod show;
+
+use clap::{Args, Subcommand};
+use vestal_config::ProfileName;
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+A profile is an isolated home: settings, secrets, conversations, memories, skills and sandboxes of
+its own. Which one is used: -p NAME, else $VESTAL_PROFILE, else the one of `vestal profile use`,
+else default. The exit code is 1 when a name is wrong, taken or unknown.
+
+Example:
+  vestal profile create work --clone && vestal -p work run 'echo at work'";
+
+/// Makes, shows and removes isolated homes.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ProfileArgs {
+    #[command(subcommand)]
+    verb: ProfileVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProfileVerb {
+    Create(create::CreateArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Use(choose::UseArgs),
+    Rename(rename::RenameArgs),
+    Delete(delete::DeleteArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
+}
+
+pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, Failure> {
+    context.refuse_unknown_option()?;
+    match args.verb {
+        ProfileVerb::Create(args) => create::run(context, &args),
+        ProfileVerb::List(args) => list::run(context, &args),
+        ProfileVerb::Show(args) => show::run(context, &args),
+        ProfileVerb::Use(args) => choose::run(context, &args),
+        ProfileVerb::Rename(args) => rename::run(context, args).await,
+        ProfileVerb::Delete(args) => delete::run(context, args).await,
+        ProfileVerb::Export(args) => export::run(context, &args),
+        ProfileVerb::Import(args) => import::run(context, &args),
+    }
+}
+
+/// Reads the name of a profile. A wrong one is no wrong usage: the message and
+/// the exit code are those of a name that is taken or unknown.
+fn named(name: &str) -> Result<ProfileName, Failure> {
+    Ok(ProfileName::new(name)?)
+}

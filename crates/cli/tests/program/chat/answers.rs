@@ -1,0 +1,86 @@
+//! What is printed, and where.
+
+use insta::assert_json_snapshot;
+use vestal_scripted_model::{Reply, Script, Usage};
+
+use super::world::{Chatting, terminal};
+use crate::support::World;
+
+#[test]
+fn the_answer_is_all_there_is_on_standard_output() {
+    let chat = Chatting::replies([Reply::text("\n\n  Hello\nworld.\n\n\n")]);
+    let outcome = chat.ask("greet").exits(0);
+    assert_eq!(outcome.text(), "  Hello\nworld.\n");
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn a_tool_runs_in_the_sandbox_and_is_told_of_on_standard_error() {
+    let chat = Chatting::replies([
+        terminal("echo from-$((40 + 2))").with_text("Let me look."),
+        Reply::text("It said so."),
+    ]);
+    let outcome = chat.ask("look").exits(0);
+    assert_eq!(outcome.text(), "Let me look.\nIt said so.\n");
+    assert!(outcome.stderr.contains("· terminal: echo from-$((40 + 2)) ("), "{outcome:?}");
+    let requests = chat.model.requests();
+    assert!(requests[1].last_tool_results()[0].contains("from-42"), "{requests:?}");
+}
+
+#[test]
+fn quiet_prints_the_final_answer_alone() {
+    let chat =
+        Chatting::replies([terminal("true").with_text("Let me look."), Reply::text("Done.")]);
+    let outcome = chat.vestal(["chat", "-Q", "-q", "look"]).exits(0);
+    assert_eq!(outcome.text(), "Done.\n");
+    assert!(!outcome.stderr.contains("terminal: true"), "{outcome:?}");
+}
+
+#[test]
+fn the_json_object_has_the_promised_shape() {
+    let usage = |input, output| Usage { input, output, cache_read: 5, ..Usage::default() };
+    let chat = Chatting::replies([
+        terminal("true").usage(usage(100, 10)),
+        Reply::text("Done.").with_reasoning("It is easy.").usage(usage(120, 20)),
+    ]);
+    let outcome = chat.vestal(["chat", "--json", "-q", "work"]).exits(0);
+    assert_json_snapshot!(outcome.json(), {
+        ".conversation" => "[id]",
+        ".session_id" => "[id]",
+        ".duration_ms" => "[milliseconds]",
+    });
+}
+
+#[test]
+fn a_stream_that_had_to_be_repeated_leaves_nothing_behind_in_a_pipe() {
+    let script = Script::replies([
+        Reply::text("A broken beginning that nobody should see.").cut_after(2),
+        Reply::text("Whole."),
+    ]);
+    let chat = Chatting::new(script);
+    let mut command = chat.command(["chat", "-q", "go"]);
+    command.env("VESTAL_API_MAX_RETRIES", "1");
+    let outcome = crate::support::finish(command.spawn().unwrap()).exits(0);
+    assert_eq!(outcome.text(), "Whole.\n");
+    assert!(outcome.stderr.contains("asking again in"), "{outcome:?}");
+}
+
+#[test]
+fn a_turn_leaves_a_log_without_what_was_said() {
+    let chat = Chatting::replies([terminal("true"), Reply::text("A secret answer.")]);
+    chat.ask("a secret question").exits(0);
+    let log = std::fs::read_to_string(chat.world.home().join("logs/agent.log")).unwrap();
+    for told in ["turn started", "model answered", "tool ended", "turn ended"] {
+        assert!(log.contains(told), "{told}: {log}");
+    }
+    assert!(!log.contains("secret"), "{log}");
+}
+
+#[test]
+fn the_help_explains_the_exit_codes() {
+    let help = World::new().vestal(["chat", "--help"]).exits(0).text();
+    for part in ["3 the provider failed", "4 stopped", "5 the provider refused", "130 interrupted"]
+    {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What becomes of a turn when a signal comes.
+
+use std::fs;
+
+use rustix::process::Signal;
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+use super::world::{Chatting, terminal};
+use crate::support::{Started, is_alive};
+
+/// Makes a pipe that a command in the sandbox writes to when it runs.
+fn pipe(chat: &Chatting, name: &str) -> std::path::PathBuf {
+    let path = chat.world.work().join(name);
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    path
+}
+
+#[test]
+fn an_interrupt_kills_the_running_command_and_all_it_started() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let chat = Chatting::replies([terminal("setsid sleep 1000 & echo $$ $! > pids; wait")]);
+        let pids = pipe(&chat, "pids");
+        let started = Started::new(chat.command(["chat", "-q", "go"]));
+        // Opening a pipe waits for the other side.
+        let pids = fs::read_to_string(pids).unwrap();
+        started.signal(signal);
+        let (exit, stderr) = started.end();
+        assert_eq!(exit, code, "{stderr}");
+        assert!(pids.split_whitespace().count() == 2, "{pids}");
+        assert!(pids.split_whitespace().all(|pid| !is_alive(pid)), "{pids}");
+        // The sandbox is still there, and so is the conversation.
+        chat.model.push(Reply::text("Where were we?"));
+        let outcome = chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
+        assert_eq!(outcome.text(), "Where were we?\n");
+    }
+}
+
+#[test]
+fn an_interrupted_turn_is_told_in_json() {
+    let chat = Chatting::new(Script::replies([Reply::text("Words.").hold_after(9)]));
+    let mut started = Started::new(chat.command(["chat", "--json", "-q", "go"]));
+    chat.until(|model| model.wait_for_holds(1));
+    started.signal(Signal::INT);
+    let json: serde_json::Value = serde_json::from_str(&started.line()).unwrap();
+    assert_eq!(json["interrupted"], true);
+    assert_eq!(json["completed"], false);
+    assert_eq!(json["turn_exit_reason"], "interrupted");
+    assert_eq!(json["exit_code"], 130);
+    assert_eq!(started.end().0, 130);
+    chat.until(ScriptedModel::wait_for_hangup);
+}
+
+#[test]
+fn a_second_interrupt_leaves_at_once() {
+    let chat = Chatting::replies([terminal("echo > began; sleep 1000")]);
+    let began = pipe(&chat, "began");
+    let mut started = Started::new(chat.command(["chat", "-q", "go"]));
+    fs::read(began).unwrap();
+    // A guest that does not move cannot kill anything, so the turn does not end.
+    let guest = chat.world.guest();
+    guest.signal(Signal::STOP);
+    started.signal(Signal::INT);
+    // Nothing shows from outside that the first was heard; so the second is
+    // sent until it is.
+    while started.child.try_wait().unwrap().is_none() {
+        started.signal(Signal::INT);
+        std::thread::yield_now();
+    }
+    assert_eq!(started.end().0, 130);
+    guest.signal(Signal::CONT);
+}
+
+#[test]
+fn a_reader_that_left_ends_the_turn() {
+    let chat = Chatting::replies([
+        terminal("true").with_text("Words that nobody reads."),
+        terminal("sleep 1000"),
+    ]);
+    let mut command = chat.command(["chat", "-q", "go"]);
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(crate::support::wait(&mut child), 141);
+}

@@ -1,0 +1,108 @@
+//! Making, listing and naming profiles.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use super::create;
+use crate::support::World;
+
+#[test]
+fn a_profile_is_made_listed_and_shown() {
+    let world = World::new();
+    let made = world.vestal(["profile", "create", "Work", "--description", "for pay"]).exits(0);
+    let dir = world.home().join("profiles/work");
+    assert_eq!(made.text(), format!("made profile work in {}\n", dir.display()));
+    assert!(made.stderr.contains("vestal profile use work"), "{made:?}");
+    let mode = |path: &str| fs::metadata(dir.join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode(".env")), (0o700, 0o600));
+    fs::write(dir.join("config.yaml"), "model: some/model\n").unwrap();
+    let view = |name: &str, path, active, description, model| {
+        json!({"name": name, "path": path, "active": active, "current": active,
+            "description": description, "model": model, "problem": null})
+    };
+    let listed = world.vestal(["profile", "list", "--json"]).exits(0).json();
+    let default = view("default", world.home(), true, "", None);
+    assert_eq!(
+        listed,
+        json!([default, view("work", dir.clone(), false, "for pay", Some("some/model"))])
+    );
+    let table = world.vestal(["profile", "list"]).exits(0).text();
+    let line = table.lines().find(|line| line.contains("work")).unwrap();
+    assert!(line.contains("some/model") && line.contains("for pay"), "{table}");
+    let shown = world.vestal(["-p", "work", "profile", "show", "--json"]).exits(0).json();
+    assert_eq!(
+        shown,
+        json!({"name": "work", "path": dir, "active": false, "current": true,
+            "description": "for pay", "model": "some/model", "problem": null, "provider": null,
+            "sandboxes": 0, "conversations": false, "skills": 0, "memories": 0, "soul": false})
+    );
+    let text = world.vestal(["profile", "show", "WORK"]).exits(0).text();
+    assert!(text.contains("some/model") && text.contains("for pay"), "{text}");
+}
+
+#[test]
+fn a_wrong_taken_or_unknown_name_is_one_line_and_exit_code_1() {
+    let world = World::new();
+    create(&world, "work");
+    for (args, said) in [
+        (&["profile", "create", "../x"][..], "is no name for a profile"),
+        (&["profile", "create", "sudo"], "no profile can be called sudo"),
+        (&["profile", "create", "default"], "no profile can be called default"),
+        (&["profile", "create", "WORK"], "there is a profile work already"),
+        (&["profile", "create", "a", "--clone-from", "no"], "there is no profile no"),
+        (&["profile", "show", "no"], "existing profiles: default, work"),
+        (&["profile", "use", "no"], "there is no profile no"),
+        (&["profile", "rename", "default", "x"], "cannot be renamed"),
+        (&["profile", "rename", "work", "tmp"], "no profile can be called tmp"),
+        (&["profile", "delete", "-y", "default"], "cannot be deleted"),
+        (&["profile", "delete", "-y", "no"], "there is no profile no"),
+        (&["profile", "export", "no"], "there is no profile no"),
+        (&["-p", "no", "profile", "list"], "to make it: vestal profile create no"),
+        (&["ps", "-p", "no"], "to make it: vestal profile create no"),
+        (&["-p", "no", "run", "true"], "to make it: vestal profile create no"),
+        (&["run", "-p", "a b", "true"], "is no name for a profile"),
+    ] {
+        let outcome = world.vestal(args).exits(1);
+        assert!(outcome.stderr.contains(said), "{args:?}: {outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{args:?}: {outcome:?}");
+        assert_eq!(outcome.text(), "", "{args:?}");
+    }
+    assert!(!world.home().join("profiles/no").exists(), "nothing is made unasked");
+    world.vestal(["profile", "create"]).exits(2);
+    world.vestal(["profile", "create", "a", "--clone", "--clone-from", "work"]).exits(2);
+}
+
+#[test]
+fn a_clone_begins_with_what_the_profile_in_use_has() {
+    let world = World::new();
+    create(&world, "work");
+    let dir = world.home().join("profiles/work");
+    fs::write(dir.join("config.yaml"), "terminal: {jobs_kept: 7}\n").unwrap();
+    fs::write(dir.join("SOUL.md"), "persona").unwrap();
+    world.vestal(["profile", "use", "work"]).exits(0);
+    world.vestal(["profile", "create", "spare", "--clone"]).exits(0);
+    let kept = world.vestal(["-p", "spare", "config", "get", "terminal.jobs_kept"]).exits(0);
+    assert_eq!(kept.text(), "7\n");
+    let json = world.vestal(["profile", "create", "third", "--clone-from", "spare", "--json"]);
+    let json = json.exits(0).json();
+    assert_eq!(json["name"], "third");
+    assert_eq!(json["left_out"], json!([]));
+    assert!(world.home().join("profiles/third/SOUL.md").exists());
+    world.vestal(["profile", "use", "default"]).exits(0);
+}
+
+#[test]
+fn an_odd_directory_among_the_profiles_is_told_and_breaks_nothing() {
+    let world = World::new();
+    create(&world, "work");
+    fs::create_dir(world.home().join("profiles/Zed")).unwrap();
+    fs::write(world.home().join("profiles/work/profile.json"), b"\xff").unwrap();
+    create(&world, "later");
+    let listed = world.vestal(["profile", "list"]).exits(0);
+    assert!(listed.text().contains("later"), "{listed:?}");
+    assert!(listed.stderr.contains("Zed is no profile"), "{listed:?}");
+    assert!(listed.stderr.contains("profile work: "), "{listed:?}");
+    world.vestal(["-p", "work", "ps"]).exits(0);
+}

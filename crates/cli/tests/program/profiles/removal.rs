@@ -1,0 +1,158 @@
+//! Deleting and renaming profiles that have sandboxes.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{create, delete};
+use crate::shell::Person;
+use crate::support::{World, finish, is_alive};
+
+/// Starts a job in a profile's sandbox and returns its process.
+#[track_caller]
+fn job(world: &World, profile: &str) -> String {
+    let pid = world.work().join("pid");
+    let text = format!("echo $$ > {}; exec sleep 1000", pid.display());
+    let id = world.vestal(["-p", profile, "run", "--background", &text]).exits(0);
+    let id = id.text().trim().to_owned();
+    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+    loop {
+        let found = fs::read_to_string(&pid).unwrap_or_default();
+        if found.ends_with('\n') {
+            return found.trim().to_owned();
+        }
+        assert!(std::time::Instant::now() < deadline, "{id} does not start");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_deleted_profile_takes_its_sandboxes_along_and_nothing_else() {
+    let world = World::new();
+    create(&world, "work");
+    create(&world, "other");
+    world.vestal(["profile", "use", "work"]).exits(0);
+    let process = job(&world, "work");
+    world.vestal(["-p", "work", "run", "-t", "a/b", "true"]).exits(0);
+    world.vestal(["-p", "other", "run", "true"]).exits(0);
+    let refused = world.vestal(["profile", "delete", "work"]).exits(2);
+    assert!(refused.stderr.contains("say so with -y"), "{refused:?}");
+    assert!(refused.stderr.contains("1 running job goes"), "{refused:?}");
+    assert!(is_alive(&process));
+    let deleted = world.vestal(["profile", "delete", "work", "-y", "--json"]).exits(0).json();
+    assert_eq!(deleted, json!({"name": "work", "sandboxes": ["a/b", "default"]}));
+    assert!(!is_alive(&process));
+    let left: Vec<_> = fs::read_dir(world.home().join("profiles")).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(!world.home().join("active_profile").exists(), "the choice goes back");
+    let others = world.vestal(["-p", "other", "ps", "--json"]).exits(0).json();
+    assert_eq!(others[0]["state"], "running");
+    delete(&world, &["other"]);
+}
+
+#[test]
+fn on_a_terminal_the_name_must_be_typed() {
+    let world = World::new();
+    create(&world, "work");
+    let mut person = Person::start(&world, &["profile", "delete", "work"]);
+    person.sees("type its name (work):");
+    person.types("yes\r");
+    let (code, rest) = person.leaves();
+    assert_eq!(code, 1, "{rest}");
+    assert!(world.home().join("profiles/work").exists());
+    let mut person = Person::start(&world, &["profile", "delete", "work"]);
+    person.sees("type its name (work):");
+    person.types("work\r");
+    person.sees("deleted profile work");
+    assert_eq!(person.leaves().0, 0);
+    assert!(!world.home().join("profiles/work").exists());
+}
+
+#[test]
+fn nothing_is_deleted_or_renamed_while_a_sandbox_is_out_of_reach() {
+    let world = World::new();
+    create(&world, "work");
+    world.vestal(["-p", "work", "run", "true"]).exits(0);
+    let record = world.home().join("profiles/work/sandboxes/default/sandbox.json");
+    let local = fs::read_to_string(&record).unwrap();
+    world.vestal(["-p", "work", "stop", "default"]).exits(0);
+    // As if a container of an engine that does not run now.
+    let mut json: Value = serde_json::from_str(&fs::read_to_string(&record).unwrap()).unwrap();
+    json["backend"] = "docker".into();
+    fs::write(&record, json.to_string()).unwrap();
+    for args in
+        [&["profile", "delete", "-y", "work"][..], &["profile", "rename", "-y", "work", "office"]]
+    {
+        let refused = world.vestal(args).exits(125);
+        assert!(refused.stderr.contains("nothing was changed"), "{refused:?}");
+        assert!(refused.stderr.contains("default on docker"), "{refused:?}");
+        assert!(record.exists());
+    }
+    fs::write(&record, local).unwrap();
+    delete(&world, &["work"]);
+}
+
+#[test]
+fn sandboxes_that_a_setting_hides_keep_their_profile() {
+    let world = World::new();
+    create(&world, "work");
+    // A sandbox in the profile's own directory, and a directory of the same name elsewhere.
+    world.vestal(["-p", "work", "run", "true"]).exits(0);
+    let shared = world.work().join("shared");
+    fs::create_dir_all(shared.join("default/workspace")).unwrap();
+    fs::write(shared.join("default/workspace/file"), "theirs").unwrap();
+    for args in
+        [&["profile", "delete", "-y", "work"][..], &["profile", "rename", "-y", "work", "office"]]
+    {
+        let mut command = world.command(args);
+        command.env("TERMINAL_SANDBOX_DIR", &shared);
+        let refused = finish(command.spawn().unwrap()).exits(125);
+        assert!(refused.stderr.contains("there are sandboxes left in"), "{refused:?}");
+        assert!(refused.stderr.contains("terminal.sandbox_dir hides them"), "{refused:?}");
+        assert!(world.home().join("profiles/work").exists());
+    }
+    assert_eq!(fs::read_to_string(shared.join("default/workspace/file")).unwrap(), "theirs");
+    delete(&world, &["work"]);
+}
+
+#[test]
+fn a_renamed_profile_goes_on_with_its_files_in_new_instances() {
+    let world = World::new();
+    create(&world, "work");
+    world.vestal(["profile", "use", "work"]).exits(0);
+    world.vestal(["config", "set", "terminal.jobs_kept", "7"]).exits(0);
+    let process = job(&world, "work");
+    let id = fs::read_to_string(world.home().join("profiles/work/home.json")).unwrap();
+    let workspace = world.home().join("profiles/work/sandboxes/default/workspace");
+    fs::create_dir(&workspace).unwrap();
+    fs::write(workspace.join("file"), "kept").unwrap();
+    let refused = world.vestal(["profile", "rename", "work", "office"]).exits(2);
+    assert!(refused.stderr.contains("1 running job goes"), "{refused:?}");
+    assert!(is_alive(&process), "a refusal changes nothing");
+    let renamed = world.vestal(["profile", "rename", "work", "office", "-y", "--json"]);
+    let dir = world.home().join("profiles/office");
+    assert_eq!(
+        renamed.exits(0).json(),
+        json!({"name": "office", "was": "work", "path": dir, "instances": 1})
+    );
+    assert!(!is_alive(&process));
+    assert_eq!(fs::read_to_string(dir.join("sandboxes/default/workspace/file")).unwrap(), "kept");
+    assert_eq!(fs::read_to_string(dir.join("home.json")).unwrap(), id);
+    // The choice has followed, and the sandbox is made anew under the new name.
+    assert_eq!(world.vestal(["config", "get", "terminal.jobs_kept"]).exits(0).text(), "7\n");
+    world.run("true").exits(0);
+    let listed = world.vestal(["ps", "--json"]).exits(0).json();
+    assert_eq!((&listed[0]["profile"], &listed[0]["state"]), (&json!("office"), &json!("running")));
+    world.vestal(["-p", "work", "ps"]).exits(1);
+    world.vestal(["profile", "rename", "office", "work"]).exits(2);
+    delete(&world, &["office"]);
+}
+
+#[test]
+fn a_profile_without_sandboxes_is_renamed_without_a_question() {
+    let world = World::new();
+    create(&world, "work");
+    world.vestal(["-p", "work", "ps"]).exits(0);
+    let renamed = world.vestal(["profile", "rename", "Work", "Office"]).exits(0).text();
+    assert!(renamed.starts_with("profile work is now office, in "), "{renamed}");
+}

@@ -1,0 +1,124 @@
+//! The story that Vestal is for: what an agent made in one turn is there in the
+//! next, whatever ended in between. Told on every backend.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+
+use crate::support::{Outcome, PATIENCE, Started, World, finish};
+
+/// A world whose agent runs what it is told to run.
+struct Story {
+    world: World,
+    model: ScriptedModel,
+}
+
+#[test]
+fn local_keeps_the_workshop_lit() {
+    Story::in_world(World::new(), "local").is_told();
+}
+
+#[test]
+fn docker_keeps_the_workshop_lit() {
+    Story::in_world(World::docker(), "docker").is_told();
+}
+
+#[test]
+fn podman_keeps_the_workshop_lit() {
+    Story::in_world(World::podman(), "docker").is_told();
+}
+
+impl Story {
+    fn in_world(world: World, backend: &str) -> Self {
+        let script = Script::rules([
+            Rule::when_user_contains("delegate: ").reply_with(|request| {
+                let words = request.last_user_text().unwrap_or_default();
+                let goal = format!("$ {}", words.trim_start_matches("delegate: "));
+                Reply::tool_call("delegate_task", json!({"goal": goal}))
+            }),
+            Rule::when_user_contains("delegate: ")
+                .after_tool_results(1)
+                .reply_with(|request| Reply::text(request.tool_results().concat())),
+        ]);
+        let model = ScriptedModel::start(script.or_echo().strict());
+        let story = Self { world, model };
+        std::fs::create_dir_all(story.world.home()).unwrap();
+        let config = format!(
+            "model:\n  default: scripted\n  base_url: {}\nterminal:\n  backend: {backend}\n",
+            story.model.base_url()
+        );
+        std::fs::write(story.world.home().join("config.yaml"), config).unwrap();
+        story
+    }
+
+    fn is_told(&self) {
+        // A turn.
+        let first = self.runs(&[], "hostname > ~/h && cat ~/h; cd /; kept=yes");
+        let (instance, hostname) = (self.instance(), first.trim().to_owned());
+        assert!(!hostname.is_empty());
+        let is_the_same = |output: &str| {
+            assert_eq!(output.trim(), format!("{hostname}\n{hostname}"), "{output}");
+            assert_eq!(self.instance(), instance);
+        };
+
+        // The next one of the same conversation, by another process: its shell too.
+        let second =
+            self.runs(&["--continue"], "cat ~/h; hostname; [ $PWD$kept = /yes ] || echo lost");
+        is_the_same(&second);
+
+        // A new conversation: the same place, a shell of its own.
+        is_the_same(&self.runs(&[], "cat ~/h; hostname; [ $PWD$kept != /yes ] || echo shared"));
+
+        // A child that was given a part of the work.
+        let delegated = self.asks(&[], "delegate: cat ~/h; hostname");
+        assert_eq!(delegated.matches(&hostname).count(), 2, "{delegated}");
+        assert_eq!(self.instance(), instance);
+
+        // A process that is killed in the middle of its work.
+        let killed = Started::new(self.command(&[], "$ touch ~/begun; sleep 1000"));
+        self.wait_for("test -e ~/begun");
+        killed.signal(Signal::KILL);
+        drop(killed);
+        is_the_same(&self.runs(&[], "cat ~/h; hostname"));
+
+        // What was said before the kill is there, and can be gone on with.
+        let found = self.world.vestal(["conversations", "search", "begun", "--json"]).exits(0);
+        let conversation = found.json()[0]["conversation"].as_str().unwrap().to_owned();
+        is_the_same(&self.runs(&["--resume", &conversation], "cat ~/h; hostname"));
+    }
+
+    /// Has the agent run a command and returns what it printed.
+    fn runs(&self, options: &[&str], command: &str) -> String {
+        let answer = self.asks(options, &format!("$ {command}"));
+        let result: Value =
+            serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        assert_eq!(result["exit_code"], 0, "{answer}");
+        result["output"].as_str().unwrap().to_owned()
+    }
+
+    fn asks(&self, options: &[&str], words: &str) -> String {
+        let outcome: Outcome = finish(self.command(options, words).spawn().unwrap());
+        outcome.exits(0).text()
+    }
+
+    fn command(&self, options: &[&str], words: &str) -> std::process::Command {
+        let asked = ["chat", "--quiet", "-q", words];
+        self.world.command(asked.iter().chain(options))
+    }
+
+    /// Returns the instance that the agent's sandbox lives in, which must be the only one.
+    fn instance(&self) -> String {
+        let listed = self.world.vestal(["ps", "--json"]).exits(0).json();
+        let listed = listed.as_array().unwrap();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        assert_eq!(listed[0]["state"], "running");
+        listed[0]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until a command in the sandbox succeeds.
+    fn wait_for(&self, condition: &str) {
+        let text = format!("until {condition}; do sleep 0.05; done");
+        let limit = PATIENCE.as_secs().to_string();
+        self.world.vestal(["run", "--session", "none", "--timeout", &limit, &text]).exits(0);
+    }
+}
