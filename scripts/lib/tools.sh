@@ -9,7 +9,9 @@ readonly DENY_AT_LEAST=0.20.0 DENY_VERSION=0.20.2
 needs_of() {
   case "$1" in
     shell) echo shellcheck:shellcheck ;;
-    lint | docs | deny | test | bench | soak) echo cc:gcc,libc6-dev ;;
+    lint | docs | deny | bench | soak) echo cc:gcc,libc6-dev ;;
+    # Scripts of the agent's are Python.
+    test) echo cc:gcc,libc6-dev python3:python3-minimal ;;
     bare) echo debootstrap:debootstrap ;;
   esac
 }
