@@ -194,9 +194,9 @@ proptest! {
     ]), 0..30)) {
         let text = parts.concat();
         let redactor = Redactor::new(["abcdefghij".to_owned()]);
-        let once = redactor.redact(&text).into_owned();
-        prop_assert_eq!(redactor.redact(&once), once.as_str());
-        drop(redactor.redact_file(&text).into_owned());
+        for masked in [redactor.redact(&text), redactor.redact_file(&text)] {
+            prop_assert!(!masked.contains("abcdefghij"), "{text:?} became {masked:?}");
+        }
     }
 
     #[test]
