@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::calls::Calls;
 use super::reasoning::Thoughts;
+use super::think::{Piece, ThinkTags};
 use crate::message::{AssistantMessage, Finish};
 use crate::refusal::Refusal;
 use crate::request::Progress;
@@ -16,6 +17,7 @@ use crate::wire::{self, Answer, Fault, Stage, Watch, json};
 pub(crate) struct Decoder {
     provider: String,
     text: String,
+    tags: ThinkTags,
     thoughts: Thoughts,
     calls: Calls,
     finish: Option<Finish>,
@@ -60,7 +62,7 @@ impl Decoder {
         let thought = self.thoughts.take(delta);
         say(thought, Progress::Reasoning, watch);
         match &delta["content"] {
-            Value::String(text) => self.say(text, watch),
+            Value::String(text) => self.content(text, watch),
             Value::Array(pieces) => self.pieces(pieces, watch),
             _ => {}
         }
@@ -79,6 +81,24 @@ impl Decoder {
         }
         for name in names {
             watch(Progress::Call { name });
+        }
+    }
+
+    /// Some models write their thoughts into the answer, between tags.
+    fn content(&mut self, text: &str, watch: &mut Watch<'_>) {
+        let pieces = self.tags.push(text);
+        self.told(pieces, watch);
+    }
+
+    fn told(&mut self, pieces: Vec<Piece>, watch: &mut Watch<'_>) {
+        for piece in pieces {
+            match piece {
+                Piece::Words(text) => self.say(&text, watch),
+                Piece::Thought(text) => {
+                    self.thoughts.push_text(&text);
+                    say(text, Progress::Reasoning, watch);
+                }
+            }
         }
     }
 
@@ -148,7 +168,9 @@ impl wire::Decoder for Decoder {
         }
     }
 
-    fn end(self: Box<Self>, watch: &mut Watch<'_>) -> Result<Answer, Fault> {
+    fn end(mut self: Box<Self>, watch: &mut Watch<'_>) -> Result<Answer, Fault> {
+        let held = std::mem::take(&mut self.tags).end();
+        self.told(held, watch);
         let spoken = !self.text.is_empty() || !self.calls.is_empty();
         let finish = match (self.finish, self.done) {
             (Some(finish), _) => finish,

@@ -139,3 +139,17 @@ fn words_in_a_list_of_pieces_are_taken() {
     let message = message(&[&chunk(&content, Some("stop"))]);
     assert_eq!((message.text.as_str(), message.reasoning[0].text.as_str()), ("Hello", "hm"));
 }
+
+#[test]
+fn thoughts_between_tags_are_thoughts_and_no_part_of_the_answer() {
+    let (answer, seen) = run(&[
+        &chunk(&json!({"content": "<thi"}), None),
+        &chunk(&json!({"content": "nk>hm</think>\n"}), None),
+        &chunk(&json!({"content": "\nHello"}), Some("stop")),
+        "[DONE]",
+    ]);
+    let message = answer.unwrap().message;
+    assert_eq!((message.text.as_str(), message.reasoning[0].text.as_str()), ("Hello", "hm"));
+    let told = [Progress::Reasoning("hm".to_owned()), Progress::Text("Hello".to_owned())];
+    assert_eq!(seen, told);
+}
