@@ -104,7 +104,7 @@ impl Agent {
                 let parent = parent.map(|child| (ParentKind::Delegation, child.parent.clone()));
                 Begun::new(self, &opening, source, title.clone(), parent).await?
             }
-            Start::Resume(id) => Begun::found(self, id).await?,
+            Start::Resume(id) => Begun::found(self, id, opening.chain.first()).await?,
         };
         let Begun { id, lease, system, messages, seqs, notes } = begun;
         let session = format!("c-{id}");
@@ -190,9 +190,19 @@ impl Begun {
         Ok(Self { id, lease, system, messages, seqs, notes })
     }
 
-    async fn found(agent: &Agent, id: &ConversationId) -> Result<Self, OpenError> {
+    async fn found(
+        agent: &Agent,
+        id: &ConversationId,
+        asked: Option<&Endpoint>,
+    ) -> Result<Self, OpenError> {
         let store = &agent.parts.store;
         let lease = store.lease(id)?;
+        let known = store.get(id).await?;
+        if let Some(Endpoint { name, model, .. }) = asked
+            && (*name != known.provider || *model != known.model)
+        {
+            store.set_model(id, name, model).await?;
+        }
         let system = store.system_prompt(id).await?;
         let stored = store.messages(id).await?;
         let (seqs, messages) =

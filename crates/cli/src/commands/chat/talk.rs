@@ -105,6 +105,32 @@ impl Talk<'_> {
         Ok(talked)
     }
 
+    /// Returns who is asked in a conversation that is gone on with: the model
+    /// it was held with last, as long as that can be asked.
+    async fn chain_of(
+        &self,
+        agent: &Agent,
+        settings: &Settings,
+        id: &ConversationId,
+        configured: Vec<Endpoint>,
+    ) -> Result<Vec<Endpoint>, Failure> {
+        let known = agent.store().get(id).await?;
+        let asks =
+            |endpoint: &Endpoint| endpoint.name == known.provider && endpoint.model == known.model;
+        if known.model.is_empty() || configured.first().is_some_and(asks) {
+            return Ok(configured);
+        }
+        let named = format!("{}:{}", known.provider, known.model);
+        match vestal_agent::settings::endpoints(settings, Some(&named)) {
+            Ok(chain) if chain.first().is_some_and(asks) => Ok(chain),
+            _ => {
+                let text = format!("{named} cannot be asked any more; asking the configured model");
+                self.context.console.note(&text);
+                Ok(configured)
+            }
+        }
+    }
+
     async fn opening(
         &self,
         agent: &Agent,
@@ -124,6 +150,12 @@ impl Talk<'_> {
             Arc::new(Person::new(self.context.console, asking.clone(), patience))
         } else {
             Arc::new(Nobody)
+        };
+        let chain = match &resumed {
+            Some(id) if self.args.model.is_none() => {
+                self.chain_of(agent, settings, id, chain).await?
+            }
+            _ => chain,
         };
         let Workplace { cwd, prompt } = Workplace::find(settings, &overrides, human.is_present())?;
         let place = Place { task: task.to_string(), overrides: overrides.clone() };

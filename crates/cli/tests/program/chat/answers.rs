@@ -84,3 +84,14 @@ fn the_help_explains_the_exit_codes() {
         assert!(help.contains(part), "{part}: {help}");
     }
 }
+
+#[test]
+fn a_conversation_goes_on_with_the_model_it_was_held_with() {
+    let chat = Chatting::replies(["one", "two", "three"].map(Reply::text));
+    chat.vestal(["chat", "-m", "other", "-q", "begin"]).exits(0);
+    chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
+    chat.vestal(["chat", "-q", "begin anew"]).exits(0);
+    let requests = chat.model.requests();
+    let asked: Vec<&str> = requests.iter().map(vestal_scripted_model::Request::model).collect();
+    assert_eq!(asked, ["other", "other", "scripted"]);
+}
