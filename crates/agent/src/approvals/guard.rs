@@ -120,21 +120,15 @@ impl Guard {
     }
 
     pub(super) fn command_deed(&self, reach: &Reach, command: &str) -> Deed {
-        // In isolation only what the user forbids is of interest.
-        let examined = if *reach == Reach::Contained && self.deny.is_empty() {
-            Examined::default()
-        } else {
-            shell::examine(command, &Ground::new(&self.policy, reach))
-        };
-        let Examined { findings, commands } = examined;
+        let Examined { findings, commands } =
+            shell::examine(command, &Ground::new(&self.policy, reach));
         Deed { kind: "command", text: command.to_owned(), findings, commands }
     }
 
     pub(super) fn script_deed(&self, reach: &Reach, code: &str) -> Deed {
-        let mut findings = Vec::new();
+        let mut findings = shell::examine_code(code, &Ground::new(&self.policy, reach)).findings;
+        findings.retain(|finding| finding.severity > Severity::Dangerous);
         if *reach != Reach::Contained {
-            findings = shell::examine_code(code, &Ground::new(&self.policy, reach)).findings;
-            findings.retain(|finding| finding.severity > Severity::Dangerous);
             findings.push(Finding {
                 rule: shell::SCRIPT.0,
                 reason: shell::SCRIPT.1,

@@ -68,7 +68,7 @@ async fn hardline_rules_hold_whatever_is_allowed() {
     allowed.set_yolo(true);
     for guard in [&allowed, &allowed.for_child(true)] {
         let human = Scripted::approving([Approval::Always]);
-        for reach in [Reach::Host, mounted()] {
+        for reach in [Reach::Host, mounted(), Reach::Contained] {
             let deed = guard.command_deed(&reach, "rm -rf /");
             let decision = decide(guard, &scene(reach, &*human), &deed, &*human).await;
             assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
@@ -78,10 +78,12 @@ async fn hardline_rules_hold_whatever_is_allowed() {
 }
 
 #[tokio::test]
-async fn in_isolation_nothing_is_asked_and_only_what_the_user_forbids_is_blocked() {
+async fn in_isolation_nothing_is_asked_and_only_what_is_forbidden_is_blocked() {
     let guard = guard(Policy { deny: vec!["npm publish*".to_owned()], ..policy() });
     let scene = scene(Reach::Contained, &Nobody);
-    for command in ["rm -rf /", DANGEROUS, "echo pw | sudo -S id", "shutdown"] {
+    let usual =
+        ["rm -rf /var/lib/apt/lists/*", "rm -rf node_modules", "echo pw | sudo -S id", "kill 1"];
+    for command in usual.into_iter().chain([DANGEROUS]) {
         let deed = guard.command_deed(&Reach::Contained, command);
         assert_eq!(
             decide(&guard, &scene, &deed, &Nobody).await,
@@ -91,6 +93,11 @@ async fn in_isolation_nothing_is_asked_and_only_what_the_user_forbids_is_blocked
     }
     let deed = guard.command_deed(&Reach::Contained, "cd x && npm publish --tag next");
     assert_eq!(status(&decide(&guard, &scene, &deed, &Nobody).await), Some(RefusalStatus::Blocked));
+    for command in ["rm -rf /", "rm -rf ~", "shutdown now"] {
+        let deed = guard.command_deed(&Reach::Contained, command);
+        let decision = decide(&guard, &scene, &deed, &Nobody).await;
+        assert_eq!(status(&decision), Some(RefusalStatus::Blocked), "{command}");
+    }
     let deed = guard.script_deed(&Reach::Contained, "import os");
     assert_eq!(decide(&guard, &scene, &deed, &Nobody).await, Ok(Clearance::default()));
     let deed = guard.write_deed(&Reach::Contained, "/etc/passwd");

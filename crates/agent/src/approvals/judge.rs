@@ -54,7 +54,8 @@ impl Guard {
     /// Judges by the rules alone.
     pub(super) fn judge(&self, scene: &Scene, deed: &Deed) -> Judgement {
         let confined = scene.reach == Reach::Contained;
-        if !confined && let Some(finding) = blocking(scene, deed) {
+        // In isolation too: what it destroys there is meant to last.
+        if let Some(finding) = blocking(scene, deed) {
             return Judgement::Refuse(blocked(finding, deed.kind));
         }
         if let Some(pattern) = self.denied(deed) {

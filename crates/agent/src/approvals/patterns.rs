@@ -53,11 +53,6 @@ impl Patterns {
     pub(super) fn approves(&self, finding: &Finding) -> bool {
         self.keys.contains(&key(finding)) || self.matching(&finding.form).is_some()
     }
-
-    /// Reports whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.globs.is_empty() && self.keys.is_empty()
-    }
 }
 
 /// Returns what a lasting approval is kept as: the rule, and the command in the
