@@ -17,8 +17,18 @@ pub fn build() -> Program {
     let (Some(profile_dir), Some(target_dir)) = (profile_dir, own.ancestors().nth(3)) else {
         return Err("the benchmark is in no target directory".to_owned());
     };
-    let cargo = Environment::capture().get("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
-    let output = Command::new(cargo)
+    let environment = Environment::capture();
+    let cargo = environment.get("CARGO").map_or_else(|| "cargo".into(), PathBuf::from);
+    let mut command = Command::new(cargo);
+    // What cargo tells a benchmark about its own package would make the build
+    // scripts of some dependencies run anew, and all above them be built twice.
+    for (name, _) in environment.iter() {
+        let told = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_"];
+        if name.to_str().is_some_and(|name| told.iter().any(|told| name.starts_with(told))) {
+            command.env_remove(name);
+        }
+    }
+    let output = command
         .args(["build", "--quiet", "--release", "--locked", "--package", "vestal-cli"])
         .arg("--target-dir")
         .arg(target_dir)
