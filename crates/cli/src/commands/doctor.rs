@@ -109,6 +109,7 @@ async fn examine(context: &Context) -> Vec<Check> {
     match context.settings() {
         Ok(settings) => {
             checks.extend(settings_checks(&settings));
+            checks.push(model(&settings));
             chosen = settings.get(&keys::BACKEND).ok().map(|resolved| resolved.value);
         }
         Err(failure) => checks.push(Check::failure("home", &failure)),
@@ -177,6 +178,24 @@ fn settings_checks(settings: &Settings) -> Vec<Check> {
             Check::new("settings", health, finding.message)
         })
         .collect()
+}
+
+/// Says which model the agent would ask. Nobody is asked here: looking around
+/// costs nothing and sends nothing.
+fn model(settings: &Settings) -> Check {
+    match vestal_agent::settings::endpoints(settings, None) {
+        Ok(chain) => {
+            let names =
+                chain.iter().map(|endpoint| format!("{}:{}", endpoint.name, endpoint.model));
+            let names: Vec<String> = names.collect();
+            Check::new("model", Health::Ok, format!("the agent asks {}", names.join(", then ")))
+        }
+        Err(error) => {
+            let check = Check::new("model", Health::Note, error.to_string());
+            let advice = error.advice().join("; ");
+            if advice.is_empty() { check } else { check.advise(advice) }
+        }
+    }
 }
 
 fn home(engine: &Engine) -> Check {
