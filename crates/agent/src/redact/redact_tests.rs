@@ -264,7 +264,7 @@ fn no_text_takes_longer_than_it_is_long() {
         let began = std::time::Instant::now();
         drop(shown(&text));
         let took = began.elapsed();
-        assert!(took < std::time::Duration::from_secs(30), "{piece:?} took {took:?}");
+        assert!(took < std::time::Duration::from_mins(2), "{piece:?} took {took:?}");
     }
 }
 

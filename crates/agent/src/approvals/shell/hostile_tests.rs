@@ -6,7 +6,7 @@ use super::*;
 
 /// Long enough for the slowest machine, and far too short for anything that grows
 /// faster than its input.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 
 #[track_caller]
 fn survives(text: &str) -> Vec<Finding> {
