@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::process_id::ProcessId;
+use vestal_process::ProcessId;
 
 /// Version of the form.
 pub(crate) const VERSION: u64 = 1;

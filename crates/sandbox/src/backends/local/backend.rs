@@ -20,7 +20,7 @@ use crate::backend::{
 };
 use crate::client::socket::{PeerExpectation, SocketError, connect};
 use crate::guest_binary;
-use crate::process_id::ProcessId;
+use vestal_process::ProcessId;
 use crate::spec::Tightening;
 use crate::store::make_private_dir;
 use crate::{Overrides, Spec};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::process_id::ProcessId;
+use vestal_process::ProcessId;
 
 /// The identity a guest reports when it is ready and writes to `guest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

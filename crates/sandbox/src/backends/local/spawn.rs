@@ -14,7 +14,7 @@ use vestal_wire::GuestSettings;
 use super::guest_file::GuestIdentity;
 use super::scope::Scope;
 use crate::backend::BackendError;
-use crate::process_id::ProcessId;
+use vestal_process::ProcessId;
 
 /// How long a guest may take to listen. It does so in milliseconds; the rest
 /// is for machines that are slow and busy.

@@ -8,7 +8,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::process_id::{ProcessId, boot_id, start_time};
+use vestal_process::{ProcessId, boot_id, start_time};
 
 /// Kills every process that carries the instance's mark, until none is left.
 pub(super) async fn sweep(instance: &str, patience: Duration) -> io::Result<Vec<u32>> {

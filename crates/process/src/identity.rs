@@ -92,7 +92,7 @@ pub fn boot_id() -> io::Result<String> {
 }
 
 /// Returns a process's start time, or nothing when it is gone or a zombie.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
+pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command name is in parentheses and may contain anything.
     let (_, fields) = stat.rsplit_once(") ")?;
