@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::environment::VARIABLES;
+use crate::environment::{VARIABLES, WORKER_VARIABLES};
 use crate::error::ConfigError;
 use crate::files::{ConfigFile, EnvFile};
 use crate::key::AnyKey;
@@ -151,10 +151,14 @@ impl Settings {
 
 fn check_layer(key: &dyn AnyKey, given: Vec<Given<'_>>, findings: &mut Vec<Finding>) {
     for given in given {
-        if let Err(refusal) = key.read_untyped(given.input) {
+        let wrong = match key.read_untyped(given.input) {
+            Err(refusal) => Some((Severity::Error, refusal)),
+            Ok(_) => key.doubt(given.input).map(|doubt| (Severity::Warning, doubt)),
+        };
+        if let Some((severity, refusal)) = wrong {
             let invalid = settings::invalid(key, &given, refusal);
             findings.push(Finding {
-                severity: Severity::Error,
+                severity,
                 name: Some(key.name().to_owned()),
                 message: invalid.to_string(),
                 place: Some(given.source),
@@ -318,7 +322,8 @@ fn is_ours(name: &str) -> bool {
 }
 
 fn is_known(name: &str) -> bool {
-    keys::find_by_variable(name).is_some() || VARIABLES.iter().any(|known| known.name == name)
+    let mut known = VARIABLES.iter().chain(WORKER_VARIABLES);
+    keys::find_by_variable(name).is_some() || known.any(|known| known.name == name)
 }
 
 fn closest_variable(name: &str) -> Option<&'static str> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::environment::{ENGINE_VARIABLES, PROXY_VARIABLES, VARIABLES};
+use crate::environment::{ENGINE_VARIABLES, PROXY_VARIABLES, VARIABLES, WORKER_VARIABLES};
 use crate::key::{AnyKey, Secrecy};
 use crate::keys;
 
@@ -71,7 +71,9 @@ pub fn markdown() -> String {
         row(&mut out, *key);
     }
     out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
-    for variable in VARIABLES.iter().chain(ENGINE_VARIABLES).chain(PROXY_VARIABLES) {
+    for variable in
+        VARIABLES.iter().chain(ENGINE_VARIABLES).chain(PROXY_VARIABLES).chain(WORKER_VARIABLES)
+    {
         line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
     }
     out.push_str(FORMS);
@@ -118,6 +120,24 @@ fn line(out: &mut String, cells: &[&str]) {
     out.push('\n');
 }
 
+/// Puts the schema of a key into its section, below further sections if it is in such.
+fn place(
+    section: &mut serde_json::Map<String, serde_json::Value>,
+    name: &str,
+    schema: serde_json::Value,
+) {
+    let Some((inner, own)) = name.split_once('.') else {
+        section.insert(name.to_owned(), schema);
+        return;
+    };
+    let inner = section
+        .entry(inner)
+        .or_insert_with(|| json!({"type": ["object", "null"], "properties": {}}));
+    if let Some(keys) = inner["properties"].as_object_mut() {
+        place(keys, own, schema);
+    }
+}
+
 /// Returns the JSON schema of `config.yaml`, for editors.
 pub fn json_schema() -> serde_json::Value {
     let mut sections: BTreeMap<&str, serde_json::Map<String, serde_json::Value>> = BTreeMap::new();
@@ -131,7 +151,7 @@ pub fn json_schema() -> serde_json::Value {
             }
             match name.split_once('.') {
                 Some((section, own)) => {
-                    sections.entry(section).or_default().insert(own.to_owned(), schema);
+                    place(sections.entry(section).or_default(), own, schema);
                 }
                 None => {
                     alone.insert(name.to_owned(), schema);

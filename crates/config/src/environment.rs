@@ -1,10 +1,11 @@
 //! The process environment, captured once and passed around as a value.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// A variable that is no setting but decides where settings are found.
+/// A variable that is no setting but decides where settings and the like are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
     /// Its name.
@@ -25,8 +26,15 @@ pub(crate) const PROFILE_VARIABLE: Variable = Variable {
     doc: "Profile to use when `-p` is not given. Default: the one of `vestal profile use`, else `default`.",
 };
 
-/// Variables that decide where settings are found. They have no effect in a `.env`.
-pub const VARIABLES: &[Variable] = &[HOME_VARIABLE, PROFILE_VARIABLE];
+/// Board to use.
+pub(crate) const BOARD_VARIABLE: Variable = Variable {
+    name: "VESTAL_KANBAN_BOARD",
+    doc: "Board to use when `--board` is not given. Default: the one of `vestal kanban boards switch`, else `default`.",
+};
+
+/// Variables that decide where settings, profiles and boards are found. They
+/// have no effect in a `.env`.
+pub const VARIABLES: &[Variable] = &[HOME_VARIABLE, PROFILE_VARIABLE, BOARD_VARIABLE];
 
 /// Variables that decide which container engine is used. They are read from the
 /// environment only, as the engines' own programs do; in a `.env` they are
@@ -67,6 +75,29 @@ pub const PROXY_VARIABLES: &[Variable] = &[
         doc: "Address of the proxy that model providers are asked through. Addresses of this machine are never asked through it.",
     },
     Variable { name: "ALL_PROXY", doc: "The same, when `HTTPS_PROXY` is not set." },
+];
+
+/// Variables by which a dispatcher tells a worker what it is to do. They are set
+/// for workers, and mean nothing elsewhere.
+pub const WORKER_VARIABLES: &[Variable] = &[
+    Variable { name: "VESTAL_KANBAN_TASK", doc: "Set for workers: the task they work on." },
+    Variable {
+        name: "VESTAL_KANBAN_RUN",
+        doc: "Set for workers: the number of the attempt, without which the board takes nothing from them.",
+    },
+    Variable {
+        name: "VESTAL_KANBAN_LEASE_SECONDS",
+        doc: "Set for workers: how long they hold the task without renewing it.",
+    },
+    Variable {
+        name: "VESTAL_KANBAN_WORKSPACE",
+        doc: "Set for workers: the directory of the host that they work in.",
+    },
+    Variable {
+        name: "VESTAL_KANBAN_BRANCH",
+        doc: "Set for workers: the branch of the working tree that they work in.",
+    },
+    Variable { name: "VESTAL_TENANT", doc: "Set for workers: the tenant of the task." },
 ];
 
 /// A captured set of environment variables, in order of name.
@@ -120,6 +151,11 @@ impl Environment {
     /// Returns all variables in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Returns the board that `VESTAL_KANBAN_BOARD` names, unless it is empty.
+    pub fn kanban_board(&self) -> Option<Cow<'_, str>> {
+        self.non_empty(BOARD_VARIABLE.name).map(OsStr::to_string_lossy)
     }
 
     /// Returns the user's home directory: `$HOME` when it is an absolute path.

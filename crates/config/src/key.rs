@@ -79,6 +79,9 @@ pub trait AnyKey: Sync {
     /// Reads a value without asking where else the key is set; none when it says nothing.
     #[doc(hidden)]
     fn read_untyped(&self, input: Input<'_>) -> Result<Option<Value>, Refusal>;
+    /// Says what is wrong with a value that is taken all the same.
+    #[doc(hidden)]
+    fn doubt(&self, input: Input<'_>) -> Option<Refusal>;
 }
 
 impl<T: Setting> AnyKey for Key<T> {
@@ -132,5 +135,12 @@ impl<T: Setting> AnyKey for Key<T> {
             return Ok(None);
         }
         self.read(input).map(|value| Some(value.to_value()))
+    }
+
+    fn doubt(&self, input: Input<'_>) -> Option<Refusal> {
+        if input.is_unset(T::TILDE_IS_HOME) {
+            return None;
+        }
+        self.read(input).ok()?.doubt().map(Refusal::new)
     }
 }

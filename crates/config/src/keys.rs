@@ -41,16 +41,19 @@ macro_rules! keys {
 }
 
 mod agent;
+mod kanban;
 mod model;
 mod safety;
 mod terminal;
 
 pub use agent::*;
+pub use kanban::*;
 pub use model::*;
 pub use safety::*;
 pub use terminal::*;
 
-static GROUPS: [&[&dyn AnyKey]; 4] = [terminal::GROUP, model::GROUP, agent::GROUP, safety::GROUP];
+static GROUPS: [&[&dyn AnyKey]; 5] =
+    [terminal::GROUP, model::GROUP, agent::GROUP, safety::GROUP, kanban::GROUP];
 
 const COUNT: usize = {
     let (mut count, mut at) = (0, 0);

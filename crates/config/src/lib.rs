@@ -49,25 +49,30 @@ mod value;
 mod yaml;
 
 #[cfg(test)]
+mod kanban_tests;
+#[cfg(test)]
 mod testing;
 
 pub use append::{AppendOutcome, append};
 pub use check::{Finding, Severity};
 pub use docs::{json_schema, markdown};
-pub use environment::{ENGINE_VARIABLES, Environment, PROXY_VARIABLES, VARIABLES, Variable};
+pub use environment::{
+    ENGINE_VARIABLES, Environment, PROXY_VARIABLES, VARIABLES, Variable, WORKER_VARIABLES,
+};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, NotASection,
 };
 pub use home::{Home, HomeError, ProfileName};
 pub use key::{AnyKey, Key, Secrecy};
 pub use kinds::{
-    ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Count, CountOrNone, Cpus, Device,
-    DockerBinary, DockerTransport, EnvName, EnvNames, EnvPairs, ExtraArgs, Fallback, Fallbacks,
-    Fraction, Gpus, HostPath, ImageName, Isolation, Lines, Megabytes, Mount, MountKind, Names,
-    OnConfigChange, Patterns, PortMapping, Price, Prices, Propagation, Protocol, Provider,
-    ProviderChoice, ProviderName, Providers, Range, Relabel, SandboxDir, Seccomp, Seconds,
-    SecondsOrNever, Secret, SecurityOption, Setting, StartDir, Text, TextLimits, TokenPrices,
-    TokensOrAuto, Ulimit, Unattended, Volume, VolumeSource, Volumes,
+    ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Cap, Count, CountOrNone, CountOrSame,
+    Cpus, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames, EnvPairs,
+    ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, HostPath, ImageName, Isolation, Lines,
+    Megabytes, Mount, MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices,
+    Propagation, Protocol, Provider, ProviderChoice, ProviderName, Providers, Range, Relabel,
+    SandboxDir, Seccomp, Seconds, SecondsOrNever, Secret, SecurityOption, Setting, StartDir, Text,
+    TextLimits, TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume, VolumeSource,
+    Volumes,
 };
 pub use overrides::Override;
 pub use set::{SetError, SetOutcome, set};

@@ -26,10 +26,12 @@ fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec
 
 /// A file that sets a key, below its section if it is in one.
 fn in_file(name: &str, value: &str) -> String {
-    match name.split_once('.') {
-        Some((section, own)) => format!("{section}:\n  {own}: {value}\n"),
-        None => format!("{name}: {value}\n"),
-    }
+    let last = name.split('.').count() - 1;
+    let line = |(depth, part): (usize, &str)| {
+        let value = if depth == last { format!(" {value}") } else { String::new() };
+        format!("{}{part}:{value}\n", "  ".repeat(depth))
+    };
+    name.split('.').enumerate().map(line).collect()
 }
 
 fn layer_of(source: &Source) -> Option<Layer> {

@@ -131,10 +131,15 @@ pub(crate) fn edit_file(
 fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node, SetError> {
     let given = Override::new(name, value);
     let input = given.input();
-    let read = key.read_untyped(input).map_err(|refusal| {
+    let invalid = |refusal| {
         let source = Source::CommandLine { key: name.to_owned() };
         ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
-    })?;
+    };
+    let read = key.read_untyped(input).map_err(invalid)?;
+    // Nobody asks for what has no effect.
+    if let Some(doubt) = key.doubt(input) {
+        return Err(invalid(doubt).into());
+    }
     if read.is_none() {
         return Err(SetError::Empty { key: key.name(), path: path.to_owned() });
     }

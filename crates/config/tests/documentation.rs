@@ -27,11 +27,8 @@ fn the_documentation_has_a_line_for_every_key() {
 fn the_json_schema_has_every_key_with_its_default() {
     let schema = vestal_config::json_schema();
     for key in vestal_config::keys::ALL {
-        let properties = &schema["properties"];
-        let entry = match key.name().split_once('.') {
-            Some((section, own)) => &properties[section]["properties"][own],
-            None => &properties[key.name()],
-        };
+        let below = |entry: &serde_json::Value, part: &str| entry["properties"][part].clone();
+        let entry = key.name().split('.').fold(schema.clone(), |entry, part| below(&entry, part));
         assert_eq!(entry["description"], key.doc(), "{}", key.name());
     }
     assert_eq!(schema["properties"]["terminal"]["properties"]["timeout"]["default"], 180);

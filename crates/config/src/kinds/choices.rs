@@ -149,6 +149,16 @@ choices! {
 }
 
 choices! {
+    /// What a change that was reported survives.
+    Durability, "known durability", nothing_to_explain, {
+        /// A loss of power.
+        Full = "full",
+        /// The death of every process; a loss of power may take the last moments.
+        Normal = "normal",
+    }
+}
+
+choices! {
     /// What a provider speaks.
     ApiMode, "known way to speak to a provider", nothing_to_explain, {
         /// What its name and its address speak for.

@@ -322,6 +322,32 @@ fn lists_of_names_and_patterns_keep_order_and_have_nothing_twice() {
     }
 }
 
+#[test]
+fn a_cap_that_is_no_number_is_no_cap_and_told_of() {
+    for (text, cap) in [("4", 4), (" 4 ", 4), ("007", 7), ("99999999999999999999", u32::MAX)] {
+        assert_eq!(read::<Cap>(text, &Uncapped::None), Ok(Cap::At(cap)), "{text}");
+    }
+    assert_eq!(read("none", &Uncapped::None), Ok(Cap::None));
+    assert_eq!(read("Auto", &Uncapped::Auto("x")), Ok(Cap::Auto("x")));
+    for text in ["0", "00", "-1", "abc", "4.5", "1e3", "+4", "auto", "٣", "[4]", "true"] {
+        let cap = read::<Cap>(text, &Uncapped::None).expect("never an error");
+        assert_eq!((cap.get(), cap.invalid()), (None, Some(format!("{text:?}").as_str())));
+        assert_eq!(cap.to_value(), Value::Text("none".to_owned()), "{text}");
+        assert!(cap.doubt().is_some(), "{text}");
+    }
+    let odd = Cap::read(Input::Text(OsStr::from_bytes(b"\xff")), &Uncapped::None).expect("a cap");
+    assert!(odd.invalid().is_some());
+}
+
+#[test]
+fn a_count_may_be_as_another_key_says() {
+    let limits = (Range { min: 1, max: 9 }, "kanban.failure_limit");
+    assert_eq!(read("auto", &limits), Ok(CountOrSame::Same("kanban.failure_limit")));
+    assert_eq!(read::<CountOrSame>("3", &limits).expect("fine").get(), Some(3));
+    assert_eq!(read::<CountOrSame>("0", &limits), Err("is less than 1".to_owned()));
+    assert!(read::<CountOrSame>("[1]", &limits).is_err());
+}
+
 proptest! {
     #[test]
     fn no_key_panics_on_any_text(text in any::<String>()) {

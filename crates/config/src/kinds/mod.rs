@@ -1,6 +1,7 @@
 //! The types settings have.
 
 mod amounts;
+mod caps;
 mod choices;
 mod docker;
 mod environment;
@@ -15,8 +16,10 @@ mod tokens;
 mod url;
 
 pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
+pub use caps::{Cap, CountOrSame, Uncapped};
 pub use choices::{
-    ApiMode, ApprovalMode, BackendChoice, DockerTransport, Isolation, OnConfigChange, Unattended,
+    ApiMode, ApprovalMode, BackendChoice, DockerTransport, Durability, Isolation, OnConfigChange,
+    Unattended,
 };
 pub use docker::{
     Device, DockerBinary, ExtraArgs, Gpus, HostPath, ImageName, Mount, MountKind, PortMapping,
@@ -68,6 +71,12 @@ pub trait Setting: Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {
 
     /// Returns the value in words where they say more than [`Setting::to_value`].
     fn in_words(&self) -> Option<String> {
+        None
+    }
+
+    /// Says what is wrong with a value that was taken all the same, to be read
+    /// after "which …". It is worth a warning.
+    fn doubt(&self) -> Option<&'static str> {
         None
     }
 

@@ -25,7 +25,8 @@ pub(super) struct Portable {
 /// Reports whether a key is nobody else's business: what a person allows, and
 /// where a machine keeps things.
 fn stays(key: &dyn AnyKey) -> bool {
-    [keys::COMMAND_ALLOWLIST.name(), keys::SANDBOX_DIR.name()].contains(&key.name())
+    [keys::COMMAND_ALLOWLIST.name(), keys::SANDBOX_DIR.name(), keys::KANBAN_HOST.name()]
+        .contains(&key.name())
 }
 
 /// Writes a profile's settings anew from the values of known keys: neither a
@@ -47,7 +48,7 @@ pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
         dotenv: Ok(EnvFile { path: home.env_file(), content: DotEnv::default() }),
         file: Ok(file),
     };
-    let mut sections: BTreeMap<&str, Vec<(&str, Value)>> = BTreeMap::new();
+    let mut sections: Sections<'_> = BTreeMap::new();
     let mut left_out = Vec::new();
     for key in keys::ALL {
         let Ok(resolved) = key.resolve(&settings) else { continue };
@@ -65,7 +66,8 @@ pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
                 rest
             }
         };
-        let (section, own) = key.name().split_once('.').unwrap_or(("", key.name()));
+        let (section, own) = key.name().rsplit_once('.').unwrap_or(("", key.name()));
+        let section = section.split('.').filter(|part| !part.is_empty()).collect();
         sections.entry(section).or_default().push((own, value));
         given.retain(|name| name != key.name() && !key.aliases().contains(&name.as_str()));
     }
@@ -73,14 +75,20 @@ pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
     Ok(Portable { text: write(&sections), left_out })
 }
 
-fn write(sections: &BTreeMap<&str, Vec<(&str, Value)>>) -> String {
+/// Keys and their values by the names of the sections they are in, outermost first.
+type Sections<'a> = BTreeMap<Vec<&'a str>, Vec<(&'a str, Value)>>;
+
+fn write(sections: &Sections<'_>) -> String {
     let mut text = HEADER.to_owned();
+    let mut open: &[&str] = &[];
     for (section, entries) in sections {
-        let indent = if section.is_empty() { "" } else { "  " };
-        if !section.is_empty() {
+        let shared = open.iter().zip(section).take_while(|(own, other)| own == other).count();
+        for (depth, name) in section.iter().enumerate().skip(shared) {
             // Writing to a String cannot fail.
-            writeln!(text, "{section}:").ok();
+            writeln!(text, "{}{name}:", "  ".repeat(depth)).ok();
         }
+        open = section;
+        let indent = "  ".repeat(section.len());
         for (name, value) in entries {
             let value = match value {
                 Value::Text(text) => yaml::quote(text),

@@ -186,6 +186,22 @@ fn an_export_holds_no_secret_and_comes_back_as_it_was() {
 }
 
 #[test]
+fn settings_in_sections_of_sections_are_exported_as_they_are() {
+    let home = crate::testing::TestHome::with_config(
+        "kanban:\n  diagnostics: {crash_threshold: 5}\n  max_spawn: \"4\"\n  host: here\n",
+    );
+    let portable = crate::profiles::settings_text::portable(&home.home()).expect("readable");
+    assert!(
+        portable
+            .text
+            .ends_with("\nkanban:\n  max_spawn: 4\n  diagnostics:\n    crash_threshold: 5\n"),
+        "{}",
+        portable.text
+    );
+    assert_eq!(portable.left_out, ["kanban.host"]);
+}
+
+#[test]
 fn an_export_overwrites_nothing() {
     let world = world();
     world.profiles.create(&name("a"), &Start::Empty, "").expect("made");
