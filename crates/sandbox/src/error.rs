@@ -75,6 +75,14 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// A directory of the host cannot be in a sandbox.
+    #[error("{} cannot be in the sandbox: {reason}", path.display())]
+    Bind {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The settings isolate more than the sandbox does, and jobs are in the way
     /// of making it anew.
     #[error(

@@ -5,6 +5,7 @@
 
 mod control;
 mod running;
+mod session;
 
 #[cfg(test)]
 #[path = "job_hostile_tests.rs"]
@@ -26,6 +27,7 @@ pub use control::{
     AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
 };
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
+pub use session::{end_session, of_session};
 
 /// A command that did not lead to a result.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! Durable sandboxes. See the crate's README for the contract and an example.
 
 mod backends;
+mod binds;
 mod command;
 mod engine;
 mod error;
@@ -32,11 +33,11 @@ pub use guest_binary::GUEST;
 pub use key::{HomeId, InvalidTask, Key, Task, label_value};
 pub use output::{Captured, Output};
 pub use overrides::Overrides;
-pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
 pub use progress::{Progress, ProgressSink};
 pub use sandbox::{Cleanup, Lost, Opening, Reach, Sandbox};
 pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
+pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

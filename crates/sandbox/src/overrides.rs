@@ -20,6 +20,9 @@ pub struct Overrides {
     /// A directory of the host that is the sandbox's workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<PathBuf>,
+    /// Directories of the host that are in the sandbox at the same path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binds: Vec<PathBuf>,
 }
 
 impl Overrides {
@@ -36,6 +39,7 @@ impl Overrides {
             cwd: self.cwd.or_else(|| recorded.cwd.clone()),
             backend: self.backend.or_else(|| recorded.backend.clone()),
             mount: self.mount.or_else(|| recorded.mount.clone()),
+            binds: if self.binds.is_empty() { recorded.binds.clone() } else { self.binds },
         }
     }
 }

@@ -19,6 +19,7 @@ mod reap;
 mod recover;
 mod remove;
 mod scope;
+mod session;
 mod stop;
 
 pub use attach::{Notice, StateBefore};

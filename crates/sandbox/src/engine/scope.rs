@@ -7,7 +7,7 @@ use vestal_config::keys;
 use super::{Engine, Inner};
 use crate::key::{Task, hex};
 use crate::store::StoreError;
-use crate::{Error, Overrides};
+use crate::{Error, Overrides, binds};
 
 /// What separates a task's name from the directory mounted in its sandbox.
 const AT: &str = "@/";
@@ -38,6 +38,7 @@ impl Inner {
         overrides: &Overrides,
     ) -> Result<(Task, Overrides), Error> {
         let mut overrides = overrides.clone();
+        overrides.binds = binds::resolve(&overrides.binds)?;
         if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
             let launch_dir = std::env::current_dir()
                 .map_err(|error| StoreError::io("find", "the current directory", error))?;

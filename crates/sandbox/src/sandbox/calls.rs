@@ -190,6 +190,20 @@ impl Sandbox {
         Ok(connection.touch(SHORT_CALL).await?)
     }
 
+    /// Returns the jobs of a session that run or left processes behind, whoever
+    /// started them.
+    pub async fn jobs_of_session(&self, name: &str) -> Result<Vec<JobInfo>, Error> {
+        let connection = self.connection().await?;
+        Ok(job::of_session(&connection, name).await?)
+    }
+
+    /// Kills every process of a session's jobs and forgets its state. Returns
+    /// the jobs that were killed.
+    pub async fn end_session(&self, name: &str) -> Result<Vec<JobInfo>, Error> {
+        let connection = self.connection().await?;
+        Ok(job::end_session(&connection, name).await?)
+    }
+
     /// Forgets a session's saved state.
     pub async fn reset_session(&self, name: &str) -> Result<(), Error> {
         let connection = self.connection().await?;

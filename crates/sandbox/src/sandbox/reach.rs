@@ -7,6 +7,7 @@ use vestal_config::{AnyKey as _, ExtraArgs, MountKind, Volume, VolumeSource, key
 
 use super::Sandbox;
 use crate::backend::Confinement;
+use crate::binds::{BINDS, from_spec};
 use crate::engine::WORKSPACE;
 use crate::spec::UNKNOWN_SETTINGS;
 
@@ -82,6 +83,7 @@ fn reach(
         made.get(keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name())
             .map(|mount| workspace(Path::new(mount))),
     );
+    openings.extend(binds(made));
     openings.extend(volumes(made, user_home));
     let mut weaknesses = weakened;
     let extra = extra_args(made);
@@ -98,6 +100,15 @@ fn reach(
 
 fn workspace(mount: &Path) -> Opening {
     Opening::Mount { host: mount.to_owned(), target: WORKSPACE.into(), read_only: false }
+}
+
+fn binds(made: &BTreeMap<String, String>) -> Vec<Opening> {
+    let Some(binds) = from_spec(made.get(BINDS)) else {
+        return vec![Opening::Weakness("its directories cannot be read".to_owned())];
+    };
+    let opening =
+        |bind: PathBuf| Opening::Mount { host: bind.clone(), target: bind, read_only: false };
+    binds.into_iter().map(opening).collect()
 }
 
 fn texts(made: &BTreeMap<String, String>, key: &str) -> Option<Vec<String>> {

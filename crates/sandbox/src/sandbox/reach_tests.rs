@@ -31,12 +31,15 @@ fn a_container_without_openings_reaches_nothing() {
 #[test]
 fn mounted_places_of_the_host_are_named() {
     let values = [
+        ("binds", r#"["/srv/one","/srv/two"]"#),
         ("terminal.docker_mount_cwd_to_workspace", "/srv/project"),
         ("terminal.docker_volumes", r#"["~/src:/src:ro","/a:/b"]"#),
         ("terminal.docker_extra_args", r#"["--mount", "type=bind,src=/c,dst=/d"]"#),
     ];
     let expected = vec![
         mount("/srv/project", "/workspace", false),
+        mount("/srv/one", "/srv/one", false),
+        mount("/srv/two", "/srv/two", false),
         mount("/home/me/src", "/src", true),
         mount("/a", "/b", false),
         mount("/c", "/d", false),

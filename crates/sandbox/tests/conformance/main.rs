@@ -128,6 +128,8 @@ conformance! {
             a_job_id_is_not_run_again_when_its_job_is_forgotten,
             a_command_that_never_arrived_is_never_run,
             waiting_gives_the_exit_code_or_says_it_still_runs,
+            a_session_that_a_dead_process_left_is_ended_with_all_its_jobs,
+            ending_a_session_makes_and_starts_nothing,
         }
         files: {
             tilde_means_the_sandboxes_home_for_reading_and_writing,
@@ -165,6 +167,10 @@ conformance! {
             changed_settings_are_not_applied_under_a_running_job,
             kept_settings_are_not_mentioned,
             another_backend_is_refused_with_both_names,
+        }
+        binds: {
+            directories_of_the_host_are_at_the_same_path,
+            a_directory_that_cannot_be_there_is_refused_by_name,
         }
         reaping: {
             a_stopped_sandbox_past_its_retention_is_removed,
@@ -226,6 +232,10 @@ conformance! {
             a_backend_asked_for_one_task_stays_with_it,
             a_mounted_directory_is_part_of_the_task,
             the_directory_a_process_starts_in_is_mounted_on_request,
+        }
+        binds: {
+            a_sandbox_with_other_directories_is_made_anew,
+            places_of_the_system_are_not_covered,
         }
     }
     // An engine without root's rights can set limits on some machines only.

@@ -4,6 +4,7 @@ use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOpt
 
 use super::api::{self, Client, EngineInfo, Fault, ImageFacts, fault};
 use super::backend::Docker;
+use super::binds;
 use super::errand::{is_rlimit, upload};
 use super::facts::{Facts, Ground, Reach};
 use super::guest_part::GuestPart;
@@ -32,6 +33,7 @@ impl Docker {
         let dirs = HostDirs::of(&order);
         dirs.make(&order, &settings)?;
         let facts = self.find_facts(&client, &settings, &image, &order, &dirs).await?;
+        binds::check_shared(&settings, facts.reach)?;
         let sources = Sources::of(&order, &dirs, &settings, facts.reach);
         if facts.reach == Reach::Apart {
             dirs.unmake();

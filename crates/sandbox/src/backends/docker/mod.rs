@@ -12,6 +12,7 @@
 
 mod api;
 mod backend;
+mod binds;
 mod boot;
 mod cache;
 mod create;

@@ -7,6 +7,7 @@ use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBu
 use vestal_config::VolumeSource;
 
 use super::api::{Client, Fault, fault};
+use super::binds;
 use super::boot::make_open_dir;
 use super::facts::Reach;
 use super::plan::{Source, label};
@@ -90,6 +91,7 @@ pub(super) fn check_sources(
     client: &Client,
     settings: &DockerSettings,
 ) -> Result<(), BackendError> {
+    binds::check(settings, client.is_remote())?;
     if client.is_remote() {
         return Ok(());
     }

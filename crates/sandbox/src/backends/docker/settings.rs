@@ -8,6 +8,7 @@ use vestal_config::{
     Setting, Settings, Source, StartDir, Volumes, keys,
 };
 
+use crate::binds::{self, BINDS};
 use crate::spec::{Ceiling, Tightening, UNKNOWN_SETTINGS};
 use crate::{Overrides, Spec};
 
@@ -40,6 +41,8 @@ pub(in crate::backends::docker) struct DockerSettings {
     pub persistent: bool,
     /// The directory of the host that is the workspace.
     pub mount: Option<PathBuf>,
+    /// Directories of the host that are in the container at the same path.
+    pub binds: Vec<PathBuf>,
     /// Where commands start, unless that is the workspace.
     pub cwd: Option<PathBuf>,
     /// The time jobs have between being asked to end and being killed.
@@ -96,6 +99,7 @@ impl DockerSettings {
             pids: limit(settings, &keys::CONTAINER_PIDS, |pids| pids.get().map(u64::from))?,
             persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,
             mount: overrides.mount.clone(),
+            binds: overrides.binds.clone(),
             cwd: start_dir(settings, overrides)?,
             stop_grace: settings.get(&keys::STOP_GRACE_SECONDS)?.value.duration(),
             user_home: settings.environment().user_home(),
@@ -130,6 +134,7 @@ impl DockerSettings {
             ),
             (keys::DOCKER_TRANSPORT.name(), transport),
             (keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name(), mount),
+            (BINDS, binds::to_spec(&self.binds)),
             (
                 keys::CONTAINER_PERSISTENT.name(),
                 flag(self.persistent, keys::CONTAINER_PERSISTENT.default_value()),
@@ -157,6 +162,8 @@ pub(in crate::backends::docker) fn tightening(key: &str) -> Tightening {
         keys::DOCKER_RUN_AS_HOST_USER.name(),
         keys::DOCKER_KEEP_ENTRYPOINT.name(),
         keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name(),
+        // One that is missing is as wrong as one too many: work is to be done there.
+        BINDS,
     ];
     if any.contains(&key) {
         Tightening::Any
@@ -284,9 +291,14 @@ mod tests {
             "terminal.container_pids=300",
             "terminal.container_persistent=false",
         ];
-        let overrides = Overrides { mount: Some("/srv/project".into()), ..Overrides::default() };
+        let overrides = Overrides {
+            mount: Some("/srv/project".into()),
+            binds: vec!["/srv/a".into(), "/srv/b".into()],
+            ..Overrides::default()
+        };
         let user = HostUser::current();
         let expected = [
+            ("binds", r#"["/srv/a","/srv/b"]"#.to_owned()),
             ("terminal.container_cpu", "1.5".to_owned()),
             ("terminal.container_disk", "100".to_owned()),
             ("terminal.container_memory", "none".to_owned()),
@@ -356,6 +368,20 @@ mod tests {
             let drift = drift.drift_from(&spec(was), tightening);
             let tightens: Vec<bool> = drift.iter().map(|drift| drift.tightens).collect();
             assert_eq!(tightens, [expected], "{was:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_container_with_other_directories_is_never_handed_out() {
+        let spec = |binds: &[&str]| {
+            let binds = binds.iter().map(Into::into).collect();
+            read(&[], &Overrides { binds, ..Overrides::default() }).unwrap().spec()
+        };
+        let cases = [(&["/a"][..], &[][..]), (&[], &["/a"]), (&["/a"], &["/a", "/b"])];
+        for (was, now) in cases {
+            let drift = spec(now).drift_from(&spec(was).to_map(), tightening);
+            let drift: Vec<_> = drift.iter().map(|own| (own.key.as_str(), own.tightens)).collect();
+            assert_eq!(drift, [(BINDS, true)], "{was:?} {now:?}");
         }
     }
 

@@ -20,10 +20,10 @@ use crate::backend::{
 };
 use crate::client::socket::{PeerExpectation, SocketError, connect};
 use crate::guest_binary;
-use vestal_process::ProcessId;
 use crate::spec::Tightening;
 use crate::store::make_private_dir;
 use crate::{Overrides, Spec};
+use vestal_process::ProcessId;
 
 /// What the backend remembers of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -194,3 +194,43 @@ async fn log(sandbox: &Sandbox, id: &JobId) -> Vec<u8> {
     }
     out
 }
+
+pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_jobs(world: &World) {
+    let (mark, other) = (marker(), marker());
+    let sandbox = world.sandbox().await;
+    sandbox.run(Command::shell("mine=1").session("mine")).await.unwrap();
+    sandbox.run(Command::shell("theirs=1").session("theirs")).await.unwrap();
+    // One in the background, one whose shell is gone, and one that is waited for.
+    let sleep = |mark: &str| format!("setsid sleep {mark} & sleep {mark}");
+    sandbox.spawn(Command::shell(sleep(&mark)).session("mine")).await.unwrap();
+    let left = format!("setsid sleep {mark} & disown");
+    sandbox.run(Command::shell(left).session("mine")).await.unwrap();
+    let follow = Command::shell(format!("sleep {mark}")).session("mine");
+    let waited = sandbox.start(follow, Follow::EveryByte).await.unwrap();
+    sandbox.spawn(Command::shell(sleep(&other)).session("theirs")).await.unwrap();
+    let running = |mark: &str| processes_with(&format!("sleep\0{mark}")).len();
+    until("all of them run", || async { running(&mark) == 4 && running(&other) == 2 }).await;
+    assert_eq!(sandbox.jobs_of_session("mine").await.unwrap().len(), 3);
+    drop((waited, sandbox));
+
+    let killed = world.engine().end_session(&Task::default_task(), "mine").await.unwrap();
+    assert_eq!(killed.len(), 3);
+    assert_eq!((running(&mark), running(&other)), (0, 2));
+    let sandbox = world.sandbox().await;
+    let shown = |session| sandbox.run(Command::shell("echo $mine$theirs").session(session));
+    assert_eq!(shown("mine").await.unwrap().stdout.text(), "\n");
+    assert_eq!(shown("theirs").await.unwrap().stdout.text(), "1\n");
+    assert_eq!(sandbox.end_session("theirs").await.unwrap().len(), 1);
+    assert_eq!(running(&other), 0);
+}
+
+pub(crate) async fn ending_a_session_makes_and_starts_nothing(world: &World) {
+    let (engine, task) = (world.engine(), Task::default_task());
+    assert_eq!(engine.end_session(&task, "main").await.unwrap(), []);
+    assert_eq!(engine.list().await.unwrap(), []);
+    world.run("true").await;
+    engine.stop(&task).await.unwrap();
+    assert_eq!(engine.end_session(&task, "main").await.unwrap(), []);
+    let state = engine.inspect(&task).await.unwrap()[0].state;
+    assert_eq!(state, vestal_sandbox::SummaryState::Stopped);
+}

@@ -1,6 +1,7 @@
 //! The cases, by chapter of the contract.
 
 pub(crate) mod bad_input;
+pub(crate) mod binds;
 pub(crate) mod commands;
 pub(crate) mod crashes;
 pub(crate) mod drift;

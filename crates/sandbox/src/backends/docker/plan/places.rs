@@ -14,6 +14,7 @@ use super::blueprint::{Blueprint, Source};
 use super::process::{First, Users};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
+use crate::backends::docker::binds;
 
 /// The guest's program and settings, which the container may only read.
 pub(in crate::backends::docker) const BOOT_DIR: &str = "/.vestal/boot";
@@ -73,6 +74,13 @@ impl Places {
         for (target, options) in &settings.extra_args.tmpfs {
             places.take(target)?;
             places.tmpfs.insert(target.clone(), options.clone());
+        }
+        for dir in &settings.binds {
+            if let Some(target) = binds::wanted(settings, dir)? {
+                places.take(target)?;
+                let mount = bind(target.to_owned(), target, None);
+                places.add(Mount { read_only: Some(false), ..mount })?;
+            }
         }
         places.guest(blueprint, users)?;
         places.files(blueprint)?;

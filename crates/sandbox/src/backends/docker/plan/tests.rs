@@ -252,6 +252,50 @@ fn a_mounted_directory_is_the_workspace() {
     assert!(error.advice().is_some(), "{error}");
 }
 
+fn binding(sets: &[&str], binds: &[&str]) -> Bench {
+    let binds = binds.iter().map(Into::into).collect();
+    Bench::asking(sets, &Overrides { binds, ..Overrides::default() })
+}
+
+#[test]
+fn directories_of_the_host_are_at_the_same_path() {
+    let host = binding(&[], &["/srv/a:b", "/tmp/x", "/root/project", "/workspace/y"]).host();
+    for path in ["/srv/a:b", "/tmp/x", "/root/project", "/workspace/y"] {
+        assert_eq!(at(&host, path), Some(bind(path, path, false)), "{path}");
+    }
+    assert!(at(&host, "/workspace").is_some() && at(&host, "/root").is_some());
+    let taken = binding(&[], &["/workspace"]);
+    assert!(!taken.plan().own_workspace);
+}
+
+#[test]
+fn a_directory_that_the_settings_mount_already_is_mounted_once() {
+    let host = binding(&[r#"terminal.docker_volumes=["/srv/a:/srv/a"]"#], &["/srv/a"]).host();
+    assert_eq!(at(&host, "/srv/a"), Some(bind("/srv/a", "/srv/a", false)));
+    let others = [
+        r#"terminal.docker_volumes=["/srv/a:/srv/a:ro"]"#,
+        r#"terminal.docker_volumes=["/srv/b:/srv/a"]"#,
+        r#"terminal.docker_volumes=["cache:/srv/a"]"#,
+        r#"terminal.docker_extra_args=["--tmpfs", "/srv/a"]"#,
+        r#"terminal.docker_extra_args=["--mount", "type=bind,src=/srv/b,dst=/srv/a"]"#,
+    ];
+    for other in others {
+        let error = binding(&[other], &["/srv/a"]).try_plan().unwrap_err();
+        assert!(error.advice().is_some(), "{other}: {error}");
+    }
+}
+
+#[test]
+fn places_of_the_system_are_not_covered_with_directories_of_the_host() {
+    for path in ["/", "/usr", "/etc", "/proc", "/sys/x", "/dev/shm", "/.vestal/io", "/var"] {
+        let error = binding(&[], &[path]).try_plan().unwrap_err();
+        assert!(error.to_string().contains(path) && error.advice().is_some(), "{error}");
+    }
+    for path in ["/usr/src/project", "/var/www", "/opt/x", "/home"] {
+        binding(&[], &[path]).plan();
+    }
+}
+
 #[test]
 fn a_path_that_the_engine_cannot_be_told_is_refused_with_advice() {
     use std::os::unix::ffi::OsStringExt as _;
