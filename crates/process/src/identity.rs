@@ -10,6 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use crate::stat::Stat;
+
 /// One process, past or present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
@@ -28,6 +30,14 @@ impl ProcessId {
         let start = start_time(pid)
             .ok_or_else(|| io::Error::other("cannot read this process's start time in /proc"))?;
         Ok(Self { pid, start, boot: boot_id()? })
+    }
+
+    /// Returns the process that has this number now, a zombie too; nothing when
+    /// none does. Only its parent, who has not waited for it, knows whose
+    /// number it is.
+    pub fn of_child(pid: u32) -> io::Result<Option<Self>> {
+        let Some(stat) = Stat::of(pid) else { return Ok(None) };
+        Ok(Some(Self { pid, start: stat.start, boot: boot_id()? }))
     }
 
     /// Returns whether the process runs.
@@ -61,7 +71,11 @@ pub struct ProcessHandle {
 impl ProcessHandle {
     /// Sends SIGKILL; a process that is gone is no error.
     pub fn kill(&self) -> io::Result<()> {
-        match pidfd_send_signal(&self.fd, Signal::KILL) {
+        self.signal(Signal::KILL)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        match pidfd_send_signal(&self.fd, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -69,21 +83,36 @@ impl ProcessHandle {
 
     /// Waits until the process has ended; false when it has not in time.
     pub async fn ended_within(&self, patience: Duration) -> io::Result<bool> {
-        let fd = self.fd.try_clone()?;
-        let deadline = Instant::now() + patience;
-        let wait = move || loop {
+        let handle = Self { fd: self.fd.try_clone()? };
+        wait_for_all(vec![handle], Instant::now() + patience).await
+    }
+}
+
+/// Waits until all of these processes have ended; false when they have not in time.
+pub(crate) async fn wait_for_all(
+    mut handles: Vec<ProcessHandle>,
+    deadline: Instant,
+) -> io::Result<bool> {
+    let wait = move || {
+        while !handles.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
             // A pidfd is readable from the end of its process on.
-            let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+            let mut fds: Vec<_> =
+                handles.iter().map(|handle| PollFd::new(&handle.fd, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&left)) {
-                Ok(ready) => return Ok(ready > 0),
-                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-        };
-        tokio::task::spawn_blocking(wait).await.map_err(io::Error::other)?
-    }
+            let ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            let mut ended = ended.into_iter();
+            handles.retain(|_| !ended.next().unwrap_or(false));
+        }
+        Ok(true)
+    };
+    tokio::task::spawn_blocking(wait).await.map_err(io::Error::other)?
 }
 
 /// Returns the kernel's boot id.
@@ -93,16 +122,7 @@ pub fn boot_id() -> io::Result<String> {
 
 /// Returns a process's start time, or nothing when it is gone or a zombie.
 pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name is in parentheses and may contain anything.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ');
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    // Start time is field 22 of the line, and the state was field 3.
-    fields.nth(18)?.parse().ok()
+    Stat::of(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
 //! Processes by their identity. See the crate's README for the contract.
 
+mod end;
 mod identity;
+mod lead;
+mod stat;
 
+pub use end::{End, Patience, Session};
 pub use identity::{ProcessHandle, ProcessId, boot_id, start_time};
+pub use lead::lead_session;
