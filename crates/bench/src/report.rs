@@ -26,6 +26,10 @@ pub enum Figure {
     Mebibytes(f64),
     /// A rate.
     MegabytesPerSecond(f64),
+    /// How many things in a second.
+    PerSecond(f64),
+    /// How many things.
+    Count(f64),
 }
 
 impl Figure {
@@ -46,11 +50,25 @@ impl Figure {
         Self::MegabytesPerSecond(bytes as f64 / 1e6 / duration.as_secs_f64())
     }
 
+    /// Returns how many things were done in a second.
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    pub fn per_second(count: u64, duration: Duration) -> Self {
+        Self::PerSecond(count as f64 / duration.as_secs_f64())
+    }
+
+    /// Returns how many things there are.
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    pub const fn count(count: u64) -> Self {
+        Self::Count(count as f64)
+    }
+
     const fn value(self) -> f64 {
         match self {
             Self::Milliseconds(value)
             | Self::Mebibytes(value)
-            | Self::MegabytesPerSecond(value) => value,
+            | Self::MegabytesPerSecond(value)
+            | Self::PerSecond(value)
+            | Self::Count(value) => value,
         }
     }
 
@@ -59,14 +77,18 @@ impl Figure {
             Self::Milliseconds(_) => "ms",
             Self::Mebibytes(_) => "MiB",
             Self::MegabytesPerSecond(_) => "MB/s",
+            Self::PerSecond(_) => "per s",
+            Self::Count(_) => "",
         }
     }
 }
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = if self.value() < 100.0 { 2 } else { 0 };
-        write!(f, "{:.decimals$} {}", self.value(), self.unit())
+        let whole = matches!(self, Self::Count(_)) || self.value() >= 100.0;
+        let decimals = if whole { 0 } else { 2 };
+        let text = format!("{:.decimals$} {}", self.value(), self.unit());
+        f.write_str(text.trim_end())
     }
 }
 
@@ -77,6 +99,10 @@ pub enum Bar {
     Times(f64),
     /// So much.
     AtMost(Figure),
+    /// No less than so much.
+    AtLeast(Figure),
+    /// No less than so many times the alternative.
+    TimesAtLeast(f64),
     /// So many times faster than the alternative.
     Faster(f64),
 }
@@ -85,7 +111,13 @@ impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Times(times) => write!(f, "≤ {times}×"),
-            Self::AtMost(figure) => write!(f, "≤ {} {}", figure.value(), figure.unit()),
+            Self::AtMost(figure) => {
+                f.write_str(format!("≤ {} {}", figure.value(), figure.unit()).trim_end())
+            }
+            Self::AtLeast(figure) => {
+                f.write_str(format!("≥ {} {}", figure.value(), figure.unit()).trim_end())
+            }
+            Self::TimesAtLeast(times) => write!(f, "≥ {times}×"),
             Self::Faster(times) => write!(f, "≥ {times}× faster"),
         }
     }
@@ -197,8 +229,8 @@ impl Row {
         let ratio = self.ratio()?;
         let promised = self.bars.iter().any(|bar| matches!(bar, Bar::Faster(_)));
         promised.then_some(match self.ours? {
-            Figure::MegabytesPerSecond(_) => ratio,
-            Figure::Milliseconds(_) | Figure::Mebibytes(_) => ratio.recip(),
+            Figure::MegabytesPerSecond(_) | Figure::PerSecond(_) => ratio,
+            Figure::Milliseconds(_) | Figure::Mebibytes(_) | Figure::Count(_) => ratio.recip(),
         })
     }
 
@@ -210,6 +242,8 @@ impl Row {
         let kept = self.bars.iter().map(|bar| match bar {
             Bar::Times(times) => self.ratio().map(|ratio| ratio <= *times),
             Bar::AtMost(most) => Some(ours.value() <= most.value()),
+            Bar::AtLeast(least) => Some(ours.value() >= least.value()),
+            Bar::TimesAtLeast(times) => self.ratio().map(|ratio| ratio >= *times),
             Bar::Faster(times) => self.faster().map(|faster| faster >= *times),
         });
         let kept: Vec<_> = kept.collect();
