@@ -1,0 +1,48 @@
+//! Completing tasks of a large board.
+
+use std::time::Instant;
+
+use vestal_bench::Result;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_board::store::{Order, Query};
+use vestal_board::{Board, Completion, Status};
+
+use crate::Scale;
+use crate::stage::{LARGE, person};
+
+/// What the alternative did, recorded, on a board of 1,000.
+const THEIRS: f64 = 125.0;
+
+pub(crate) async fn measure(board: &Board, scale: Scale) -> Result<Vec<Row>> {
+    // The last ones: whoever plans next still finds the first.
+    let query = Query {
+        statuses: vec![Status::Ready],
+        order: Order::CreatedDesc,
+        limit: Some(u32::try_from(scale.completions)?),
+        ..Query::default()
+    };
+    let tasks = board.list(&query).await?;
+    if tasks.len() != scale.completions {
+        return Err(format!("{} tasks are ready", tasks.len()).into());
+    }
+    let begun = Instant::now();
+    for task in &tasks {
+        let done = Completion { summary: Some("It is done.".to_owned()), ..Completion::default() };
+        board.complete(&person(), &task.id, done).await?;
+    }
+    let time = begun.elapsed();
+    // They go back, so that the board is as large as before.
+    for task in &tasks {
+        board.reopen(&person(), &task.id, "").await?;
+    }
+    let count = u64::try_from(tasks.len())?;
+    let row = Row::single(
+        format!("complete, on a board of {LARGE} tasks"),
+        Figure::per_second(count, time),
+    );
+    Ok(vec![
+        row.beside(Figure::PerSecond(THEIRS))
+            .bar(Bar::AtLeast(Figure::PerSecond(1_000.0)))
+            .note("a commit each; the alternative's figure was recorded, of 1,000 tasks"),
+    ])
+}

@@ -1,0 +1,67 @@
+//! Planning: a snapshot and the decision.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use vestal_bench::Result;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::Samples;
+use vestal_board::Board;
+use vestal_board::dispatch::{
+    Caps, Elsewhere, FailurePolicy, Life, Policy, Shown, Snapshot, View, plan,
+};
+
+use crate::Scale;
+use crate::stage::PROFILES;
+
+const SLOTS: u32 = 8;
+
+/// What the alternative took, recorded, by the size of the board.
+const THEIRS: [(usize, Duration); 3] = [
+    (1_000, Duration::from_millis(182)),
+    (10_000, Duration::from_millis(1_590)),
+    (50_000, Duration::from_millis(9_200)),
+];
+
+pub(crate) async fn measure(board: &Board, scale: Scale, size: usize) -> Result<Vec<Row>> {
+    let policy = Policy {
+        host: board.host().clone(),
+        caps: Caps { host: Some(SLOTS), ..Caps::default() },
+        default_assignee: None,
+        lease: Duration::from_mins(15),
+        stale_after: None,
+        failures: FailurePolicy::default(),
+        shown: Shown::First(100),
+    };
+    let mut samples = Samples::default();
+    for round in 0..scale.plans + 5 {
+        let begun = Instant::now();
+        let mut read = board.read().await?;
+        let view = View {
+            profiles: PROFILES.iter().map(|&name| name.to_owned()).collect(),
+            outside: Elsewhere::default(),
+            busy_elsewhere: BTreeSet::new(),
+            life: &|_| Life::Unknown,
+        };
+        let snapshot = Snapshot::take(&mut *read, &policy, view).await?;
+        let plan = plan(&snapshot, &policy);
+        let time = begun.elapsed();
+        drop(read);
+        let left = plan.result.skipped_capped.count;
+        if plan.starts.len() != usize::try_from(SLOTS)? || left != u64::try_from(size)? - 8 {
+            return Err(format!("{} are started and {left} left", plan.starts.len()).into());
+        }
+        if round >= 5 {
+            samples.push(time);
+        }
+    }
+    let row = Row::times(format!("plan: {size} ready tasks, {SLOTS} slots"), &samples)
+        .bar(Bar::AtMost(Figure::Milliseconds(5.0)));
+    let theirs = THEIRS.iter().find(|(theirs, _)| *theirs == size);
+    Ok(vec![match theirs {
+        Some((_, theirs)) => {
+            row.beside(Figure::time(*theirs)).note("the alternative's figures were recorded")
+        }
+        None => row,
+    }])
+}

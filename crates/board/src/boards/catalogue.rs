@@ -1,0 +1,222 @@
+//! Which boards there are, and opening them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::error::BoardsError;
+use super::info::{BoardEdit, BoardInfo, Guard};
+use super::slug::Slug;
+use crate::host::Host;
+use crate::store::{Durability, Options, SqliteStore};
+use crate::{Board, Error, Result};
+
+/// The file of a board.
+pub(super) const DATABASE: &str = "kanban.db";
+
+/// What to do about a board that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Make {
+    /// Make it, if it is the one that is always there; others are made by name
+    /// alone, so that a misspelt one is not.
+    IfMissing,
+    /// Say so: whoever only reads makes nothing.
+    Never,
+}
+
+/// The boards below one directory.
+#[derive(Debug, Clone)]
+pub struct Boards {
+    pub(super) root: PathBuf,
+    pub(super) host: Host,
+    pub(super) durability: Durability,
+}
+
+/// A board in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its name.
+    pub slug: Slug,
+    /// What is known about it.
+    #[serde(flatten)]
+    pub info: BoardInfo,
+    /// Why no more is known, where it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+impl Boards {
+    /// Returns the boards below a directory, which need not be there.
+    pub fn at(root: impl Into<PathBuf>, host: Host, durability: Durability) -> Self {
+        Self { root: root.into(), host, durability }
+    }
+
+    /// Returns the directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns this host, as the boards know it.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub(super) fn all_dir(&self) -> PathBuf {
+        self.root.join("boards")
+    }
+
+    /// Returns where a board is, or would be.
+    pub fn dir(&self, slug: &Slug) -> PathBuf {
+        self.all_dir().join(slug.as_str())
+    }
+
+    /// Reports whether a board is there, archived or not.
+    pub fn exists(&self, slug: &Slug) -> Result<bool> {
+        let path = self.dir(slug).join(DATABASE);
+        path.try_exists().map_err(|source| Error::Io { action: "look for", path, source })
+    }
+
+    /// Opens a board that is not archived.
+    pub async fn open(&self, slug: &Slug, make: Make) -> Result<Board> {
+        let board = match (make, slug.is_default()) {
+            (Make::IfMissing, true) => self.open_or_make(slug).await?,
+            (Make::IfMissing | Make::Never, _) => self.open_any(slug).await?,
+        };
+        if board.info().await?.archived {
+            return Err(BoardsError::Archived { slug: slug.clone() }.into());
+        }
+        Ok(board)
+    }
+
+    /// Opens a board to read it. There is none yet where the one that is always
+    /// there was never written to: it is empty.
+    pub async fn open_to_read(&self, slug: &Slug) -> Result<Option<Board>> {
+        match self.open(slug, Make::Never).await {
+            Err(Error::Boards(BoardsError::Missing { .. })) if slug.is_default() => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Opens a board to write to it.
+    pub async fn open_to_write(&self, slug: &Slug) -> Result<Board> {
+        self.open(slug, Make::IfMissing).await
+    }
+
+    pub(super) fn options(&self) -> Options {
+        Options { durability: self.durability, ..Options::default() }
+    }
+
+    /// Opens a board that is there, archived or not.
+    pub async fn open_any(&self, slug: &Slug) -> Result<Board> {
+        let dir = self.dir(slug);
+        let store = SqliteStore::open_existing(dir.join(DATABASE), self.options()).await?;
+        let store = store.ok_or_else(|| BoardsError::Missing { slug: slug.clone() })?;
+        Ok(self.board(store, slug, &dir))
+    }
+
+    pub(super) async fn open_or_make(&self, slug: &Slug) -> Result<Board> {
+        let dir = self.dir(slug);
+        let store = SqliteStore::open(dir.join(DATABASE), self.options()).await?;
+        Ok(self.board(store, slug, &dir))
+    }
+
+    fn board(&self, store: SqliteStore, slug: &Slug, dir: &Path) -> Board {
+        Board::new(Arc::new(store), slug.as_str(), dir, self.host.clone())
+    }
+
+    /// Returns the boards by name, the one that is always there first. One that
+    /// cannot be read is among them, and says why.
+    pub async fn list(&self, with_archived: bool) -> Result<Vec<Listed>> {
+        let mut listed = Vec::new();
+        let default = Slug::default_board();
+        let others = self.names()?.into_iter().filter(|slug| *slug != default);
+        for slug in std::iter::once(default.clone()).chain(others) {
+            let found = self.describe(&slug).await;
+            if with_archived || !found.info.archived {
+                listed.push(found);
+            }
+        }
+        Ok(listed)
+    }
+
+    async fn describe(&self, slug: &Slug) -> Listed {
+        let info = async {
+            let board = self.open_any(slug).await?;
+            let info = board.info().await?;
+            board.close().await?;
+            Ok::<_, Error>(info)
+        };
+        match info.await {
+            Ok(info) => Listed { slug: slug.clone(), info, trouble: None },
+            Err(Error::Boards(BoardsError::Missing { .. })) => {
+                Listed { slug: slug.clone(), info: BoardInfo::of(slug), trouble: None }
+            }
+            Err(error) => Listed {
+                slug: slug.clone(),
+                info: BoardInfo::of(slug),
+                trouble: Some(error.to_string()),
+            },
+        }
+    }
+
+    /// Returns the file of a board as the system knows it, whatever it is
+    /// called: another number means another board under the same name.
+    pub fn identity(&self, slug: &Slug) -> Result<Option<(u64, u64)>> {
+        let path = self.dir(slug).join(DATABASE);
+        match fs::metadata(&path) {
+            Ok(file) => Ok(Some((file.dev(), file.ino()))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io { action: "look at", path, source }),
+        }
+    }
+
+    /// Returns the names of the boards that are there, archived or not, sorted,
+    /// without opening any.
+    pub fn names(&self) -> Result<Vec<Slug>> {
+        let dir = self.all_dir();
+        let failed = |source| Error::Io { action: "read", path: dir.clone(), source };
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => Some(entries),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries.into_iter().flatten() {
+            let name = entry.map_err(failed)?.file_name();
+            let slug = name
+                .to_str()
+                .and_then(|name| Slug::new(name).ok().filter(|slug| slug.as_str() == name));
+            if let Some(slug) = slug
+                && self.exists(&slug)?
+            {
+                found.push(slug);
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Changes what is known about a board.
+    pub async fn edit(&self, slug: &Slug, edit: BoardEdit) -> Result<BoardInfo> {
+        let edit = edit.checked()?;
+        let board = self.open(slug, Make::IfMissing).await?;
+        let host = self.host.name.clone();
+        board.change_info(Guard::Always, |kept, _| kept.edit(edit, &host)).await?;
+        board.info().await
+    }
+
+    /// Gives a board another name for people; what it is known by stays.
+    pub async fn rename(&self, slug: &Slug, name: &str) -> Result<BoardInfo> {
+        self.edit(slug, BoardEdit { name: Some(name.to_owned()), ..BoardEdit::default() }).await
+    }
+
+    /// Sets the directory for tasks that name none and need one.
+    pub async fn set_default_workdir(&self, slug: &Slug, path: Option<&Path>) -> Result<BoardInfo> {
+        let default_workdir = Some(path.map(Path::to_owned));
+        self.edit(slug, BoardEdit { default_workdir, ..BoardEdit::default() }).await
+    }
+}

@@ -1,0 +1,268 @@
+//! A decision in the making. [`super::plan`] puts it into words, and
+//! [`Snapshot::take`] looks at it to see which tasks it has to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::allot::{self, Busy, Candidate, Chosen, Queue};
+use super::load::Load;
+use super::policy::Policy;
+use super::repair::{self, Repair};
+use super::snapshot::{Snapshot, Watched};
+use crate::authority::Authority;
+use crate::id::TaskId;
+use crate::run::Outcome;
+use crate::status::Status;
+use crate::task::{LaneKey, LaneShare, Task};
+use crate::verbs::machine::{self, Facts, Failed};
+use crate::verbs::steps::exclusive_directory;
+
+/// Why nothing of a queue may be started, whatever the caps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Aside {
+    Unassigned,
+    Nonspawnable,
+    OtherHost,
+}
+
+/// A run that is to be mended, and what becomes of its task.
+#[derive(Debug)]
+pub(super) struct Mended<'a> {
+    pub(super) watched: &'a Watched,
+    pub(super) repair: Repair,
+    /// The task once the run has ended, where it ends.
+    pub(super) after: Option<Task>,
+}
+
+impl Mended<'_> {
+    /// Returns how the run ends, where that is decided here and now.
+    pub(super) const fn outcome(&self) -> Option<Outcome> {
+        match &self.repair {
+            Repair::Stop { .. } if self.watched.run.stopping.is_some() => None,
+            Repair::Stop { outcome, .. } | Repair::End { outcome, .. }
+                if self.watched.run.is_open() =>
+            {
+                Some(*outcome)
+            }
+            Repair::Extend { .. }
+            | Repair::Stop { .. }
+            | Repair::End { .. }
+            | Repair::Gone { .. } => None,
+        }
+    }
+}
+
+/// A decision in the making.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    pub(super) mended: Vec<Mended<'a>>,
+    pub(super) woken: Vec<TaskId>,
+    /// Those that had a guard, which is over.
+    pub(super) unguarded: u64,
+    pub(super) assigned: Vec<Candidate>,
+    /// Tasks that may be started, and what became of them.
+    pub(super) queues: Vec<Queue>,
+    /// Tasks that may not.
+    pub(super) aside: Vec<(Aside, Queue)>,
+    pub(super) chosen: Vec<Chosen>,
+    /// What goes on when all of it is done.
+    pub(super) load: Load,
+    pub(super) unknown_profiles: BTreeSet<String>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, policy: &Policy) -> Self {
+        let by = Authority::Dispatcher(policy.host.name.clone());
+        let mended = mend(snapshot, policy, &by);
+        let repairs: Vec<Repair> = mended.iter().map(|mended| mended.repair.clone()).collect();
+        let mut queues = Queues::of(snapshot, held(snapshot, policy, &repairs));
+
+        let frees = |mended: &&Mended<'_>| mended.repair.frees();
+        for task in mended.iter().filter(frees).filter_map(|mended| mended.after.as_ref()) {
+            queues.add(task);
+        }
+        let (mut woken, mut unguarded) = (Vec::new(), 0);
+        for task in &snapshot.due {
+            let reviewing = snapshot.reviewing.contains(&task.id);
+            let facts = Facts { now: snapshot.now, by: &by, run: None, reviewing };
+            let Some(change) = machine::wake(task, facts) else { continue };
+            woken.push(task.id.clone());
+            unguarded += u64::from(matches!(task.status, Status::Ready | Status::Review));
+            queues.add(&change.task);
+        }
+
+        let mut unknown_profiles = BTreeSet::new();
+        let assigned = match &policy.default_assignee {
+            Some(name) if snapshot.profiles.contains(name.as_str()) => {
+                queues.assign(name.as_str(), policy)
+            }
+            Some(name) => {
+                unknown_profiles.insert(name.as_str().to_owned());
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+
+        let (mut startable, mut aside) = (Vec::new(), Vec::new());
+        for queue in queues.lanes.into_values().filter(|queue| queue.total > 0) {
+            let profile = &queue.key.profile;
+            if !queue.key.host.is_empty() && queue.key.host != policy.host.name.as_str() {
+                aside.push((Aside::OtherHost, queue));
+            } else if profile.is_empty() {
+                aside.push((Aside::Unassigned, queue));
+            } else if snapshot.profiles.contains(profile) {
+                startable.push(queue);
+            } else {
+                unknown_profiles.insert(profile.clone());
+                aside.push((Aside::Nonspawnable, queue));
+            }
+        }
+
+        let mut load = Load::of(snapshot, policy, &repairs);
+        let mut busy = busy(snapshot, policy, &repairs);
+        let chosen = allot::allot(&mut startable, &mut load, &mut busy);
+        Self {
+            mended,
+            woken,
+            unguarded,
+            assigned,
+            queues: startable,
+            aside,
+            chosen,
+            load,
+            unknown_profiles,
+        }
+    }
+}
+
+fn mend<'a>(snapshot: &'a Snapshot, policy: &Policy, by: &Authority) -> Vec<Mended<'a>> {
+    let mend = |watched: &'a Watched| {
+        let repair = repair::of(watched, snapshot.now, policy)?;
+        let after = after(watched, &repair, snapshot, policy, by);
+        Some(Mended { watched, repair, after })
+    };
+    snapshot.runs.iter().filter_map(mend).collect()
+}
+
+/// Returns what becomes of the task of a run that ends.
+fn after(
+    watched: &Watched,
+    repair: &Repair,
+    snapshot: &Snapshot,
+    policy: &Policy,
+    by: &Authority,
+) -> Option<Task> {
+    let run = &watched.run;
+    let (Repair::Stop { outcome, reason, .. } | Repair::End { outcome, reason, .. }) = repair
+    else {
+        return None;
+    };
+    let task = watched.task.as_ref().filter(|task| task.current_run == Some(run.id))?;
+    let before = watched.failures.iter().find(|failure| failure.cause == *outcome);
+    let failures =
+        policy.failures.budgets.of(*outcome).map(|_| before.map_or(0, |was| was.count) + 1);
+    let facts = Facts { now: snapshot.now, by, run: Some(run), reviewing: false };
+    let failed = Failed { run, outcome: *outcome, error: reason, exit_code: None, failures };
+    Some(machine::end_run(task, facts, &failed, &policy.failures).task)
+}
+
+/// Returns the runs that go on, or something of whose worker may, when the
+/// repairs are done.
+fn going<'a>(
+    snapshot: &'a Snapshot,
+    policy: &'a Policy,
+    repairs: &'a [Repair],
+) -> impl Iterator<Item = &'a Watched> {
+    let freed = |watched: &Watched| {
+        repairs.iter().any(|repair| repair.frees() && repair.run() == watched.run.id)
+    };
+    let counts = |watched: &Watched| repair::counts(watched, snapshot.now, policy);
+    snapshot.runs.iter().filter(move |watched| !freed(watched) && counts(watched))
+}
+
+/// Returns the tasks that a worker of this host may still be at: another one
+/// beside it would do the same work twice.
+fn held(snapshot: &Snapshot, policy: &Policy, repairs: &[Repair]) -> BTreeSet<TaskId> {
+    going(snapshot, policy, repairs)
+        .filter(|watched| watched.run.host.as_ref() == Some(&policy.host))
+        .map(|watched| watched.run.task_id.clone())
+        .collect()
+}
+
+/// Returns the directories that nobody else may use now.
+fn busy(snapshot: &Snapshot, policy: &Policy, repairs: &[Repair]) -> Busy {
+    let mut busy = Busy::default();
+    for path in &snapshot.busy_elsewhere {
+        busy.take(path);
+    }
+    for watched in going(snapshot, policy, repairs) {
+        let here = watched.run.host_name() == Some(&policy.host.name);
+        let task = watched.task.as_ref().filter(|_| here);
+        if let Some(path) = task.and_then(exclusive_directory) {
+            busy.take(path);
+        }
+    }
+    busy
+}
+
+/// The queues, by lane.
+struct Queues {
+    lanes: BTreeMap<LaneKey, Queue>,
+    /// Tasks that an earlier worker of this host may still be at.
+    held: BTreeSet<TaskId>,
+}
+
+impl Queues {
+    fn of(snapshot: &Snapshot, held: BTreeSet<TaskId>) -> Self {
+        let mut lanes = BTreeMap::new();
+        for lane in snapshot.lanes.iter().filter(|lane| lane.queued > 0) {
+            let mut queue = Queue::new(lane.key.clone());
+            let heads = snapshot.heads.get(&lane.key).into_iter().flatten();
+            queue.heads = heads.map(|task| Candidate::new(task, &held)).collect();
+            queue.total = lane.queued;
+            lanes.insert(lane.key.clone(), queue);
+        }
+        Self { lanes, held }
+    }
+
+    /// Adds a task that comes into the queue by the plan itself.
+    fn add(&mut self, task: &Task) {
+        if let Some((key, LaneShare::Queued)) = task.lane_share() {
+            let candidate = Candidate::new(task, &self.held);
+            self.queue(key).add(vec![candidate]);
+        }
+    }
+
+    fn queue(&mut self, key: LaneKey) -> &mut Queue {
+        self.lanes.entry(key.clone()).or_insert_with(|| Queue::new(key))
+    }
+
+    /// Gives the first tasks that nobody is assigned to to a profile.
+    fn assign(&mut self, profile: &str, policy: &Policy) -> Vec<Candidate> {
+        let here = |key: &LaneKey| {
+            key.profile.is_empty() && (key.host.is_empty() || key.host == policy.host.name.as_str())
+        };
+        let keys: Vec<LaneKey> = self.lanes.keys().filter(|key| here(key)).cloned().collect();
+        let mut first: Vec<(Candidate, LaneKey)> = Vec::new();
+        for key in &keys {
+            let queue = self.queue(key.clone());
+            first.extend(queue.heads.drain(..).map(|candidate| (candidate, key.clone())));
+        }
+        first.sort_by_key(|(candidate, _)| candidate.place());
+        // Those that come later stay with nobody, each where it was.
+        let later = first.split_off(first.len().min(policy.shown.limit()));
+        for (candidate, key) in later {
+            self.queue(key).heads.push(candidate);
+        }
+        let mut moved: BTreeMap<LaneKey, Vec<Candidate>> = BTreeMap::new();
+        for (candidate, key) in &first {
+            let queue = self.queue(key.clone());
+            queue.total = queue.total.saturating_sub(1);
+            let key = LaneKey { profile: profile.to_owned(), ..key.clone() };
+            moved.entry(key).or_default().push(candidate.clone());
+        }
+        for (key, candidates) in moved {
+            self.queue(key).add(candidates);
+        }
+        first.into_iter().map(|(candidate, _)| candidate).collect()
+    }
+}

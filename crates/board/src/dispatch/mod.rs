@@ -1,0 +1,24 @@
+//! Dispatch: a plan, made of a snapshot by a pure function, and its execution.
+//!
+//! [`Snapshot::take`] reads the board, [`plan`] decides, and
+//! [`crate::workers::Dispatcher`] does what was decided. A dry run ends after
+//! the second step, so it cannot change anything.
+
+mod allot;
+mod draft;
+mod load;
+mod plan;
+mod policy;
+mod repair;
+mod result;
+mod snapshot;
+mod take;
+#[cfg(test)]
+mod testing;
+
+pub use plan::{Plan, Start, plan};
+pub use policy::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
+pub use repair::Repair;
+pub use result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
+pub use snapshot::{Elsewhere, Life, Snapshot, Watched};
+pub use take::View;

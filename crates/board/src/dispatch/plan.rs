@@ -1,0 +1,251 @@
+//! The decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vestal_config::ProfileName;
+
+use super::allot::{Candidate, Queue};
+use super::draft::{Aside, Draft};
+use super::load::Limit;
+use super::policy::Policy;
+use super::repair::Repair;
+use super::result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
+use super::snapshot::Snapshot;
+use crate::id::TaskId;
+use crate::run::{Outcome, Role};
+use crate::status::Status;
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Runs to be mended.
+    pub repairs: Vec<Repair>,
+    /// Tasks whose moment has come.
+    pub wakes: Vec<TaskId>,
+    /// Tasks that the default assignee gets.
+    pub assigns: Vec<TaskId>,
+    /// Workers to be started.
+    pub starts: Vec<Start>,
+    /// Profiles that tasks wait for, or that the default assignee names, and
+    /// that do not exist: worth saying once.
+    pub unknown_profiles: Vec<String>,
+    /// The same in the words of the result, as if all of it went well.
+    pub result: DispatchResult,
+}
+
+/// A worker to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The task.
+    pub task: TaskId,
+    /// The profile.
+    pub profile: ProfileName,
+    /// What for.
+    pub role: Role,
+}
+
+/// Decides what to do. The same snapshot and policy give the same plan.
+pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    let draft = Draft::new(snapshot, policy);
+    let mut result = DispatchResult { promoted: count(draft.woken.len()), ..Default::default() };
+    tell_mended(&draft, policy, &mut result);
+    tell_guarded(&draft, snapshot, policy, &mut result);
+    for candidate in &draft.assigned {
+        result.auto_assigned_default.add(candidate.id.clone(), policy.shown);
+    }
+    let mut starts = Vec::new();
+    for chosen in &draft.chosen {
+        // The name of a lane is that of a profile that exists, so it is one.
+        let Ok(profile) = ProfileName::new(&chosen.lane.profile) else { continue };
+        let spawned = Spawned {
+            task_id: chosen.candidate.id.clone(),
+            assignee: profile.as_str().to_owned(),
+            workspace: String::new(),
+        };
+        result.spawned.add(spawned, policy.shown);
+        let (task, role) = (chosen.candidate.id.clone(), chosen.candidate.role);
+        starts.push(Start { task, profile, role });
+    }
+    for (why, left) in left(&draft) {
+        left.tell(why, policy, &mut result);
+    }
+    Plan {
+        repairs: draft.mended.into_iter().map(|mended| mended.repair).collect(),
+        wakes: draft.woken,
+        assigns: draft.assigned.into_iter().map(|candidate| candidate.id).collect(),
+        starts,
+        unknown_profiles: draft.unknown_profiles.into_iter().collect(),
+        result,
+    }
+}
+
+fn tell_mended(draft: &Draft<'_>, policy: &Policy, result: &mut DispatchResult) {
+    for mended in &draft.mended {
+        let Some(outcome) = mended.outcome() else { continue };
+        let task = &mended.watched.run.task_id;
+        match outcome {
+            Outcome::Reclaimed => result.reclaimed += 1,
+            Outcome::Crashed => result.crashed.add(task.clone(), policy.shown),
+            Outcome::NoReport => result.no_report.add(task.clone(), policy.shown),
+            Outcome::TimedOut => result.timed_out.add(task.clone(), policy.shown),
+            Outcome::Stale => result.stale.add(task.clone(), policy.shown),
+            Outcome::RateLimited => result.rate_limited.add(task.clone(), policy.shown),
+            Outcome::Completed
+            | Outcome::Submitted
+            | Outcome::ChangesRequested
+            | Outcome::Blocked
+            | Outcome::Scheduled
+            | Outcome::SpawnFailed
+            | Outcome::Terminated => {}
+        }
+        if mended.after.as_ref().is_some_and(|after| after.status == Status::Blocked) {
+            result.auto_blocked.add(task.clone(), policy.shown);
+        }
+    }
+}
+
+fn tell_guarded(
+    draft: &Draft<'_>,
+    snapshot: &Snapshot,
+    policy: &Policy,
+    result: &mut DispatchResult,
+) {
+    let woken: BTreeSet<&TaskId> = draft.woken.iter().collect();
+    let guarded = snapshot.guarded.iter().filter(|task| !woken.contains(&task.id));
+    result.respawn_guarded.entries = guarded
+        .filter_map(|task| {
+            let reason = task.guard.clone().unwrap_or_default();
+            Some(Guarded { task_id: task.id.clone(), reason, until: task.wake_at? })
+        })
+        .take(policy.shown.limit())
+        .collect();
+    let all: u64 = snapshot.lanes.iter().map(|lane| lane.guarded).sum();
+    let known = count(result.respawn_guarded.entries.len());
+    result.respawn_guarded.count = all.saturating_sub(draft.unguarded).max(known);
+}
+
+/// Why tasks are left in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    Aside(Aside),
+    ProfileCapped,
+    Capped,
+    Busy,
+}
+
+/// Tasks that are left in the queue for one reason.
+#[derive(Debug, Default)]
+pub(super) struct Left<'a> {
+    /// How many there are.
+    pub(super) count: u64,
+    /// Those that are known.
+    pub(super) known: Vec<Waiting<'a>>,
+    /// The queues they are in, as far as more may be known of them.
+    pub(super) queues: Vec<&'a Queue>,
+}
+
+/// A task that is left in the queue.
+#[derive(Debug)]
+pub(super) struct Waiting<'a> {
+    pub(super) candidate: &'a Candidate,
+    profile: &'a str,
+    by: Option<CappedBy>,
+    current: u64,
+}
+
+/// Returns all tasks that are left in the queues, by reason, each in the order
+/// in which they wait.
+pub(super) fn left<'a>(draft: &'a Draft<'_>) -> BTreeMap<Why, Left<'a>> {
+    let mut left: BTreeMap<Why, Left<'a>> = BTreeMap::new();
+    for (aside, queue) in &draft.aside {
+        left.entry(Why::Aside(*aside)).or_default().add_rest(queue, None, 0);
+    }
+    for queue in &draft.queues {
+        let limit = draft.load.limit(&queue.key);
+        let (why, by, current) = match limit {
+            Some((Limit::Profile, current)) => (Why::ProfileCapped, None, current),
+            Some((Limit::Other(by), current)) => (Why::Capped, Some(by), current),
+            None => (Why::Busy, None, 0),
+        };
+        if !queue.busy.is_empty() {
+            left.entry(Why::Busy).or_default().add_busy(queue);
+        }
+        if queue.rest() > 0 {
+            left.entry(why).or_default().add_rest(queue, by, current);
+        }
+    }
+    for left in left.values_mut() {
+        left.known.sort_by_key(|waiting| waiting.candidate.place());
+    }
+    left
+}
+
+impl<'a> Left<'a> {
+    fn add_rest(&mut self, queue: &'a Queue, by: Option<CappedBy>, current: u64) {
+        self.count += queue.rest();
+        self.queues.push(queue);
+        self.add(queue, queue.heads.iter().skip(queue.seen), by, current);
+    }
+
+    fn add_busy(&mut self, queue: &'a Queue) {
+        self.count += count(queue.busy.len());
+        self.add(queue, queue.busy.iter(), None, 0);
+    }
+
+    fn add(
+        &mut self,
+        queue: &'a Queue,
+        candidates: impl Iterator<Item = &'a Candidate>,
+        by: Option<CappedBy>,
+        current: u64,
+    ) {
+        let profile = queue.key.profile.as_str();
+        self.known.extend(candidates.map(|candidate| Waiting { candidate, profile, by, current }));
+    }
+
+    fn tell(&self, why: Why, policy: &Policy, result: &mut DispatchResult) {
+        let limit = policy.shown.limit();
+        let known = || self.known.iter().take(limit);
+        let names = || Bucket {
+            count: self.count,
+            entries: known().map(|waiting| waiting.candidate.id.clone()).collect(),
+        };
+        match why {
+            Why::Aside(Aside::Unassigned) => result.skipped_unassigned = names(),
+            Why::Aside(Aside::Nonspawnable) => result.skipped_nonspawnable = names(),
+            Why::Aside(Aside::OtherHost) => result.skipped_other_host = names(),
+            Why::Busy => result.skipped_workspace_busy = names(),
+            Why::ProfileCapped => {
+                let entry = |waiting: &Waiting<'_>| {
+                    (waiting.candidate.id.clone(), waiting.profile.to_owned(), waiting.current)
+                };
+                result.skipped_per_profile_capped =
+                    Bucket { count: self.count, entries: known().map(entry).collect() };
+            }
+            Why::Capped => {
+                let entry = |waiting: &Waiting<'_>| {
+                    Some(Capped {
+                        task_id: waiting.candidate.id.clone(),
+                        assignee: waiting.profile.to_owned(),
+                        by: waiting.by?,
+                        current: waiting.current,
+                    })
+                };
+                result.skipped_capped =
+                    Bucket { count: self.count, entries: known().filter_map(entry).collect() };
+            }
+        }
+    }
+}
+
+fn count(entries: usize) -> u64 {
+    u64::try_from(entries).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "plan_properties_tests.rs"]
+mod properties;

@@ -1,0 +1,427 @@
+use std::time::Duration;
+
+use super::super::testing::{Desk, NOW, capped, dir, name, policy};
+use super::super::{Caps, Elsewhere, Life, Shown};
+use super::*;
+use crate::host::HostName;
+use crate::status::BlockKind;
+use crate::time::Time;
+
+fn started(plan: &Plan) -> Vec<TaskId> {
+    plan.starts.iter().map(|start| start.task.clone()).collect()
+}
+
+fn planned(desk: &Desk, policy: &Policy) -> Plan {
+    plan(&desk.snapshot(), policy)
+}
+
+fn profiles(plan: &Plan) -> Vec<&str> {
+    plan.starts.iter().map(|start| start.profile.as_str()).collect()
+}
+
+#[test]
+fn caps_are_not_held_against_each_other() {
+    let mut desk = Desk::of(&["ada"]);
+    for _ in 0..4 {
+        desk.running("ada");
+    }
+    for _ in 0..9 {
+        desk.ready("ada");
+    }
+    let caps = Caps { board: Some(10), global: Some(6), ..Caps::default() };
+    assert_eq!(planned(&desk, &capped(caps)).starts.len(), 2);
+    let caps = Caps { board: Some(6), global: Some(10), ..Caps::default() };
+    assert_eq!(planned(&desk, &capped(caps)).starts.len(), 2);
+    let caps = Caps { board: Some(6), global: Some(6), host: Some(6), ..Caps::default() };
+    assert_eq!(planned(&desk, &capped(caps)).starts.len(), 2);
+}
+
+#[test]
+fn a_task_that_is_held_back_is_told_the_first_cap_in_its_way() {
+    let mut desk = Desk::of(&["ada"]);
+    desk.outside = Elsewhere { running: 5, running_here: 3 };
+    desk.running_with("ada", Life::Alive, |_, task| task.tenant = Some("acme".to_owned()));
+    let waiting = desk.ready_with("ada", |task| task.tenant = Some("acme".to_owned()));
+    let all =
+        Caps { global: Some(6), host: Some(4), board: Some(1), profile: Some(1), tenant: Some(1) };
+    let result = planned(&desk, &capped(all)).result;
+    assert_eq!(result.skipped_per_profile_capped.entries, [(waiting.clone(), "ada".to_owned(), 1)]);
+    let told = |caps: Caps| {
+        let result = planned(&desk, &capped(caps)).result;
+        assert!(result.spawned.is_empty() && result.skipped_per_profile_capped.is_empty());
+        assert_eq!(result.skipped_capped.count, 1);
+        let entry = result.skipped_capped.entries[0].clone();
+        assert_eq!((entry.task_id, entry.assignee.as_str()), (waiting.clone(), "ada"));
+        (entry.by, entry.current)
+    };
+    let caps = Caps { profile: None, ..all };
+    assert_eq!(told(caps), (CappedBy::Tenant, 1));
+    let caps = Caps { tenant: None, ..caps };
+    assert_eq!(told(caps), (CappedBy::Board, 1));
+    let caps = Caps { board: None, ..caps };
+    assert_eq!(told(caps), (CappedBy::Global, 6));
+    let caps = Caps { global: None, ..caps };
+    assert_eq!(told(caps), (CappedBy::Host, 4));
+}
+
+#[test]
+fn what_other_hosts_do_counts_for_all_boards_and_not_for_this_host() {
+    let mut desk = Desk::of(&["ada"]);
+    desk.running_with("ada", Life::Foreign, |_, _| {});
+    desk.ready("ada");
+    let here = Caps { host: Some(1), ..Caps::default() };
+    assert_eq!(planned(&desk, &capped(here)).starts.len(), 1);
+    let global = Caps { global: Some(1), ..Caps::default() };
+    assert_eq!(planned(&desk, &capped(global)).starts.len(), 0);
+}
+
+#[test]
+fn tasks_of_no_tenant_share_no_cap() {
+    let mut desk = Desk::of(&["ada"]);
+    for _ in 0..3 {
+        desk.ready("ada");
+        desk.ready_with("ada", |task| task.tenant = Some("acme".to_owned()));
+    }
+    let caps = Caps { tenant: Some(1), ..Caps::default() };
+    let plan = planned(&desk, &capped(caps));
+    assert_eq!(plan.starts.len(), 4);
+    assert_eq!(plan.result.skipped_capped.count, 2);
+}
+
+#[test]
+fn a_slot_goes_to_the_profile_with_the_fewest_workers() {
+    let mut desk = Desk::of(&["ada", "grace", "joan"]);
+    desk.running("ada");
+    for _ in 0..5 {
+        desk.ready("ada");
+    }
+    desk.ready("grace");
+    desk.ready("grace");
+    desk.ready("joan");
+    let caps = Caps { board: Some(5), ..Caps::default() };
+    // All have one worker after two slots, and then age decides.
+    assert_eq!(profiles(&planned(&desk, &capped(caps))), ["grace", "joan", "ada", "grace"]);
+}
+
+#[test]
+fn an_idle_profile_gets_its_turn_whatever_the_priority_of_others() {
+    let mut desk = Desk::of(&["ada", "grace"]);
+    for _ in 0..50 {
+        desk.ready_with("ada", |task| task.priority = 1_000);
+    }
+    let low = desk.ready_with("grace", |task| task.priority = -1_000);
+    let caps = Caps { board: Some(2), ..Caps::default() };
+    assert!(started(&planned(&desk, &capped(caps))).contains(&low));
+}
+
+#[test]
+fn what_a_person_claimed_takes_nobodys_turn() {
+    let mut desk = Desk::of(&["ada", "grace"]);
+    desk.running_with("ada", Life::Person, |_, _| {});
+    desk.ready("ada");
+    desk.ready("grace");
+    let caps = Caps { board: Some(2), ..Caps::default() };
+    assert_eq!(profiles(&planned(&desk, &capped(caps))), ["ada"], "the older of two");
+}
+
+#[test]
+fn tenants_of_a_profile_take_turns() {
+    let mut desk = Desk::of(&["ada"]);
+    let of = |tenant: &'static str| move |task: &mut crate::Task| task.tenant = Some(tenant.into());
+    for _ in 0..9 {
+        desk.ready_with("ada", of("acme"));
+    }
+    let other = desk.ready_with("ada", of("umbra"));
+    let caps = Caps { board: Some(2), ..Caps::default() };
+    assert!(started(&planned(&desk, &capped(caps))).contains(&other));
+}
+
+#[test]
+fn a_task_overtakes_older_ones_by_priority_only_for_so_long() {
+    let mut desk = Desk::of(&["ada"]);
+    let day = 24 * 60 * 60 * 1000;
+    let old = desk.ready_with("ada", |task| {
+        task.queued_at = Some(Time::from_millis(NOW.millis() - day));
+    });
+    let fresh = desk.ready_with("ada", |task| task.priority = 100);
+    let urgent = desk.ready_with("ada", |task| task.priority = 200);
+    let plan = planned(&desk, &policy());
+    assert_eq!(started(&plan), [urgent, old, fresh], "100 points are worth 1000 minutes");
+}
+
+#[test]
+fn tasks_of_the_same_moment_go_in_the_order_they_were_made() {
+    let mut desk = Desk::of(&["ada"]);
+    let made: Vec<TaskId> =
+        (0..20).map(|_| desk.ready_with("ada", |task| task.queued_at = Some(NOW))).collect();
+    assert_eq!(started(&planned(&desk, &policy())), made);
+}
+
+#[test]
+fn a_directory_is_given_to_one_task_at_a_time() {
+    let mut desk = Desk::of(&["ada", "grace"]);
+    let at = |path: &'static str| move |task: &mut crate::Task| task.workspace = dir(path);
+    let first = desk.ready_with("ada", at("/srv/site"));
+    let same = desk.ready_with("grace", at("/srv/site"));
+    let below = desk.ready_with("ada", at("/srv/site/assets"));
+    let above = desk.ready_with("ada", at("/srv"));
+    let beside = desk.ready_with("ada", at("/srv/site-two"));
+    let scratch = desk.ready("ada");
+    let plan = planned(&desk, &policy());
+    let all: BTreeSet<_> = started(&plan).into_iter().collect();
+    assert_eq!(all, BTreeSet::from([first, beside, scratch]));
+    assert_eq!(plan.result.skipped_workspace_busy.entries, [same, below, above]);
+    assert_eq!(plan.result.skipped_workspace_busy.count, 3);
+}
+
+#[test]
+fn a_directory_somebody_is_at_work_in_is_busy_until_the_worker_is_gone() {
+    let mut desk = Desk::of(&["ada"]);
+    desk.running_with("ada", Life::Alive, |run, task| {
+        task.workspace = dir("/srv/site");
+        task.current_run = None;
+        task.status = Status::Archived;
+        run.ended_at = Some(NOW);
+    });
+    desk.ready_with("ada", |task| task.workspace = dir("/srv/site"));
+    assert_eq!(planned(&desk, &policy()).result.skipped_workspace_busy.count, 1);
+    desk.runs[0].life = Life::Gone { code: None };
+    assert_eq!(planned(&desk, &policy()).starts.len(), 1);
+}
+
+#[test]
+fn a_task_is_not_given_out_while_an_earlier_worker_of_it_lives() {
+    let mut desk = Desk::of(&["ada"]);
+    // Somebody took it from its worker, so that it is ready again.
+    desk.running_with("ada", Life::Alive, |run, task| {
+        run.ended_at = Some(NOW);
+        task.status = Status::Ready;
+        task.current_run = None;
+    });
+    let task = desk.runs[0].run.task_id.clone();
+    let plan = planned(&desk, &policy());
+    assert!(plan.starts.is_empty());
+    assert_eq!(plan.result.skipped_workspace_busy.entries, std::slice::from_ref(&task));
+    desk.runs[0].life = Life::Gone { code: None };
+    assert_eq!(started(&planned(&desk, &policy())), [task]);
+}
+
+#[test]
+fn directories_of_other_boards_tasks_are_busy_too() {
+    let mut desk = Desk::of(&["ada"]);
+    desk.ready_with("ada", |task| task.workspace = dir("/srv/site"));
+    let mut snapshot = desk.snapshot();
+    snapshot.busy_elsewhere.insert("/srv/site".into());
+    assert_eq!(plan(&snapshot, &policy()).result.skipped_workspace_busy.count, 1);
+}
+
+#[test]
+fn a_task_whose_directory_is_on_another_host_is_left_to_that_host() {
+    let mut desk = Desk::of(&["ada"]);
+    let on = |host: &'static str| {
+        move |task: &mut crate::Task| task.workspace_host = Some(HostName::new(host))
+    };
+    let there = desk.ready_with("ada", on("there"));
+    let here = desk.ready_with("ada", on("here"));
+    let plan = planned(&desk, &policy());
+    assert_eq!(started(&plan), [here]);
+    assert_eq!(plan.result.skipped_other_host.entries, [there]);
+}
+
+#[test]
+fn a_task_that_comes_due_competes_at_once() {
+    let mut desk = Desk::of(&["ada"]);
+    let later = desk.ready("ada");
+    let due = |status: Status| {
+        move |task: &mut crate::Task| {
+            task.status = status;
+            task.wake_at = Some(NOW);
+            task.priority = 5;
+        }
+    };
+    let scheduled = desk.ready_with("ada", due(Status::Scheduled));
+    let guarded = desk.ready_with("ada", due(Status::Ready));
+    let waits = desk.ready_with("ada", |task| {
+        due(Status::Scheduled)(task);
+        task.pending_parents = 1;
+    });
+    let gated = desk.ready_with("ada", |task| {
+        due(Status::Blocked)(task);
+        task.gate = true;
+        task.block_kind = Some(BlockKind::NeedsInput);
+    });
+    let caps = Caps { board: Some(2), ..Caps::default() };
+    let plan = planned(&desk, &capped(caps));
+    assert_eq!(plan.wakes, [scheduled.clone(), guarded.clone(), waits]);
+    assert!(!plan.wakes.contains(&gated));
+    assert_eq!(plan.result.promoted, 3);
+    assert_eq!(started(&plan), [guarded, scheduled]);
+    assert_eq!(plan.result.skipped_capped.entries[0].task_id, later);
+    assert!(plan.result.respawn_guarded.is_empty());
+}
+
+#[test]
+fn a_task_that_waits_after_a_failure_is_shown_with_why_and_until_when() {
+    let mut desk = Desk::of(&["ada"]);
+    let until = NOW.after(Duration::from_mins(5));
+    let guarded = desk.ready_with("ada", |task| {
+        task.wake_at = Some(until);
+        task.guard = Some("rate_limit_cooldown".to_owned());
+    });
+    let plan = planned(&desk, &policy());
+    assert!(plan.starts.is_empty() && plan.wakes.is_empty());
+    let expected = Guarded { task_id: guarded, reason: "rate_limit_cooldown".to_owned(), until };
+    assert_eq!(plan.result.respawn_guarded, Bucket { count: 1, entries: vec![expected] });
+}
+
+#[test]
+fn a_profile_that_does_not_exist_starts_nothing_and_is_named() {
+    let mut desk = Desk::of(&["ada"]);
+    let lost = desk.ready("grcae");
+    let plan = planned(&desk, &policy());
+    assert_eq!(plan.result.skipped_nonspawnable.entries, [lost]);
+    assert_eq!(plan.unknown_profiles, ["grcae"]);
+    assert!(plan.starts.is_empty());
+}
+
+#[test]
+fn a_default_assignee_that_does_not_exist_gets_nothing_and_is_named() {
+    let mut desk = Desk::of(&["ada"]);
+    let nobodys = desk.ready("");
+    let policy = Policy { default_assignee: Some(name("nobody")), ..policy() };
+    let plan = planned(&desk, &policy);
+    assert_eq!(plan.result.skipped_unassigned.entries, [nobodys]);
+    assert!(plan.assigns.is_empty() && plan.starts.is_empty());
+    assert_eq!(plan.unknown_profiles, ["nobody"]);
+}
+
+#[test]
+fn the_default_assignee_gets_the_first_tasks_whether_or_not_they_start_now() {
+    let mut desk = Desk::of(&["ada"]);
+    let made: Vec<TaskId> = (0..7).map(|_| desk.ready("")).collect();
+    let mut policy = Policy { default_assignee: Some(name("Ada")), ..policy() };
+    policy.caps.profile = Some(2);
+    policy.shown = Shown::First(5);
+    let plan = planned(&desk, &policy);
+    assert_eq!(plan.assigns, made[..5]);
+    assert_eq!(plan.result.auto_assigned_default.entries, made[..5]);
+    assert_eq!(started(&plan), made[..2]);
+    let held: Vec<_> = plan
+        .result
+        .skipped_per_profile_capped
+        .entries
+        .iter()
+        .map(|entry| entry.0.clone())
+        .collect();
+    assert_eq!(held, made[2..5]);
+    assert_eq!(plan.result.skipped_unassigned.entries, made[5..]);
+    policy.shown = Shown::All;
+    assert_eq!(planned(&desk, &policy).assigns, made);
+}
+
+#[test]
+fn assigned_and_unassigned_tasks_of_one_profile_share_its_cap() {
+    let mut desk = Desk::of(&["ada"]);
+    desk.running("ada");
+    desk.ready("ada");
+    desk.ready("");
+    let mut policy = Policy { default_assignee: Some(name("ADA")), ..policy() };
+    policy.caps.profile = Some(2);
+    let plan = planned(&desk, &policy);
+    assert_eq!((plan.starts.len(), plan.result.skipped_per_profile_capped.count), (1, 1));
+}
+
+#[test]
+fn reviews_keep_to_the_caps_like_all_other_work() {
+    let mut desk = Desk::of(&["ada", "grace"]);
+    desk.running("grace");
+    let review = desk.ready_with("ada", |task| {
+        task.status = Status::Review;
+        task.reviewer = Some(name("grace"));
+    });
+    let caps = Caps { profile: Some(1), ..Caps::default() };
+    let plan = planned(&desk, &capped(caps));
+    assert!(plan.starts.is_empty());
+    assert_eq!(plan.result.skipped_per_profile_capped.entries, [(review, "grace".to_owned(), 1)]);
+    let caps = Caps { global: Some(1), ..Caps::default() };
+    assert_eq!(planned(&desk, &capped(caps)).result.skipped_capped.count, 1);
+    let free = planned(&desk, &policy());
+    assert_eq!((free.starts[0].role, free.starts[0].profile.as_str()), (Role::Review, "grace"));
+}
+
+#[test]
+fn counts_are_whole_where_only_the_first_are_shown() {
+    let mut desk = Desk::of(&["ada"]);
+    for _ in 0..9 {
+        desk.ready("ada");
+        desk.ready("");
+        desk.ready("nobody");
+    }
+    let mut snapshot = desk.snapshot();
+    // The lanes count what nobody read.
+    for lane in &mut snapshot.lanes {
+        lane.queued += 1_000;
+    }
+    let mut policy = capped(Caps { board: Some(1), ..Caps::default() });
+    policy.shown = Shown::First(3);
+    let result = plan(&snapshot, &policy).result;
+    assert_eq!((result.skipped_capped.count, result.skipped_capped.entries.len()), (1_008, 3));
+    assert_eq!(
+        (result.skipped_unassigned.count, result.skipped_unassigned.entries.len()),
+        (1_009, 3)
+    );
+    assert_eq!(result.skipped_nonspawnable.count, 1_009);
+}
+
+#[test]
+fn the_result_reads_as_json_under_the_names_people_know() {
+    let task: TaskId = "t_000000000001".parse().unwrap();
+    let mut result = DispatchResult { reclaimed: 1, promoted: 2, ..DispatchResult::default() };
+    result.spawned.push(Spawned {
+        task_id: task.clone(),
+        assignee: "ada".to_owned(),
+        workspace: String::new(),
+    });
+    result.skipped_per_profile_capped.push((task.clone(), "ada".to_owned(), 2));
+    result.skipped_per_profile_capped.count = 9;
+    result.respawn_guarded.push(Guarded {
+        task_id: task.clone(),
+        reason: "backoff".to_owned(),
+        until: Time::from_millis(5_000),
+    });
+    result.skipped_capped.push(Capped {
+        task_id: task,
+        assignee: "ada".to_owned(),
+        by: CappedBy::Board,
+        current: 8,
+    });
+    let expected = serde_json::json!({
+        "reclaimed": 1,
+        "promoted": 2,
+        "crashed": [],
+        "no_report": [],
+        "timed_out": [],
+        "stale": [],
+        "rate_limited": [],
+        "auto_blocked": [],
+        "spawned": [{"task_id": "t_000000000001", "assignee": "ada", "workspace": ""}],
+        "auto_assigned_default": [],
+        "skipped_unassigned": [],
+        "skipped_nonspawnable": [],
+        "skipped_per_profile_capped":
+            [{"task_id": "t_000000000001", "assignee": "ada", "current": 2}],
+        "skipped_capped":
+            [{"task_id": "t_000000000001", "assignee": "ada", "by": "board", "current": 8}],
+        "skipped_workspace_busy": [],
+        "skipped_other_host": [],
+        "respawn_guarded": [{"task_id": "t_000000000001", "reason": "backoff", "until": 5}],
+        "skipped_locked": false,
+        "counts": {
+            "crashed": 0, "no_report": 0, "timed_out": 0, "stale": 0, "rate_limited": 0,
+            "auto_blocked": 0, "spawned": 1, "auto_assigned_default": 0, "skipped_unassigned": 0,
+            "skipped_nonspawnable": 0, "skipped_per_profile_capped": 9, "skipped_capped": 1,
+            "skipped_workspace_busy": 0, "skipped_other_host": 0, "respawn_guarded": 1,
+        },
+    });
+    assert_eq!(serde_json::to_value(&result).unwrap(), expected);
+}

@@ -1,0 +1,181 @@
+//! What is to be done about a run, by what can be seen of it.
+
+use std::time::Duration;
+
+use super::policy::Policy;
+use super::snapshot::{Life, Watched};
+use crate::id::RunId;
+use crate::run::{Outcome, Run};
+use crate::time::Time;
+
+/// What is to be done about a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repair {
+    /// Its lease ran out, but its worker lives: it gets one more, once.
+    Extend {
+        /// The run.
+        run: RunId,
+    },
+    /// Its worker lives and must not any more; when it is gone, the run ends so.
+    Stop {
+        /// The run.
+        run: RunId,
+        /// How it ends.
+        outcome: Outcome,
+        /// Why, in words.
+        reason: String,
+    },
+    /// It has ended, by itself or long ago: only the books are to be put right.
+    End {
+        /// The run.
+        run: RunId,
+        /// How.
+        outcome: Outcome,
+        /// Why, in words.
+        reason: String,
+    },
+    /// It ended before, and now nothing is left of its worker.
+    Gone {
+        /// The run.
+        run: RunId,
+    },
+}
+
+impl Repair {
+    /// Returns the run.
+    pub const fn run(&self) -> RunId {
+        match self {
+            Self::Extend { run }
+            | Self::Stop { run, .. }
+            | Self::End { run, .. }
+            | Self::Gone { run } => *run,
+        }
+    }
+
+    /// Reports whether the run holds nothing any more once this is done.
+    pub const fn frees(&self) -> bool {
+        matches!(self, Self::End { .. } | Self::Gone { .. })
+    }
+}
+
+/// What a worker says with its exit code, as the second witness: the first is
+/// what it wrote to the board.
+mod exit {
+    pub(super) const DONE: i32 = 0;
+    pub(super) const BLOCKED: i32 = 10;
+    pub(super) const QUOTA: i32 = 75;
+    pub(super) const NO_REPORT: i32 = 76;
+    pub(super) const OUT_OF_TIME: i32 = 124;
+    pub(super) const INTERRUPTED: i32 = 130;
+    pub(super) const TERMINATED: i32 = 143;
+}
+
+/// Returns how a run ended whose worker is gone without having ended it.
+fn outcome_of(code: Option<i32>) -> (Outcome, String) {
+    match code {
+        // It says that it reported, and the board knows nothing of it.
+        Some(code @ (exit::DONE | exit::BLOCKED | exit::NO_REPORT)) => {
+            (Outcome::NoReport, format!("the worker ended without a report (exit code {code})"))
+        }
+        Some(exit::QUOTA) => {
+            (Outcome::RateLimited, "the model's provider let the worker do no more".to_owned())
+        }
+        Some(exit::OUT_OF_TIME) => {
+            (Outcome::TimedOut, "the worker took longer than it had".to_owned())
+        }
+        Some(exit::TERMINATED | exit::INTERRUPTED) => {
+            (Outcome::Terminated, "the worker was told to end".to_owned())
+        }
+        Some(code) if code > 128 => {
+            (Outcome::Crashed, format!("signal {} ended the worker", code - 128))
+        }
+        Some(code) => (Outcome::Crashed, format!("the worker ended with exit code {code}")),
+        None => (Outcome::Crashed, "the worker is gone".to_owned()),
+    }
+}
+
+/// Returns what is to be done about a run; nothing, where it goes on well.
+pub(super) fn of(watched: &Watched, now: Time, policy: &Policy) -> Option<Repair> {
+    let run = &watched.run;
+    if run.is_open() {
+        return of_open(run, watched.life, now, policy);
+    }
+    let gone = Some(Repair::Gone { run: run.id });
+    match watched.life {
+        _ if run.gone => None,
+        // Whoever has reported leaves by itself.
+        Life::Alive if run.expires_at > now => None,
+        Life::Alive => Some(Repair::Stop {
+            run: run.id,
+            outcome: run.outcome.unwrap_or(Outcome::Reclaimed),
+            reason: "its run has ended".to_owned(),
+        }),
+        Life::Gone { .. } | Life::Person => gone,
+        // Whoever was to start it may be about to; after the lease it is not.
+        Life::Unknown => (run.expires_at <= now).then_some(Repair::Gone { run: run.id }),
+        // Only its own host can prove it.
+        Life::Foreign => None,
+    }
+}
+
+fn of_open(run: &Run, life: Life, now: Time, policy: &Policy) -> Option<Repair> {
+    let id = run.id;
+    let stop = |outcome, reason: String| Some(Repair::Stop { run: id, outcome, reason });
+    let end = |outcome, reason: String| Some(Repair::End { run: id, outcome, reason });
+    let expired = run.expires_at <= now;
+    match (life, run.stopping) {
+        (Life::Alive, Some(outcome)) => stop(outcome, said(run, "it is being stopped")),
+        (Life::Gone { .. }, Some(outcome)) => end(outcome, said(run, "it was stopped")),
+        (Life::Gone { code }, None) => {
+            let (outcome, reason) = outcome_of(code);
+            end(outcome, reason)
+        }
+        (Life::Alive, None) => {
+            if let Some(limit) = run.max_runtime.filter(|limit| over(run.started_at, *limit, now)) {
+                stop(Outcome::TimedOut, format!("it took longer than {} s", limit.as_secs()))
+            } else if let Some(limit) = quiet(run, now, policy) {
+                stop(Outcome::Stale, format!("it got nothing done for {} s", limit.as_secs()))
+            } else if expired && run.graced {
+                stop(Outcome::Stale, "it did not renew its lease".to_owned())
+            } else {
+                expired.then_some(Repair::Extend { run: id })
+            }
+        }
+        _ if !expired => None,
+        (Life::Foreign, _) => {
+            let host = run.host_name().map_or_else(String::new, |name| format!(" by {name}"));
+            end(Outcome::Reclaimed, format!("its lease was not renewed{host}"))
+        }
+        (Life::Person, _) => end(Outcome::Reclaimed, "the claim ran out".to_owned()),
+        (Life::Unknown, _) => end(Outcome::Reclaimed, "its worker was never heard of".to_owned()),
+    }
+}
+
+fn said(run: &Run, otherwise: &str) -> String {
+    run.error.clone().unwrap_or_else(|| otherwise.to_owned())
+}
+
+fn over(since: Time, limit: Duration, now: Time) -> bool {
+    since.after(limit) <= now
+}
+
+fn quiet(run: &Run, now: Time, policy: &Policy) -> Option<Duration> {
+    let last = run.activity_at.map_or(run.started_at, |at| at.max(run.started_at));
+    policy.stale_after.filter(|limit| over(last, *limit, now))
+}
+
+/// Reports whether a run counts against the caps: it goes on, or something of
+/// its worker may.
+///
+/// What another host does not prove is believed for one more lease: its worker
+/// finds itself fenced by then, or the host is gone, and a host that never comes
+/// back must not hold a slot for ever.
+pub(super) fn counts(watched: &Watched, now: Time, policy: &Policy) -> bool {
+    let run = &watched.run;
+    run.is_open()
+        || !run.gone && (watched.life != Life::Foreign || run.expires_at.after(policy.lease) > now)
+}
+
+#[cfg(test)]
+#[path = "repair_tests.rs"]
+mod tests;

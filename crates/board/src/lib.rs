@@ -1,0 +1,49 @@
+//! The task board. See the crate's README for the contract and an example.
+
+mod attachments;
+mod authority;
+mod board;
+mod error;
+mod event;
+mod failpoint;
+mod host;
+mod id;
+mod run;
+mod status;
+mod task;
+mod time;
+
+pub mod boards;
+pub mod dispatch;
+pub mod settings;
+pub mod store;
+#[doc(hidden)]
+pub mod testing;
+pub mod verbs;
+pub mod workers;
+
+pub use attachments::{MAX_ATTACHMENT, Source};
+pub use authority::{Authority, Fence};
+pub use board::Board;
+pub use error::{Error, Refusal};
+pub use event::{Event, Kind, NewEvent};
+pub use host::{Host, HostName};
+pub use id::{InvalidId, RunId, TaskId};
+pub use run::{Outcome, Process, Role, Run};
+pub use status::{BlockKind, Status};
+pub use task::{
+    Attachment, Comment, Failure, LaneKey, LaneShare, MAX_PRIORITY, PRIORITY_IS_WORTH, Task,
+    Workspace,
+};
+pub use time::Time;
+pub use verbs::{
+    Block, Claim, Completion, Created, Edit, Finding, Heartbeat, Initial, Moved, NewAttachment,
+    NewTask, Promotion, Rule, RunEnd, Severity, Sheet, Stats, Thresholds,
+};
+
+/// The result of what a board is asked.
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,162 @@
+//! Hearing of changes, whoever makes them.
+//!
+//! A commit by anybody writes to the log beside the file, which the system
+//! tells of. It does so before the commit can be seen; so then the database is
+//! asked, a few times if need be, whether there is something new. While nobody
+//! writes, nothing is asked.
+
+use std::ffi::{CStr, OsString};
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use sqlx::{Executor as _, Row as _, SqliteConnection};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::connections::Connections;
+use super::explain::explain;
+use crate::store::Changes;
+use crate::{Error, Result};
+
+/// How long after the last sign of a writer its commit is looked for. A disk
+/// that takes longer to sync leaves it to the next sign.
+const SETTLES: Duration = Duration::from_secs(30);
+/// The first pause between two looks, which doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two looks.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Hears of changes.
+pub(super) struct Watch {
+    connections: Arc<Connections>,
+    signs: AsyncFd<OwnedFd>,
+    /// Names of the files that a commit writes to.
+    names: [OsString; 2],
+    reader: Option<SqliteConnection>,
+    /// What the reader last said; it says something else after every commit.
+    seen: Option<i64>,
+    /// When a writer last gave a sign that was not followed by a commit.
+    stirred: Option<Instant>,
+    pause: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(connections: Arc<Connections>) -> Result<Self> {
+        let path = connections.path().to_owned();
+        let failed =
+            |source: std::io::Error| Error::Io { action: "watch", path: path.clone(), source };
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or_else(|| Path::new("."));
+        let name = path.file_name().unwrap_or_default().to_owned();
+        let mut log = name.clone();
+        log.push("-wal");
+        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+        let signs = inotify::init(flags).map_err(|error| failed(error.into()))?;
+        // The directory is watched, not the log: that comes and goes.
+        let what = WatchFlags::MODIFY
+            | WatchFlags::CREATE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::ONLYDIR;
+        inotify::add_watch(&signs, dir, what).map_err(|error| failed(error.into()))?;
+        #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
+        let signs = AsyncFd::with_interest(signs, Interest::READABLE).map_err(failed)?;
+        Ok(Self {
+            connections,
+            signs,
+            names: [name, log],
+            reader: None,
+            seen: None,
+            stirred: None,
+            pause: FIRST_PAUSE,
+        })
+    }
+
+    /// Asks the database whether there was a commit since it was last asked.
+    async fn has_news(&mut self) -> Result<bool> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => self.reader.insert(self.connections.stranger().await?),
+        };
+        let row = reader.fetch_one("PRAGMA data_version").await;
+        let version = row.and_then(|row| row.try_get::<i64, _>(0));
+        let version = version.map_err(|error| explain(self.connections.path(), error))?;
+        Ok(self.seen.replace(version) != Some(version))
+    }
+
+    /// Waits for a sign of a writer.
+    async fn sign(&mut self) -> Result<()> {
+        loop {
+            let failed = |source| Error::Io {
+                action: "watch",
+                path: self.connections.path().to_owned(),
+                source,
+            };
+            let mut ready = self.signs.readable().await.map_err(failed)?;
+            let mut buffer = [MaybeUninit::uninit(); 4096];
+            let mut events = inotify::Reader::new(self.signs.get_ref(), &mut buffer);
+            let mut ours = false;
+            loop {
+                match events.next() {
+                    Ok(event) => {
+                        let flags = event.events();
+                        let name = event.file_name().map(CStr::to_bytes);
+                        let [file, log] =
+                            self.names.each_ref().map(|own| Some(own.as_bytes()) == name);
+                        let leaves = ReadFlags::DELETE | ReadFlags::MOVED_FROM;
+                        if file && flags.intersects(leaves) {
+                            return Err(failed(ErrorKind::NotFound.into()));
+                        }
+                        ours |= file || log || flags.contains(ReadFlags::QUEUE_OVERFLOW);
+                    }
+                    Err(rustix::io::Errno::AGAIN) => break,
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(failed(error.into())),
+                }
+            }
+            ready.clear_ready();
+            if ours {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Changes for Watch {
+    async fn next(&mut self) -> Result<()> {
+        loop {
+            if self.has_news().await? {
+                // The sign may be of another commit that cannot be seen yet, so
+                // it stands for the next time.
+                self.pause = FIRST_PAUSE;
+                return Ok(());
+            }
+            match self.stirred.filter(|since| since.elapsed() < SETTLES) {
+                None => {
+                    self.stirred = None;
+                    self.sign().await?;
+                    self.stirred = Some(Instant::now());
+                    self.pause = FIRST_PAUSE;
+                }
+                Some(_) => {
+                    let pause = self.pause;
+                    self.pause = (pause * 2).min(LONGEST_PAUSE);
+                    if let Ok(sign) = tokio::time::timeout(pause, self.sign()).await {
+                        sign?;
+                        self.stirred = Some(Instant::now());
+                        self.pause = FIRST_PAUSE;
+                    }
+                }
+            }
+        }
+    }
+}

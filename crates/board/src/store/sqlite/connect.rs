@@ -1,0 +1,57 @@
+//! How a connection to the file is set up.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+
+use super::store::Durability;
+
+/// How long the database itself waits for another connection.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the log of writes is cut back to once it is in the file.
+const WAL_BYTES: &str = "16777216";
+
+/// Pages of the log after which it is put into the file: so many that this costs
+/// little, as pages that were written again and again go there once.
+const WAL_PAGES: &str = "4000";
+
+/// Statements that are kept prepared: more than there are.
+const STATEMENTS: usize = 256;
+
+/// Memory for pages, in KiB with a minus, as the database wants it.
+const CACHE: &str = "-8192";
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .statement_cache_capacity(STATEMENTS)
+        .pragma("cache_size", CACHE)
+        // Statements would tell the log what people work on.
+        .disable_statement_logging()
+}
+
+/// Returns how the one writer of a process connects.
+pub(super) fn writer(path: &Path, durability: Durability) -> SqliteConnectOptions {
+    // With a write-ahead log, `FULL` syncs the log with each commit, `NORMAL`
+    // when the log is put into the file.
+    let synchronous = match durability {
+        Durability::Full => SqliteSynchronous::Full,
+        Durability::Normal => SqliteSynchronous::Normal,
+    };
+    options(path)
+        .synchronous(synchronous)
+        .pragma("journal_size_limit", WAL_BYTES)
+        .pragma("wal_autocheckpoint", WAL_PAGES)
+}
+
+/// Returns how a reader connects. It cannot change the file, not even by
+/// closing it.
+pub(super) fn reader(path: &Path) -> SqliteConnectOptions {
+    options(path).read_only(true)
+}

@@ -1,0 +1,199 @@
+//! Values in and out of rows.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+use vestal_config::ProfileName;
+
+use crate::host::HostName;
+use crate::id::{RunId, TaskId};
+use crate::time::Time;
+use crate::{Error, Result};
+
+/// A value of a column. There are no other types, so that any database has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value<'v> {
+    Null,
+    Int(i64),
+    Text(Cow<'v, str>),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(number: u32) -> Self {
+        Self::Int(i64::from(number))
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(yes: bool) -> Self {
+        Self::Int(i64::from(yes))
+    }
+}
+
+impl From<Time> for Value<'_> {
+    fn from(moment: Time) -> Self {
+        Self::Int(moment.millis())
+    }
+}
+
+impl From<RunId> for Value<'_> {
+    fn from(run: RunId) -> Self {
+        Self::Int(run.get())
+    }
+}
+
+impl From<Duration> for Value<'_> {
+    fn from(duration: Duration) -> Self {
+        Self::Int(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+impl<'v> From<&'v str> for Value<'v> {
+    fn from(text: &'v str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl<'v> From<&'v TaskId> for Value<'v> {
+    fn from(id: &'v TaskId) -> Self {
+        id.as_str().into()
+    }
+}
+
+impl<'v> From<&'v ProfileName> for Value<'v> {
+    fn from(name: &'v ProfileName) -> Self {
+        name.as_str().into()
+    }
+}
+
+impl<'v> From<&'v HostName> for Value<'v> {
+    fn from(name: &'v HostName) -> Self {
+        name.as_str().into()
+    }
+}
+
+impl<'v, T: Into<Value<'v>>> From<Option<T>> for Value<'v> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// Reads the columns of a row, one after the other.
+pub(super) struct Columns<'r> {
+    row: &'r SqliteRow,
+    at: usize,
+    /// Whose row it is, for errors.
+    what: &'static str,
+}
+
+impl<'r> Columns<'r> {
+    pub(super) fn of(row: &'r SqliteRow, what: &'static str) -> Self {
+        Self { row, at: 0, what }
+    }
+
+    fn unreadable(&self, reason: &impl ToString) -> Error {
+        let what = format!("column {} of {}", self.at, self.what);
+        Error::Unreadable { what, reason: reason.to_string() }
+    }
+
+    fn next<T>(&mut self) -> Result<T>
+    where
+        T: sqlx::Type<sqlx::Sqlite> + sqlx::Decode<'r, sqlx::Sqlite>,
+    {
+        self.at += 1;
+        self.row.try_get(self.at - 1).map_err(|error| self.unreadable(&error))
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64> {
+        self.next()
+    }
+
+    pub(super) fn ints(&mut self) -> Result<Option<i64>> {
+        self.next()
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        self.next()
+    }
+
+    pub(super) fn texts(&mut self) -> Result<Option<String>> {
+        self.next()
+    }
+
+    pub(super) fn bool(&mut self) -> Result<bool> {
+        Ok(self.int()? != 0)
+    }
+
+    pub(super) fn count<N: TryFrom<i64>>(&mut self) -> Result<N> {
+        let number = self.int()?;
+        N::try_from(number).map_err(|_| self.unreadable(&format!("{number} is out of range")))
+    }
+
+    pub(super) fn counts<N: TryFrom<i64>>(&mut self) -> Result<Option<N>> {
+        let Some(number) = self.ints()? else { return Ok(None) };
+        let number = N::try_from(number);
+        number.map(Some).map_err(|_| self.unreadable(&"a number is out of range"))
+    }
+
+    pub(super) fn time(&mut self) -> Result<Time> {
+        Ok(Time::from_millis(self.int()?))
+    }
+
+    pub(super) fn times(&mut self) -> Result<Option<Time>> {
+        Ok(self.ints()?.map(Time::from_millis))
+    }
+
+    pub(super) fn durations(&mut self) -> Result<Option<Duration>> {
+        Ok(self.counts::<u64>()?.map(Duration::from_millis))
+    }
+
+    pub(super) fn runs(&mut self) -> Result<Option<RunId>> {
+        Ok(self.ints()?.map(RunId::new))
+    }
+
+    pub(super) fn word<T: FromStr<Err: ToString>>(&mut self) -> Result<T> {
+        let text: &str = self.next()?;
+        text.parse().map_err(|error: T::Err| self.unreadable(&error))
+    }
+
+    pub(super) fn words<T: FromStr<Err: ToString>>(&mut self) -> Result<Option<T>> {
+        let Some(text) = self.next::<Option<&str>>()? else { return Ok(None) };
+        text.parse().map(Some).map_err(|error: T::Err| self.unreadable(&error))
+    }
+
+    pub(super) fn profiles(&mut self) -> Result<Option<ProfileName>> {
+        let Some(text) = self.next::<Option<&str>>()? else { return Ok(None) };
+        ProfileName::new(text).map(Some).map_err(|error| self.unreadable(&error))
+    }
+
+    pub(super) fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<T> {
+        let text: &str = self.next()?;
+        serde_json::from_str(text).map_err(|error| self.unreadable(&error))
+    }
+
+    pub(super) fn jsons<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>> {
+        let Some(text) = self.next::<Option<&str>>()? else { return Ok(None) };
+        serde_json::from_str(text).map(Some).map_err(|error| self.unreadable(&error))
+    }
+
+    /// Passes a column.
+    pub(super) fn skip(&mut self, columns: usize) -> &mut Self {
+        self.at += columns;
+        self
+    }
+}

@@ -1,0 +1,225 @@
+//! A task as a row.
+
+use std::path::{Path, PathBuf};
+
+use sqlx::sqlite::SqliteRow;
+use vestal_config::ProfileName;
+
+use super::row::{Columns, Value};
+use crate::host::HostName;
+use crate::status::{BlockKind, Status};
+use crate::task::{Task, Workspace};
+use crate::{Error, Result};
+
+/// How many columns a task is written to.
+pub(super) const WIDTH: usize = 41;
+
+/// The columns that a task is written to.
+pub(super) const COLUMNS: [&str; WIDTH] = [
+    "id",
+    "status",
+    "shelf",
+    "queue_as",
+    "rank",
+    "assignee",
+    "tenant",
+    "workspace_host",
+    "priority",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "completed_at",
+    "queued_at",
+    "wake_at",
+    "guard",
+    "pending_parents",
+    "current_run",
+    "running_as",
+    "created_by",
+    "created_by_run",
+    "depth",
+    "session_id",
+    "workspace_kind",
+    "workspace_path",
+    "workspace_branch",
+    "max_runtime",
+    "max_retries",
+    "model",
+    "idempotency_key",
+    "block_kind",
+    "block_recurrences",
+    "gate",
+    "needs_review",
+    "reviewer",
+    "title",
+    "attention",
+    "skills",
+    "block_reason",
+    "result",
+    "body",
+];
+
+/// The columns that a task is read from, in the order of [`read`].
+macro_rules! columns {
+    () => {
+        "seq, id, status, assignee, tenant, workspace_host, priority, created_at, updated_at, \
+         started_at, completed_at, queued_at, wake_at, guard, pending_parents, current_run, \
+         running_as, created_by, created_by_run, depth, session_id, workspace_kind, \
+         workspace_path, workspace_branch, max_runtime, max_retries, model, idempotency_key, \
+         block_kind, block_recurrences, gate, needs_review, reviewer, title, attention, skills, \
+         block_reason, result, body"
+    };
+}
+pub(super) use columns;
+
+/// Where lists show a task, before its rank: first what a person should look
+/// at, then the rest, by where it stands.
+pub(super) const fn shelf(status: Status, attention: bool) -> i64 {
+    let place = match status {
+        Status::Running => 0,
+        Status::Review => 1,
+        Status::Blocked => 2,
+        Status::Ready => 3,
+        Status::Scheduled => 4,
+        Status::Todo => 5,
+        Status::Triage => 6,
+        Status::Done => 7,
+        Status::Archived => return ARCHIVED,
+    };
+    if attention { place } else { CALM + place }
+}
+
+/// The first shelf of tasks that nobody needs to look at.
+pub(super) const CALM: i64 = 10;
+/// The last shelf.
+pub(super) const ARCHIVED: i64 = 19;
+
+/// Returns the status of tasks on a shelf.
+pub(super) fn status_on(wanted: i64) -> Option<Status> {
+    let holds = |status: Status| [true, false].iter().any(|on| shelf(status, *on) == wanted);
+    Status::ALL.iter().copied().find(|status| holds(*status))
+}
+
+fn path(path: Option<&Path>) -> Result<Value<'_>> {
+    let Some(path) = path else { return Ok(Value::Null) };
+    path.to_str().map(Value::from).ok_or_else(|| Error::Invalid {
+        what: format!("the directory {}", path.display()),
+        reason: "is not named in UTF-8".to_owned(),
+    })
+}
+
+/// Returns what is written, in the order of [`COLUMNS`].
+pub(super) fn write(task: &Task) -> Result<[Value<'_>; WIDTH]> {
+    let skills = if task.skills.is_empty() {
+        Value::from("[]")
+    } else {
+        Value::from(serde_json::Value::from(task.skills.clone()).to_string())
+    };
+    Ok([
+        (&task.id).into(),
+        task.status.as_str().into(),
+        shelf(task.status, task.attention.is_some()).into(),
+        task.queue_as().into(),
+        task.rank().into(),
+        task.assignee.as_ref().into(),
+        task.tenant.as_deref().unwrap_or_default().into(),
+        task.workspace_host.as_ref().map_or("", HostName::as_str).into(),
+        task.priority.into(),
+        task.created_at.into(),
+        task.updated_at.into(),
+        task.started_at.into(),
+        task.completed_at.into(),
+        task.queued_at.into(),
+        task.wake_at.into(),
+        task.guard.as_deref().into(),
+        task.pending_parents.into(),
+        task.current_run.into(),
+        task.running_as.as_ref().into(),
+        task.created_by.as_str().into(),
+        task.created_by_run.into(),
+        task.depth.into(),
+        task.session_id.as_deref().into(),
+        task.workspace.kind().into(),
+        path(task.workspace.path())?,
+        task.workspace.branch().into(),
+        task.max_runtime.into(),
+        task.max_retries.into(),
+        task.model.as_deref().into(),
+        task.idempotency_key.as_deref().into(),
+        task.block_kind.map(BlockKind::as_str).into(),
+        task.block_recurrences.into(),
+        task.gate.into(),
+        task.needs_review.into(),
+        task.reviewer.as_ref().into(),
+        task.title.as_str().into(),
+        task.attention.as_deref().into(),
+        skills,
+        task.block_reason.as_deref().into(),
+        task.result.as_deref().into(),
+        task.body.as_str().into(),
+    ])
+}
+
+/// Returns the task of a row of [`columns`].
+pub(super) fn read(row: &SqliteRow) -> Result<Task> {
+    let mut columns = Columns::of(row, "a task");
+    Ok(Task {
+        seq: columns.int()?,
+        id: columns.word()?,
+        status: columns.word()?,
+        assignee: columns.profiles()?,
+        tenant: Some(columns.text()?).filter(|tenant| !tenant.is_empty()),
+        workspace_host: Some(columns.text()?)
+            .filter(|host| !host.is_empty())
+            .map(|host| HostName::new(&host)),
+        priority: columns.int()?,
+        created_at: columns.time()?,
+        updated_at: columns.time()?,
+        started_at: columns.times()?,
+        completed_at: columns.times()?,
+        queued_at: columns.times()?,
+        wake_at: columns.times()?,
+        guard: columns.texts()?,
+        pending_parents: columns.count()?,
+        current_run: columns.runs()?,
+        running_as: columns.profiles()?,
+        created_by: columns.text()?,
+        created_by_run: columns.runs()?,
+        depth: columns.count()?,
+        session_id: columns.texts()?,
+        workspace: workspace(&mut columns)?,
+        max_runtime: columns.durations()?,
+        max_retries: columns.counts()?,
+        model: columns.texts()?,
+        idempotency_key: columns.texts()?,
+        block_kind: columns.words()?,
+        block_recurrences: columns.count()?,
+        gate: columns.bool()?,
+        needs_review: columns.bool()?,
+        reviewer: columns.profiles()?,
+        title: columns.text()?,
+        attention: columns.texts()?,
+        skills: columns.json()?,
+        block_reason: columns.texts()?,
+        result: columns.texts()?,
+        body: columns.text()?,
+    })
+}
+
+fn workspace(columns: &mut Columns<'_>) -> Result<Workspace> {
+    let (kind, path, branch) = (columns.text()?, columns.texts()?, columns.texts()?);
+    match (kind.as_str(), path.map(PathBuf::from)) {
+        ("scratch", _) => Ok(Workspace::Scratch),
+        ("dir", Some(path)) => Ok(Workspace::Dir { path }),
+        ("worktree", Some(path)) => Ok(Workspace::Worktree { path, branch }),
+        _ => Err(Error::Unreadable {
+            what: "the workspace of a task".to_owned(),
+            reason: format!("{kind:?} is no kind of workspace, or has no directory"),
+        }),
+    }
+}
+
+/// Returns the profile's name as it is stored.
+pub(super) fn folded(name: &str) -> String {
+    ProfileName::new(name).map_or_else(|_| name.to_owned(), |name| name.as_str().to_owned())
+}

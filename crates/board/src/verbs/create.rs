@@ -1,0 +1,345 @@
+//! Making tasks.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vestal_config::ProfileName;
+
+use super::{authority, limits};
+use crate::authority::Authority;
+use crate::error::{Error, Refusal};
+use crate::event::{Kind, NewEvent};
+use crate::host::HostName;
+use crate::id::TaskId;
+use crate::status::{BlockKind, Status};
+use crate::store::Write;
+use crate::task::{Task, Workspace};
+use crate::time::Time;
+use crate::{Board, Result};
+
+/// How often names are made anew because they are taken.
+const ATTEMPTS: u32 = 3;
+
+/// A task to be made. What is not said is as in the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewTask {
+    /// What it is about, in a line.
+    pub title: String,
+    /// What is to be done.
+    pub body: String,
+    /// The profile that works on it.
+    pub assignee: Option<ProfileName>,
+    /// Tasks that have to be finished before.
+    pub parents: Vec<TaskId>,
+    /// Where it is worked on.
+    pub workspace: Workspace,
+    /// Whether it is worked on where the task of the worker that makes it is,
+    /// in place of `workspace`.
+    pub inherit_workspace: bool,
+    /// A namespace. A worker's tasks are of its own task's, whatever this says.
+    pub tenant: Option<String>,
+    /// Higher goes first.
+    pub priority: i64,
+    /// Where it begins.
+    pub initial: Initial,
+    /// With the same key the same task is meant.
+    pub idempotency_key: Option<String>,
+    /// Time that a run may take.
+    pub max_runtime: Option<Duration>,
+    /// Failures at which it is given up.
+    pub max_retries: Option<u32>,
+    /// Skills the worker is to use.
+    pub skills: Vec<String>,
+    /// Model to ask in place of the profile's.
+    pub model: Option<String>,
+    /// Whether the work has to be looked at before it counts as done.
+    pub needs_review: bool,
+    /// The profile that looks at it.
+    pub reviewer: Option<ProfileName>,
+    /// The conversation it is made in.
+    pub session_id: Option<String>,
+    /// Who makes it, where that is not whoever asks. A worker cannot say so.
+    pub created_by: Option<String>,
+}
+
+/// Where a task begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Initial {
+    /// Ready, or waiting for its parents.
+    #[default]
+    Queue,
+    /// As a rough idea.
+    Triage,
+    /// Waiting for a person to let it go on.
+    Blocked,
+    /// Put off until a moment.
+    At(Time),
+}
+
+/// A task that was made, or was there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// The task.
+    pub task: Task,
+    /// Whether it was there before, by its idempotency key.
+    pub existed: bool,
+}
+
+impl Board {
+    /// Makes a task, or returns the one that has its idempotency key.
+    pub async fn create(&self, by: &Authority, new: NewTask) -> Result<Created> {
+        let created = self.create_many(by, vec![new]).await?.pop();
+        created.ok_or_else(|| Error::Unreadable {
+            what: "the task that was made".to_owned(),
+            reason: "it is not there".to_owned(),
+        })
+    }
+
+    /// Makes tasks, all or none.
+    pub async fn create_many(&self, by: &Authority, new: Vec<NewTask>) -> Result<Vec<Created>> {
+        let new = new.iter().map(checked).collect::<Result<Vec<_>>>()?;
+        let mut attempt = 1;
+        loop {
+            let mut tx = self.write().await?;
+            match create_in(&mut *tx, by, &self.host().name, &new).await {
+                Ok(created) => {
+                    tx.commit().await?;
+                    return Ok(created);
+                }
+                Err(error) if attempt < ATTEMPTS && is_taken(&error) => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Reports whether an error says that a name is taken.
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::Database { source: sqlx::Error::Database(source), .. }
+        if source.is_unique_violation())
+}
+
+/// Returns a new task in the shape that the board keeps.
+fn checked(new: &NewTask) -> Result<NewTask> {
+    if new.parents.len() > limits::MAX_PARENTS {
+        return Err(Error::Invalid {
+            what: "the parents".to_owned(),
+            reason: format!(
+                "are {}; at most {} are allowed",
+                new.parents.len(),
+                limits::MAX_PARENTS
+            ),
+        });
+    }
+    let mut parents = Vec::with_capacity(new.parents.len());
+    for parent in &new.parents {
+        if !parents.contains(parent) {
+            parents.push(parent.clone());
+        }
+    }
+    Ok(NewTask {
+        title: limits::title(&new.title)?,
+        body: limits::body("the body", &new.body)?,
+        assignee: new.assignee.clone(),
+        parents,
+        workspace: limits::workspace(&new.workspace)?,
+        inherit_workspace: new.inherit_workspace,
+        tenant: limits::optional_name("the tenant", new.tenant.as_deref())?,
+        priority: limits::priority(new.priority)?,
+        initial: new.initial,
+        idempotency_key: limits::key(new.idempotency_key.as_deref())?,
+        max_runtime: limits::max_runtime(new.max_runtime)?,
+        max_retries: limits::max_retries(new.max_retries)?,
+        skills: limits::skills(&new.skills)?,
+        model: limits::optional_name("the model", new.model.as_deref())?,
+        needs_review: new.needs_review || new.reviewer.is_some(),
+        reviewer: new.reviewer.clone(),
+        session_id: limits::optional_name("the conversation", new.session_id.as_deref())?,
+        created_by: limits::optional_name("who makes it", new.created_by.as_deref())?,
+    })
+}
+
+/// Where tasks come from.
+struct Origin<'a> {
+    by: &'a Authority,
+    host: &'a HostName,
+    /// The task of the worker that makes them.
+    maker: Option<Task>,
+    now: Time,
+}
+
+async fn create_in(
+    tx: &mut dyn Write,
+    by: &Authority,
+    host: &HostName,
+    new: &[NewTask],
+) -> Result<Vec<Created>> {
+    let maker = authority::at_work(tx, by).await?;
+    let origin = Origin { by, host, maker, now: tx.now() };
+    let mut created: Vec<Created> = Vec::with_capacity(new.len());
+    let mut by_key: HashMap<&str, usize> = HashMap::new();
+    for new in new {
+        if let Some(key) = new.idempotency_key.as_deref() {
+            let known = match by_key.get(key).and_then(|index| created.get(*index)) {
+                Some(earlier) => Some(earlier.task.clone()),
+                None => tx.task_with_key(key).await?,
+            };
+            if let Some(task) = known {
+                created.push(Created { task, existed: true });
+                continue;
+            }
+            by_key.insert(key, created.len());
+        }
+        let pending = pending(tx, &new.parents).await?;
+        created.push(Created { task: origin.task(new, pending)?, existed: false });
+    }
+    let tasks: Vec<Task> =
+        created.iter().filter(|one| !one.existed).map(|one| one.task.clone()).collect();
+    origin.check_limit(tx, tasks.len()).await?;
+    tx.insert_tasks(&tasks).await?;
+    let mut events = Vec::with_capacity(tasks.len());
+    for (new, one) in new.iter().zip(&created).filter(|(_, one)| !one.existed) {
+        for parent in &new.parents {
+            tx.link(parent, &one.task.id).await?;
+        }
+        events.push(NewEvent {
+            task: one.task.id.clone(),
+            run: one.task.created_by_run,
+            kind: Kind::Created,
+            payload: told(&one.task, &new.parents),
+        });
+    }
+    tx.tell(&events).await?;
+    Ok(created)
+}
+
+/// Returns how many of these tasks are not finished. One that does not exist is
+/// an error: nothing would ever finish it.
+async fn pending(tx: &mut dyn Write, parents: &[TaskId]) -> Result<u32> {
+    let mut pending = 0;
+    for parent in parents {
+        if !super::scene::find(tx, parent).await?.status.satisfies_children() {
+            pending += 1;
+        }
+    }
+    Ok(pending)
+}
+
+impl Origin<'_> {
+    fn task(&self, new: &NewTask, pending_parents: u32) -> Result<Task> {
+        let id = TaskId::generate().map_err(Error::Name)?;
+        let now = self.now;
+        let blocked = new.initial == Initial::Blocked;
+        let status = match new.initial {
+            Initial::Blocked => Status::Blocked,
+            Initial::Triage => Status::Triage,
+            Initial::At(_) => Status::Scheduled,
+            Initial::Queue if pending_parents > 0 => Status::Todo,
+            Initial::Queue => Status::Ready,
+        };
+        let (workspace, workspace_host) = self.workspace(new)?;
+        let created_by = match (self.by, &new.created_by) {
+            (Authority::Person(_), Some(name)) => name.clone(),
+            (by, _) => limits::name("who makes it", by.name())?,
+        };
+        let tenant = self.maker.as_ref().map_or(&new.tenant, |maker| &maker.tenant);
+        Ok(Task {
+            id,
+            seq: 0,
+            title: new.title.clone(),
+            body: new.body.clone(),
+            assignee: new.assignee.clone(),
+            status,
+            priority: new.priority,
+            tenant: tenant.clone(),
+            created_by,
+            created_by_run: self.by.fence().map(|fence| fence.run),
+            depth: self.depth()?,
+            session_id: new.session_id.clone(),
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+            queued_at: (status == Status::Ready).then_some(now),
+            workspace,
+            workspace_host,
+            max_runtime: new.max_runtime,
+            max_retries: new.max_retries,
+            skills: new.skills.clone(),
+            model: new.model.clone(),
+            result: None,
+            idempotency_key: new.idempotency_key.clone(),
+            current_run: None,
+            running_as: None,
+            block_kind: blocked.then_some(BlockKind::Gate),
+            block_reason: None,
+            block_recurrences: 0,
+            gate: blocked,
+            attention: None,
+            wake_at: match new.initial {
+                Initial::At(moment) => Some(moment),
+                Initial::Queue | Initial::Triage | Initial::Blocked => None,
+            },
+            guard: None,
+            needs_review: new.needs_review,
+            reviewer: new.reviewer.clone(),
+            pending_parents,
+        })
+    }
+
+    /// Returns where a task is worked on, and which host has that. A worker
+    /// cannot reach a directory by way of a task that it could not reach itself.
+    fn workspace(&self, new: &NewTask) -> Result<(Workspace, Option<HostName>)> {
+        let own = self.maker.as_ref();
+        if let Some(maker) = own
+            && (new.inherit_workspace || new.workspace == maker.workspace)
+        {
+            return Ok((maker.workspace.clone(), maker.workspace_host.clone()));
+        }
+        match (&new.workspace, own) {
+            (Workspace::Scratch, _) => Ok((Workspace::Scratch, None)),
+            (_, Some(_)) => Err(Error::Invalid {
+                what: "the workspace".to_owned(),
+                reason: "of a task that a worker makes is scratch, or that of its own task"
+                    .to_owned(),
+            }),
+            (other, None) => Ok((other.clone(), Some(self.host.clone()))),
+        }
+    }
+
+    fn depth(&self) -> Result<u32> {
+        let depth = self.maker.as_ref().map_or(0, |maker| maker.depth.saturating_add(1));
+        if depth > limits::MAX_DEPTH {
+            return Err(Refusal::TooDeep { limit: limits::MAX_DEPTH }.into());
+        }
+        Ok(depth)
+    }
+
+    async fn check_limit(&self, tx: &mut dyn Write, more: usize) -> Result<()> {
+        let Some(fence) = self.by.fence() else { return Ok(()) };
+        let made = tx.made_by(fence.run).await?;
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        if made.saturating_add(more) > limits::TASKS_PER_RUN {
+            return Err(Refusal::TooMany { limit: limits::TASKS_PER_RUN }.into());
+        }
+        Ok(())
+    }
+}
+
+fn told(task: &Task, parents: &[TaskId]) -> Value {
+    let mut payload = json!({
+        "assignee": task.assignee.as_ref().map(ProfileName::as_str),
+        "status": task.status,
+        "parents": parents,
+        "tenant": task.tenant,
+        "by": task.created_by,
+    });
+    if let Some(branch) = task.workspace.branch() {
+        payload["branch_name"] = json!(branch);
+    }
+    if !task.skills.is_empty() {
+        payload["skills"] = json!(task.skills);
+    }
+    payload
+}

@@ -1,0 +1,198 @@
+//! Changing what is said about a task.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vestal_config::ProfileName;
+
+use super::{authority, limits, scene};
+use crate::authority::Authority;
+use crate::error::{Error, Refusal};
+use crate::event::{Kind, NewEvent};
+use crate::id::{RunId, TaskId};
+use crate::status::Status;
+use crate::store::Write;
+use crate::task::Task;
+use crate::{Board, Result};
+
+/// What is to be changed; what is not named stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// What it is about, in a line.
+    pub title: Option<String>,
+    /// What is to be done.
+    pub body: Option<String>,
+    /// Higher goes first.
+    pub priority: Option<i64>,
+    /// A namespace, or none.
+    pub tenant: Option<Option<String>>,
+    /// Skills the worker is to use.
+    pub skills: Option<Vec<String>>,
+    /// Time that a run may take, or any.
+    pub max_runtime: Option<Option<Duration>>,
+    /// Failures at which it is given up, or as the settings say.
+    pub max_retries: Option<Option<u32>>,
+    /// Model to ask, or the profile's.
+    pub model: Option<Option<String>>,
+    /// Whether the work has to be looked at.
+    pub needs_review: Option<bool>,
+    /// The profile that looks at it, or a person.
+    pub reviewer: Option<Option<ProfileName>>,
+    /// What came of it.
+    pub result: Option<String>,
+    /// What was last said about the work.
+    pub summary: Option<String>,
+    /// The same for machines: an object.
+    pub metadata: Option<Value>,
+}
+
+impl Edit {
+    /// Reports whether it is only about what came of the work, which is all that
+    /// a worker may change.
+    fn is_about_outcome(&self) -> bool {
+        let outcome = Self {
+            result: self.result.clone(),
+            summary: self.summary.clone(),
+            metadata: self.metadata.clone(),
+            ..Self::default()
+        };
+        outcome == *self
+    }
+}
+
+impl Board {
+    /// Changes what is said about a task; where it stands is not touched. A
+    /// worker may change what came of its own task.
+    pub async fn edit(&self, by: &Authority, id: &TaskId, edit: Edit) -> Result<Task> {
+        let mut tx = self.write().await?;
+        let before = scene::find(&mut *tx, id).await?;
+        authority::own(by, "edit", &before)?;
+        if by.fence().is_some() && !edit.is_about_outcome() {
+            return Err(Refusal::NotYours { verb: "edit", task: id.clone() }.into());
+        }
+        if before.status == Status::Archived {
+            let refusal = Refusal::Status { verb: "edit", task: id.clone(), status: before.status };
+            return Err(refusal.into());
+        }
+        let mut after = before.clone();
+        let mut fields = change(&mut after, &edit)?;
+        let run = tell_run(&mut *tx, &before, &edit, &mut fields).await?;
+        let events = events(&before, &after, &edit, &fields, run);
+        if events.is_empty() {
+            return Ok(before);
+        }
+        after.updated_at = tx.now();
+        tx.update_task(&before, &after).await?;
+        tx.tell(&events).await?;
+        tx.commit().await?;
+        Ok(after)
+    }
+}
+
+/// Changes the task, and returns the names of what is different.
+fn change(task: &mut Task, edit: &Edit) -> Result<Vec<&'static str>> {
+    let before = task.clone();
+    if let Some(title) = &edit.title {
+        task.title = limits::title(title)?;
+    }
+    if let Some(body) = &edit.body {
+        task.body = limits::body("the body", body)?;
+    }
+    if let Some(priority) = edit.priority {
+        task.priority = limits::priority(priority)?;
+    }
+    if let Some(tenant) = &edit.tenant {
+        task.tenant = limits::optional_name("the tenant", tenant.as_deref())?;
+    }
+    if let Some(skills) = &edit.skills {
+        task.skills = limits::skills(skills)?;
+    }
+    if let Some(max_runtime) = edit.max_runtime {
+        task.max_runtime = limits::max_runtime(max_runtime)?;
+    }
+    if let Some(max_retries) = edit.max_retries {
+        task.max_retries = limits::max_retries(max_retries)?;
+    }
+    if let Some(model) = &edit.model {
+        task.model = limits::optional_name("the model", model.as_deref())?;
+    }
+    if let Some(needs_review) = edit.needs_review {
+        task.needs_review = needs_review;
+    }
+    if let Some(reviewer) = &edit.reviewer {
+        task.reviewer.clone_from(reviewer);
+        task.needs_review |= reviewer.is_some();
+        if task.status == Status::Review {
+            task.attention = super::machine::asks_to_be_looked_at(task);
+        }
+    }
+    if let Some(result) = &edit.result {
+        task.result = Some(limits::body("the result", result)?);
+    }
+    let same = [
+        ("title", before.title == task.title),
+        ("body", before.body == task.body),
+        ("tenant", before.tenant == task.tenant),
+        ("skills", before.skills == task.skills),
+        ("max_runtime", before.max_runtime == task.max_runtime),
+        ("max_retries", before.max_retries == task.max_retries),
+        ("model", before.model == task.model),
+        ("needs_review", before.needs_review == task.needs_review),
+        ("reviewer", before.reviewer == task.reviewer),
+        ("result", before.result == task.result),
+    ];
+    Ok(same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect())
+}
+
+/// Changes what the last run says about the work.
+async fn tell_run(
+    tx: &mut dyn Write,
+    task: &Task,
+    edit: &Edit,
+    fields: &mut Vec<&'static str>,
+) -> Result<Option<RunId>> {
+    if edit.summary.is_none() && edit.metadata.is_none() {
+        return Ok(task.current_run);
+    }
+    let Some(mut run) = tx.runs(&task.id, 1).await?.pop() else {
+        return Err(Error::Invalid {
+            what: "the summary".to_owned(),
+            reason: format!("is of a run, and {} was not worked on yet", task.id),
+        });
+    };
+    if let Some(summary) = &edit.summary {
+        run.summary = Some(limits::body("the summary", summary)?);
+        fields.push("summary");
+    }
+    if let Some(metadata) = &edit.metadata {
+        run.metadata = Some(limits::metadata(metadata)?);
+        fields.push("metadata");
+    }
+    tx.update_run(&run).await?;
+    Ok(Some(run.id))
+}
+
+fn events(
+    before: &Task,
+    after: &Task,
+    edit: &Edit,
+    fields: &[&str],
+    run: Option<RunId>,
+) -> Vec<NewEvent> {
+    let event = |kind, payload| NewEvent { task: before.id.clone(), run, kind, payload };
+    let mut events = Vec::new();
+    if before.priority != after.priority {
+        events.push(event(Kind::Reprioritized, json!({ "priority": after.priority })));
+    }
+    if !fields.is_empty() {
+        let mut payload = json!({ "fields": fields });
+        if let Some(result) = &edit.result {
+            payload["result_len"] = json!(result.chars().count());
+        }
+        if let Some(summary) = &edit.summary {
+            payload["summary"] = json!(super::machine::headline(summary));
+        }
+        events.push(event(Kind::Edited, payload));
+    }
+    events
+}

@@ -1,0 +1,252 @@
+//! Ways into somebody's hands and out of them.
+
+use serde_json::{Value, json};
+use vestal_config::ProfileName;
+
+use super::{Change, Ending, Facts, Place, refuse};
+use crate::dispatch::FailurePolicy;
+use crate::error::Refusal;
+use crate::event::Kind;
+use crate::id::RunId;
+use crate::run::{Outcome, Role, Run};
+use crate::status::{BlockKind, Status};
+use crate::task::Task;
+use crate::time::Time;
+
+/// How much of an error is kept with a task.
+const ERROR: usize = 500;
+
+/// Somebody takes the task. The run that holds it is made by the caller, who
+/// puts its number in.
+///
+/// What waits for a moment is not a dispatcher's to take; a person may.
+pub(crate) fn claim(
+    task: &Task,
+    facts: Facts<'_>,
+    role: Role,
+    profile: Option<&ProfileName>,
+) -> Result<Change, Refusal> {
+    match (task.status, role) {
+        (Status::Ready, Role::Work) | (Status::Review, Role::Review) => {}
+        (
+            Status::Triage
+            | Status::Todo
+            | Status::Scheduled
+            | Status::Ready
+            | Status::Running
+            | Status::Blocked
+            | Status::Review
+            | Status::Done
+            | Status::Archived,
+            _,
+        ) => return Err(held(task, facts.run, "claim").unwrap_or_else(|| refuse("claim", task))),
+    }
+    let dispatched = matches!(facts.by, crate::Authority::Dispatcher(_));
+    if dispatched && task.wake_at.is_some_and(|at| at > facts.now) {
+        return Err(refuse("claim", task));
+    }
+    let mut change = Change::of(task, facts.now);
+    super::clear_waits(&mut change.task);
+    change.task.status = Status::Running;
+    change.task.running_as = profile.cloned();
+    change.task.started_at = task.started_at.or(Some(facts.now));
+    Ok(change)
+}
+
+/// Says who holds a task, where somebody does.
+pub(super) fn held(task: &Task, run: Option<&Run>, verb: &'static str) -> Option<Refusal> {
+    let run = run.filter(|run| Some(run.id) == task.current_run)?;
+    let owner = run.owner.clone();
+    Some(Refusal::Held { verb, task: task.id.clone(), run: run.id, owner })
+}
+
+/// A person takes the task from its holder; it can be taken up again at once.
+pub(crate) fn reclaim(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Change, Refusal> {
+    match task.status {
+        Status::Running => {}
+        Status::Triage
+        | Status::Todo
+        | Status::Scheduled
+        | Status::Ready
+        | Status::Blocked
+        | Status::Review
+        | Status::Done
+        | Status::Archived => return Err(refuse("reclaim", task)),
+    }
+    let mut ending = Ending::new(Outcome::Reclaimed);
+    ending.error = Some(reason.to_owned());
+    let mut payload = json!({ "manual": true, "reason": reason, "by": facts.by.name(), "run_id": task.current_run });
+    if let Some(run) = facts.run {
+        payload["prev_owner"] = json!(run.owner);
+    }
+    let mut change = Change::of(task, facts.now)
+        .release(ending)
+        .requeue(facts.role(task), Place::Kept, facts.now)
+        .tell(Kind::Reclaimed, payload);
+    change.forgives = true;
+    Ok(change)
+}
+
+/// The task is given to a profile, or to nobody. What waits only because it
+/// failed goes on at once.
+pub(crate) fn assign(
+    task: &Task,
+    facts: Facts<'_>,
+    to: Option<&ProfileName>,
+    source: Option<&str>,
+) -> Result<Change, Refusal> {
+    match task.status {
+        Status::Running => {
+            return Err(held(task, facts.run, "assign").unwrap_or_else(|| refuse("assign", task)));
+        }
+        Status::Archived => return Err(refuse("assign", task)),
+        Status::Triage
+        | Status::Todo
+        | Status::Scheduled
+        | Status::Ready
+        | Status::Blocked
+        | Status::Review
+        | Status::Done => {}
+    }
+    let mut payload = json!({ "assignee": to.map(ProfileName::as_str), "by": facts.by.name() });
+    if let Some(source) = source {
+        payload["source"] = json!(source);
+    }
+    let mut change = Change::of(task, facts.now).tell(Kind::Assigned, payload);
+    change.task.assignee = to.cloned();
+    if matches!(task.status, Status::Ready | Status::Review) {
+        change.task.wake_at = None;
+        change.task.guard = None;
+    }
+    change.forgives = true;
+    Ok(change)
+}
+
+/// A run that ended without its worker's word, or with its word that it failed.
+pub(crate) struct Failed<'a> {
+    /// The run.
+    pub(crate) run: &'a Run,
+    /// How it ended.
+    pub(crate) outcome: Outcome,
+    /// What was said.
+    pub(crate) error: &'a str,
+    /// Its exit code.
+    pub(crate) exit_code: Option<i32>,
+    /// How often the task failed for this cause, this time included; none where
+    /// it is no failure.
+    pub(crate) failures: Option<u32>,
+}
+
+/// The run that holds the task ended without bringing it on: it is tried again
+/// after a while, or given up.
+pub(crate) fn end_run(
+    task: &Task,
+    facts: Facts<'_>,
+    failed: &Failed<'_>,
+    policy: &FailurePolicy,
+) -> Change {
+    let mut ending = Ending::new(failed.outcome);
+    ending.error = Some(failed.error.to_owned()).filter(|error| !error.is_empty());
+    let change = Change::of(task, facts.now)
+        .release(ending)
+        .requeue(failed.run.role, Place::Kept, facts.now)
+        .tell(kind(failed.outcome), told(failed));
+    let Some((failures, (limit, source))) =
+        failed.failures.zip(limit(task, failed.outcome, policy))
+    else {
+        return change;
+    };
+    if failures >= limit {
+        return give_up(change, failed, failures, limit, source);
+    }
+    if change.task.status == Status::Todo {
+        return change;
+    }
+    guard(change, failed.outcome, failures, policy, facts.now)
+}
+
+/// Returns the failures at which the task is given up, and who says so. A task's
+/// own number is about attempts that failed; being told to wait is no attempt.
+fn limit(task: &Task, cause: Outcome, policy: &FailurePolicy) -> Option<(u32, &'static str)> {
+    let budget = policy.budgets.of(cause)?;
+    match task.max_retries {
+        Some(own) if cause != Outcome::RateLimited => Some((own, "task")),
+        _ => Some((budget, "policy")),
+    }
+}
+
+fn give_up(change: Change, failed: &Failed<'_>, failures: u32, limit: u32, source: &str) -> Change {
+    let mut change = change.rest(Status::Blocked);
+    let error: String = failed.error.chars().take(ERROR).collect();
+    let reason = format!("given up after {failures} × {}: {error}", failed.outcome);
+    change.task.block_kind = Some(BlockKind::GaveUp);
+    change.task.block_reason = Some(reason.clone());
+    change.task.block_recurrences = 0;
+    change.task.gate = true;
+    change.task.attention = Some(reason);
+    change.tell(
+        Kind::GaveUp,
+        json!({
+            "failures": failures,
+            "effective_limit": limit,
+            "limit_source": source,
+            "error": error,
+            "trigger_outcome": failed.outcome,
+        }),
+    )
+}
+
+fn guard(
+    mut change: Change,
+    cause: Outcome,
+    failures: u32,
+    policy: &FailurePolicy,
+    now: Time,
+) -> Change {
+    let (reason, wait) = if cause == Outcome::RateLimited {
+        ("rate_limit_cooldown", policy.rate_limit_cooldown)
+    } else {
+        ("backoff", policy.backoff.after(failures))
+    };
+    let until = now.after(wait);
+    change.task.wake_at = Some(until);
+    change.task.guard = Some(reason.to_owned());
+    change.tell(Kind::RespawnGuarded, json!({ "reason": reason, "until": until }))
+}
+
+/// Returns the event that tells of an end.
+fn kind(outcome: Outcome) -> Kind {
+    match outcome {
+        Outcome::Crashed => Kind::Crashed,
+        Outcome::TimedOut => Kind::TimedOut,
+        Outcome::SpawnFailed => Kind::SpawnFailed,
+        Outcome::Stale => Kind::Stale,
+        Outcome::RateLimited => Kind::RateLimited,
+        Outcome::NoReport => Kind::ProtocolViolation,
+        Outcome::Terminated => Kind::Terminated,
+        Outcome::Reclaimed
+        | Outcome::Completed
+        | Outcome::Submitted
+        | Outcome::ChangesRequested
+        | Outcome::Blocked
+        | Outcome::Scheduled => Kind::Reclaimed,
+    }
+}
+
+fn told(failed: &Failed<'_>) -> Value {
+    let error: String = failed.error.chars().take(ERROR).collect();
+    let mut payload = json!({ "error": error, "owner": failed.run.owner });
+    let run: RunId = failed.run.id;
+    payload["run_id"] = json!(run);
+    if let Some(process) = &failed.run.process {
+        payload["pid"] = json!(process.pid);
+        payload["host"] = json!(process.host.name);
+    }
+    if let Some(code) = failed.exit_code {
+        payload["exit_code"] = json!(code);
+    }
+    if let Some(failures) = failed.failures {
+        payload["failures"] = json!(failures);
+    }
+    payload
+}

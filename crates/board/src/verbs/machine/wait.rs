@@ -1,0 +1,168 @@
+//! Ways to where a task waits.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Change, Ending, Facts, finish, refuse};
+use crate::error::{Error, Refusal};
+use crate::event::Kind;
+use crate::run::{Outcome, Role};
+use crate::status::{BlockKind, Status};
+use crate::task::Task;
+use crate::time::Time;
+use crate::verbs::Block;
+use crate::verbs::Completion;
+
+/// Blocks of one kind in a row at which a person has to decide.
+const LOOP: u32 = 2;
+/// The same for passing troubles, which nobody has to do anything about.
+const TRANSIENT_LOOP: u32 = 5;
+/// How long a passing trouble is given to pass; it doubles each time.
+const TRANSIENT_WAIT: Duration = Duration::from_mins(5);
+/// A reason that begins so means that the work is done.
+const REVIEW: &str = "review-required:";
+
+/// The task waits: for a person, for other tasks, or for a trouble to pass.
+pub(crate) fn block(task: &Task, facts: Facts<'_>, block: &Block) -> Result<Change, Error> {
+    match task.status {
+        Status::Todo | Status::Scheduled | Status::Ready | Status::Running | Status::Review => {}
+        Status::Triage | Status::Blocked | Status::Done | Status::Archived => {
+            return Err(refuse("block", task).into());
+        }
+    }
+    let reason = block.reason.as_str();
+    if let Some(rest) = strip_review(reason).filter(|_| facts.role(task) == Role::Work) {
+        let summary = if rest.is_empty() { reason } else { rest };
+        let done = Completion { summary: Some(summary.to_owned()), ..Completion::default() };
+        return finish::submit(task, facts, &done);
+    }
+    match block.kind {
+        Some(BlockKind::Dependency) => depend(task, facts, reason).map_err(Error::from),
+        kind => Ok(wait_for_person_or_moment(task, facts, reason, kind)),
+    }
+}
+
+fn strip_review(reason: &str) -> Option<&str> {
+    let head = reason.get(..REVIEW.len())?;
+    head.eq_ignore_ascii_case(REVIEW).then(|| reason[REVIEW.len()..].trim())
+}
+
+/// The task waits for those it is linked to. Without one that is not finished
+/// it would be back at once, and again, without end.
+fn depend(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Change, Refusal> {
+    if task.pending_parents == 0 {
+        return Err(Refusal::NothingToWaitFor { task: task.id.clone() });
+    }
+    let mut change = Change::of(task, facts.now)
+        .release(ending(Outcome::Blocked, reason, facts.role(task)))
+        .rest(Status::Todo)
+        .tell(
+            Kind::DependencyWait,
+            json!({ "reason": reason, "kind": BlockKind::Dependency, "by": facts.by.name() }),
+        );
+    change.task.block_kind = Some(BlockKind::Dependency);
+    change.task.block_reason = Some(reason.to_owned());
+    change.task.block_recurrences = 0;
+    change.comment = Some(format!("BLOCKED: {reason}"));
+    Ok(change)
+}
+
+fn wait_for_person_or_moment(
+    task: &Task,
+    facts: Facts<'_>,
+    reason: &str,
+    kind: Option<BlockKind>,
+) -> Change {
+    let recurrences = recurrences(task, kind);
+    let limit = if kind == Some(BlockKind::Transient) { TRANSIENT_LOOP } else { LOOP };
+    let looped = kind != Some(BlockKind::Gate) && recurrences >= limit;
+    let status = if looped { Status::Triage } else { Status::Blocked };
+    let mut change = Change::of(task, facts.now)
+        .release(ending(Outcome::Blocked, reason, facts.role(task)))
+        .rest(status);
+    change.comment = Some(format!("BLOCKED: {reason}"));
+    let task = &mut change.task;
+    task.block_kind = kind;
+    task.block_reason = Some(reason.to_owned());
+    task.block_recurrences = recurrences;
+    let mut payload = json!({
+        "reason": reason, "kind": kind, "recurrences": recurrences, "by": facts.by.name()
+    });
+    if looped {
+        task.gate = true;
+        task.attention = Some(format!("blocked {recurrences} times in a row: {reason}"));
+        payload["limit"] = json!(limit);
+        return change.tell(Kind::BlockLoopDetected, payload);
+    }
+    if kind == Some(BlockKind::Transient) {
+        let at = wake_at(facts.now, recurrences);
+        task.wake_at = Some(at);
+        payload["wake_at"] = json!(at);
+    } else {
+        task.gate = true;
+        if asks(kind, facts) {
+            task.attention = Some(reason.to_owned());
+        }
+    }
+    change.tell(Kind::Blocked, payload)
+}
+
+/// Reports whether somebody has to hear of a block: a person who blocks a task
+/// without a word about what is missing knows.
+fn asks(kind: Option<BlockKind>, facts: Facts<'_>) -> bool {
+    match kind {
+        Some(BlockKind::NeedsInput | BlockKind::Capability | BlockKind::GaveUp) => true,
+        None => facts.by_worker(),
+        Some(BlockKind::Transient | BlockKind::Dependency | BlockKind::Gate) => false,
+    }
+}
+
+/// Returns the how-manieth block of its kind in a row this is.
+fn recurrences(task: &Task, kind: Option<BlockKind>) -> u32 {
+    match kind {
+        Some(BlockKind::Gate) => 0,
+        _ if task.block_kind == kind => task.block_recurrences.saturating_add(1),
+        _ => 1,
+    }
+}
+
+fn wake_at(now: Time, recurrences: u32) -> Time {
+    let doubled = 1_u32.checked_shl(recurrences.saturating_sub(1)).unwrap_or(u32::MAX);
+    now.after(TRANSIENT_WAIT.saturating_mul(doubled))
+}
+
+/// The task is put off until a moment, or until somebody takes it up.
+pub(crate) fn schedule(
+    task: &Task,
+    facts: Facts<'_>,
+    reason: &str,
+    at: Option<Time>,
+) -> Result<Change, Refusal> {
+    match task.status {
+        Status::Todo
+        | Status::Scheduled
+        | Status::Ready
+        | Status::Running
+        | Status::Blocked
+        | Status::Review => {}
+        Status::Triage | Status::Done | Status::Archived => return Err(refuse("schedule", task)),
+    }
+    let mut change = Change::of(task, facts.now)
+        .release(ending(Outcome::Scheduled, reason, facts.role(task)))
+        .rest(Status::Scheduled)
+        .tell(Kind::Scheduled, json!({ "reason": reason, "wake_at": at, "by": facts.by.name() }));
+    change.task.wake_at = at;
+    if at.is_none() && facts.by_worker() {
+        change.task.attention = Some(format!("put off until somebody takes it up: {reason}"));
+    }
+    change.comment = Some(format!("SCHEDULED: {reason}"));
+    Ok(change)
+}
+
+fn ending(outcome: Outcome, reason: &str, role: Role) -> Ending {
+    let mut ending = Ending::new(outcome);
+    ending.summary = Some(reason.to_owned());
+    ending.record = Some(role);
+    ending
+}

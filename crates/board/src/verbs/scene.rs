@@ -1,0 +1,241 @@
+//! A task as a verb finds it, and what becomes of it written down.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Moved;
+use super::machine::{self, Change, Ending, Facts};
+use crate::Result;
+use crate::authority::Authority;
+use crate::error::Error;
+use crate::event::{Kind, NewEvent};
+use crate::id::{RunId, TaskId};
+use crate::run::{Outcome, Role, Run};
+use crate::status::Status;
+use crate::store::{Read, Write};
+use crate::task::Task;
+use crate::time::Time;
+
+/// How long a worker that has reported may take to leave.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// A task as a verb finds it.
+pub(crate) struct Scene {
+    /// The task.
+    pub(crate) task: Task,
+    /// The run that holds it, while one does.
+    pub(crate) run: Option<Run>,
+    reviewing: bool,
+    now: Time,
+}
+
+impl Scene {
+    /// Reads a task and what decides about its way.
+    pub(crate) async fn find(tx: &mut dyn Write, id: &TaskId) -> Result<Self> {
+        let task = find(tx, id).await?;
+        Self::of(tx, task).await
+    }
+
+    /// Reads what decides about a task's way.
+    pub(crate) async fn of(tx: &mut dyn Write, task: Task) -> Result<Self> {
+        let run = match task.current_run {
+            Some(run) => tx.run(run).await?,
+            None => None,
+        };
+        let rests = matches!(task.status, Status::Blocked | Status::Scheduled | Status::Triage);
+        let reviewing = rests && tx.runs(&task.id, 1).await?.last().is_some_and(was_looking);
+        Ok(Self { now: tx.now(), task, run, reviewing })
+    }
+
+    /// Returns what the machine has to know.
+    pub(crate) fn facts<'a>(&'a self, by: &'a Authority) -> Facts<'a> {
+        Facts { now: self.now, by, run: self.run.as_ref(), reviewing: self.reviewing }
+    }
+
+    /// Writes down what becomes of the task: the task, its run, what is told
+    /// and said, and what it means for the tasks that wait for it.
+    pub(crate) async fn apply(
+        self,
+        tx: &mut dyn Write,
+        by: &Authority,
+        change: Change,
+    ) -> Result<Moved> {
+        let Self { task: before, run, now, .. } = self;
+        let mut moved = write(tx, by, &before, run, change, now).await?;
+        moved.promoted = tell_children(tx, &before, &moved.task).await?;
+        Ok(moved)
+    }
+}
+
+/// Returns a task, or the error that there is none.
+pub(crate) async fn find(tx: &mut (dyn Read + '_), id: &TaskId) -> Result<Task> {
+    let task = tx.task(id).await?;
+    task.ok_or_else(|| Error::NotFound { wanted: id.as_str().to_owned() })
+}
+
+/// Reports whether a run that ended was looking at the work and had not come to
+/// a conclusion.
+pub(crate) fn was_looking(run: &Run) -> bool {
+    run.role == Role::Review
+        && !matches!(run.outcome, Some(Outcome::Completed | Outcome::ChangesRequested))
+}
+
+async fn write(
+    tx: &mut dyn Write,
+    by: &Authority,
+    before: &Task,
+    run: Option<Run>,
+    change: Change,
+    now: Time,
+) -> Result<Moved> {
+    let Change { task, ending, told, comment, forgives } = change;
+    let mut about = before.current_run.or(task.current_run);
+    let mut ended = None;
+    match (run, ending) {
+        (Some(run), Some(ending)) => ended = Some(end(tx, by, run, ending, now).await?),
+        (None, Some(ending)) => {
+            if let Some(role) = ending.record {
+                about = Some(record(tx, by, before, role, ending, now).await?);
+            }
+        }
+        (_, None) => {}
+    }
+    tx.update_task(before, &task).await?;
+    if forgives {
+        tx.clear_failures(&task.id).await?;
+    }
+    if let Some(comment) = comment {
+        tx.comment(&task.id, by.name(), &comment).await?;
+    }
+    tx.tell(&events(&task.id, about, told)).await?;
+    Ok(Moved { task, ended, promoted: Vec::new() })
+}
+
+fn events(task: &TaskId, run: Option<RunId>, told: Vec<(Kind, Value)>) -> Vec<NewEvent> {
+    let event = |(kind, payload)| NewEvent { task: task.clone(), run, kind, payload };
+    told.into_iter().map(event).collect()
+}
+
+/// Ends a run. Whether anything of its worker is left is another matter: only
+/// proof, or there never having been one, says that it is gone. A worker that
+/// is being started at this moment is recorded by whoever starts it.
+async fn end(
+    tx: &mut dyn Write,
+    by: &Authority,
+    mut run: Run,
+    ending: Ending,
+    now: Time,
+) -> Result<Run> {
+    // From now on this is until when the worker may be there: one that has
+    // reported tidies up and leaves by itself, one that lost its task stops.
+    run.expires_at = match by {
+        Authority::Person(_) => now,
+        Authority::Worker(_) | Authority::Dispatcher(_) => now.after(FAREWELL),
+    };
+    run.ended_at = Some(now);
+    run.outcome = Some(ending.outcome);
+    run.summary = ending.summary.or(run.summary);
+    run.metadata = ending.metadata.or(run.metadata);
+    run.error = ending.error.or(run.error);
+    run.gone = run.gone || run.process.is_none();
+    tx.update_run(&run).await?;
+    Ok(run)
+}
+
+/// Makes a run of no length, so that what was said about a task that nobody
+/// held is not lost.
+async fn record(
+    tx: &mut dyn Write,
+    by: &Authority,
+    task: &Task,
+    role: Role,
+    ending: Ending,
+    now: Time,
+) -> Result<RunId> {
+    let run = Run {
+        id: RunId::new(0),
+        task_id: task.id.clone(),
+        profile: None,
+        role,
+        owner: by.name().to_owned(),
+        host: None,
+        process: None,
+        started_at: now,
+        expires_at: now,
+        heartbeat_at: None,
+        activity_at: None,
+        note: None,
+        graced: false,
+        max_runtime: None,
+        stopping: None,
+        ended_at: Some(now),
+        outcome: Some(ending.outcome),
+        summary: ending.summary,
+        metadata: ending.metadata,
+        error: ending.error,
+        gone: true,
+        workspace: None,
+        session_id: None,
+    };
+    tx.insert_run(&run).await
+}
+
+/// Tells the tasks that wait for one whether they still have to. Returns those
+/// that need not wait any more. Only they are touched, however large the board.
+async fn tell_children(tx: &mut dyn Write, before: &Task, after: &Task) -> Result<Vec<TaskId>> {
+    let was_finished = before.status.satisfies_children();
+    if was_finished == after.status.satisfies_children() {
+        return Ok(Vec::new());
+    }
+    let mut promoted = Vec::new();
+    for child in tx.children(&after.id).await? {
+        let child = find(tx, &child.id).await?;
+        if was_finished {
+            demote(tx, &child, &after.id).await?;
+        } else if release(tx, &child).await? {
+            promoted.push(child.id);
+        }
+    }
+    Ok(promoted)
+}
+
+/// A task has one less to wait for. Reports whether it can be worked on now.
+pub(crate) async fn release(tx: &mut dyn Write, child: &Task) -> Result<bool> {
+    let now = tx.now();
+    let change = machine::parent_finished(child, now);
+    tx.update_task(child, &change.task).await?;
+    let ready = child.status != Status::Ready && change.task.status == Status::Ready;
+    if ready {
+        let mut payload = json!({ "reason": "parents_finished" });
+        let skipped = skipped_parents(tx, &child.id).await?;
+        if !skipped.is_empty() {
+            payload["unfinished_parents"] = json!(skipped);
+        }
+        tx.tell(&events(&child.id, None, vec![(Kind::Promoted, payload)])).await?;
+    }
+    Ok(ready)
+}
+
+/// A task has one more to wait for. Returns it as it is then.
+pub(crate) async fn demote(tx: &mut dyn Write, child: &Task, parent: &TaskId) -> Result<Task> {
+    let now = tx.now();
+    let change = machine::parent_unfinished(child, parent, now);
+    tx.update_task(child, &change.task).await?;
+    tx.tell(&events(&child.id, None, change.told)).await?;
+    Ok(change.task)
+}
+
+/// Returns the tasks that a task need not wait for although they were never
+/// finished: they were put away.
+async fn skipped_parents(tx: &mut dyn Write, child: &TaskId) -> Result<Vec<TaskId>> {
+    let mut skipped = Vec::new();
+    for parent in tx.parents(child).await? {
+        if parent.status == Status::Archived
+            && tx.task(&parent.id).await?.is_some_and(|task| task.completed_at.is_none())
+        {
+            skipped.push(parent.id);
+        }
+    }
+    Ok(skipped)
+}

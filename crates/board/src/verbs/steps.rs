@@ -1,0 +1,318 @@
+//! What a dispatcher does, one step at a time, inside its own transaction. Each
+//! looks at the board anew: what was planned may not be so any more.
+
+use std::time::Duration;
+
+use serde_json::json;
+use vestal_config::ProfileName;
+
+use super::machine::{self, Failed};
+use super::scene::{self, Scene};
+use super::{Claim, Moved, RunEnd};
+use crate::Result;
+use crate::authority::Authority;
+use crate::boards::refuse_archived;
+use crate::dispatch::FailurePolicy;
+use crate::error::{Error, Refusal};
+use crate::event::{Kind, NewEvent};
+use crate::id::{RunId, TaskId};
+use crate::run::{Outcome, Run};
+use crate::status::Status;
+use crate::store::Write;
+use crate::task::{Task, Workspace};
+
+/// Where the event says that the default assignee came from.
+const DEFAULT_ASSIGNEE: &str = "kanban.default_assignee";
+/// What a run says whose worker could not be stopped.
+const UNSTOPPABLE: &str = "its worker could not be stopped";
+
+/// Takes a task, and returns the run that holds it.
+pub async fn claim_in(
+    tx: &mut dyn Write,
+    by: &Authority,
+    id: &TaskId,
+    claim: &Claim,
+) -> Result<Run> {
+    refuse_archived(tx).await?;
+    let scene = Scene::find(tx, id).await?;
+    let dispatched = matches!(by, Authority::Dispatcher(_));
+    let profile =
+        claim.profile.clone().or_else(|| next_profile(&scene.task).filter(|_| dispatched));
+    let change = machine::claim(&scene.task, scene.facts(by), claim.role, profile.as_ref())?;
+    refuse_elsewhere(&scene.task, claim)?;
+    refuse_busy(tx, &scene.task, claim).await?;
+    let now = tx.now();
+    let mut run = Run {
+        id: RunId::new(0),
+        task_id: id.clone(),
+        profile,
+        role: claim.role,
+        owner: owner(by),
+        host: claim.host.clone(),
+        process: None,
+        started_at: now,
+        expires_at: now.after(claim.lease),
+        heartbeat_at: None,
+        activity_at: None,
+        note: None,
+        graced: false,
+        max_runtime: scene.task.max_runtime,
+        stopping: None,
+        ended_at: None,
+        outcome: None,
+        summary: None,
+        metadata: None,
+        error: None,
+        gone: claim.host.is_none(),
+        workspace: None,
+        session_id: None,
+    };
+    run.id = tx.insert_run(&run).await?;
+    let mut change = change;
+    change.task.current_run = Some(run.id);
+    change.told.push((
+        Kind::Claimed,
+        json!({
+            "lock": run.owner,
+            "expires": run.expires_at,
+            "run_id": run.id,
+            "source_status": scene.task.status,
+            "profile": run.profile.as_ref().map(ProfileName::as_str),
+            "host": claim.host.as_ref().map(|host| &host.name),
+        }),
+    ));
+    scene.apply(tx, by, change).await?;
+    Ok(run)
+}
+
+/// Returns who holds a run, in words.
+fn owner(by: &Authority) -> String {
+    match by {
+        Authority::Dispatcher(host) => format!("dispatcher on {host}"),
+        Authority::Person(_) | Authority::Worker(_) => by.name().to_owned(),
+    }
+}
+
+fn next_profile(task: &Task) -> Option<ProfileName> {
+    if task.status == Status::Review { task.reviewer.clone() } else { task.assignee.clone() }
+}
+
+/// Only the host that has a task's directory can work in it.
+fn refuse_elsewhere(task: &Task, claim: &Claim) -> Result<()> {
+    match (&task.workspace_host, &claim.host) {
+        (Some(has), Some(host)) if *has != host.name => {
+            Err(Refusal::OtherHost { verb: "claim", task: task.id.clone(), host: has.clone() }
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the directory that a task must have for itself while it is worked
+/// on. A working tree of a repository is made for each task.
+pub fn exclusive_directory(task: &Task) -> Option<&std::path::Path> {
+    match &task.workspace {
+        Workspace::Dir { path } => Some(path),
+        Workspace::Scratch | Workspace::Worktree { .. } => None,
+    }
+}
+
+/// A directory is worked in by one task at a time, with all that is below it,
+/// and a task by one worker of a host: the one before has to be gone.
+async fn refuse_busy(tx: &mut dyn Write, task: &Task, claim: &Claim) -> Result<()> {
+    let Some(host) = &claim.host else { return Ok(()) };
+    let directory = exclusive_directory(task);
+    for run in tx.live_runs().await? {
+        if run.task_id == task.id {
+            if run.host.as_ref() == Some(host) && !run.gone {
+                let (run, owner) = (run.id, run.owner);
+                let task = task.id.clone();
+                return Err(Refusal::Held { verb: "claim", task, run, owner }.into());
+            }
+            continue;
+        }
+        let Some(directory) = directory.filter(|_| run.host_name() == Some(&host.name)) else {
+            continue;
+        };
+        let other = tx.task(&run.task_id).await?;
+        let used = other.as_ref().and_then(exclusive_directory);
+        if used.is_some_and(|used| used.starts_with(directory) || directory.starts_with(used)) {
+            return Err(Refusal::WorkspaceBusy {
+                verb: "claim",
+                task: task.id.clone(),
+                by: run.task_id,
+                path: directory.display().to_string(),
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+async fn run(tx: &mut dyn Write, id: RunId) -> Result<Run> {
+    let run = tx.run(id).await?;
+    run.ok_or_else(|| Error::Invalid {
+        what: format!("run {id}"),
+        reason: "does not exist".to_owned(),
+    })
+}
+
+/// Ends a run. Its task is tried again after a while, or given up. A run that
+/// has ended stays as it is.
+pub async fn end_run_in(
+    tx: &mut dyn Write,
+    id: RunId,
+    end: &RunEnd,
+    policy: &FailurePolicy,
+) -> Result<Moved> {
+    refuse_success(end.outcome)?;
+    let run = run(tx, id).await?;
+    let task = scene::find(tx, &run.task_id).await?;
+    if !run.is_open() || task.current_run != Some(id) {
+        return Ok(Moved { task, ended: None, promoted: Vec::new() });
+    }
+    let failures = match policy.budgets.of(end.outcome) {
+        Some(_) => Some(tx.count_failure(&task.id, end.outcome, &end.error).await?),
+        None => None,
+    };
+    let by = Authority::Dispatcher(
+        run.host_name().cloned().unwrap_or_else(crate::HostName::of_this_machine),
+    );
+    let scene = Scene::of(tx, task).await?;
+    let failed = Failed {
+        run: &run,
+        outcome: end.outcome,
+        error: &end.error,
+        exit_code: end.exit_code,
+        failures,
+    };
+    let change = machine::end_run(&scene.task, scene.facts(&by), &failed, policy);
+    scene.apply(tx, &by, change).await
+}
+
+fn refuse_success(outcome: Outcome) -> Result<()> {
+    match outcome {
+        Outcome::Crashed
+        | Outcome::TimedOut
+        | Outcome::SpawnFailed
+        | Outcome::Stale
+        | Outcome::Reclaimed
+        | Outcome::RateLimited
+        | Outcome::NoReport
+        | Outcome::Terminated => Ok(()),
+        Outcome::Completed
+        | Outcome::Submitted
+        | Outcome::ChangesRequested
+        | Outcome::Blocked
+        | Outcome::Scheduled => Err(Error::Invalid {
+            what: format!("the outcome {outcome}"),
+            reason: "has a verb of its own".to_owned(),
+        }),
+    }
+}
+
+/// Lets a task go on whose moment has come. Returns nothing where it has not,
+/// or where it waits for a person.
+pub async fn wake_in(tx: &mut dyn Write, by: &Authority, id: &TaskId) -> Result<Option<Moved>> {
+    let Some(task) = tx.task(id).await? else { return Ok(None) };
+    let scene = Scene::of(tx, task).await?;
+    match machine::wake(&scene.task, scene.facts(by)) {
+        Some(change) => scene.apply(tx, by, change).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Gives a ready task that nobody is assigned to to the default assignee.
+/// Returns nothing where it is not such a task any more.
+pub async fn assign_default_in(
+    tx: &mut dyn Write,
+    by: &Authority,
+    id: &TaskId,
+    to: &ProfileName,
+) -> Result<Option<Task>> {
+    let Some(task) = tx.task(id).await? else { return Ok(None) };
+    if task.status != Status::Ready || task.assignee.is_some() {
+        return Ok(None);
+    }
+    let scene = Scene::of(tx, task).await?;
+    let facts = scene.facts(by);
+    let change = machine::assign(&scene.task, facts, Some(to), Some(DEFAULT_ASSIGNEE))?;
+    scene.apply(tx, by, change).await.map(|moved| Some(moved.task))
+}
+
+/// Extends a lease that ran out, because its worker lives. That is done once
+/// between two renewals; reports whether it was.
+pub async fn extend_in(tx: &mut dyn Write, id: RunId, lease: Duration) -> Result<bool> {
+    let mut run = run(tx, id).await?;
+    let now = tx.now();
+    if !run.is_open() || run.graced || run.expires_at > now {
+        return Ok(false);
+    }
+    let was = run.expires_at;
+    run.graced = true;
+    run.expires_at = now.after(lease);
+    tx.update_run(&run).await?;
+    let payload = json!({
+        "reason": "worker_alive",
+        "worker_pid": run.process.as_ref().map(|process| process.pid),
+        "claim_lock": run.owner,
+        "claim_expires_was": was,
+        "claim_expires_now": run.expires_at,
+        "last_heartbeat_at": run.heartbeat_at,
+    });
+    tell(tx, &run, Kind::ClaimExtended, payload).await?;
+    Ok(true)
+}
+
+/// Writes down that a run's worker is being stopped, and how the run ends then.
+/// Reports whether the run had not ended.
+pub async fn stop_in(tx: &mut dyn Write, id: RunId, outcome: Outcome) -> Result<bool> {
+    refuse_success(outcome)?;
+    let mut run = run(tx, id).await?;
+    if !run.is_open() {
+        return Ok(false);
+    }
+    if run.stopping != Some(outcome) {
+        run.stopping = Some(outcome);
+        tx.update_run(&run).await?;
+    }
+    Ok(true)
+}
+
+/// Leaves a task with a worker that could not be stopped: another one beside it
+/// would do the same work twice. It is told once.
+pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<bool> {
+    let mut run = run(tx, id).await?;
+    if !run.is_open() {
+        return Ok(false);
+    }
+    let told = run.error.as_deref() == Some(UNSTOPPABLE);
+    run.expires_at = tx.now().after(hold);
+    run.error = Some(UNSTOPPABLE.to_owned());
+    tx.update_run(&run).await?;
+    if !told {
+        let payload = json!({
+            "reason": UNSTOPPABLE,
+            "claim_lock": run.owner,
+            "claim_expires_now": run.expires_at,
+            "prev_pid": run.process.as_ref().map(|process| process.pid),
+        });
+        tell(tx, &run, Kind::ReclaimDeferred, payload).await?;
+    }
+    Ok(!told)
+}
+
+/// Writes down that nothing is left of a run's worker. A run that is forgotten
+/// has nothing left, either.
+pub async fn gone_in(tx: &mut dyn Write, id: RunId) -> Result<()> {
+    if let Some(mut run) = tx.run(id).await?.filter(|run| !run.gone) {
+        run.gone = true;
+        tx.update_run(&run).await?;
+    }
+    Ok(())
+}
+
+async fn tell(tx: &mut dyn Write, run: &Run, kind: Kind, payload: serde_json::Value) -> Result<()> {
+    let event = NewEvent { task: run.task_id.clone(), run: Some(run.id), kind, payload };
+    tx.tell(&[event]).await
+}

@@ -1,0 +1,88 @@
+//! Cleaning up in the sandbox what a worker left that is gone.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::launch::{Launcher, Order};
+use super::super::workspace::Place;
+use super::Dispatcher;
+use super::stopping::Begun;
+use crate::run::Run;
+use crate::{Board, Result};
+
+/// How long it may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// What matters only to a worker at work.
+const NO_LEASE: Duration = Duration::ZERO;
+
+/// A worker that is gone and may have left something.
+#[derive(Debug)]
+pub(super) struct Sweeping {
+    pub(super) board: Board,
+    pub(super) run: Run,
+    pub(super) begun: Begun,
+}
+
+impl Dispatcher {
+    /// Has cleaned up what a worker left, and writes down that it is gone.
+    pub(super) async fn clean_up(&self, sweeping: Sweeping) {
+        let Sweeping { board, run, begun } = sweeping;
+        sweep(&board, &run, &*self.options().launcher).await;
+        if let Err(error) = board.run_gone(run.id).await {
+            self.tell_trouble(Some(board.slug()), &error);
+        }
+        drop(begun);
+    }
+}
+
+/// Has cleaned up what a worker left. It returns as soon as that is under way:
+/// it goes on even if this process ends. That it fails is no reason to hold the
+/// task back.
+pub(super) async fn sweep(board: &Board, run: &Run, launcher: &dyn Launcher) {
+    let order = match order(board, run).await {
+        Ok(Some(order)) => order,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::warn!(%error, task = %run.task_id, "cannot clean up behind a worker");
+            return;
+        }
+    };
+    let mut child = match launcher.sweep(&order).await {
+        Ok(child) => child,
+        Err(error) => {
+            tracing::warn!(%error, task = %run.task_id, "cannot clean up behind a worker");
+            return;
+        }
+    };
+    let task = run.task_id.clone();
+    tokio::spawn(async move {
+        match tokio::time::timeout(PATIENCE, child.wait()).await {
+            Ok(Ok(status)) if status.success() => {}
+            Ok(Ok(status)) => tracing::warn!(%task, %status, "cleaning up behind a worker failed"),
+            Ok(Err(error)) => tracing::warn!(%task, %error, "cleaning up behind a worker failed"),
+            Err(_) => {
+                tracing::warn!(%task, "cleaning up behind a worker takes too long");
+                if let Err(error) = child.kill().await {
+                    tracing::warn!(%task, %error, "cannot end what cleans up behind a worker");
+                }
+            }
+        }
+    });
+}
+
+async fn order(board: &Board, run: &Run) -> Result<Option<Order>> {
+    let Some(profile) = run.profile.clone() else { return Ok(None) };
+    let task = board.read().await?.task(&run.task_id).await?;
+    let path = run.workspace.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
+    Ok(Some(Order {
+        board: board.slug().to_owned(),
+        dir: board.dir().to_owned(),
+        task: run.task_id.clone(),
+        run: run.id,
+        profile,
+        host: board.host().name.clone(),
+        tenant: task.and_then(|task| task.tenant),
+        place: Place { path, branch: None },
+        lease: NO_LEASE,
+    }))
+}

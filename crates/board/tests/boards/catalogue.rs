@@ -1,0 +1,178 @@
+//! Making boards, and what is known about them.
+
+use std::path::PathBuf;
+
+use vestal_board::Error;
+use vestal_board::boards::{BoardEdit, BoardsError, Make, NewBoard};
+
+use crate::support::{World, names, slug, task};
+
+#[tokio::test]
+async fn reading_a_board_that_is_not_there_makes_nothing() {
+    let world = World::new();
+    let boards = world.boards();
+    assert!(boards.open_to_read(&slug("default")).await.unwrap().is_none());
+    assert_eq!(world.slugs(true).await, ["default"]);
+    assert!(boards.current(None).await.unwrap().slug.is_default());
+    let missing = boards.open(&slug("default"), Make::Never).await.unwrap_err();
+    assert!(matches!(missing, Error::Boards(BoardsError::Missing { .. })), "{missing}");
+    boards.sweep().await.unwrap();
+    assert!(!world.root().exists());
+}
+
+#[tokio::test]
+async fn the_default_board_is_made_by_the_first_write_and_no_other_is() {
+    let world = World::new();
+    let board = world.boards().open_to_write(&slug("default")).await.unwrap();
+    let made = task(&board, "first").await;
+    assert_eq!(board.dir(), world.root().join("boards/default"));
+    let read = world.boards().open_to_read(&slug("default")).await.unwrap().unwrap();
+    assert_eq!(read.get(&made.id).await.unwrap().title, "first");
+    for make in [Make::IfMissing, Make::Never] {
+        let error = world.boards().open(&slug("nope"), make).await.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "board nope does not exist; make it with: vestal kanban boards create nope"
+        );
+    }
+    assert_eq!(names(&world.root().join("boards")), ["default"]);
+}
+
+#[tokio::test]
+async fn a_board_is_made_once_with_what_was_said_about_it() {
+    let world = World::new();
+    let workdir = world.beside("project");
+    std::fs::create_dir(&workdir).unwrap();
+    let new = NewBoard {
+        name: Some(" Ops ".to_owned()),
+        description: Some("what runs".to_owned()),
+        icon: Some("⚙".to_owned()),
+        color: Some("#aabbcc".to_owned()),
+        default_workdir: Some(workdir.clone()),
+    };
+    let first = world.boards().create(&slug("ops"), new).await.unwrap();
+    assert!(!first.existed && first.info.created_at.is_some() && !first.info.archived);
+    assert_eq!((first.info.name.as_str(), first.info.icon.as_str()), ("Ops", "⚙"));
+    assert_eq!(first.info.default_workdir, Some(workdir));
+    assert_eq!(first.info.default_workdir_host.as_ref().unwrap().as_str(), "here");
+
+    let other = NewBoard { name: Some("Other".to_owned()), ..NewBoard::default() };
+    let again = world.boards_of("there").create(&slug("OPS"), other).await.unwrap();
+    assert!(again.existed);
+    assert_eq!(again.info, first.info);
+    assert_eq!(world.slugs(false).await, ["default", "ops"]);
+}
+
+#[tokio::test]
+async fn of_many_who_make_a_board_at_once_one_does() {
+    let world = World::new();
+    let made: Vec<_> = (0..8)
+        .map(|number| {
+            let boards = world.boards();
+            let name = Some(format!("by {number}"));
+            tokio::spawn(async move {
+                boards.create(&slug("shared"), NewBoard { name, ..NewBoard::default() }).await
+            })
+        })
+        .collect();
+    let mut created = Vec::new();
+    for one in made {
+        created.push(one.await.unwrap().unwrap());
+    }
+    assert_eq!(created.iter().filter(|own| !own.existed).count(), 1);
+    assert!(created.iter().all(|own| own.info == created[0].info));
+}
+
+#[tokio::test]
+async fn a_board_that_a_crash_left_without_information_is_made_anew() {
+    let world = World::new();
+    // Its file was made, and then the process died.
+    let dir = world.root().join("boards/half");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("kanban.db"), "").unwrap();
+    let new = NewBoard { name: Some("Whole".to_owned()), ..NewBoard::default() };
+    let made = world.boards().create(&slug("half"), new).await.unwrap();
+    assert_eq!((made.existed, made.info.name.as_str()), (false, "Whole"));
+}
+
+#[tokio::test]
+async fn what_is_known_about_a_board_can_be_changed_and_the_rest_stays() {
+    let world = World::new();
+    let board = world.make("b").await;
+    // What a later version adds is none of this one's business.
+    let mut write = board.write().await.unwrap();
+    let mut note = write.note("board").await.unwrap().unwrap();
+    note["added_later"] = serde_json::json!({ "x": 1 });
+    write.set_note("board", Some(&note)).await.unwrap();
+    write.commit().await.unwrap();
+
+    let boards = world.boards();
+    assert_eq!(boards.rename(&slug("b"), "Bee").await.unwrap().name, "Bee");
+    let edit = BoardEdit { color: Some("red".to_owned()), ..BoardEdit::default() };
+    let info = boards.edit(&slug("b"), edit).await.unwrap();
+    assert_eq!((info.name.as_str(), info.color.as_str()), ("Bee", "red"));
+    let note = board.read().await.unwrap().note("board").await.unwrap().unwrap();
+    assert_eq!(note["added_later"]["x"], 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_said_about_a_board_is_refused() {
+    let world = World::new();
+    world.make("b").await;
+    let boards = world.boards();
+    for name in ["", "  ", "a\nb", &"x".repeat(201)] {
+        let error = boards.rename(&slug("b"), name).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    }
+    let file = world.beside("file");
+    std::fs::write(&file, "").unwrap();
+    for wrong in [PathBuf::from("relative"), world.beside("missing"), file] {
+        let error = boards.set_default_workdir(&slug("b"), Some(&wrong)).await.unwrap_err();
+        assert!(matches!(error, Error::Invalid { .. }), "{error}");
+    }
+    let here = world.beside("");
+    assert!(boards.set_default_workdir(&slug("b"), Some(&here)).await.is_ok());
+    let none = boards.set_default_workdir(&slug("b"), None).await.unwrap();
+    assert_eq!((none.default_workdir, none.default_workdir_host), (None, None));
+}
+
+#[tokio::test]
+async fn a_damaged_board_is_listed_with_what_is_wrong_and_hides_no_other() {
+    let world = World::new();
+    world.make("good").await.close().await.unwrap();
+    let dir = world.root().join("boards/bad");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("kanban.db"), vec![b'x'; 4096]).unwrap();
+    std::fs::create_dir_all(world.root().join("boards/Not a slug")).unwrap();
+    std::fs::create_dir_all(world.root().join("boards/empty")).unwrap();
+    let listed = world.boards().list(false).await.unwrap();
+    let shown: Vec<_> =
+        listed.iter().map(|own| (own.slug.as_str(), own.trouble.is_some())).collect();
+    assert_eq!(shown, [("default", false), ("bad", true), ("good", false)]);
+    assert_eq!(std::fs::read(dir.join("kanban.db")).unwrap(), vec![b'x'; 4096]);
+}
+
+#[tokio::test]
+async fn a_list_as_json_has_the_keys_people_know() {
+    let world = World::new();
+    world.make("ops").await;
+    let listed = serde_json::to_value(world.boards().list(false).await.unwrap()).unwrap();
+    let keys: Vec<&str> = listed[1].as_object().unwrap().keys().map(String::as_str).collect();
+    let mut expected = [
+        "slug",
+        "name",
+        "description",
+        "icon",
+        "color",
+        "default_workdir",
+        "default_workdir_host",
+        "created_at",
+        "archived",
+    ];
+    expected.sort_unstable();
+    let mut keys = keys;
+    keys.sort_unstable();
+    assert_eq!(keys, expected);
+    assert_eq!(listed[1]["slug"], "ops");
+    assert_eq!(listed[1]["name"], "Ops");
+}

@@ -1,0 +1,53 @@
+//! Many processes at one board: what was acknowledged is never lost.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod full;
+mod killed;
+mod listen;
+mod race;
+mod together;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use sqlx::{ConnectOptions as _, Row as _};
+use vestal_board::testing;
+
+/// Returns the other process, ready to start.
+fn worker(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_board-user"));
+    command.arg(dir).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// Returns what another process says, line by line.
+fn lines(child: &mut Child) -> Lines<BufReader<ChildStdout>> {
+    BufReader::new(child.stdout.take().unwrap()).lines()
+}
+
+/// Asserts that the file is whole, that it has all that was acknowledged, and
+/// that what is counted in the lanes and told of is what is there.
+async fn assert_whole(dir: &Path, acknowledged: &BTreeSet<String>) {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(testing::file(dir));
+    let mut connection = options.connect().await.unwrap();
+    for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
+        let rows = sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
+        let said: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(said.is_empty() || said == ["ok"], "{pragma}: {said:?}");
+    }
+    let ids: Vec<String> =
+        sqlx::query_scalar("SELECT id FROM tasks").fetch_all(&mut connection).await.unwrap();
+    let ids: BTreeSet<String> = ids.into_iter().collect();
+    let lost: Vec<&String> = acknowledged.difference(&ids).collect();
+    assert!(lost.is_empty(), "{} of {} are lost", lost.len(), acknowledged.len());
+    for text in [
+        "SELECT coalesce(sum(queued), 0) FROM lanes",
+        "SELECT count(DISTINCT task_id) FROM events WHERE kind = 'created'",
+    ] {
+        let counted: i64 = sqlx::query_scalar(text).fetch_one(&mut connection).await.unwrap();
+        assert_eq!(usize::try_from(counted).unwrap(), ids.len(), "{text}");
+    }
+}

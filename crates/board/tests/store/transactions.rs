@@ -1,0 +1,150 @@
+//! Transactions: wholly or not at all, one after the other, at one moment.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
+
+use vestal_board::testing::{BEGINNING, task};
+use vestal_board::{Error, Task};
+
+use crate::{add, change, get, place};
+
+#[tokio::test]
+async fn what_is_not_committed_did_not_happen() {
+    let place = place().await;
+    let lost = task("lost");
+    let mut write = place.write().await.unwrap();
+    write.insert_tasks(std::slice::from_ref(&lost)).await.unwrap();
+    write.comment(&lost.id, "ada", "well").await.unwrap();
+    assert!(write.task(&lost.id).await.unwrap().is_some());
+    drop(write);
+    assert_eq!(get(&place, &lost.id).await, None);
+    assert_eq!(place.read().await.unwrap().lanes().await.unwrap(), []);
+    // The next one begins at once, on a clean sheet.
+    add(&place, &lost).await;
+    assert!(get(&place, &lost.id).await.is_some());
+}
+
+#[tokio::test]
+async fn a_transaction_that_fails_in_the_middle_leaves_nothing() {
+    let place = place().await;
+    let (one, two) = (task("one"), task("two"));
+    let mut write = place.write().await.unwrap();
+    write.insert_tasks(std::slice::from_ref(&one)).await.unwrap();
+    assert!(write.link(&one.id, &two.id).await.is_err());
+    drop(write);
+    assert_eq!(get(&place, &one.id).await, None);
+}
+
+#[tokio::test]
+async fn a_transaction_in_which_something_failed_cannot_be_committed() {
+    let place = place().await;
+    let (one, two) = (task("one"), task("two"));
+    let mut write = place.write().await.unwrap();
+    write.insert_tasks(std::slice::from_ref(&one)).await.unwrap();
+    // The database refuses a link to a task that is not there, and alone would
+    // go on.
+    assert!(write.link(&one.id, &two.id).await.is_err());
+    assert!(write.commit().await.is_err());
+    assert_eq!(get(&place, &one.id).await, None);
+}
+
+#[tokio::test]
+async fn what_was_added_before_a_task_that_cannot_be_is_not_forgotten() {
+    let place = place().await;
+    let path = OsStr::from_bytes(b"/srv/\xff").into();
+    let odd = Task { workspace: vestal_board::Workspace::Dir { path }, ..task("odd") };
+    let good = task("good");
+    let mut write = place.write().await.unwrap();
+    write.insert_tasks(std::slice::from_ref(&good)).await.unwrap();
+    assert!(write.insert_tasks(&[odd]).await.is_err());
+    write.commit().await.unwrap();
+    assert!(get(&place, &good.id).await.is_some());
+}
+
+#[tokio::test]
+async fn a_call_that_is_abandoned_half_way_leaves_nothing_and_hinders_nobody() {
+    let place = place().await;
+    let many: Vec<Task> = (0..2_000).map(|number| task(&number.to_string())).collect();
+    let mut write = place.write().await.unwrap();
+    // Polled once, and dropped while the database is at it.
+    let inserting = write.insert_tasks(&many);
+    assert!(tokio::time::timeout(Duration::ZERO, inserting).await.is_err());
+    drop(write);
+    let next = task("next");
+    add(&place, &next).await;
+    let query = vestal_board::store::Query::default();
+    assert_eq!(place.read().await.unwrap().count(&query).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_reader_sees_the_board_at_one_moment() {
+    let place = place().await;
+    let first = task("before");
+    add(&place, &first).await;
+    let mut read = place.read().await.unwrap();
+    assert_eq!(read.task(&first.id).await.unwrap().unwrap().title, "before");
+    place.advance(Duration::from_secs(5));
+    change(&place, &first, &Task { title: "after".to_owned(), ..first.clone() }).await;
+    assert_eq!(read.task(&first.id).await.unwrap().unwrap().title, "before");
+    assert_eq!(read.now(), BEGINNING);
+    drop(read);
+    let mut read = place.read().await.unwrap();
+    assert_eq!(read.task(&first.id).await.unwrap().unwrap().title, "after");
+    assert_eq!(read.now(), BEGINNING.after(Duration::from_secs(5)));
+}
+
+#[tokio::test]
+async fn more_readers_than_there_are_connections_all_get_their_turn() {
+    let place = place().await;
+    add(&place, &task("one")).await;
+    let mut reading = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let board = place.board().clone();
+        reading.spawn(async move {
+            let mut read = board.read().await.unwrap();
+            read.count(&vestal_board::store::Query::default()).await.unwrap()
+        });
+    }
+    assert_eq!(reading.join_all().await, [1; 50]);
+}
+
+#[tokio::test]
+async fn writers_of_one_process_take_turns() {
+    let place = place().await;
+    let counter = task("0");
+    add(&place, &counter).await;
+    let other = place.from_host("other").await.unwrap();
+    let mut counting = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        // Half of them through another store of the same file.
+        let board = if number % 2 == 0 { place.board().clone() } else { other.clone() };
+        let id = counter.id.clone();
+        counting.spawn(async move {
+            let mut write = board.write().await.unwrap();
+            let before = write.task(&id).await.unwrap().unwrap();
+            let next = before.title.parse::<u32>().unwrap() + 1;
+            let after = Task { title: next.to_string(), ..before.clone() };
+            write.update_task(&before, &after).await.unwrap();
+            write.commit().await.unwrap();
+        });
+    }
+    counting.join_all().await;
+    assert_eq!(get(&place, &counter.id).await.unwrap().title, "40");
+}
+
+#[tokio::test]
+async fn a_closed_board_says_so() {
+    let place = place().await;
+    let kept = task("kept");
+    add(&place, &kept).await;
+    place.close().await.unwrap();
+    place.close().await.unwrap();
+    assert!(matches!(place.read().await.map(|_| ()), Err(Error::Access { .. })));
+    assert!(matches!(place.write().await.map(|_| ()), Err(Error::Access { .. })));
+    // All is in the one file once nobody uses it.
+    let files = std::fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(files, 1);
+    let again = place.from_host("here").await.unwrap();
+    assert!(get(&again, &kept.id).await.is_some());
+}

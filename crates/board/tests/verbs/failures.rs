@@ -1,0 +1,187 @@
+//! Runs that fail: back-off, budgets, giving up.
+
+use std::time::Duration;
+
+use serde_json::json;
+use vestal_board::dispatch::FailurePolicy;
+use vestal_board::testing::Place;
+use vestal_board::verbs::steps;
+use vestal_board::{BlockKind, NewTask, Outcome, RunEnd, Status, Task, TaskId};
+
+use crate::support::{
+    add, after, ann, dispatcher, ended, get, kinds, place, ready, status, take, titled, told,
+};
+
+/// Has a task taken and its run end so, whatever guard it waits for.
+async fn fail(place: &Place, id: &TaskId, outcome: Outcome) -> Task {
+    place.advance(Duration::from_hours(1));
+    let mut tx = place.write().await.unwrap();
+    steps::wake_in(&mut *tx, &dispatcher(), id).await.unwrap();
+    tx.commit().await.unwrap();
+    let fence = take(place, id).await;
+    let policy = FailurePolicy::default();
+    let moved = place.end_run(fence.run, ended(outcome), &policy).await.unwrap();
+    assert_eq!(moved.ended.unwrap().outcome, Some(outcome));
+    moved.task
+}
+
+#[tokio::test]
+async fn each_cause_has_its_budget_and_at_its_end_a_person_is_asked() {
+    let place = place().await;
+    let budgets = FailurePolicy::default().budgets;
+    let causes = [
+        Outcome::Crashed,
+        Outcome::TimedOut,
+        Outcome::SpawnFailed,
+        Outcome::NoReport,
+        Outcome::Stale,
+        Outcome::RateLimited,
+    ];
+    for cause in causes {
+        let id = ready(&place).await;
+        let budget = budgets.of(cause).unwrap();
+        for number in 1..budget {
+            let task = fail(&place, &id, cause).await;
+            assert_eq!(task.status, Status::Ready, "{cause} {number}");
+        }
+        let task = fail(&place, &id, cause).await;
+        assert_eq!((task.status, task.gate), (Status::Blocked, true), "{cause}");
+        assert_eq!(task.block_kind, Some(BlockKind::GaveUp), "{cause}");
+        assert!(task.attention.is_some(), "{cause}");
+        let event = told(&place, &id, "gave_up").await;
+        assert_eq!(
+            event,
+            json!({
+                "failures": budget, "effective_limit": budget, "limit_source": "policy",
+                "error": "it went wrong", "trigger_outcome": cause,
+            })
+        );
+        let told = kinds(&place, &id).await;
+        assert_eq!(told.iter().filter(|kind| *kind == "gave_up").count(), 1, "{cause}");
+    }
+}
+
+#[tokio::test]
+async fn one_cause_does_not_eat_the_budget_of_another() {
+    let place = place().await;
+    let id = ready(&place).await;
+    for cause in [Outcome::Crashed, Outcome::TimedOut, Outcome::Stale, Outcome::NoReport] {
+        assert_eq!(fail(&place, &id, cause).await.status, Status::Ready, "{cause}");
+    }
+    assert_eq!(fail(&place, &id, Outcome::Crashed).await.status, Status::Blocked);
+}
+
+#[tokio::test]
+async fn a_tasks_own_limit_beats_the_settings_for_every_failure() {
+    let place = place().await;
+    for (own, cause) in [(1, Outcome::Crashed), (1, Outcome::TimedOut), (4, Outcome::Crashed)] {
+        let id = add(&place, NewTask { max_retries: Some(own), ..titled("t") }).await;
+        for _ in 1..own {
+            assert_eq!(fail(&place, &id, cause).await.status, Status::Ready);
+        }
+        assert_eq!(fail(&place, &id, cause).await.status, Status::Blocked, "{own} {cause}");
+        assert_eq!(told(&place, &id, "gave_up").await["limit_source"], "task");
+    }
+}
+
+#[tokio::test]
+async fn being_told_to_wait_by_a_provider_is_no_attempt_that_failed() {
+    let place = place().await;
+    let id = add(&place, NewTask { max_retries: Some(1), ..titled("t") }).await;
+    let task = fail(&place, &id, Outcome::RateLimited).await;
+    assert_eq!(task.status, Status::Ready);
+    assert_eq!(task.guard.as_deref(), Some("rate_limit_cooldown"));
+}
+
+#[tokio::test]
+async fn what_was_taken_back_or_told_to_end_counts_as_nothing() {
+    let place = place().await;
+    let id = ready(&place).await;
+    for outcome in [Outcome::Reclaimed, Outcome::Terminated] {
+        for _ in 0..10 {
+            let task = fail(&place, &id, outcome).await;
+            assert_eq!((task.status, task.wake_at), (Status::Ready, None), "{outcome}");
+        }
+    }
+    assert_eq!(place.show(&id).await.unwrap().failures, []);
+}
+
+#[tokio::test]
+async fn a_task_that_failed_waits_longer_each_time_and_says_so_once() {
+    let place = place().await;
+    let id = add(&place, NewTask { max_retries: Some(9), ..titled("t") }).await;
+    let queued = get(&place, &id).await.queued_at;
+    for wait in [10, 20, 40, 80] {
+        let task = fail(&place, &id, Outcome::Crashed).await;
+        assert_eq!(task.wake_at, Some(task.updated_at.after(Duration::from_secs(wait))));
+        assert_eq!(task.guard.as_deref(), Some("backoff"));
+        assert_eq!(task.queued_at, queued, "it keeps its place");
+        assert_eq!(task.queue_as(), None);
+    }
+    let told = kinds(&place, &id).await;
+    assert_eq!(told.iter().filter(|kind| *kind == "respawn_guarded").count(), 4);
+}
+
+#[tokio::test]
+async fn a_dispatcher_does_not_take_what_is_guarded_and_a_person_may() {
+    let place = place().await;
+    let id = ready(&place).await;
+    fail(&place, &id, Outcome::Crashed).await;
+    let work = || crate::support::claim(&place, vestal_board::Role::Work);
+    assert!(place.claim(&dispatcher(), &id, work()).await.is_err());
+    place.claim(&ann(), &id, work()).await.unwrap();
+    assert_eq!(get(&place, &id).await.guard, None);
+}
+
+#[tokio::test]
+async fn a_person_who_sets_a_task_on_its_way_forgives_it() {
+    let place = place().await;
+    let id = ready(&place).await;
+    for _ in 0..2 {
+        fail(&place, &id, Outcome::Crashed).await;
+    }
+    assert_eq!(status(&place, &id).await, Status::Blocked);
+    place.unblock(&ann(), &id, Some("fixed")).await.unwrap();
+    assert_eq!(place.show(&id).await.unwrap().failures, []);
+    assert_eq!(fail(&place, &id, Outcome::Crashed).await.status, Status::Ready);
+}
+
+#[tokio::test]
+async fn success_forgives_too() {
+    let place = place().await;
+    let id = ready(&place).await;
+    fail(&place, &id, Outcome::Crashed).await;
+    place.complete(&ann(), &id, crate::support::done("done")).await.unwrap();
+    assert_eq!(place.show(&id).await.unwrap().failures, []);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_with_all_that_is_known_of_it() {
+    let place = place().await;
+    let id = ready(&place).await;
+    let fence = take(&place, &id).await;
+    let process = crate::support::process(place.host());
+    place.started(&fence, process, "").await.unwrap();
+    let end = RunEnd { outcome: Outcome::NoReport, error: "x".repeat(2000), exit_code: Some(76) };
+    place.end_run(fence.run, end, &FailurePolicy::default()).await.unwrap();
+    let event = told(&place, &id, "protocol_violation").await;
+    assert_eq!(event["exit_code"], 76);
+    assert_eq!((&event["pid"], &event["host"]), (&4_194_303.into(), &"here".into()));
+    assert_eq!(event["error"].as_str().map(str::len), Some(500));
+    let run = place.show(&id).await.unwrap().runs.pop().unwrap();
+    assert!(!run.gone, "who says that it ended does not say that it is gone");
+}
+
+#[tokio::test]
+async fn a_failed_task_whose_parent_was_taken_up_again_waits_for_it() {
+    let place = place().await;
+    let parent = ready(&place).await;
+    place.complete(&ann(), &parent, crate::support::done("done")).await.unwrap();
+    let id = add(&place, after(&[&parent])).await;
+    let fence = take(&place, &id).await;
+    place.reopen(&ann(), &parent, "not yet").await.unwrap();
+    assert_eq!(status(&place, &id).await, Status::Running, "what is going on is left alone");
+    let policy = FailurePolicy::default();
+    let moved = place.end_run(fence.run, ended(Outcome::Crashed), &policy).await.unwrap();
+    assert_eq!((moved.task.status, moved.task.wake_at), (Status::Todo, None));
+}
