@@ -138,9 +138,11 @@ impl Desk {
     fn opening(&self, part: &Assignment) -> Opening {
         let delegation = self.agent.parts.options.delegation;
         let may_delegate = self.depth + 1 < delegation.max_depth;
+        let all = &self.agent.parts.tools;
         let kept = |name: &str| {
             self.tools.iter().any(|own| own == name)
                 && !NOT_FOR_CHILDREN.contains(&name)
+                && all.get(name).is_some_and(|tool| tool.is_for_children())
                 && (may_delegate || name != DELEGATE)
         };
         let toolsets = if part.toolsets.is_empty() {
@@ -148,8 +150,7 @@ impl Desk {
         } else {
             part.toolsets.clone()
         };
-        let without_tools =
-            self.agent.parts.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
+        let without_tools = all.names().filter(|name| !kept(name)).map(str::to_owned).collect();
         Opening {
             start: Start::New { source: "delegate".to_owned(), title: None },
             chain: self.chain.clone(),

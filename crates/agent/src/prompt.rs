@@ -37,8 +37,11 @@ const ALONE: &str = "Nobody can answer questions during this conversation: decid
 pub struct PromptParts {
     /// Words of the settings or of the profile, in place of the built-in identity.
     pub persona: Option<String>,
-    /// Words of the caller, after everything else.
+    /// Words of the settings or the caller, after what is always said.
     pub instructions: Option<String>,
+    /// What the model is there for, where that is more than to talk to somebody:
+    /// the last of all, so that nothing before it stands against it.
+    pub role: Option<String>,
     /// The project's directory on this machine, if the sandbox sees it.
     pub project: Option<PathBuf>,
     /// The profile.
@@ -72,7 +75,7 @@ pub(crate) fn build(parts: &PromptParts, today: Date) -> String {
     if let Some((name, words)) = parts.project.as_deref().and_then(project_words) {
         section(&format!("The project's own instructions, from {name}:\n{words}"));
     }
-    if let Some(words) = &parts.instructions {
+    for words in [&parts.instructions, &parts.role].into_iter().flatten() {
         section(words);
     }
     text
@@ -125,6 +128,16 @@ mod tests {
         assert!(prompt.contains("Sunday, 15 November 2026. Profile: work."), "{prompt}");
         assert!(prompt.ends_with("from AGENTS.md:\nRun the tests."), "{prompt}");
         assert!(!prompt.contains(ALONE));
+    }
+
+    #[test]
+    fn what_the_model_is_there_for_is_said_last() {
+        let parts = PromptParts {
+            instructions: Some("Be brief.".into()),
+            role: Some("You work on a task.".into()),
+            ..PromptParts::default()
+        };
+        assert!(build(&parts, today()).ends_with("Be brief.\n\nYou work on a task."));
     }
 
     #[test]

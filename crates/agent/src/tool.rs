@@ -27,6 +27,11 @@ pub trait Tool: Send + Sync {
     /// Returns the group it is enabled and disabled with.
     fn toolset(&self) -> &'static str;
 
+    /// Reports whether children that work on a part get it, too.
+    fn is_for_children(&self) -> bool {
+        true
+    }
+
     /// Returns what may run beside a call with these arguments.
     fn footprint(&self, arguments: &Value) -> Footprint {
         let _ = arguments;

@@ -1,9 +1,10 @@
 //! The sandbox a conversation works in, attached to when it is first needed.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vestal_sandbox::files::Files;
-use vestal_sandbox::{Engine, Error, Overrides, Sandbox, Task};
+use vestal_sandbox::{Command, Engine, Error, Overrides, Sandbox, Task};
 
 use crate::event::{Event, EventSink};
 
@@ -13,6 +14,8 @@ use crate::event::{Event, EventSink};
 pub struct Workshop {
     inner: Arc<Inner>,
     session: Arc<str>,
+    /// Where shells begin, in place of where they do in this sandbox.
+    start_dir: Option<Arc<Path>>,
 }
 
 struct Inner {
@@ -27,13 +30,28 @@ impl Workshop {
     /// Returns a place of work; nothing is started before it is needed.
     pub fn new(engine: Engine, task: Task, overrides: Overrides, session: &str) -> Self {
         let inner = Inner { engine, task, overrides, held: Mutex::new(None) };
-        Self { inner: Arc::new(inner), session: session.into() }
+        Self { inner: Arc::new(inner), session: session.into(), start_dir: None }
     }
 
     /// Returns the same sandbox with another shell session, for a child.
     #[must_use]
     pub fn with_session(&self, session: &str) -> Self {
-        Self { inner: Arc::clone(&self.inner), session: session.into() }
+        Self { session: session.into(), ..self.clone() }
+    }
+
+    /// Has shells, the children's too, begin in a directory of the sandbox. What
+    /// the sandbox itself remembers stays as it is: others may use it as well.
+    pub(crate) fn start_in(&mut self, dir: &Path) {
+        self.start_dir = Some(dir.into());
+    }
+
+    /// Returns a command of the conversation's shell, which begins where it should.
+    pub fn in_session(&self, command: Command) -> Command {
+        let command = command.session(&*self.session);
+        match &self.start_dir {
+            Some(dir) => command.start_dir(dir),
+            None => command,
+        }
     }
 
     /// Returns the sandbox, attached to, started or made. `events` hear what
@@ -56,7 +74,11 @@ impl Workshop {
     /// Returns the sandbox's files, relative paths starting where the
     /// conversation's shell is.
     pub async fn files(&self, events: &EventSink) -> Result<Files, Error> {
-        self.sandbox(events).await?.files(Some(&self.session)).await
+        let files = self.sandbox(events).await?.files(Some(&self.session)).await?;
+        Ok(match &self.start_dir {
+            Some(dir) => files.start_dir(dir),
+            None => files,
+        })
     }
 
     /// Returns the sandbox if it has been attached to.

@@ -87,6 +87,12 @@ impl Conversation {
         &self.workshop
     }
 
+    /// Has its shell, and those of its children, begin in a directory of the
+    /// sandbox; to be said before the first turn.
+    pub fn start_in(&mut self, dir: &std::path::Path) {
+        self.workshop.start_in(dir);
+    }
+
     /// Returns what the model sees.
     pub fn messages(&self) -> &[Message] {
         &self.messages

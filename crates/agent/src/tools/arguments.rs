@@ -14,15 +14,15 @@ const SHOWN: usize = 60;
 /// The arguments of one call. Absent and `null` are the same, and what a tool
 /// does not know it ignores.
 #[derive(Debug)]
-pub(crate) struct Arguments(Map<String, Value>);
+pub struct Arguments(Map<String, Value>);
 
 /// An argument that cannot be used, in words that help the model to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadArgument(String);
+pub struct BadArgument(String);
 
 impl BadArgument {
     /// Returns a complaint.
-    pub(crate) fn new(complaint: impl Into<String>) -> Self {
+    pub fn new(complaint: impl Into<String>) -> Self {
         Self(complaint.into())
     }
 
@@ -54,7 +54,7 @@ impl From<BadArgument> for ToolOutput {
 
 impl Arguments {
     /// Returns the arguments of a call.
-    pub(crate) fn new(value: Value) -> Result<Self, BadArgument> {
+    pub fn new(value: Value) -> Result<Self, BadArgument> {
         match value {
             Value::Object(fields) => Ok(Self(fields)),
             Value::Null => Ok(Self(Map::new())),
@@ -63,17 +63,17 @@ impl Arguments {
     }
 
     /// Returns an argument as it came.
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
     /// Returns a text that must be there; it may be empty.
-    pub(crate) fn text(&self, name: &str) -> Result<String, BadArgument> {
+    pub fn text(&self, name: &str) -> Result<String, BadArgument> {
         self.optional_text(name)?.ok_or_else(|| BadArgument::missing(name))
     }
 
     /// Returns a text that must be there and say something.
-    pub(crate) fn words(&self, name: &str) -> Result<String, BadArgument> {
+    pub fn words(&self, name: &str) -> Result<String, BadArgument> {
         let text = self.text(name)?;
         if text.trim().is_empty() {
             return Err(BadArgument(format!("`{name}` must not be empty")));
@@ -82,7 +82,7 @@ impl Arguments {
     }
 
     /// Returns a text. A number is taken for its digits, as in an id.
-    pub(crate) fn optional_text(&self, name: &str) -> Result<Option<String>, BadArgument> {
+    pub fn optional_text(&self, name: &str) -> Result<Option<String>, BadArgument> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -92,12 +92,12 @@ impl Arguments {
     }
 
     /// Returns a yes or no; absent is no.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, BadArgument> {
+    pub fn flag(&self, name: &str) -> Result<bool, BadArgument> {
         Ok(self.optional_flag(name)?.unwrap_or(false))
     }
 
     /// Returns a yes or no, if there is one.
-    pub(crate) fn optional_flag(&self, name: &str) -> Result<Option<bool>, BadArgument> {
+    pub fn optional_flag(&self, name: &str) -> Result<Option<bool>, BadArgument> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let word = match value {
             Value::Bool(flag) => return Ok(Some(*flag)),
@@ -113,7 +113,7 @@ impl Arguments {
     }
 
     /// Returns a whole number.
-    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, BadArgument> {
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, BadArgument> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let wrong = || BadArgument::wrong(name, "a whole number", value);
         let number = number(value).ok_or_else(wrong)?;
@@ -126,7 +126,7 @@ impl Arguments {
     }
 
     /// Returns a number of things, at least `least`.
-    pub(crate) fn count(&self, name: &str, least: u32) -> Result<Option<usize>, BadArgument> {
+    pub fn count(&self, name: &str, least: u32) -> Result<Option<usize>, BadArgument> {
         let Some(number) = self.integer(name)? else { return Ok(None) };
         match usize::try_from(number) {
             Ok(count) if number >= i64::from(least) => Ok(Some(count)),
@@ -135,7 +135,7 @@ impl Arguments {
     }
 
     /// Returns a time, given in seconds and longer than none.
-    pub(crate) fn seconds(&self, name: &str) -> Result<Option<Duration>, BadArgument> {
+    pub fn seconds(&self, name: &str) -> Result<Option<Duration>, BadArgument> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let wrong = || BadArgument::wrong(name, "a number of seconds", value);
         let seconds = number(value).ok_or_else(wrong)?;
@@ -146,7 +146,7 @@ impl Arguments {
     }
 
     /// Returns texts: a list of them, or one alone.
-    pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>, BadArgument> {
+    pub fn texts(&self, name: &str) -> Result<Vec<String>, BadArgument> {
         let Some(value) = self.get(name) else { return Ok(Vec::new()) };
         let wrong = || BadArgument::wrong(name, "a list of strings", value);
         let text = |value: &Value| match value {
@@ -160,8 +160,22 @@ impl Arguments {
         }
     }
 
+    /// Returns an object, also one that came as a string of JSON.
+    pub fn object(&self, name: &str) -> Result<Option<Map<String, Value>>, BadArgument> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Object(fields)) => Ok(Some(fields.clone())),
+            Some(Value::String(text))
+                if let Ok(Value::Object(fields)) = serde_json::from_str(text) =>
+            {
+                Ok(Some(fields))
+            }
+            Some(other) => Err(BadArgument::wrong(name, "an object", other)),
+        }
+    }
+
     /// Returns a list, also one that came as a string of JSON.
-    pub(crate) fn list(&self, name: &str) -> Result<Option<Vec<Value>>, BadArgument> {
+    pub fn list(&self, name: &str) -> Result<Option<Vec<Value>>, BadArgument> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items.clone())),

@@ -60,3 +60,14 @@ fn a_wrong_value_is_named_with_what_was_wanted() {
     assert!(complaint(wrong.integer("l")).len() < 120);
     assert_eq!(complaint(Arguments::new(json!([1]))), "`arguments` must be an object, got [1]");
 }
+
+#[test]
+fn an_object_may_come_as_a_string_of_json() {
+    let given = json!({"plain": {"n": 1}, "text": "{\"n\": 1}", "list": [1], "none": null});
+    let given = Arguments::new(given).unwrap();
+    let object = json!({"n": 1}).as_object().cloned();
+    assert_eq!(given.object("plain").unwrap(), object);
+    assert_eq!(given.object("text").unwrap(), object);
+    assert_eq!(given.object("none").unwrap(), None);
+    assert!(given.object("list").is_err());
+}

@@ -1,6 +1,6 @@
 //! The tools that come with the agent, one file each.
 
-pub(crate) mod arguments;
+mod arguments;
 mod clarify;
 mod delegate_task;
 mod execute_code;
@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::registry::Registry;
 
+pub use arguments::{Arguments, BadArgument};
 pub use clarify::Clarify;
 pub use delegate_task::DelegateTask;
 pub use execute_code::ExecuteCode;

@@ -68,8 +68,9 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
     let id = new_job_id();
     let leash = Leash::new(sandbox, id.clone());
     let end = {
-        let command = Command::argv(["python3", "-c", SHIM])
-            .session(context.workshop.session())
+        let command = context
+            .workshop
+            .in_session(Command::argv(["python3", "-c", SHIM]))
             .background()
             .stdin(Input::Piped)
             .timeout(limit + GRACE)

@@ -49,8 +49,8 @@ async fn start(
     let mut spare = 1;
     loop {
         let id = new_job_id();
-        let mut command = Command::shell(wanted.command.as_str())
-            .session(context.workshop.session())
+        let command = context.workshop.in_session(Command::shell(wanted.command.as_str()));
+        let mut command = command
             .stdin(Input::Piped)
             // What a job prints is looked at while it runs, so it should not
             // sit in a buffer of its own.

@@ -21,12 +21,9 @@ pub(super) async fn run(
     wanted: Wanted,
     approval: Option<String>,
 ) -> ToolOutput {
-    let session = context.workshop.session();
     let command = || {
-        let mut command = Command::shell(wanted.command.as_str())
-            .session(session)
-            .timeout(wanted.timeout)
-            .merge();
+        let command = context.workshop.in_session(Command::shell(wanted.command.as_str()));
+        let mut command = command.timeout(wanted.timeout).merge();
         if let Some(dir) = &wanted.workdir {
             command = command.workdir(dir);
         }
