@@ -1,0 +1,253 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use vestal_agent::approvals::{Guard, Policy};
+use vestal_agent::redact::Redactor;
+use vestal_agent::{
+    Assignment, Delegates, EventSink, Limits, Nobody, Notebook, Registry, Report, ToolContext,
+    Workshop,
+};
+use vestal_board::boards::{Boards, Slug};
+use vestal_board::store::Durability;
+use vestal_board::{Authority, Board, Claim, Fence, Host, HostName, NewTask, Role, Run, TaskId};
+use vestal_config::{Environment, Home, ProfileName, Settings};
+use vestal_sandbox::{Engine, Overrides, Task as SandboxTask};
+
+use super::*;
+
+/// A board, and tools at it. No test here needs a sandbox, so none is started.
+struct Stage {
+    _dir: TempDir,
+    boards: Boards,
+    board: Board,
+    context: ToolContext,
+}
+
+struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _parts: Vec<Assignment>,
+        _events: &EventSink,
+        _cancel: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there".to_owned())
+    }
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::this(HostName::new("here")).unwrap();
+        let boards = Boards::at(dir.path().join("kanban"), host, Durability::Normal);
+        let board = boards.open_to_write(&Slug::default_board()).await.unwrap();
+        let environment = Environment::from_pairs([("HOME", dir.path().to_str().unwrap())]);
+        let settings = Settings::load(Home::at(dir.path()), environment, vec![]);
+        let engine = Engine::open(settings).unwrap();
+        let task = SandboxTask::default_task();
+        let context = ToolContext {
+            conversation: "20261115-103001-k3f9ab".parse().unwrap(),
+            call: "call-1".to_owned(),
+            workshop: Workshop::new(engine, task, Overrides::default(), "session"),
+            cancel: CancellationToken::new(),
+            events: EventSink::nobody(),
+            guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
+            human: Arc::new(Nobody),
+            redactor: Arc::new(Redactor::new(["hunter2-hunter2".to_owned()])),
+            limits: Arc::new(Limits::default()),
+            notebook: Notebook::default(),
+            sightings: Arc::default(),
+            delegates: Arc::new(NoDelegates),
+            tools: Arc::new(Registry::default()),
+        };
+        Self { _dir: dir, boards, board, context }
+    }
+
+    async fn task(&self, title: &str) -> TaskId {
+        let by = Authority::Person("user".to_owned());
+        let assignee = Some(ProfileName::default_profile());
+        let new = NewTask { title: title.to_owned(), assignee, ..NewTask::default() };
+        self.board.create(&by, new).await.unwrap().task.id
+    }
+
+    async fn claim(&self, task: &TaskId) -> Run {
+        let claim = Claim {
+            lease: Duration::from_mins(2),
+            profile: Some(ProfileName::default_profile()),
+            role: Role::Work,
+            host: Some(self.board.host().clone()),
+        };
+        let by = Authority::Dispatcher(HostName::new("here"));
+        self.board.claim(&by, task, claim).await.unwrap()
+    }
+
+    async fn worker(&self, task: &TaskId) -> Desk {
+        let run = self.claim(task).await.id;
+        let fence = Fence { task: task.clone(), run, profile: ProfileName::default_profile() };
+        Desk::of_worker(self.board.clone(), fence, Role::Work, Duration::from_mins(2))
+    }
+
+    fn person(&self) -> Desk {
+        Desk::of_person(self.boards.clone(), None, "ada".to_owned())
+    }
+
+    async fn call(&self, desk: &Desk, name: &str, arguments: Value) -> Value {
+        let mut registry = Registry::default();
+        add_to(&mut registry, desk);
+        let output = registry.get(name).unwrap().call(&self.context, arguments).await;
+        let value: Value = serde_json::from_str(&output.content).unwrap();
+        assert_eq!(output.is_error, value.get("error").is_some(), "{value}");
+        assert_eq!(output.is_error, value.get("ok").is_none(), "{value}");
+        value
+    }
+}
+
+fn names(desk: &Desk) -> Vec<String> {
+    let mut registry = Registry::default();
+    add_to(&mut registry, desk);
+    assert_eq!(registry.toolsets().into_iter().collect::<Vec<_>>(), [TOOLSET]);
+    registry.names().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn each_desk_has_the_tools_that_fit_it() {
+    let stage = Stage::new().await;
+    let task = stage.task("one").await;
+    let worker = names(&stage.worker(&task).await);
+    let person = names(&stage.person());
+    let only = |these: &[String], those: &[String]| -> Vec<String> {
+        these.iter().filter(|name| !those.contains(name)).cloned().collect()
+    };
+    assert_eq!(only(&worker, &person), ["kanban_heartbeat"]);
+    assert_eq!(only(&person, &worker), ["kanban_list", "kanban_request_changes", "kanban_unblock"]);
+}
+
+#[tokio::test]
+async fn reading_changes_nothing() {
+    let stage = Stage::new().await;
+    let task = stage.task("one").await;
+    let desk = stage.worker(&task).await;
+    let last = async || stage.board.read().await.unwrap().last_event().await.unwrap();
+    let (before, was) = (last().await, stage.board.get(&task).await.unwrap());
+    stage.call(&desk, "kanban_show", json!({})).await;
+    stage.call(&desk, "kanban_attachments", json!({"task_id": &task.as_str()[..8]})).await;
+    let person = stage.person();
+    let listed = stage.call(&person, "kanban_list", json!({"limit": "1"})).await;
+    assert_eq!((listed["count"].as_u64(), listed["truncated"].as_bool()), (Some(1), Some(false)));
+    assert_eq!((last().await, stage.board.get(&task).await.unwrap()), (before, was));
+    let missing = stage.call(&person, "kanban_list", json!({"board": "nope"})).await;
+    assert!(missing["error"].as_str().unwrap().contains("nope"), "{missing}");
+    assert!(!stage.boards.exists(&Slug::new("nope").unwrap()).unwrap());
+}
+
+#[tokio::test]
+async fn a_worker_stays_on_its_own_board() {
+    let stage = Stage::new().await;
+    let task = stage.task("one").await;
+    let desk = stage.worker(&task).await;
+    let own = stage.call(&desk, "kanban_comment", json!({"body": "x", "board": "Default"})).await;
+    assert_eq!(own["ok"], true);
+    let other = stage.call(&desk, "kanban_comment", json!({"body": "x", "board": "other"})).await;
+    assert!(other["error"].as_str().unwrap().contains("its own board"), "{other}");
+}
+
+#[tokio::test]
+async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
+    let stage = Stage::new().await;
+    let task = stage.task("one").await;
+    let desk = stage.worker(&task).await;
+    for (name, arguments, word) in [
+        ("kanban_complete", json!({}), "`summary`"),
+        ("kanban_complete", json!({"summary": "  "}), "`summary`"),
+        ("kanban_complete", json!({"summary": "x", "metadata": [1]}), "`metadata`"),
+        (
+            "kanban_complete",
+            json!({"summary": "x", "created_cards": ["the other one"]}),
+            "other one",
+        ),
+        ("kanban_block", json!({"reason": "x", "kind": "gave_up"}), "`kind`"),
+        ("kanban_block", json!({"reason": "x", "kind": "dependency"}), "waits for no other task"),
+        ("kanban_comment", json!({"body": ""}), "`body`"),
+        ("kanban_create", json!({"title": "x"}), "`assignee`"),
+        ("kanban_create", json!({"title": "x", "assignee": "no one!"}), "`assignee`"),
+        (
+            "kanban_create",
+            json!({"title": "x", "assignee": "a", "workspace_kind": "dir", "workspace_path": "/etc"}),
+            "workspace",
+        ),
+        (
+            "kanban_create",
+            json!({"title": "x", "assignee": "a", "parents": ["t_000000000000"]}),
+            "t_000000000000",
+        ),
+        ("kanban_link", json!({"parent_id": task.as_str()}), "cannot wait for"),
+        ("kanban_attach", json!({}), "either"),
+        ("kanban_attach", json!({"content_base64": "aGk="}), "`filename`"),
+        ("kanban_attach", json!({"content_base64": "***", "filename": "x"}), "base64"),
+        ("kanban_show", json!({"task_id": "t_zzzz"}), "t_zzzz"),
+    ] {
+        let told = stage.call(&desk, name, arguments.clone()).await;
+        let error = told["error"].as_str().unwrap_or_else(|| panic!("{name} {arguments} {told}"));
+        assert!(error.contains(word), "{name} {arguments}: {error}");
+    }
+    assert_eq!(desk.said(), None);
+    let held = stage.board.get(&task).await.unwrap();
+    assert_eq!(held.status, vestal_board::Status::Running);
+}
+
+#[tokio::test]
+async fn a_desk_knows_when_its_task_is_lost_or_reported() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.task("one").await, stage.task("other").await);
+    let (desk, lost) = (stage.worker(&one).await, stage.worker(&other).await);
+    let person = Authority::Person("ada".to_owned());
+    stage.board.reclaim(&person, &other, "not now").await.unwrap();
+    let refused = stage.call(&lost, "kanban_complete", json!({"summary": "x"})).await;
+    assert!(refused["error"].as_str().unwrap().contains("does not hold"), "{refused}");
+    assert_eq!(lost.until_said().await, crate::desk::Said::Lost);
+
+    let done =
+        stage.call(&desk, "kanban_complete", json!({"summary": "It is hunter2-hunter2."})).await;
+    assert_eq!(done["status"], "done");
+    assert_eq!(desk.until_said().await, crate::desk::Said::Finished);
+    let summary = stage.board.show(&one).await.unwrap().latest_summary.unwrap();
+    assert!(summary.starts_with("It is ") && !summary.contains("hunter2"), "{summary}");
+}
+
+#[tokio::test]
+async fn bytes_become_a_file_of_the_task_by_a_safe_name() {
+    let stage = Stage::new().await;
+    let task = stage.task("one").await;
+    let desk = stage.worker(&task).await;
+    let arguments = json!({"content_base64": "aGVsbG8", "filename": "../../etc/hello.txt"});
+    let kept = stage.call(&desk, "kanban_attach", arguments).await;
+    assert_eq!((kept["filename"].as_str(), kept["size"].as_u64()), (Some("hello.txt"), Some(5)));
+    let attachments = stage.board.show(&task).await.unwrap().attachments;
+    let path = stage.board.attachment_path(&attachments[0]);
+    assert_eq!(std::fs::read(path).unwrap(), b"hello");
+}
+
+#[tokio::test]
+async fn a_chat_acts_in_its_persons_name() {
+    let stage = Stage::new().await;
+    let person = stage.person();
+    let made = json!({"title": "x", "assignee": "default", "initial_status": "blocked"});
+    let made = stage.call(&person, "kanban_create", made).await;
+    assert_eq!(made["status"], "blocked");
+    let id = made["task_id"].as_str().unwrap();
+    let freed = json!({"task_id": id, "reason": "go"});
+    let freed = stage.call(&person, "kanban_unblock", freed).await;
+    assert_eq!(freed["status"], "ready");
+    let task = stage.board.get(&id.parse().unwrap()).await.unwrap();
+    assert_eq!(task.created_by, "ada");
+    assert_eq!(task.session_id.as_deref(), Some("20261115-103001-k3f9ab"));
+    // Without a task of its own it has to say which one it means.
+    let nothing = stage.call(&person, "kanban_complete", json!({"summary": "x"})).await;
+    assert!(nothing["error"].as_str().unwrap().contains("`task_id`"), "{nothing}");
+}

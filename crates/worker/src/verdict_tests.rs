@@ -1,0 +1,62 @@
+use std::time::Duration;
+
+use vestal_model::Detail;
+
+use super::*;
+
+fn failed(error: ModelError) -> Verdict {
+    Verdict::of_turn(&TurnOutcome::Failed(TurnError::Model(error)))
+}
+
+#[test]
+fn a_provider_that_lets_it_do_no_more_is_no_failure_of_the_task() {
+    let limited = || ModelError::RateLimited { detail: Detail::default(), retry_after: None };
+    let quota = ModelError::Quota { detail: Detail::default() };
+    let wrong_key = || ModelError::Authentication { detail: Detail::default() };
+    for error in
+        [limited(), quota, ModelError::Exhausted { failures: vec![wrong_key(), limited()] }]
+    {
+        let verdict = failed(error);
+        assert!(matches!(verdict, Verdict::End(Outcome::RateLimited, _)), "{verdict:?}");
+        assert_eq!(verdict.ending().code(), 75);
+    }
+}
+
+#[test]
+fn what_only_a_person_can_mend_waits_for_one_and_what_passes_is_tried_again() {
+    let verdict = failed(ModelError::Authentication { detail: Detail::default() });
+    assert!(matches!(verdict, Verdict::Block(BlockKind::Capability, _)), "{verdict:?}");
+    let after = Duration::from_secs(1);
+    let verdict = failed(ModelError::Timeout { detail: Detail::default(), after });
+    assert!(matches!(verdict, Verdict::Block(BlockKind::Transient, _)), "{verdict:?}");
+    assert_eq!(verdict.ending().code(), 10);
+}
+
+#[test]
+fn every_end_has_a_code_of_its_own() {
+    let all = [
+        Ending::Done,
+        Ending::Waiting,
+        Ending::Failed,
+        Ending::Quota,
+        Ending::NoReport,
+        Ending::Lost,
+        Ending::TimedOut,
+        Ending::Terminated,
+    ];
+    let codes = all.map(Ending::code);
+    assert_eq!(codes, [0, 10, 70, 75, 76, 77, 124, 143]);
+}
+
+#[test]
+fn a_turn_that_ends_without_a_report_says_why() {
+    for outcome in [
+        TurnOutcome::Completed,
+        TurnOutcome::BudgetExhausted,
+        TurnOutcome::Looping { reason: "the same call again and again".to_owned() },
+    ] {
+        let verdict = Verdict::of_turn(&outcome);
+        assert!(matches!(verdict, Verdict::End(Outcome::NoReport, _)), "{verdict:?}");
+        assert_eq!(verdict.ending().code(), 76);
+    }
+}

@@ -1,0 +1,322 @@
+//! The work itself: a place, a conversation, and an end that leaves nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use vestal_agent::redact::Redactor;
+use vestal_agent::{
+    Agent, Conversation, EndReason, EventSink, Nobody, Opening, Outcome as TurnOutcome, Parts,
+    PromptParts, Start, settings as agent_settings,
+};
+use vestal_board::{BlockKind, Board, Fence, Outcome, Run, Task, Workspace};
+use vestal_config::{ConfigError, Isolation, Settings, keys};
+use vestal_conversations::{Store, Title};
+use vestal_model::{Endpoint, Models, Part, UserMessage};
+use vestal_sandbox::{Command, Engine, Sandbox};
+
+use crate::clean::{self, CleanError};
+use crate::desk::{Desk, Said};
+use crate::limits::Limits;
+use crate::log::Log;
+use crate::place::{Ground, Place};
+use crate::verdict::Verdict;
+use crate::watch::Activity;
+use crate::{account, prompt, tools};
+
+/// Times that a model which stopped without a report is reminded of it.
+const NUDGES: u32 = 2;
+/// How long the first command in the sandbox may take.
+const SETTLE_WITHIN: Duration = Duration::from_mins(1);
+/// Past runs that are looked at for how the last one ended.
+const PAST: u32 = 2;
+
+/// What the work is done with.
+pub(crate) struct Work<'a> {
+    pub(crate) board: &'a Board,
+    pub(crate) settings: &'a Arc<Settings>,
+    pub(crate) engine: &'a Engine,
+    pub(crate) redactor: &'a Arc<Redactor>,
+    pub(crate) limits: Limits,
+    pub(crate) fence: &'a Fence,
+    pub(crate) task: &'a Task,
+    pub(crate) run: &'a Run,
+    pub(crate) desk: &'a Desk,
+    pub(crate) log: &'a Log,
+    pub(crate) activity: Activity,
+    /// Fires when the work has to end.
+    pub(crate) stop: CancellationToken,
+}
+
+/// Why the work could not begin.
+struct NotBegun(Verdict);
+
+impl Work<'_> {
+    /// Works to the end. Returns what becomes of the task, unless that was
+    /// reported or the work was stopped.
+    pub(crate) async fn run(self) -> Option<Verdict> {
+        let events = account::sink(self.log.clone(), self.activity.clone());
+        let begun = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return None,
+            begun = self.begin() => begun,
+        };
+        let mut begun = match begun {
+            Ok(begun) => begun,
+            Err(NotBegun(verdict)) => return Some(verdict),
+        };
+        let verdict = self.talk(&mut begun, &events).await;
+        self.leave(begun).await;
+        verdict
+    }
+
+    /// Makes the place and opens the conversation.
+    async fn begin(&self) -> Result<Begun, NotBegun> {
+        let settings = self.settings;
+        let chain = agent_settings::endpoints(settings, self.task.model.as_deref());
+        let chain = chain.map_err(|error| {
+            let advice = error.advice().join("; ");
+            not_configured(format!("{error}; {advice}"))
+        })?;
+        let ground = Ground::find(settings, self.task, self.run).map_err(no_place)?;
+        if ground.is_own {
+            // A sandbox that is the task's own stands back with its worker; one
+            // that others use does not.
+            self.restrain();
+        }
+        let sandbox = ground.attach(self.engine).await.map_err(no_place)?;
+        if !ground.is_own {
+            self.restrain();
+        }
+        let last = self.last_outcome().await;
+        let place =
+            ground.settle(self.engine, &sandbox, self.task, last).await.map_err(no_place)?;
+        let attachments = self.board.show(&self.task.id).await.map_err(crashed)?.attachments;
+        let laid_out = place.lay_out(&sandbox, self.board, &attachments).await.map_err(no_place)?;
+        for file in &laid_out.1 {
+            self.log.write(&format!("warning: the file {file}, and cannot be copied from here"));
+        }
+        let agent = self.agent().await?;
+        let opening = self.opening(chain, &ground, &sandbox, &place).map_err(config)?;
+        let mut conversation = agent.open(opening).await.map_err(crashed)?;
+        let id = conversation.id().to_string();
+        // Before the first command: what it starts can be found from now on.
+        if let Err(error) = self.board.run_session(self.fence, &id).await {
+            self.desk.heed(&error);
+            return Err(crashed(error));
+        }
+        self.log.write(&format!(
+            "conversation {id} in {} of sandbox {}",
+            place.dir.display(),
+            sandbox.task()
+        ));
+        conversation.start_in(&place.dir);
+        self.settle_shell(&conversation, &sandbox, &place).await;
+        let context = self.board.context(&self.task.id).await.map_err(crashed)?;
+        let words = prompt::first_words(self.task, self.run.role, &context, &place, &laid_out.0);
+        Ok(Begun { agent, conversation, sandbox, ground, words })
+    }
+
+    fn restrain(&self) {
+        if let Err(error) = self.limits.apply() {
+            self.log.write(&format!("warning: a limit could not be set: {error}"));
+        }
+    }
+
+    /// Returns how the run before this one ended.
+    async fn last_outcome(&self) -> Option<Outcome> {
+        let mut read = self.board.read().await.ok()?;
+        let runs = read.runs(&self.task.id, PAST).await.ok()?;
+        runs.iter().rev().find(|run| run.id != self.run.id)?.outcome
+    }
+
+    async fn agent(&self) -> Result<Agent, NotBegun> {
+        let settings = self.settings;
+        let mut registry = vestal_agent::tools::standard();
+        tools::add_to(&mut registry, self.desk);
+        let path = settings.home().dir().join("state.db");
+        let models = agent_settings::model_options(settings).map_err(config)?;
+        Ok(Agent::new(Parts {
+            engine: self.engine.clone(),
+            store: Store::open(path).await.map_err(crashed)?,
+            models: Models::new(models).map_err(crashed)?,
+            tools: registry,
+            redactor: Arc::clone(self.redactor),
+            options: agent_settings::options(settings).map_err(config)?,
+            // Nobody is there who could approve of anything for always.
+            remember: Arc::new(|_| Err("nobody is there to approve of it".to_owned())),
+        }))
+    }
+
+    fn opening(
+        &self,
+        chain: Vec<Endpoint>,
+        ground: &Ground,
+        sandbox: &Sandbox,
+        place: &Place,
+    ) -> Result<Opening, ConfigError> {
+        let settings = self.settings;
+        let mut selection = agent_settings::selection(settings)?;
+        selection.toolsets.push(tools::TOOLSET.to_owned());
+        selection.without_toolsets.retain(|name| name != tools::TOOLSET);
+        let is_project = self.task.workspace != Workspace::Scratch;
+        let prompt = PromptParts {
+            persona: vestal_agent::persona(&settings.home().dir()),
+            instructions: settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value.get().map(str::to_owned),
+            role: Some(prompt::role(self.run.role)),
+            project: is_project.then(|| place.dir.clone()),
+            profile: settings.home().profile().to_string(),
+            backend: Some(sandbox.backend().to_owned()),
+            is_attended: false,
+        };
+        let title = format!("{} ({})", self.task.title, self.task.id);
+        Ok(Opening {
+            start: Start::New {
+                source: "kanban".to_owned(),
+                title: Some(Title::Generated(self.redactor.redact(&title).into_owned())),
+            },
+            chain,
+            task: ground.task.clone(),
+            // The sandbox is chosen already.
+            isolation: Isolation::Shared,
+            overrides: ground.overrides.clone(),
+            human: Arc::new(Nobody),
+            selection,
+            prompt,
+            cwd: is_project.then(|| place.dir.clone()),
+            max_turns: None,
+        })
+    }
+
+    /// Lets the conversation's shell begin in its place, with what commands know
+    /// the task by.
+    async fn settle_shell(&self, conversation: &Conversation, sandbox: &Sandbox, place: &Place) {
+        let mut text = String::from("export");
+        for (name, value) in place.variables(self.board, self.task) {
+            text.extend([" ", name, "='", &value.replace('\'', r"'\''"), "'"]);
+        }
+        let command = conversation.workshop().in_session(Command::shell(text));
+        if let Err(error) = Box::pin(sandbox.run(command.timeout(SETTLE_WITHIN))).await {
+            self.log.write(&format!("warning: the shell could not be prepared: {error}"));
+        }
+    }
+
+    /// Has the model work until it has reported, or will not.
+    async fn talk(&self, begun: &mut Begun, events: &EventSink) -> Option<Verdict> {
+        let mut words = std::mem::take(&mut begun.words);
+        for left in (0..=NUDGES).rev() {
+            let outcome = self.turn(&mut begun.conversation, words, events).await;
+            if self.desk.said().is_some() || self.stop.is_cancelled() {
+                return None;
+            }
+            if left == 0 || !matches!(outcome, TurnOutcome::Completed) {
+                return Some(Verdict::of_turn(&outcome));
+            }
+            self.log.write("the model stopped without a report; reminding it");
+            words = prompt::nudge(self.run.role, left - 1);
+        }
+        None
+    }
+
+    /// Runs a turn. It ends with the report: nothing that comes after it counts.
+    async fn turn(
+        &self,
+        conversation: &mut Conversation,
+        text: String,
+        events: &EventSink,
+    ) -> TurnOutcome {
+        let control = conversation.control();
+        let input = UserMessage { parts: vec![Part::Text { text }] };
+        let mut turn = Box::pin(conversation.run(input, events));
+        let ends = async {
+            tokio::select! {
+                () = self.stop.cancelled() => {}
+                _ = self.desk.until_said() => {}
+            }
+        };
+        let result = tokio::select! {
+            biased;
+            result = &mut turn => return result.outcome,
+            () = ends => {
+                control.interrupt();
+                turn.await
+            }
+        };
+        result.outcome
+    }
+
+    /// Puts everything in order. What cannot be is said, and left to a sweep.
+    async fn leave(&self, begun: Begun) {
+        let Begun { agent, conversation, sandbox, ground, .. } = begun;
+        let id = conversation.id().clone();
+        let store = agent.store().clone();
+        let cleaned = async {
+            let sessions = clean::sessions(&store, &id).await?;
+            let stopped = clean::stop_jobs(&sandbox.connection().await?, &sessions).await?;
+            if stopped > 0 {
+                self.log.write(&format!("stopped {stopped} jobs that were still running"));
+            }
+            Ok::<_, CleanError>(())
+        };
+        if let Err(error) = cleaned.await {
+            self.log.write(&format!("warning: jobs may have been left: {error}"));
+        }
+        if let Err(error) = conversation.close(EndReason::OneShot).await {
+            self.log.write(&format!("warning: the conversation could not be closed: {error}"));
+        }
+        if let Err(error) = self.remove_place(&ground, &sandbox).await {
+            self.log.write(&format!("warning: its place could not be removed: {error}"));
+        }
+        drop(agent);
+        if let Err(error) = store.close().await {
+            tracing::debug!(%error, "the conversations were not closed");
+        }
+    }
+
+    /// Removes the place of a task that is finished; that of any other is kept
+    /// for whoever goes on with it.
+    async fn remove_place(&self, ground: &Ground, sandbox: &Sandbox) -> Result<(), CleanError> {
+        let (board, engine) = (self.board, self.engine);
+        let task = match board.get(&self.task.id).await {
+            Ok(task) => task,
+            Err(vestal_board::Error::NotFound { .. }) => self.task.clone(),
+            Err(error) => return Err(error.into()),
+        };
+        if self.desk.said() == Some(Said::Finished) && !ground.is_own {
+            clean::remove_parents_scratch(engine, sandbox, board, &task).await?;
+        }
+        if ground.is_own && clean::is_finished(&task) {
+            return clean::remove_own(engine, &task).await;
+        }
+        if !ground.is_own && clean::is_over(board, &task).await? {
+            return clean::remove_scratch(engine, sandbox, &task).await;
+        }
+        Ok(())
+    }
+}
+
+/// Work that has begun.
+struct Begun {
+    agent: Agent,
+    conversation: Conversation,
+    sandbox: Sandbox,
+    ground: Ground,
+    words: String,
+}
+
+fn not_configured(words: String) -> NotBegun {
+    NotBegun(Verdict::Block(BlockKind::Capability, words))
+}
+
+fn config(error: impl std::fmt::Display) -> NotBegun {
+    not_configured(error.to_string())
+}
+
+fn no_place(error: impl std::fmt::Display) -> NotBegun {
+    let words = format!("there is no place to work: {error}");
+    NotBegun(Verdict::End(Outcome::SpawnFailed, words))
+}
+
+fn crashed(error: impl std::fmt::Display) -> NotBegun {
+    NotBegun(Verdict::End(Outcome::Crashed, error.to_string()))
+}
