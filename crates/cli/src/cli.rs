@@ -7,7 +7,7 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kill, logs, model,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, logs, model,
     profile, prune, ps, rm, run, shell, stats, stop, touch, wait, write,
 };
 use crate::error::Failure;
@@ -171,6 +171,7 @@ pub(crate) enum Verb {
     Rm(rm::RmArgs),
     Prune(prune::PruneArgs),
     Conversations(conversations::ConversationsArgs),
+    Kanban(kanban::KanbanArgs),
     Model(model::ModelArgs),
     Profile(profile::ProfileArgs),
     Config(config::ConfigArgs),

@@ -4,6 +4,9 @@ use std::io;
 
 use vestal_agent::OpenError;
 use vestal_agent::settings::EndpointError;
+use vestal_board::boards::BoardsError;
+use vestal_board::settings::HostError;
+use vestal_board::{Error as BoardError, Refusal};
 use vestal_config::profiles::ProfileError;
 use vestal_config::{ConfigError, SetError};
 use vestal_conversations::Error as ConversationError;
@@ -127,6 +130,7 @@ impl From<Error> for Failure {
             Error::Busy { task, .. } => {
                 failure.advise(format!("to see by what: vestal jobs -t {}", quoted(&task)))
             }
+            Error::Bind { .. } => failure.advise("choose another directory for the task"),
             Error::NeverStarted { .. } => failure.advise("it is safe to run it again"),
             Error::OutcomeUnknown { .. } => {
                 failure.advise("look for its effects before you run it again")
@@ -326,6 +330,84 @@ impl From<ConversationError> for Failure {
             | ConversationError::Unreadable { .. }
             | ConversationError::Unwritable(_)
             | ConversationError::Database { .. } => failure,
+        }
+    }
+}
+
+impl From<BoardError> for Failure {
+    fn from(error: BoardError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            BoardError::NotFound { .. } | BoardError::InvalidId(_) => {
+                failure.with_exit(Exit::No).advise("`vestal kanban list --all` lists the tasks")
+            }
+            BoardError::Ambiguous { .. } => {
+                failure.with_exit(Exit::No).advise("write more letters of the one that is meant")
+            }
+            BoardError::Invalid { .. } => failure.with_exit(Exit::Usage),
+            BoardError::Refused(refusal) => {
+                let refused = failure.with_exit(Exit::No);
+                next_step(&refusal).into_iter().fold(refused, Self::advise)
+            }
+            BoardError::Fenced { .. } => failure.with_exit(Exit::No),
+            BoardError::Boards(error) => failure.with_exit(match error {
+                BoardsError::Name(_)
+                | BoardsError::Missing { .. }
+                | BoardsError::Archived { .. }
+                | BoardsError::Busy { .. }
+                | BoardsError::Default { .. } => Exit::No,
+                BoardsError::Displaced { .. } | BoardsError::Closed => Exit::Failed,
+            }),
+            BoardError::Io { action, path, source } => {
+                Self::io(&format!("{action} {}", path.display()), &source)
+            }
+            BoardError::Contended { .. } => failure.advise("try again in a moment"),
+            BoardError::Access { .. } => {
+                failure.advise("make the directory writable for you, or set VESTAL_HOME to another")
+            }
+            BoardError::Newer { .. }
+            | BoardError::Foreign { .. }
+            | BoardError::Damaged { .. }
+            | BoardError::Full { .. }
+            | BoardError::Unreadable { .. }
+            | BoardError::Name(_)
+            | BoardError::Database { .. } => failure,
+        }
+    }
+}
+
+/// Returns what to do about a task that cannot go where somebody wants it.
+fn next_step(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::Status { task, .. } => {
+            Some(format!("to see how it came to that: vestal kanban show {task}"))
+        }
+        Refusal::Held { task, .. } => {
+            Some(format!("to take it back first: vestal kanban reclaim {task}"))
+        }
+        Refusal::UnfinishedParents { verb, task, .. } => (*verb == "promote")
+            .then(|| format!("not to wait for them: vestal kanban promote {task} --force")),
+        Refusal::NothingToWaitFor { task } => {
+            Some(format!("to link it: vestal kanban link PARENT {task}"))
+        }
+        Refusal::WorkspaceBusy { by, .. } => {
+            Some(format!("wait for {by}, or give the task a worktree of its own"))
+        }
+        Refusal::NoProfile { name } => Some(format!("to make it: vestal profile create {name}")),
+        Refusal::Cycle { .. }
+        | Refusal::OtherHost { .. }
+        | Refusal::NotYours { .. }
+        | Refusal::Phantoms { .. }
+        | Refusal::TooMany { .. }
+        | Refusal::TooDeep { .. } => None,
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Config(error) => error.into(),
+            other @ HostError::Unknown(_) => Self::new(other.to_string()),
         }
     }
 }

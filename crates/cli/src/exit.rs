@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use vestal_sandbox::Termination;
+use vestal_worker::Ending;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(crate) enum Exit {
     Terminated(Termination),
     /// The exit code of a command in a sandbox.
     Command(u8),
+    /// How a worker of the board ended.
+    Worker(Ending),
 }
 
 impl Exit {
@@ -51,6 +54,7 @@ impl Exit {
             Self::BrokenPipe => 141,
             Self::Terminated(signal) => 128 + signal.number(),
             Self::Command(code) => code,
+            Self::Worker(ending) => ending.code(),
         }
     }
 }

@@ -6,7 +6,7 @@ use vestal_config::Environment;
 
 use crate::cli::{self, Verb};
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kill, logs, model,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, logs, model,
     profile, prune, ps, rm, run, shell, stats, stop, touch, wait, write,
 };
 use crate::console::{Console, status, terminal, trace};
@@ -68,6 +68,7 @@ async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Rm(args) => rm::run(context, args).await,
         Verb::Prune(args) => prune::run(context, args).await,
         Verb::Conversations(args) => conversations::run(context, args).await,
+        Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,
         Verb::Model(args) => model::run(context, args).await,
         Verb::Profile(args) => profile::run(context, args).await,
         Verb::Config(args) => config::run(context, args),

@@ -1,5 +1,6 @@
 //! Makes the agent from the settings.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,17 +10,28 @@ use vestal_config::{AnyKey as _, BackendChoice, Settings, keys};
 use vestal_conversations::Store;
 use vestal_model::{Endpoint, Models};
 use vestal_sandbox::Overrides;
+use vestal_worker::Desk;
 
 use crate::console::log;
 use crate::context::Context;
 use crate::error::Failure;
 
 /// Makes the agent of the profile. Nothing is started and nobody is asked;
-/// the file of the conversations is opened.
-pub(crate) async fn build(context: &Context, settings: &Arc<Settings>) -> Result<Agent, Failure> {
-    let redactor = Arc::new(redactor(settings)?);
-    let masking = Arc::clone(&redactor);
-    log::begin(&settings.home().logs_dir(), move |line| masking.redact(line).into_owned());
+/// the file of the conversations is opened. `toolsets` are those that somebody
+/// asks for by name: the board is touched by those alone who do.
+pub(crate) async fn build(
+    context: &Context,
+    settings: &Arc<Settings>,
+    toolsets: &[String],
+) -> Result<Agent, Failure> {
+    let redactor = begin_log(settings)?;
+    let mut tools = vestal_agent::tools::standard();
+    if toolsets.iter().any(|name| name == vestal_worker::tools::TOOLSET) {
+        let boards = vestal_board::settings::boards(settings)?;
+        let choice = context.environment().kanban_board().map(Cow::into_owned);
+        let name = settings.home().profile().to_string();
+        vestal_worker::tools::add_to(&mut tools, &Desk::of_person(boards, choice, name));
+    }
     let remembering = Arc::clone(settings);
     let remember = Arc::new(move |pattern: &str| {
         vestal_config::append(&remembering, keys::COMMAND_ALLOWLIST.name(), pattern)
@@ -30,7 +42,7 @@ pub(crate) async fn build(context: &Context, settings: &Arc<Settings>) -> Result
         engine: context.engine()?,
         store: Store::open(settings.home().dir().join("state.db")).await?,
         models: Models::new(vestal_agent::settings::model_options(settings)?)?,
-        tools: vestal_agent::tools::standard(),
+        tools,
         redactor,
         options: vestal_agent::settings::options(settings)?,
         remember,
@@ -43,6 +55,15 @@ pub(crate) fn endpoints(
     model: Option<&str>,
 ) -> Result<Vec<Endpoint>, Failure> {
     Ok(vestal_agent::settings::endpoints(settings, model)?)
+}
+
+/// Begins the program's own log, and returns what keeps secrets out of it and
+/// of whatever else is stored and shown.
+pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
+    let redactor = Arc::new(redactor(settings)?);
+    let masking = Arc::clone(&redactor);
+    log::begin(&settings.home().logs_dir(), move |line| masking.redact(line).into_owned());
+    Ok(redactor)
 }
 
 fn redactor(settings: &Settings) -> Result<Redactor, Failure> {
@@ -82,6 +103,7 @@ impl Workplace {
         let prompt = PromptParts {
             persona: vestal_agent::persona(&settings.home().dir()),
             instructions: instructions.get().map(str::to_owned),
+            role: None,
             project: cwd.clone().filter(|_| sees_cwd),
             profile: settings.home().profile().to_string(),
             backend,

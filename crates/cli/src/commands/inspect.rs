@@ -134,6 +134,8 @@ struct OverridesView {
     cwd: Option<String>,
     backend: Option<String>,
     mount: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    binds: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -186,6 +188,7 @@ impl From<&Overrides> for OverridesView {
             cwd: path(&overrides.cwd),
             backend: overrides.backend.clone(),
             mount: path(&overrides.mount),
+            binds: overrides.binds.iter().map(|bind| bind.display().to_string()).collect(),
         }
     }
 }
@@ -248,6 +251,9 @@ fn describe_instance(summary: &Summary, row: &mut impl FnMut(&str, Cell)) {
         if let Some(value) = value {
             row("asked for", format!("{what}: {value}").into());
         }
+    }
+    for bind in overrides.binds {
+        row("asked for", format!("mounted at the same path: {bind}").into());
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod cp;
 pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod jobs;
+pub(crate) mod kanban;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod model;

@@ -1,11 +1,13 @@
 //! What `--json` prints. Public interfaces: extended, never renamed.
 
 mod job;
+mod kanban;
 mod run;
 mod sandbox;
 mod turn;
 
 pub(crate) use job::{JobView, state_word};
+pub(crate) use kanban::{AttachmentView, MovedView, SheetView, TaskRunView, TaskView, WorkerEnd};
 pub(crate) use run::RunView;
 pub(crate) use sandbox::{SandboxView, StatsView, state_name};
 pub(crate) use turn::{Cost, TurnView};

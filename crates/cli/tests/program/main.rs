@@ -9,6 +9,7 @@ mod copy;
 mod docker;
 mod engine;
 mod jobs;
+mod kanban;
 mod model;
 mod profiles;
 mod run;

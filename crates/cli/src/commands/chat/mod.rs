@@ -16,9 +16,11 @@ use vestal_model::{Part, UserMessage};
 use vestal_sandbox::Task;
 
 use crate::agent::{exit_of, failure_of};
+use crate::commands::kanban;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::slash::{Slash, Unclosed};
 use crate::views::TurnView;
 use screen::Answer;
 use talk::{Talk, Talked};
@@ -26,7 +28,7 @@ use talk::{Talk, Talked};
 const AFTER_HELP: &str = "\
 The answer goes to standard output, everything else to standard error. Material that is piped in
 goes below the question. Conversations are kept: -c goes on with the last one, in the same sandbox
-and the same shell.
+and the same shell. A question that begins with /kanban is a command of the board: no model is asked.
 
 Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage,
 3 the provider failed, 4 stopped by its budget or going round in circles, 5 the provider refused
@@ -36,6 +38,7 @@ Examples:
   vestal chat -q 'what does this machine run?'
   git diff | vestal chat -q 'review this' --quiet > review.md
   vestal chat -c -q 'now fix it' --max-turns 30
+  vestal chat -q '/kanban list'
   vestal chat -m openrouter:some/model --image shot.png -q 'what is wrong here?' --json";
 
 /// Asks the agent, which works in the durable sandbox, and prints its answer.
@@ -118,6 +121,10 @@ impl ChatArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit, Failure> {
+    // Only of what is typed: material that is piped in commands nothing.
+    if let Some(slash) = args.query.as_deref().and_then(Slash::read) {
+        return obey(context, slash).await;
+    }
     // Before signals are listened for: whoever types the question can still leave.
     let question = question(context, &args).await?;
     let talked = Box::pin(Talk { context, args: &args }.run(question)).await;
@@ -159,6 +166,17 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit, Failu
                 Some(failure) => Err(failure),
                 None => Ok(exit),
             }
+        }
+    }
+}
+
+/// Does what is said to the program and not to the model.
+async fn obey(context: &Context, slash: Result<Slash, Unclosed>) -> Result<Exit, Failure> {
+    match slash {
+        Ok(Slash::Kanban(words)) => kanban::chat::run(context, &words).await,
+        Err(Unclosed(quote)) => {
+            Err(Failure::usage(format!("there is no second {quote} to end what the first begins"))
+                .advise(format!("for the sign itself: \\{quote}")))
         }
     }
 }

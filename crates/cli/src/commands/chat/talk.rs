@@ -58,7 +58,8 @@ impl Talk<'_> {
         let chain = agent::endpoints(&settings, self.args.model.as_deref())?;
         let mut signals =
             Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
-        let agent = agent::build(self.context, &settings).await?;
+        let toolsets = self.toolsets(&settings)?;
+        let agent = agent::build(self.context, &settings, &toolsets).await?;
         let talked = self.talk(&agent, &settings, chain, question, &mut signals).await;
         match &talked {
             Ok(Talked::Left(_)) => return talked,
@@ -205,6 +206,14 @@ impl Talk<'_> {
         let wanted = Wanted { backend: backend.clone(), image: None, mount_cwd: *mount_cwd };
         let task = task.clone().unwrap_or_else(Task::default_task);
         Ok((task, self.context.overrides(&wanted)?))
+    }
+
+    /// Returns the toolsets that are asked for by name.
+    fn toolsets(&self, settings: &Settings) -> Result<Vec<String>, Failure> {
+        match &self.args.toolsets {
+            Some(wanted) => Ok(wanted.clone()),
+            None => Ok(vestal_agent::settings::selection(settings)?.toolsets),
+        }
     }
 
     fn selection(&self, settings: &Settings, tools: &Registry) -> Result<Selection, Failure> {

@@ -15,6 +15,7 @@ use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::json;
 
 const AFTER_HELP: &str = "\
 json: one object a line; the first is the conversation, the others are its messages, with what was
@@ -121,9 +122,9 @@ async fn lines(store: &Store, id: &ConversationId) -> Result<(String, usize), Fa
         system_prompt: store.system_prompt(id).await?,
     };
     let history = store.history(id).await?;
-    let mut text = view::line(&head)?;
+    let mut text = json::line(&head)?;
     for stored in &history {
-        text.push_str(&view::line(&MessageLine { r#type: "message", stored })?);
+        text.push_str(&json::line(&MessageLine { r#type: "message", stored })?);
     }
     Ok((text, history.len()))
 }

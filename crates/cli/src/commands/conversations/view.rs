@@ -1,12 +1,11 @@
 //! Conversations as JSON. Public interfaces: extended, never renamed.
 
-use std::io::IsTerminal as _;
-
 use serde::Serialize;
 use vestal_conversations::{Hit, ParentKind, Piece, Role, Summary, Totals};
 
 use crate::context::Context;
 use crate::error::Failure;
+use crate::json;
 
 /// One conversation without its messages.
 #[derive(Debug, Serialize)]
@@ -121,47 +120,5 @@ impl<'h> From<&'h Hit> for HitView<'h> {
 
 /// Prints a value as JSON: on one line for programs, indented for people.
 pub(super) fn print(context: &Context, value: &impl Serialize) -> Result<(), Failure> {
-    let json = if std::io::stdout().is_terminal() {
-        serde_json::to_string_pretty(value)
-    } else {
-        serde_json::to_string(value)
-    };
-    context.console.print(&inert(&json.map_err(|error| unwritable(&error))?))
-}
-
-/// Returns a value as one line of JSON.
-pub(super) fn line(value: &impl Serialize) -> Result<String, Failure> {
-    let json = serde_json::to_string(value).map_err(|error| unwritable(&error))?;
-    Ok(format!("{}\n", inert(&json)))
-}
-
-fn unwritable(error: &serde_json::Error) -> Failure {
-    Failure::new(format!("cannot be put into JSON: {error}"))
-}
-
-/// Escapes the control characters that JSON lets through and terminals obey.
-fn inert(json: &str) -> String {
-    if !json.chars().any(|c| c.is_control() && c != '\n') {
-        return json.to_owned();
-    }
-    let escaped = json.chars().map(|c| match c {
-        // Ends of lines stand between values only.
-        '\n' => c.to_string(),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-        c => c.to_string(),
-    });
-    escaped.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_of_hostile_text_is_inert_and_says_the_same() {
-        let text = "a\u{1b}[2J\u{7f}\u{9b}31m\nb";
-        let line = line(&text).unwrap();
-        assert_eq!(line, "\"a\\u001b[2J\\u007f\\u009b31m\\nb\"\n");
-        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
-    }
+    context.console.print(&json::shown(value)?)
 }

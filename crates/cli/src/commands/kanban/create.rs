@@ -1,0 +1,219 @@
+//! `vestal kanban create`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use vestal_board::verbs::{Initial, NewTask};
+use vestal_board::{Status, Task, Time};
+
+use super::desk::Desk;
+use super::values::{Place, When, parse_assignee, parse_place, text_or_stdin};
+use super::{dispatch, import, look};
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::values::parse_duration;
+use crate::views::TaskView;
+
+const AFTER_HELP: &str = "\
+A task without parents is ready at once; one with parents waits until they are done. With an
+idempotency key that a task has already, that task is meant and nothing is made.
+
+--from reads a task per line, as JSON objects: title, body, assignee, parents, workspace, branch,
+tenant, priority, triage, blocked, idempotency_key, max_runtime, skills, max_retries, model, review,
+reviewer, at. All of them are made, or none.
+
+Examples:
+  vestal kanban create 'Write the report' --assignee writer --body 'Two pages, by Friday.'
+  vestal kanban create 'Send it' --assignee clerk --parent t_4x7k --priority 5
+  vestal kanban create 'Fix the build' --assignee coder --workspace worktree:. --review
+  cat spec.md | vestal kanban create 'Build it' --assignee coder --body - --json
+  vestal kanban create --from tasks.jsonl";
+
+/// Makes a task.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct CreateArgs {
+    /// What it is about, in a line.
+    #[arg(value_name = "TITLE", required_unless_present = "from", conflicts_with = "from")]
+    title: Option<String>,
+
+    /// Makes tasks of the lines of a file; `-` reads them from standard input.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+
+    /// What is to be done; `-` reads it from standard input.
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    body: Option<String>,
+
+    /// Profile that works on it.
+    #[arg(short, long, value_name = "PROFILE")]
+    assignee: Option<String>,
+
+    /// Task that it waits for; repeatable.
+    #[arg(long = "parent", value_name = "ID")]
+    parents: Vec<String>,
+
+    /// Where it is worked on: scratch, dir:PATH, worktree or worktree:PATH.
+    #[arg(short, long, value_name = "WHERE", value_parser = parse_place, default_value = "scratch")]
+    workspace: Place,
+
+    /// Branch of a worktree, in place of `wt/ID`.
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+
+    /// Namespace with its own share of the slots.
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+
+    /// Higher goes first; a point is worth ten minutes of waiting.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
+    priority: i64,
+
+    /// Makes it a rough idea, which is not worked on before somebody promotes it.
+    #[arg(long)]
+    triage: bool,
+
+    /// Name of your choice under which the same task is meant every time.
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+
+    /// Time that a worker may take: `30s`, `5m`, `2h`, `1d`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    max_runtime: Option<Duration>,
+
+    /// In whose name.
+    #[arg(long, value_name = "NAME")]
+    created_by: Option<String>,
+
+    /// Skill that the worker is to use; repeatable.
+    #[arg(long = "skill", value_name = "NAME")]
+    skills: Vec<String>,
+
+    /// Failures at which it is given up, of whatever cause.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    max_retries: Option<u32>,
+
+    /// Model to ask in place of the profile's.
+    #[arg(short, long, value_name = "NAME")]
+    model: Option<String>,
+
+    /// The work has to be looked at before it counts as done.
+    #[arg(long)]
+    review: bool,
+
+    /// Profile that looks at it; implies --review.
+    #[arg(long, value_name = "PROFILE")]
+    reviewer: Option<String>,
+
+    /// Whether it begins on the normal path (running) or waits for a person (blocked).
+    #[arg(long, value_name = "STATUS", default_value = "running")]
+    initial_status: InitialStatus,
+
+    #[command(flatten)]
+    when: When,
+
+    /// Prints the task as a JSON object; with --from an array of them.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum InitialStatus {
+    Running,
+    Blocked,
+}
+
+pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failure> {
+    if let Some(file) = &args.from {
+        return import::run(desk, file, args.created_by.as_deref(), args.json).await;
+    }
+    let json = args.json;
+    let by = desk.in_name_of(args.created_by.as_deref());
+    let board = desk.board().await?;
+    let mut parents = Vec::with_capacity(args.parents.len());
+    for parent in &args.parents {
+        parents.push(board.find(parent).await?);
+    }
+    let body = match args.body {
+        Some(text) => text_or_stdin(text).await?,
+        None => String::new(),
+    };
+    let workdir =
+        if args.workspace.is_left_to_the_board() { desk.default_workdir().await? } else { None };
+    let reviewer = args.reviewer.as_deref().map(parse_assignee).transpose()?.flatten();
+    let initial = initial(args.triage, args.initial_status, args.when.moment())?;
+    let new = NewTask {
+        title: args.title.unwrap_or_default(),
+        body,
+        assignee: args.assignee.as_deref().map(parse_assignee).transpose()?.flatten(),
+        parents,
+        workspace: args.workspace.resolve(workdir.as_deref(), args.branch)?,
+        tenant: args.tenant,
+        priority: args.priority,
+        initial,
+        idempotency_key: args.idempotency_key,
+        max_runtime: args.max_runtime,
+        skills: args.skills,
+        max_retries: args.max_retries,
+        model: args.model,
+        needs_review: args.review || reviewer.is_some(),
+        reviewer,
+        ..NewTask::default()
+    };
+    let created = board.create(&by, new).await?;
+    let task = &created.task;
+    if json {
+        desk.print(&TaskView::from(task))?;
+    } else {
+        let verb = if created.existed { "Exists already" } else { "Created" };
+        let facts = facts(task);
+        desk.console().print(&format!("{verb} {}  ({})", task.id, facts.join(", ")))?;
+    }
+    hint(desk, std::slice::from_ref(task))
+}
+
+/// Returns where a task begins, of what was asked for.
+fn initial(triage: bool, status: InitialStatus, at: Option<Time>) -> Result<Initial, Failure> {
+    match (triage, status, at) {
+        (false, InitialStatus::Running, None) => Ok(Initial::Queue),
+        (false, InitialStatus::Running, Some(at)) => Ok(Initial::At(at)),
+        (true, InitialStatus::Running, None) => Ok(Initial::Triage),
+        (false, InitialStatus::Blocked, None) => Ok(Initial::Blocked),
+        _ => Err(Failure::usage(
+            "a task begins in one way: --triage, --initial-status blocked, or --at and --in",
+        )),
+    }
+}
+
+fn facts(task: &Task) -> Vec<String> {
+    let mut facts = vec![task.status.to_string()];
+    facts.extend(task.assignee.as_ref().map(|assignee| format!("assignee={assignee}")));
+    facts.extend(task.wake_at.map(|at| format!("goes on {}", look::moment(at))));
+    if task.pending_parents > 0 {
+        facts.push(format!(
+            "waits for {}",
+            crate::console::text::count(u64::from(task.pending_parents), "task")
+        ));
+    }
+    facts
+}
+
+/// Says what keeps tasks from being worked on: a profile that is not there, or
+/// nobody who dispatches. Each thing once, however many tasks there are.
+pub(super) fn hint(desk: &Desk<'_>, tasks: &[Task]) -> Result<Exit, Failure> {
+    let mut named: Vec<_> =
+        tasks.iter().flat_map(|task| task.assignee.iter().chain(&task.reviewer)).collect();
+    named.sort();
+    named.dedup();
+    for profile in &named {
+        desk.warn_of_unknown(profile)?;
+    }
+    let waits = tasks.iter().any(|task| task.status == Status::Ready && task.assignee.is_some());
+    if waits && !dispatch::is_dispatched(desk) {
+        desk.console().note(
+            "nothing dispatches this board; to have its tasks worked on: vestal kanban dispatch --watch",
+        );
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,220 @@
+//! Values of options: times, workspaces, texts.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::civil::{DateTime, Time as ClockTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _, Zoned};
+use vestal_board::{Time, Workspace};
+use vestal_config::ProfileName;
+
+use crate::error::Failure;
+use crate::values::parse_duration;
+
+/// The word for "from standard input".
+pub(super) const STDIN: &str = "-";
+
+/// More than any text of a task may have; the board's own limits are smaller.
+const MOST: u64 = 4 << 20;
+
+/// When something is to happen.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct When {
+    /// Moment: `2026-11-20 09:30` or `09:30` in this machine's time zone, or with an offset,
+    /// as in `2026-11-20T09:30:00Z`.
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with = "delay")]
+    at: Option<Time>,
+
+    /// Time from now: `90s`, `30m`, `2h`, `1d`.
+    #[arg(long = "in", value_name = "TIME", value_parser = parse_duration)]
+    delay: Option<Duration>,
+}
+
+impl When {
+    /// Returns the moment, if one was given.
+    pub(super) fn moment(&self) -> Option<Time> {
+        self.at.or_else(|| self.delay.map(|delay| Time::now().after(delay)))
+    }
+}
+
+/// Reads a moment.
+pub(super) fn parse_moment(text: &str) -> Result<Time, String> {
+    moment(text, &Zoned::now())
+}
+
+/// Reads a moment, as meant by somebody for whom it is `now`.
+fn moment(text: &str, now: &Zoned) -> Result<Time, String> {
+    let text = text.trim();
+    let millis = |at: Timestamp| Time::from_millis(at.as_millisecond());
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(millis(at));
+    }
+    let local = |at: DateTime, zone: &TimeZone| {
+        let zoned = at.to_zoned(zone.clone()).map_err(|error| error.to_string())?;
+        Ok(millis(zoned.timestamp()))
+    };
+    // A clock time alone would read as one of today, however long ago.
+    if text.len() <= 8
+        && let Ok(clock) = text.parse::<ClockTime>()
+    {
+        let today = now.date().to_datetime(clock);
+        let day = i32::from(today <= now.datetime());
+        return local(today.saturating_add(day.days()), now.time_zone());
+    }
+    match text.parse::<DateTime>() {
+        Ok(at) => local(at, now.time_zone()),
+        Err(_) => Err("write a moment as 2026-11-20 09:30, 09:30 or 2026-11-20T09:30:00Z; \
+                       for a time from now: --in 2h"
+            .to_owned()),
+    }
+}
+
+/// Where a task is to be worked on, as the command line says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Scratch,
+    Dir(Option<PathBuf>),
+    Worktree(Option<PathBuf>),
+}
+
+/// Reads a workspace: `scratch`, `dir:PATH`, `worktree` or `worktree:PATH`.
+pub(super) fn parse_place(text: &str) -> Result<Place, String> {
+    let (kind, path) = match text.split_once(':') {
+        Some((kind, path)) => (kind, Some(path).filter(|path| !path.is_empty())),
+        None => (text, None),
+    };
+    let path = path.map(PathBuf::from);
+    match (kind, path) {
+        ("scratch", None) if !text.contains(':') => Ok(Place::Scratch),
+        ("dir", path) => Ok(Place::Dir(path)),
+        ("worktree", path) => Ok(Place::Worktree(path)),
+        _ => Err("write scratch, dir:PATH, worktree or worktree:PATH".to_owned()),
+    }
+}
+
+impl Place {
+    /// Reports whether the board has to say where.
+    pub(super) fn is_left_to_the_board(&self) -> bool {
+        matches!(self, Self::Dir(None) | Self::Worktree(None))
+    }
+
+    /// Returns the workspace. What names no path gets the board's own; a
+    /// relative path is meant from here.
+    pub(super) fn resolve(
+        self,
+        default: Option<&Path>,
+        branch: Option<String>,
+    ) -> Result<Workspace, Failure> {
+        let kind = match &self {
+            Self::Scratch => "scratch",
+            Self::Dir(_) => "dir",
+            Self::Worktree(_) => "worktree",
+        };
+        if branch.is_some() && !matches!(self, Self::Worktree(_)) {
+            return Err(Failure::usage(format!("--branch means nothing to a {kind} workspace"))
+                .advise("to work on a branch: --workspace worktree:REPOSITORY"));
+        }
+        let path = match self {
+            Self::Scratch => return Ok(Workspace::Scratch),
+            Self::Dir(path) | Self::Worktree(path) => match path.as_deref().or(default) {
+                Some(path) => absolute(path)?,
+                None => {
+                    let message =
+                        format!("a {kind} workspace needs a path, and the board has none");
+                    return Err(Failure::usage(message)
+                        .advise(format!("name it: --workspace {kind}:PATH"))
+                        .advise("or give the board one: vestal kanban boards set-default-workdir SLUG PATH"));
+                }
+            },
+        };
+        if kind == "dir" {
+            Ok(Workspace::Dir { path })
+        } else {
+            Ok(Workspace::Worktree { path, branch })
+        }
+    }
+}
+
+/// Returns a path from the root, whatever it was relative to.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error| Failure::io("find the current directory", &error);
+    let path = std::path::absolute(path).map_err(failed)?;
+    // `..` is taken out by name: whoever works there later must end up where
+    // the name says, not where a link led at the moment of asking.
+    Ok(path.components().fold(PathBuf::new(), |mut clean, part| {
+        match part {
+            std::path::Component::ParentDir => {
+                clean.pop();
+            }
+            part => clean.push(part),
+        }
+        clean
+    }))
+}
+
+/// Returns a text, or what standard input has where it is `-`.
+pub(super) async fn text_or_stdin(text: String) -> Result<String, Failure> {
+    if text == STDIN { stdin("standard input").await } else { Ok(text) }
+}
+
+/// Reads standard input to its end.
+pub(super) async fn stdin(what: &str) -> Result<String, Failure> {
+    stdin_up_to(MOST, what).await
+}
+
+/// As [`stdin`], with another bound.
+pub(super) async fn stdin_up_to(most: u64, what: &str) -> Result<String, Failure> {
+    let read = tokio::task::spawn_blocking(move || read_text(io::stdin().lock(), most));
+    let read = read.await.map_err(io::Error::other).and_then(|read| read);
+    read.map_err(|error| Failure::io("read standard input", &error))?
+        .map_err(|reason| Failure::usage(format!("{what} {reason}")))
+}
+
+/// Reads a file as text, up to a bound.
+pub(super) async fn file_up_to(path: &Path, most: u64) -> Result<String, Failure> {
+    let file = path.to_owned();
+    let read =
+        tokio::task::spawn_blocking(move || read_text(std::fs::File::open(file)?, most)).await;
+    let read = read.map_err(io::Error::other).and_then(|read| read);
+    read.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?
+        .map_err(|reason| Failure::usage(format!("{} {reason}", path.display())))
+}
+
+fn read_text(from: impl io::Read, most: u64) -> io::Result<Result<String, String>> {
+    let mut bytes = Vec::new();
+    from.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Ok(Err(format!("has more than {} MiB", most >> 20)));
+    }
+    Ok(String::from_utf8(bytes).map_err(|_| "is not text".to_owned()))
+}
+
+/// Returns the words of a reason as one text; none where there is none.
+pub(super) fn joined(words: &[String]) -> Option<String> {
+    let text = words.join(" ");
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Reads the name of a profile, or `none`.
+pub(super) fn parse_assignee(name: &str) -> Result<Option<ProfileName>, Failure> {
+    match name.trim() {
+        "none" | "" => Ok(None),
+        name => Ok(Some(ProfileName::new(name)?)),
+    }
+}
+
+/// Reads an object of JSON.
+pub(super) fn parse_object(text: &str) -> Result<serde_json::Value, String> {
+    match serde_json::from_str(text) {
+        Ok(value @ serde_json::Value::Object(_)) => Ok(value),
+        Ok(_) => Err("write an object, as in {\"tests\": 12}".to_owned()),
+        Err(error) => Err(format!("is no JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+#[path = "values_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! Several boards.
+
+use serde_json::json;
+
+use super::{create, done, json, kanban, refused, steady};
+use crate::support::{World, finish};
+
+#[test]
+fn boards_are_made_chosen_named_and_kept_apart() {
+    let world = World::new();
+    let made = kanban(&world, &["boards", "create", "Web", "--name", "The website"]).exits(0);
+    let dir = world.home().join("kanban/boards/web");
+    assert_eq!(made.text(), format!("made board web in {}\n", dir.display()));
+    let again = done(&world, &["boards", "new", "web", "--name", "Other"]);
+    assert!(again.contains("exists already"), "{again}");
+    create(&world, &["on default"]);
+    let id = create(&world, &["also on default"]);
+    assert!(json(&world, &["--board", "web", "list", "--json"]).as_array().unwrap().is_empty());
+    // A task of one board is none of another.
+    refused(&world, &["--board", "web", "show", &id], 1);
+    done(&world, &["boards", "switch", "web"]);
+    create(&world, &["on web"]);
+    done(&world, &["create", "also on web", "--board", "web"]);
+    assert_eq!(json(&world, &["list", "--json"]).as_array().unwrap().len(), 2);
+    done(&world, &["boards", "rename", "web", "Site"]);
+    let mut shown = json(&world, &["boards", "show", "--json"]);
+    assert!(shown["created_at"].is_i64(), "{shown}");
+    shown["created_at"] = json!(null);
+    assert_eq!(
+        shown,
+        json!({"slug": "web", "name": "Site", "description": "", "icon": "", "color": "",
+            "default_workdir": null, "default_workdir_host": null, "created_at": null,
+            "archived": false, "path": dir, "current": true})
+    );
+    insta::assert_snapshot!(steady(&world, &done(&world, &["boards", "list"])));
+    insta::assert_snapshot!(steady(&world, &done(&world, &["boards", "show"])));
+    // The environment goes before the choice, and the command line before both.
+    let named = |board: &str, args: &[&str]| {
+        let mut command = world.command(["kanban"].iter().chain(args));
+        finish(command.env("VESTAL_KANBAN_BOARD", board).spawn().unwrap())
+    };
+    let listed = named("default", &["list", "--json"]).exits(0).json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    let listed = named("default", &["--board", "web", "list", "--json"]).exits(0).json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    named("nope", &["list"]).exits(1);
+}
+
+#[test]
+fn a_board_that_is_removed_comes_back_or_goes_for_good() {
+    let world = World::new();
+    done(&world, &["boards", "create", "web", "--switch"]);
+    let id = create(&world, &["a"]);
+    let removed = kanban(&world, &["boards", "rm", "web"]).exits(0);
+    assert!(removed.stderr.contains("boards restore web"), "{removed:?}");
+    assert_eq!(json(&world, &["boards", "show", "--json"])["slug"], "default");
+    let archived = refused(&world, &["--board", "web", "list"], 1);
+    assert!(archived.contains("boards restore web"), "{archived}");
+    let slugs = |args: &[&str]| -> Vec<String> {
+        let listed = json(&world, args);
+        let boards = listed.as_array().unwrap().iter();
+        boards.map(|board| board["slug"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(slugs(&["boards", "ls", "--json"]), ["default"]);
+    assert_eq!(slugs(&["boards", "list", "--all", "--json"]), ["default", "web"]);
+    done(&world, &["boards", "restore", "web"]);
+    assert_eq!(json(&world, &["--board", "web", "show", &id, "--json"])["task"]["title"], "a");
+    // While somebody works on it, it stays.
+    done(&world, &["--board", "web", "claim", &id]);
+    let busy = refused(&world, &["boards", "delete", "web", "--delete"], 1);
+    assert!(busy.contains("being worked on"), "{busy}");
+    done(&world, &["--board", "web", "complete", &id]);
+    done(&world, &["boards", "remove", "web", "--delete"]);
+    assert!(!world.home().join("kanban/boards/web").exists());
+    refused(&world, &["boards", "rm", "default"], 1);
+    refused(&world, &["boards", "rm", "web"], 1);
+}
+
+#[test]
+fn no_name_of_a_board_leads_out_of_its_place() {
+    let world = World::new();
+    for bad in ["../x", "a/b", "", ".", "..", "-x", "a b", "ä", &"x".repeat(65)] {
+        let told = kanban(&world, &["boards", "create", "--", bad]).exits(1);
+        assert!(told.stderr.contains("is no name for a board"), "{bad}: {told:?}");
+        let board = format!("--board={bad}");
+        kanban(&world, &[&board, "list"]).exits(1);
+        kanban(&world, &[&board, "create", "a"]).exits(1);
+    }
+    let missing = refused(&world, &["--board", "nope", "create", "a"], 1);
+    assert!(missing.contains("vestal kanban boards create nope"), "{missing}");
+    refused(&world, &["boards", "switch", "nope"], 1);
+    assert!(!world.home().join("kanban/boards").exists());
+}

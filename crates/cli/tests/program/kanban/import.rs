@@ -1,0 +1,57 @@
+//! Many tasks at once.
+
+use serde_json::json;
+
+use super::{create, json, kanban};
+use crate::support::World;
+
+#[test]
+fn all_tasks_of_a_file_are_made_or_none() {
+    let world = World::new();
+    let parent = create(&world, &["parent"]);
+    let lines = [
+        json!({"title": "one", "assignee": "default", "priority": 3, "tenant": "t"}),
+        json!({"title": "two", "parents": [parent], "skills": ["s"], "max_runtime": "5m"}),
+        json!({"title": "three", "triage": true}),
+        json!({"title": "four", "blocked": true}),
+        json!({"title": "five", "at": "2099-01-01T00:00:00Z", "review": true}),
+    ];
+    let text = lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n") + "\n\n";
+    let file = world.work().join("tasks.jsonl");
+    std::fs::write(&file, &text).unwrap();
+    let made = json(&world, &["create", "--from", "tasks.jsonl", "--created-by", "me", "--json"]);
+    let facts: Vec<_> = made
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| json!([task["title"], task["status"], task["created_by"]]))
+        .collect();
+    assert_eq!(
+        json!(facts),
+        json!([
+            ["one", "ready", "me"],
+            ["two", "todo", "me"],
+            ["three", "triage", "me"],
+            ["four", "blocked", "me"],
+            ["five", "scheduled", "me"]
+        ])
+    );
+    let piped = world.vestal_with(["kanban", "create", "--from", "-"], text.as_bytes()).exits(0);
+    assert_eq!(piped.text(), "Created 5 tasks\n");
+    let wrong = format!("{text}{{\"title\": \"six\", \"parents\": [\"t_nope\"]}}\n");
+    for (bad, said) in [
+        (wrong.as_str(), "line 11"),
+        ("{\"title\": \"\"}", "the title is empty"),
+        ("{\"titel\": \"x\"}", "titel"),
+        ("{\"title\": \"x\", \"triage\": true, \"blocked\": true}", "begins in one way"),
+        ("not json", "line 1"),
+        ("", "there is no task in standard input"),
+    ] {
+        let outcome = world.vestal_with(["kanban", "create", "--from", "-"], bad.as_bytes());
+        assert!([1, 2].contains(&outcome.code), "{bad}: {outcome:?}");
+        assert!(outcome.stderr.contains(said), "{bad}: {outcome:?}");
+    }
+    kanban(&world, &["create", "--from", "no-such-file"]).exits(125);
+    let count = json(&world, &["list", "--all", "--json"]).as_array().unwrap().len();
+    assert_eq!(count, 11);
+}

@@ -1,0 +1,249 @@
+//! The story that the board is for: work is put on it, workers do it in the
+//! sandboxes of their profiles, and whatever freezes or dies on the way, each
+//! task is done once. Dispatchers and workers are real processes.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+
+use super::{create, json, kanban, status, task};
+use crate::support::{BASE, PATIENCE, Started, World, is_alive};
+
+/// A world with a board, and the model that its workers ask.
+struct Story {
+    world: World,
+    model: ScriptedModel,
+}
+
+impl Story {
+    fn in_world(world: World, backend: &str, script: Script) -> Self {
+        let model = ScriptedModel::start(script.strict());
+        std::fs::create_dir_all(world.home()).unwrap();
+        // Workers get their settings from their profile's files, never from
+        // the environment of whoever dispatches.
+        let config = format!(
+            "model:\n  default: scripted\n  base_url: {}\n\
+             terminal:\n  backend: {backend}\n  docker_image: {BASE}\n\
+             kanban:\n  claim_ttl_seconds: 3\n  retry_backoff_seconds: 1\n  failure_limit: 100\n",
+            model.base_url()
+        );
+        std::fs::write(world.home().join("config.yaml"), config).unwrap();
+        Self { world, model }
+    }
+
+    /// Starts a dispatcher that stays, on a host of this name.
+    fn dispatcher(&self, host: &str) -> Started {
+        let mut command = self.world.command(["kanban", "dispatch", "--watch"]);
+        command.env("VESTAL_KANBAN_HOST", host);
+        Started::new(command)
+    }
+
+    /// Waits for something to become true of a task.
+    #[track_caller]
+    fn until(&self, id: &str, what: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let sheet = json(&self.world, &["show", id, "--json"]);
+            if what(&sheet) {
+                return sheet;
+            }
+            assert!(Instant::now() < deadline, "{sheet:#}\n{}", self.log(id));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[track_caller]
+    fn until_done(&self, id: &str) -> Value {
+        self.until(id, |sheet| sheet["task"]["status"] == "done")
+    }
+
+    fn log(&self, id: &str) -> String {
+        kanban(&self.world, &["log", id]).text()
+    }
+
+    fn await_model<'a, F: Future>(&'a self, event: impl FnOnce(&'a ScriptedModel) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let event = event(&self.model);
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, event).await.unwrap() });
+    }
+
+    /// Returns the worker of the task's current run, once it was noted.
+    #[track_caller]
+    fn worker(&self, id: &str) -> Pid {
+        let pid = |sheet: &Value| {
+            let run = sheet["runs"].as_array()?.iter().find(|run| run["ended_at"].is_null())?;
+            i32::try_from(run["worker_pid"].as_i64()?).ok().and_then(Pid::from_raw)
+        };
+        pid(&self.until(id, |sheet| pid(sheet).is_some())).unwrap()
+    }
+}
+
+fn complete(summary: &str) -> Reply {
+    Reply::tool_call("kanban_complete", json!({"summary": summary}))
+}
+
+fn terminal(command: &str) -> Reply {
+    Reply::tool_call("terminal", json!({"command": command}))
+}
+
+/// Ends a conversation whose report has been taken.
+fn farewell() -> Rule {
+    Rule::after_tool_result_contains("\"ok\":true").reply(Reply::text("That was it."))
+}
+
+fn end(dispatcher: Started) {
+    dispatcher.signal(Signal::TERM);
+    assert_eq!(dispatcher.end().0, 143);
+}
+
+#[track_caller]
+fn kinds(sheet: &Value, kind: &str) -> usize {
+    sheet["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).count()
+}
+
+fn a_chain_is_worked_off(world: World, backend: &str) {
+    let script = Script::rules([
+        farewell(),
+        // Whoever draws reads of the measuring, too.
+        Rule::when_user_contains("draw the plan").reply_with(|request| {
+            let told = request.last_user_text().unwrap_or_default();
+            assert!(told.contains("four by five"), "a child knows what its parent left: {told}");
+            terminal("cat ~/measured; hostname")
+        }),
+        Rule::when_user_contains("draw the plan").after_tool_results(1).reply_with(|request| {
+            let printed = request.tool_results().concat();
+            complete(&printed)
+        }),
+        Rule::when_user_contains("measure the room").reply(terminal("hostname > ~/measured")),
+        Rule::when_user_contains("measure the room")
+            .after_tool_results(1)
+            .reply(complete("four by five")),
+    ]);
+    let story = Story::in_world(world, backend, script);
+    let world = &story.world;
+    let first = create(world, &["measure the room", "--assignee", "default"]);
+    let second = create(world, &["draw the plan", "--assignee", "default", "--parent", &first]);
+    assert_eq!(status(world, &second), "todo");
+    let dispatcher = story.dispatcher("here");
+    let sheet = story.until_done(&second);
+    // Both worked in the same place, the profile's own sandbox.
+    let printed: Value = serde_json::from_str(sheet["latest_summary"].as_str().unwrap()).unwrap();
+    let lines: Vec<&str> = printed["output"].as_str().unwrap().lines().collect();
+    assert_eq!(lines.len(), 2, "{printed}");
+    assert_eq!(lines[0], lines[1]);
+    assert_eq!(status(world, &first), "done");
+    end(dispatcher);
+}
+
+#[test]
+fn local_works_off_a_chain_of_tasks() {
+    a_chain_is_worked_off(World::new(), "local");
+}
+
+#[test]
+fn docker_works_off_a_chain_of_tasks() {
+    a_chain_is_worked_off(World::docker(), "docker");
+}
+
+#[test]
+fn podman_works_off_a_chain_of_tasks() {
+    a_chain_is_worked_off(World::podman(), "docker");
+}
+
+#[test]
+fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
+    let script = Script::rules([
+        Rule::when_user_contains("paint the door").reply(complete("stale").hold_after(0)).once(),
+        Rule::when_user_contains("paint the door").reply(complete("fresh")),
+        farewell(),
+    ]);
+    let story = Story::in_world(World::new(), "local", script);
+    let id = create(&story.world, &["paint the door", "--assignee", "default"]);
+    let frozen = story.dispatcher("alpha");
+    story.await_model(|model| model.wait_for_holds(1));
+    let worker = story.worker(&id);
+    // Everything of the first host stands still: its dispatcher and its worker.
+    frozen.signal(Signal::STOP);
+    kill_process(worker, Signal::STOP).unwrap();
+
+    // Another host takes the task once the lease has run out, and does it.
+    let other = story.dispatcher("beta");
+    let sheet = story.until_done(&id);
+    let runs = sheet["runs"].as_array().unwrap();
+    let outcomes: Vec<&Value> = runs.iter().map(|run| &run["outcome"]).collect();
+    assert_eq!(outcomes, ["reclaimed", "completed"]);
+    assert!(runs[1]["started_at"].as_i64() >= runs[0]["ended_at"].as_i64(), "{runs:#?}");
+    let before = json(&story.world, &["show", &id, "--json"]);
+
+    // The first one wakes up with its answer in hand.
+    story.model.release();
+    kill_process(worker, Signal::CONT).unwrap();
+    frozen.signal(Signal::CONT);
+    let deadline = Instant::now() + PATIENCE;
+    while is_alive(&worker.as_raw_nonzero().to_string()) {
+        assert!(Instant::now() < deadline, "the stale worker stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    end(frozen);
+    end(other);
+    let mut after = json(&story.world, &["show", &id, "--json"]);
+    // Only that nothing is left of the stale worker may have been noted.
+    for run in after["runs"].as_array_mut().unwrap() {
+        run["gone"] = json!(true);
+    }
+    let mut before = before;
+    for run in before["runs"].as_array_mut().unwrap() {
+        run["gone"] = json!(true);
+    }
+    assert_eq!(after, before);
+    assert_eq!(after["latest_summary"], "fresh");
+    assert_eq!(kinds(&after, "completed"), 1);
+}
+
+#[test]
+fn a_worker_that_is_killed_at_any_step_strands_no_task() {
+    let script = Script::rules([
+        farewell(),
+        // Killed while the model thinks, then while a command runs, then with
+        // the report in hand; after that it is left in peace.
+        Rule::when_user_contains("dig the well").reply(terminal("true").hold_after(0)).once(),
+        Rule::when_user_contains("dig the well")
+            .reply(terminal("touch ~/digging; sleep 1000"))
+            .once(),
+        Rule::when_user_contains("dig the well").reply(terminal("true")).once(),
+        Rule::when_user_contains("dig the well")
+            .after_tool_results(1)
+            .reply(complete("never said").hold_after(0))
+            .once(),
+        Rule::when_user_contains("dig the well").reply(complete("dug")),
+    ]);
+    let story = Story::in_world(World::new(), "local", script);
+    let world = &story.world;
+    let id = create(world, &["dig the well", "--assignee", "default"]);
+    let dispatcher = story.dispatcher("here");
+    let kill = |worker: Pid| kill_process(worker, Signal::KILL).unwrap();
+
+    story.await_model(|model| model.wait_for_holds(1));
+    kill(story.worker(&id));
+    story.await_model(|model| model.wait_for_requests(2));
+    let text = "until test -e ~/digging; do sleep 0.05; done";
+    world.vestal(["run", "--session", "none", text]).exits(0);
+    kill(story.worker(&id));
+    story.await_model(|model| model.wait_for_holds(2));
+    kill(story.worker(&id));
+
+    let sheet = story.until_done(&id);
+    let outcomes: Vec<&Value> =
+        sheet["runs"].as_array().unwrap().iter().map(|run| &run["outcome"]).collect();
+    assert_eq!(outcomes, ["crashed", "crashed", "crashed", "completed"]);
+    assert_eq!(sheet["latest_summary"], "dug");
+    // What the killed worker had started in the sandbox is gone, too.
+    story.until(&id, |_| {
+        let jobs = world.vestal(["jobs", "--json"]).exits(0).json();
+        jobs.as_array().unwrap().iter().all(|job| job["state"] != "running")
+    });
+    assert_eq!(task(world, &id)["status"], "done");
+    end(dispatcher);
+}

@@ -1,0 +1,185 @@
+//! A board with a task on it, and a worker for it that is a real process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vestal_board::boards::{Boards, Slug};
+use vestal_board::store::Durability;
+use vestal_board::workers::log_path;
+use vestal_board::{
+    Authority, Board, Claim, Host, HostName, NewTask, Role, Run, RunId, Sheet, Task, TaskId,
+};
+use vestal_config::ProfileName;
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+use crate::chat::world::Chatting;
+use crate::support::{Outcome, PATIENCE, World, finish};
+
+/// A board, and a model that is asked by those who work on it.
+pub(super) struct Bench {
+    pub(super) chat: Chatting,
+    pub(super) board: Board,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    /// Returns a bench whose model says this, and nothing else.
+    pub(super) fn replies(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::new(Script::replies(replies).strict())
+    }
+
+    pub(super) fn new(script: Script) -> Self {
+        Self::of(Chatting::new(script))
+    }
+
+    /// Returns a bench whose sandboxes are containers.
+    pub(super) fn docker(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let model = ScriptedModel::start(Script::replies(replies).strict());
+        Self::of(Chatting { world: World::docker(), model })
+    }
+
+    fn of(chat: Chatting) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let host = Host::this(HostName::of_this_machine()).unwrap();
+        let boards = Boards::at(chat.world.home().join("kanban"), host, Durability::Normal);
+        let board = runtime.block_on(boards.open_to_write(&Slug::default_board())).unwrap();
+        Self { chat, board, runtime }
+    }
+
+    pub(super) fn on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    /// Puts a task on the board.
+    pub(super) fn task(&self, new: NewTask) -> TaskId {
+        let by = Authority::Person("user".to_owned());
+        self.on(self.board.create(&by, new)).unwrap().task.id
+    }
+
+    /// Puts a task on the board that any worker can do.
+    pub(super) fn some_task(&self) -> TaskId {
+        self.task(some())
+    }
+
+    /// Takes a task for a worker of the profile `default`.
+    pub(super) fn claim(&self, task: &TaskId, role: Role) -> RunId {
+        let host = self.board.host().clone();
+        let claim = Claim {
+            lease: Duration::from_mins(2),
+            profile: Some(ProfileName::default_profile()),
+            role,
+            host: Some(host.clone()),
+        };
+        self.on(self.board.claim(&Authority::Dispatcher(host.name), task, claim)).unwrap().id
+    }
+
+    /// Returns the worker of a run, not started yet.
+    pub(super) fn worker(&self, task: &TaskId, run: RunId) -> Command {
+        let run = run.to_string();
+        let words = ["kanban", "worker", "--task", task.as_str(), "--run", run.as_str()];
+        let mut command = self.chat.command(words);
+        // Where sandboxes are containers, they are so for the worker, too.
+        command.envs(self.chat.world.environment());
+        command
+    }
+
+    /// Has a worker work on a task to its end.
+    pub(super) fn work(&self, task: &TaskId) -> Outcome {
+        let run = self.claim(task, Role::Work);
+        finish(self.worker(task, run).spawn().unwrap())
+    }
+
+    /// Cleans up behind a worker that is gone.
+    pub(super) fn sweep(&self, task: &TaskId, run: RunId) -> Outcome {
+        let mut command = self.worker(task, run);
+        command.arg("--sweep");
+        finish(command.spawn().unwrap())
+    }
+
+    pub(super) fn get(&self, task: &TaskId) -> Task {
+        self.on(self.board.get(task)).unwrap()
+    }
+
+    pub(super) fn show(&self, task: &TaskId) -> Sheet {
+        self.on(self.board.show(task)).unwrap()
+    }
+
+    pub(super) fn last_run(&self, task: &TaskId) -> Run {
+        self.show(task).runs.pop().unwrap()
+    }
+
+    pub(super) fn log(&self, task: &TaskId) -> String {
+        std::fs::read_to_string(log_path(self.board.dir(), task)).unwrap()
+    }
+
+    /// Returns the scratch places there are, of all sandboxes.
+    pub(super) fn scratch_places(&self) -> Vec<PathBuf> {
+        let sandboxes = entries(&self.chat.world.home().join("sandboxes"));
+        sandboxes.iter().flat_map(|dir| entries(&dir.join("workspace/kanban"))).collect()
+    }
+
+    /// Returns the jobs that run in all sandboxes.
+    pub(super) fn running_jobs(&self) -> Value {
+        self.chat.vestal(["jobs", "--json"]).exits(0).json()
+    }
+
+    /// Makes a pipe in the directory that tests look at.
+    pub(super) fn pipe(&self, name: &str) -> Pipe {
+        let path = self.chat.world.work().join(name);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+        Pipe(path)
+    }
+
+    /// Waits until a run is as it should be.
+    pub(super) fn until(&self, task: &TaskId, is_so: impl Fn(&Run) -> bool) -> Run {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let run = self.last_run(task);
+            if is_so(&run) {
+                return run;
+            }
+            assert!(Instant::now() < deadline, "{run:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A pipe that a command in the sandbox writes to when it runs.
+pub(super) struct Pipe(PathBuf);
+
+impl Pipe {
+    pub(super) fn path(&self) -> std::path::Display<'_> {
+        self.0.display()
+    }
+
+    /// Waits for what is written to it.
+    #[track_caller]
+    pub(super) fn hear(self) -> String {
+        let (heard, said) = std::sync::mpsc::channel();
+        // Opening a pipe waits for the other side, for ever if need be.
+        std::thread::spawn(move || heard.send(std::fs::read_to_string(self.0).unwrap()));
+        said.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+/// A task for the profile `default`.
+pub(super) fn some() -> NewTask {
+    NewTask {
+        title: "Write the report".to_owned(),
+        body: "Two pages.".to_owned(),
+        assignee: Some(ProfileName::default_profile()),
+        ..NewTask::default()
+    }
+}
+
+pub(super) fn complete() -> Reply {
+    Reply::tool_call("kanban_complete", json!({"summary": "It is written."}))
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}

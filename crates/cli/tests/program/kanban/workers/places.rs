@@ -1,0 +1,294 @@
+//! Where workers work.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use vestal_board::dispatch::FailurePolicy;
+use vestal_board::workers::{Launcher as _, LogPolicy, Order, Place, ProgramLauncher};
+use vestal_board::{
+    Authority, NewAttachment, NewTask, Outcome, Promotion, Role, RunEnd, Source, Status, TaskId,
+    Workspace,
+};
+use vestal_config::{Environment, ProfileName};
+use vestal_scripted_model::Reply;
+
+use super::bench::{Bench, complete, some};
+use crate::chat::world::terminal;
+use crate::support::{Started, finish};
+
+/// Has a command tell the directory it runs in.
+fn tell_place(bench: &Bench) -> Reply {
+    terminal(&format!("pwd > {}/where; echo here > mark", bench.chat.world.work().display()))
+}
+
+fn told_place(bench: &Bench) -> String {
+    fs::read_to_string(bench.chat.world.work().join("where")).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_scratch_place_is_the_tasks_own_and_goes_when_it_is_done() {
+    let bench = Bench::replies([]);
+    bench.chat.model.push(tell_place(&bench));
+    bench.chat.model.push(complete());
+    let task = bench.some_task();
+    bench.work(&task).exits(0);
+    let place = told_place(&bench);
+    assert!(place.ends_with(&format!("/workspace/kanban/{task}")), "{place}");
+    assert!(!Path::new(&place).exists());
+    // The sandbox of the profile itself stays, and begins where it always does.
+    assert_eq!(bench.chat.world.tasks(), ["default"]);
+    let here = bench.chat.vestal(["run", "pwd"]).exits(0).text();
+    assert_eq!(here.trim(), bench.chat.world.work().to_str().unwrap());
+}
+
+#[test]
+fn a_place_is_kept_as_long_as_a_task_that_waits_for_it_is_open() {
+    let bench = Bench::replies([terminal("echo words > draft"), complete(), complete()]);
+    let parent = bench.some_task();
+    let child = bench.task(NewTask { parents: vec![parent.clone()], ..some() });
+    bench.work(&parent).exits(0);
+    assert_eq!(bench.scratch_places().len(), 1);
+    bench.work(&child).exits(0);
+    assert!(bench.scratch_places().is_empty());
+}
+
+#[test]
+fn an_attempt_begins_with_nothing_of_one_that_failed() {
+    let bench = Bench::replies([]);
+    let pipe = bench.pipe("began");
+    let text = format!("echo half > half-done; echo > {}; sleep 1000", pipe.path());
+    bench.chat.model.push(terminal(&text));
+    let task = bench.some_task();
+    let run = bench.claim(&task, Role::Work);
+    let worker = Started::new(bench.worker(&task, run));
+    pipe.hear();
+    worker.signal(Signal::KILL);
+    worker.end();
+    bench.sweep(&task, run).exits(0);
+    let end = RunEnd { outcome: Outcome::Crashed, error: "killed".to_owned(), exit_code: None };
+    let person = Authority::Person("user".to_owned());
+    bench.on(bench.board.end_run(run, end, &FailurePolicy::default())).unwrap();
+    let again = Promotion { reason: "again".to_owned(), force: false, dry_run: false };
+    bench.on(bench.board.promote(&person, &task, again)).unwrap();
+
+    bench.chat.model.push(terminal("ls -A; cat ../*.failed/half-done"));
+    bench.chat.model.push(complete());
+    bench.work(&task).exits(0);
+    let requests = bench.chat.model.requests();
+    let told = requests[1].last_user_text().unwrap();
+    assert!(told.contains(&format!("{task}.failed")), "{told}");
+    let seen: Value = serde_json::from_str(&requests[2].last_tool_results()[0]).unwrap();
+    assert_eq!(seen["output"], "half\n", "{seen}");
+    assert!(bench.scratch_places().is_empty());
+}
+
+#[test]
+fn a_directory_of_the_host_is_worked_in_and_stays() {
+    let bench = Bench::replies([]);
+    bench.chat.model.push(tell_place(&bench));
+    bench.chat.model.push(complete());
+    let dir = bench.chat.world.work().join("project");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("AGENTS.md"), "Keep it short.").unwrap();
+    let workspace = Workspace::Dir { path: dir.clone() };
+    let task = bench.task(NewTask { workspace, ..some() });
+    bench.work(&task).exits(0);
+    assert_eq!(told_place(&bench), dir.to_str().unwrap());
+    assert!(bench.chat.model.requests()[0].system().contains("Keep it short."));
+    // Nothing but what the worker made is in it, and its sandbox is gone.
+    let mut names: Vec<_> =
+        fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["AGENTS.md", "mark"]);
+    assert!(bench.chat.world.tasks().is_empty());
+}
+
+#[test]
+fn the_sandbox_of_a_directory_is_kept_until_its_task_is_done() {
+    let bench = Bench::replies([
+        Reply::tool_call("kanban_block", json!({"reason": "Which year?"})),
+        complete(),
+    ]);
+    let dir = bench.chat.world.work().join("project");
+    fs::create_dir(&dir).unwrap();
+    let task = bench.task(NewTask { workspace: Workspace::Dir { path: dir }, ..some() });
+    bench.work(&task).exits(10);
+    assert_eq!(bench.chat.world.tasks(), [format!("kanban-{task}")]);
+    let person = Authority::Person("user".to_owned());
+    bench.on(bench.board.unblock(&person, &task, None)).unwrap();
+    bench.work(&task).exits(0);
+    assert!(bench.chat.world.tasks().is_empty());
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_no_place_to_work() {
+    let bench = Bench::replies([]);
+    let workspace = Workspace::Dir { path: "/nonexistent/project".into() };
+    let task = bench.task(NewTask { workspace, ..some() });
+    bench.work(&task).exits(70);
+    let run = bench.last_run(&task);
+    assert_eq!(run.outcome, Some(Outcome::SpawnFailed));
+    assert!(run.error.unwrap().contains("/nonexistent/project"));
+}
+
+fn git(dir: &Path, arguments: &[&str]) -> String {
+    let done = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-C"])
+        .arg(dir)
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Makes a repository with a working tree on a branch of its own.
+fn repository(work: &Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (repository, tree) = (work.join("repository"), work.join("tree"));
+    fs::create_dir(&repository).unwrap();
+    git(&repository, &["init", "-q"]);
+    git(&repository, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    git(&repository, &["worktree", "add", "-q", "-b", "wt/x", tree.to_str().unwrap()]);
+    (repository, tree)
+}
+
+const COMMIT: &str = "echo x > new && git add new && git -c user.name=t -c user.email=t@example.org commit -q -m second && git branch --show-current";
+
+#[test]
+fn a_worker_commits_on_the_branch_of_its_tree() {
+    let bench = Bench::replies([terminal(COMMIT), complete()]);
+    let (repository, tree) = repository(&bench.chat.world.work());
+    let workspace =
+        Workspace::Worktree { path: repository.clone(), branch: Some("wt/x".to_owned()) };
+    let task = bench.task(NewTask { workspace, ..some() });
+    let run = bench.claim(&task, Role::Work);
+    let mut worker = bench.worker(&task, run);
+    worker.env("VESTAL_KANBAN_WORKSPACE", &tree).env("VESTAL_KANBAN_BRANCH", "wt/x");
+    finish(worker.spawn().unwrap()).exits(0);
+    assert_eq!(git(&repository, &["log", "--format=%s", "wt/x"]), "second\nfirst\n");
+    assert!(tree.join("new").exists());
+    let told = bench.chat.model.requests()[0].last_user_text().unwrap();
+    assert!(told.contains("on the branch wt/x"), "{told}");
+}
+
+fn attach_notes(bench: &Bench, task: &TaskId) {
+    let person = Authority::Person("user".to_owned());
+    let new = NewAttachment {
+        name: "notes.txt".to_owned(),
+        content_type: None,
+        source: Source::Bytes(b"the year is 2026".to_vec()),
+    };
+    bench.on(bench.board.attach(&person, task, new)).unwrap();
+}
+
+#[test]
+fn files_of_a_task_are_laid_out_for_its_worker() {
+    let bench = Bench::replies([]);
+    let task = bench.some_task();
+    attach_notes(&bench, &task);
+    bench.chat.model.push(terminal("cat attachments/notes.txt"));
+    bench.chat.model.push(complete());
+    bench.work(&task).exits(0);
+    let requests = bench.chat.model.requests();
+    let told = requests[0].last_user_text().unwrap();
+    assert!(told.contains("/attachments/notes.txt"), "{told}");
+    let read = &requests[1].tool_results()[0];
+    assert!(read.contains("the year is 2026"), "{read}");
+}
+
+#[test]
+fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
+    let bench = Bench::replies([]);
+    let home = bench.chat.world.home();
+    let shown = bench.chat.world.work().join("shown");
+    bench.chat.model.push(terminal(&format!(
+        "tr '\\0' '\\n' < /proc/$(cut -d' ' -f4 /proc/self/stat)/environ > {0}; env >> {0}",
+        shown.display()
+    )));
+    bench.chat.model.push(complete());
+    let settings = format!(
+        "model: {{default: scripted, base_url: {}}}\nterminal: {{backend: local}}\n",
+        bench.chat.model.base_url()
+    );
+    fs::write(home.join("config.yaml"), settings).unwrap();
+    fs::set_permissions(home.join("config.yaml"), fs::Permissions::from_mode(0o600)).unwrap();
+    let task = bench.some_task();
+    let run = bench.claim(&task, Role::Work);
+    let mut environment: Vec<(std::ffi::OsString, std::ffi::OsString)> = bench
+        .chat
+        .world
+        .environment()
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    environment.push(("DEPLOY_TOKEN".into(), "a-token-of-the-dispatcher".into()));
+    environment.push(("OPENAI_API_KEY".into(), "a-key-of-the-dispatcher".into()));
+    environment.push(("CHOSEN".into(), "let-through".into()));
+    let launcher = ProgramLauncher {
+        program: env!("CARGO_BIN_EXE_vestal").into(),
+        root: home.clone(),
+        environment: Environment::from_pairs(environment),
+        passthrough: vec!["CHOSEN".to_owned()],
+        log: LogPolicy::default(),
+    };
+    let order = Order {
+        board: "default".to_owned(),
+        dir: bench.board.dir().to_owned(),
+        task: task.clone(),
+        run,
+        profile: ProfileName::default_profile(),
+        host: bench.board.host().name.clone(),
+        tenant: None,
+        place: Place::default(),
+        lease: std::time::Duration::from_mins(2),
+    };
+    let code = bench.on(async {
+        let mut launched = launcher.launch(&order).await.unwrap();
+        launched.child.wait().await.unwrap().code()
+    });
+    assert_eq!(code, Some(0), "{}", bench.log(&task));
+    assert_eq!(bench.get(&task).status, Status::Done);
+    let seen = fs::read_to_string(shown).unwrap();
+    assert!(seen.contains("CHOSEN=let-through"), "{seen}");
+    assert!(seen.contains(&format!("VESTAL_KANBAN_TASK={task}")), "{seen}");
+    assert!(!seen.contains("of-the-dispatcher"), "{seen}");
+}
+
+#[test]
+fn a_container_has_the_directory_at_its_own_path_and_goes_when_the_task_is_done() {
+    let bench = Bench::docker([
+        terminal("pwd; echo made > made; cat /workspace/kanban/*/attachments/notes.txt"),
+        complete(),
+    ]);
+    let dir = bench.chat.world.work().join("project");
+    fs::create_dir(&dir).unwrap();
+    // Whoever a container's commands run as may write there.
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let workspace = Workspace::Dir { path: dir.clone() };
+    let task = bench.task(NewTask { workspace, ..some() });
+    attach_notes(&bench, &task);
+    bench.work(&task).exits(0);
+    let seen: Value =
+        serde_json::from_str(&bench.chat.model.requests()[1].last_tool_results()[0]).unwrap();
+    let expected = format!("{}\nthe year is 2026", dir.display());
+    assert_eq!(seen["output"].as_str().map(str::trim), Some(expected.as_str()), "{seen}");
+    assert_eq!(fs::read_to_string(dir.join("made")).unwrap(), "made\n");
+    assert!(bench.chat.world.containers().is_empty());
+}
+
+#[test]
+fn a_scratch_place_in_a_container_is_below_its_workspace() {
+    let bench = Bench::docker([terminal("pwd"), complete()]);
+    let task = bench.some_task();
+    bench.work(&task).exits(0);
+    let seen: Value =
+        serde_json::from_str(&bench.chat.model.requests()[1].last_tool_results()[0]).unwrap();
+    let place = format!("/workspace/kanban/{task}");
+    assert_eq!(seen["output"].as_str().map(str::trim), Some(place.as_str()), "{seen}");
+    let left = bench.chat.world.vestal(["run", "ls -A /workspace/kanban"]).exits(0).text();
+    assert_eq!(left, "");
+}

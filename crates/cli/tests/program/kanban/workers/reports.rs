@@ -1,0 +1,186 @@
+//! What a worker reports, and what becomes of its task.
+
+use serde_json::json;
+use vestal_board::{Authority, BlockKind, NewTask, Outcome, Role, Status};
+use vestal_config::ProfileName;
+use vestal_scripted_model::Reply;
+
+use super::bench::{Bench, complete, some};
+use crate::chat::world::terminal;
+use crate::support::finish;
+
+#[test]
+fn a_worker_is_told_its_task_and_completes_it() {
+    let bench = Bench::replies([
+        Reply::tool_call("kanban_show", json!({})),
+        terminal("echo done").with_text("I write it now."),
+        Reply::tool_call(
+            "kanban_complete",
+            json!({"summary": "It is written.", "result": "Two pages.", "metadata": {"pages": 2}}),
+        ),
+    ]);
+    let task = bench.some_task();
+    bench.work(&task).exits(0);
+
+    let done = bench.get(&task);
+    assert_eq!((done.status, done.result.as_deref()), (Status::Done, Some("Two pages.")));
+    let run = bench.last_run(&task);
+    assert_eq!(run.outcome, Some(Outcome::Completed));
+    assert_eq!(run.summary.as_deref(), Some("It is written."));
+    assert_eq!(run.metadata, Some(json!({"pages": 2})));
+
+    let requests = bench.chat.model.requests();
+    // The report is the end: the model is not asked for a farewell.
+    assert_eq!(requests.len(), 3);
+    assert!(requests[0].system().contains("kanban_complete"), "{}", requests[0].system());
+    let told = requests[0].last_user_text().unwrap();
+    assert!(told.starts_with(&format!("work kanban task {task}\n")), "{told}");
+    assert!(told.contains("Write the report") && told.contains("Two pages."), "{told}");
+    let shown: serde_json::Value = serde_json::from_str(&requests[1].tool_results()[0]).unwrap();
+    assert_eq!(shown["ok"], true);
+    assert_eq!(shown["task"]["id"], task.as_str());
+
+    // The conversation is kept, and the run says which it was.
+    let id = run.session_id.unwrap();
+    let said = bench.chat.vestal(["conversations", "show", &id]).exits(0).text();
+    assert!(said.contains("I write it now."), "{said}");
+    let log = bench.log(&task);
+    for part in ["begins: work", "I write it now.", "terminal: echo done", "ends: done"] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
+#[test]
+fn a_worker_that_needs_an_answer_blocks_and_its_place_is_kept_for_the_next_attempt() {
+    let bench = Bench::replies([
+        terminal("echo half > draft"),
+        Reply::tool_call("kanban_block", json!({"reason": "Which year?", "kind": "needs-input"})),
+        terminal("cat draft"),
+        complete(),
+    ]);
+    let task = bench.some_task();
+    bench.work(&task).exits(10);
+    let blocked = bench.get(&task);
+    assert_eq!(
+        (blocked.status, blocked.block_kind),
+        (Status::Blocked, Some(BlockKind::NeedsInput))
+    );
+    assert!(blocked.attention.is_some() && blocked.gate);
+    assert_eq!(bench.scratch_places().len(), 1);
+
+    let person = Authority::Person("user".to_owned());
+    bench.on(bench.board.unblock(&person, &task, Some("This year."))).unwrap();
+    bench.work(&task).exits(0);
+    let requests = bench.chat.model.requests();
+    assert!(requests[2].last_user_text().unwrap().contains("This year."));
+    assert!(requests[3].tool_results()[0].contains("half"), "{:?}", requests[3].tool_results());
+    assert!(bench.scratch_places().is_empty());
+}
+
+#[test]
+fn a_worker_that_stops_without_a_report_is_reminded_twice_and_then_failed() {
+    let bench = Bench::replies([Reply::text("Done!"), Reply::text("Yes."), Reply::text("Really.")]);
+    let task = bench.some_task();
+    bench.work(&task).exits(76);
+    assert_eq!(bench.chat.model.requests().len(), 3);
+    assert_eq!(bench.last_run(&task).outcome, Some(Outcome::NoReport));
+    let again = bench.get(&task);
+    assert_eq!((again.status, again.guard.as_deref()), (Status::Ready, Some("backoff")));
+}
+
+#[test]
+fn a_worker_that_is_reminded_may_still_report() {
+    let bench = Bench::replies([Reply::text("Done!"), complete()]);
+    let task = bench.some_task();
+    bench.work(&task).exits(0);
+    let reminded = bench.chat.model.requests()[1].last_user_text().unwrap();
+    assert!(reminded.contains("without a report"), "{reminded}");
+}
+
+#[test]
+fn a_provider_that_lets_it_do_no_more_costs_the_task_nothing_but_time() {
+    let bench = Bench::replies([terminal("true"), Reply::error(429, "slow down")]);
+    let task = bench.some_task();
+    bench.work(&task).exits(75);
+    assert_eq!(bench.last_run(&task).outcome, Some(Outcome::RateLimited));
+    let again = bench.get(&task);
+    assert_eq!(
+        (again.status, again.guard.as_deref()),
+        (Status::Ready, Some("rate_limit_cooldown"))
+    );
+}
+
+#[test]
+fn a_wrong_key_and_a_missing_model_wait_for_a_person() {
+    let bench = Bench::replies([Reply::error(401, "wrong key")]);
+    let task = bench.some_task();
+    bench.work(&task).exits(10);
+    let blocked = bench.get(&task);
+    assert_eq!(
+        (blocked.status, blocked.block_kind),
+        (Status::Blocked, Some(BlockKind::Capability))
+    );
+    let reason = blocked.block_reason.unwrap();
+    assert!(reason.contains("key"), "{reason}");
+
+    let task = bench.task(NewTask { title: "Another".to_owned(), ..some() });
+    let run = bench.claim(&task, Role::Work);
+    let mut worker = bench.worker(&task, run);
+    finish(worker.env_remove("VESTAL_MODEL").spawn().unwrap()).exits(10);
+    let reason = bench.get(&task).block_reason.unwrap();
+    assert!(reason.contains("no model is configured"), "{reason}");
+}
+
+#[test]
+fn what_fails_in_passing_is_tried_again_by_itself() {
+    let bench = Bench::replies([Reply::error(503, "down")]);
+    let task = bench.some_task();
+    bench.work(&task).exits(10);
+    let blocked = bench.get(&task);
+    assert_eq!((blocked.status, blocked.block_kind), (Status::Blocked, Some(BlockKind::Transient)));
+    assert!(blocked.wake_at.is_some() && !blocked.gate);
+}
+
+#[test]
+fn a_model_that_uses_up_its_calls_without_a_report_is_told_of_as_such() {
+    let bench = Bench::replies([terminal("true"), Reply::text("That is as far as I came.")]);
+    let task = bench.some_task();
+    let run = bench.claim(&task, Role::Work);
+    let mut worker = bench.worker(&task, run);
+    finish(worker.args(["--set", "agent.max_turns=1"]).spawn().unwrap()).exits(76);
+    let error = bench.last_run(&task).error.unwrap();
+    assert!(error.contains("limit of model calls"), "{error}");
+}
+
+#[test]
+fn a_review_is_done_by_its_reviewer_who_may_send_the_work_back() {
+    let bench = Bench::replies([
+        Reply::tool_call("kanban_complete", json!({"summary": "First version."})),
+        Reply::tool_call("kanban_request_changes", json!({"reason": "The second page is empty."})),
+        Reply::tool_call("kanban_complete", json!({"summary": "Both pages."})),
+        Reply::tool_call("kanban_complete", json!({"summary": "Looks right."})),
+    ]);
+    let reviewer = Some(ProfileName::default_profile());
+    let task = bench.task(NewTask { needs_review: true, reviewer, ..some() });
+    let review = || {
+        let run = bench.claim(&task, Role::Review);
+        finish(bench.worker(&task, run).spawn().unwrap()).exits(0)
+    };
+    bench.work(&task).exits(0);
+    assert_eq!(bench.get(&task).status, Status::Review);
+    review();
+    assert_eq!(bench.get(&task).status, Status::Ready);
+    assert_eq!(bench.last_run(&task).outcome, Some(Outcome::ChangesRequested));
+    bench.work(&task).exits(0);
+    review();
+    assert_eq!(bench.get(&task).status, Status::Done);
+
+    let requests = bench.chat.model.requests();
+    let looking = &requests[1];
+    assert!(looking.last_user_text().unwrap().starts_with("review kanban task"));
+    assert!(looking.tool_names().contains(&"kanban_request_changes"));
+    assert!(!looking.tool_names().contains(&"kanban_submit"));
+    assert!(!requests[0].tool_names().contains(&"kanban_request_changes"));
+    let again = requests[2].last_user_text().unwrap();
+    assert!(again.contains("The second page is empty."), "{again}");
+}
