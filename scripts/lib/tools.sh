@@ -10,8 +10,8 @@ needs_of() {
   case "$1" in
     shell) echo shellcheck:shellcheck ;;
     lint | docs | deny | bench | soak) echo cc:gcc,libc6-dev ;;
-    # Scripts of the agent's are Python.
-    test) echo cc:gcc,libc6-dev python3:python3-minimal ;;
+    # Scripts of the agent are Python, and tasks of the board have git worktrees.
+    test) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
     bare) echo debootstrap:debootstrap ;;
   esac
 }
