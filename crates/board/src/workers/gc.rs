@@ -11,7 +11,9 @@ use serde::Serialize;
 use vestal_config::Environment;
 
 use super::GIT_TIMEOUT;
+use super::launch::Launcher;
 use super::log::log_dir;
+use super::places::sweep_finished;
 use super::workspace::{Git, Kept, Removed, WorkspaceError, Workspaces};
 use crate::id::TaskId;
 use crate::status::Status;
@@ -50,6 +52,8 @@ pub struct Collected {
     pub attachments: u64,
     /// Working trees of finished tasks.
     pub worktrees: u64,
+    /// Finished tasks that had left something in sandboxes.
+    pub places: u64,
     /// Working trees that were left alone.
     pub kept: Vec<KeptTree>,
 }
@@ -73,6 +77,7 @@ impl Collected {
             && self.logs == 0
             && self.attachments == 0
             && self.worktrees == 0
+            && self.places == 0
     }
 }
 
@@ -84,6 +89,7 @@ impl fmt::Display for Collected {
             (self.logs, "logs"),
             (self.attachments, "files of no task"),
             (self.worktrees, "worktrees"),
+            (self.places, "places in sandboxes"),
         ];
         let some: Vec<String> = counts
             .into_iter()
@@ -94,8 +100,13 @@ impl fmt::Display for Collected {
     }
 }
 
-/// Removes what is not needed any more of a board, on this host.
-pub async fn gc(board: &Board, policy: &GcPolicy) -> Result<Collected> {
+/// Removes what is not needed any more of a board, on this host; in sandboxes
+/// where there is somebody to do it. A dry run does not look into them.
+pub async fn gc(
+    board: &Board,
+    policy: &GcPolicy,
+    launcher: Option<&dyn Launcher>,
+) -> Result<Collected> {
     let mut write = board.write().await?;
     let (events, runs) = write.prune(&policy.retention).await?;
     if policy.dry_run {
@@ -110,6 +121,9 @@ pub async fn gc(board: &Board, policy: &GcPolicy) -> Result<Collected> {
     }
     collected.attachments = attachments(board, policy).await?;
     trees(board, policy, &mut collected).await?;
+    if let Some(launcher) = launcher.filter(|_| !policy.dry_run) {
+        collected.places = sweep_finished(board, launcher).await?;
+    }
     Ok(collected)
 }
 

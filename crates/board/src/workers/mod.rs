@@ -8,6 +8,7 @@ mod launch;
 mod life;
 mod lock;
 mod log;
+mod places;
 mod program;
 mod said;
 mod workspace;

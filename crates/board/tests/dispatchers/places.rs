@@ -47,16 +47,16 @@ async fn a_worktree_is_made_for_its_task_and_removed_when_it_is_done() {
     let policy = Stage::gc_policy();
     let run = stage.runs(&task).await.remove(0);
     if !run.gone {
-        assert_eq!(gc(&stage.board, &policy).await.unwrap().worktrees, 0);
+        assert_eq!(gc(&stage.board, &policy, None).await.unwrap().worktrees, 0);
     }
     let _watch = stage.watch(|_| {});
     stage.until_ended(&task, Outcome::Completed).await;
     std::fs::write(tree.join("new"), "not committed").unwrap();
-    let collected = gc(&stage.board, &policy).await.unwrap();
+    let collected = gc(&stage.board, &policy, None).await.unwrap();
     assert_eq!((collected.worktrees, collected.kept.len()), (0, 1));
     assert_eq!(collected.kept[0].path, tree);
     std::fs::remove_file(tree.join("new")).unwrap();
-    assert_eq!(gc(&stage.board, &policy).await.unwrap().worktrees, 1);
+    assert_eq!(gc(&stage.board, &policy, None).await.unwrap().worktrees, 1);
     assert!(!tree.exists());
 }
 
@@ -167,7 +167,7 @@ async fn what_is_not_needed_any_more_is_collected_and_nothing_else() {
     for path in [&log(&old), &log(&quiet), &orphan, &kept] {
         std::fs::File::options().write(true).open(path).unwrap().set_modified(ages).unwrap();
     }
-    let collected = gc(&stage.board, &Stage::gc_policy()).await.unwrap();
+    let collected = gc(&stage.board, &Stage::gc_policy(), None).await.unwrap();
     assert_eq!((collected.logs, collected.attachments), (1, 1));
     assert!(!log(&old).exists() && log(&fresh).exists());
     assert!(log(&quiet).exists(), "the log of a worker at work was removed");

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+
 use super::super::launch::{Launcher, Order};
 use super::super::workspace::Place;
 use super::Dispatcher;
@@ -35,27 +37,31 @@ impl Dispatcher {
     }
 }
 
-/// Has cleaned up what a worker left. It returns as soon as that is under way:
-/// it goes on even if this process ends. That it fails is no reason to hold the
-/// task back.
-pub(super) async fn sweep(board: &Board, run: &Run, launcher: &dyn Launcher) {
+/// Has cleaned up what a worker left. It returns as soon as that is under way,
+/// with what waits for its end: it goes on even if this process ends. That it
+/// fails is no reason to hold the task back.
+pub(in crate::workers) async fn sweep(
+    board: &Board,
+    run: &Run,
+    launcher: &dyn Launcher,
+) -> Option<JoinHandle<()>> {
     let order = match order(board, run).await {
         Ok(Some(order)) => order,
-        Ok(None) => return,
+        Ok(None) => return None,
         Err(error) => {
             tracing::warn!(%error, task = %run.task_id, "cannot clean up behind a worker");
-            return;
+            return None;
         }
     };
     let mut child = match launcher.sweep(&order).await {
         Ok(child) => child,
         Err(error) => {
             tracing::warn!(%error, task = %run.task_id, "cannot clean up behind a worker");
-            return;
+            return None;
         }
     };
     let task = run.task_id.clone();
-    tokio::spawn(async move {
+    Some(tokio::spawn(async move {
         match tokio::time::timeout(PATIENCE, child.wait()).await {
             Ok(Ok(status)) if status.success() => {}
             Ok(Ok(status)) => tracing::warn!(%task, %status, "cleaning up behind a worker failed"),
@@ -67,7 +73,7 @@ pub(super) async fn sweep(board: &Board, run: &Run, launcher: &dyn Launcher) {
                 }
             }
         }
-    });
+    }))
 }
 
 async fn order(board: &Board, run: &Run) -> Result<Option<Order>> {

@@ -10,8 +10,10 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::super::gc::{GcPolicy, gc};
+use super::super::gc::{Collected, GcPolicy, gc};
+use super::super::launch::Launcher;
 use super::super::lock::Held;
+use super::super::places::sweep_finished;
 use super::super::said::Said;
 use super::catalogue::{OpenBoards, Signs};
 use super::pass::Pass;
@@ -265,8 +267,9 @@ impl Watch<'_> {
         let key = crate::RunId::new(0);
         let Some(begun) = dispatcher.begin(&board, key) else { return };
         self.others.spawn(async move {
-            match tidy(&board, &policy).await {
-                Ok(Some(what)) => {
+            let launcher = Arc::clone(&dispatcher.options().launcher);
+            match tidy(&board, &policy, &*launcher).await {
+                Ok(what) => {
                     for kept in &what.kept {
                         let (path, reason) = (kept.path.clone(), kept.reason.clone());
                         dispatcher.tell_once(Said::KeptTree { path, reason });
@@ -276,7 +279,6 @@ impl Watch<'_> {
                         dispatcher.tell(Said::Collected { board, what });
                     }
                 }
-                Ok(None) => {}
                 Err(error) => dispatcher.tell_trouble(Some(board.slug()), &error),
             }
             drop(begun);
@@ -301,8 +303,17 @@ fn told(done: std::result::Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// Tidies a board unless that was done within a day.
-async fn tidy(board: &Board, policy: &GcPolicy) -> Result<Option<super::super::gc::Collected>> {
+/// Tidies a board: what grows slowly once a day, what finished tasks left in
+/// sandboxes each time.
+async fn tidy(board: &Board, policy: &GcPolicy, launcher: &dyn Launcher) -> Result<Collected> {
+    let mut collected =
+        if is_turn(board).await? { gc(board, policy, None).await? } else { Collected::default() };
+    collected.places = sweep_finished(board, launcher).await?;
+    Ok(collected)
+}
+
+/// Reports whether a board was not tidied for a day, and is from now on.
+async fn is_turn(board: &Board) -> Result<bool> {
     let due = |note: Option<serde_json::Value>, now: Time| {
         let at = note.and_then(|note| note.get("at")?.as_i64()).map(Time::from_millis);
         at.is_none_or(|at| at.after(TIDY) <= now || at > now.after(TIDY))
@@ -310,16 +321,16 @@ async fn tidy(board: &Board, policy: &GcPolicy) -> Result<Option<super::super::g
     let mut read = board.read().await?;
     let now = read.now();
     if !due(read.note(TIDIED).await?, now) {
-        return Ok(None);
+        return Ok(false);
     }
     drop(read);
     let mut write = board.write().await?;
     let now = write.now();
     if !due(write.note(TIDIED).await?, now) {
-        return Ok(None);
+        return Ok(false);
     }
     // Before it is done, so that of several dispatchers one does it.
     write.set_note(TIDIED, Some(&json!({ "at": now.millis() }))).await?;
     write.commit().await?;
-    gc(board, policy).await.map(Some)
+    Ok(true)
 }

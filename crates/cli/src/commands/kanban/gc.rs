@@ -7,6 +7,7 @@ use vestal_board::settings;
 use vestal_board::workers::{self, GcPolicy};
 
 use super::desk::Desk;
+use super::dispatch;
 use crate::console::text;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -65,7 +66,10 @@ pub(super) async fn run(desk: &Desk<'_>, args: &GcArgs) -> Result<Exit, Failure>
         policy.logs = Some(DAY * days);
     }
     let collected = match desk.board_if_any().await? {
-        Some(board) => workers::gc(&board, &policy).await?,
+        Some(board) => {
+            let launcher = dispatch::launcher(desk)?;
+            workers::gc(&board, &policy, Some(&launcher)).await?
+        }
         None => workers::Collected::default(),
     };
     if args.json {

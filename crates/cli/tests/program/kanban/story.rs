@@ -247,3 +247,41 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
     assert_eq!(task(world, &id)["status"], "done");
     end(dispatcher);
 }
+
+#[test]
+fn a_finished_task_leaves_no_sandbox_to_anybody_who_worked_on_it() {
+    let script = Script::rules([
+        Rule::when_user_contains("review kanban task").reply(complete("looks right")),
+        Rule::when_user_contains("tidy the desk").reply(complete("tidied")),
+        farewell(),
+    ]);
+    let story = Story::in_world(World::new(), "local", script);
+    let world = &story.world;
+    world.vestal(["profile", "create", "rev", "--clone"]).exits(0);
+    let desk = format!("dir:{}", world.work().join("desk").display());
+    let args =
+        ["tidy the desk", "--assignee", "default", "--workspace", &desk, "--reviewer", "rev"];
+    let id = create(world, &args);
+    let own = format!("kanban-{id}");
+    let dispatcher = story.dispatcher("here");
+    let sheet = story.until_done(&id);
+    let who: Vec<&Value> =
+        sheet["runs"].as_array().unwrap().iter().map(|run| &run["profile"]).collect();
+    assert_eq!(who, ["default", "rev"]);
+    end(dispatcher);
+    // The one who looked at it said that it is done; the one who did it had left.
+    assert!(world.tasks().contains(&own));
+    let at_work = |profile: &str| {
+        let listed = world.vestal(["-p", profile, "ps", "--all", "--json"]).exits(0).json();
+        listed.as_array().unwrap().iter().any(|sandbox| sandbox["task"] == own)
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while at_work("default") || at_work("rev") {
+        assert!(Instant::now() < deadline, "its sandbox stays");
+        let args = ["kanban", "gc", "--json"];
+        let mut command = world.command(args);
+        command.env("VESTAL_KANBAN_HOST", "here");
+        crate::support::finish(command.spawn().unwrap()).exits(0);
+    }
+    assert!(world.work().join("desk").exists(), "the directory is not the sandbox's to remove");
+}

@@ -15,7 +15,7 @@ use vestal_config::ProfileName;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
 
 use crate::chat::world::Chatting;
-use crate::support::{Outcome, PATIENCE, World, finish};
+use crate::support::{Outcome, PATIENCE, World, finish, is_alive};
 
 /// A board, and a model that is asked by those who work on it.
 pub(super) struct Bench {
@@ -65,7 +65,18 @@ impl Bench {
 
     /// Takes a task for a worker of the profile `default`.
     pub(super) fn claim(&self, task: &TaskId, role: Role) -> RunId {
-        let host = self.board.host().clone();
+        // As a dispatcher would: workers that are not there any more are gone.
+        for run in self.show(task).runs.iter().filter(|run| !run.is_open() && !run.gone) {
+            let pid = run.process.as_ref().map(|process| process.pid.to_string());
+            if pid.is_none_or(|pid| !is_alive(&pid)) {
+                self.on(self.board.run_gone(run.id)).unwrap();
+            }
+        }
+        self.claim_on(self.board.host().clone(), task, role)
+    }
+
+    /// Takes a task for a worker of the profile `default` on a host.
+    pub(super) fn claim_on(&self, host: Host, task: &TaskId, role: Role) -> RunId {
         let claim = Claim {
             lease: Duration::from_mins(2),
             profile: Some(ProfileName::default_profile()),

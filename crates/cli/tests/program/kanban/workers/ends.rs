@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
-use vestal_board::{Authority, NewTask, Outcome, Role, Status, TaskId};
+use vestal_board::{Authority, Host, HostName, NewTask, Outcome, Role, Status, TaskId};
 use vestal_scripted_model::Reply;
 
 use super::bench::{Bench, Pipe, complete, some};
@@ -109,7 +109,8 @@ fn a_worker_that_loses_its_task_stops_and_writes_nothing() {
     let AtWork { bench, task, worker, pids, .. } = at_work;
     let person = Authority::Person("user".to_owned());
     bench.on(bench.board.reclaim(&person, &task, "give it to another")).unwrap();
-    let next = bench.claim(&task, Role::Work);
+    let other = Host { name: HostName::new("elsewhere"), boot: "another".to_owned() };
+    let next = bench.claim_on(other, &task, Role::Work);
     let (code, stderr) = worker.end();
     assert_eq!(code, 77, "{stderr}");
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
