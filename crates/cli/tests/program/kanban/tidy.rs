@@ -22,7 +22,7 @@ fn what_is_old_goes_and_a_dry_run_only_says_so() {
     let file = fs::File::create(&old).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_hours(24 * 31)).unwrap();
     let all = json!({"events": 5, "runs": 0, "logs": 1, "attachments": 0, "worktrees": 0,
-        "kept": []});
+        "places": 0, "kept": []});
     let args = ["gc", "--event-retention-days", "0"];
     assert_eq!(json(&world, &[&args[..], &["--dry-run", "--json"]].concat()), all);
     let said = done(&world, &[&args[..], &["-n"]].concat());
