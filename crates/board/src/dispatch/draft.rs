@@ -1,4 +1,4 @@
-//! A decision in the making. [`super::plan`] puts it into words, and
+//! A decision in the making. [`super::plan()`] puts it into words, and
 //! [`Snapshot::take`] looks at it to see which tasks it has to read.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Dispatch: a plan, made of a snapshot by a pure function, and its execution.
 //!
-//! [`Snapshot::take`] reads the board, [`plan`] decides, and
+//! [`Snapshot::take`] reads the board, [`plan()`] decides, and
 //! [`crate::workers::Dispatcher`] does what was decided. A dry run ends after
 //! the second step, so it cannot change anything.
 

@@ -1,8 +1,8 @@
 //! What a board can be asked, one file per verb. Each is a method of
 //! [`Board`](crate::Board) and one transaction.
 //!
-//! A verb reads, asks the state machine ([`machine`]) what becomes of the task,
-//! and writes that down ([`scene`]). Who may ask is decided in [`authority`],
+//! A verb reads, asks the state machine (`machine`) what becomes of the task,
+//! and writes that down (`scene`). Who may ask is decided in `authority`,
 //! against the store and in the same transaction.
 
 mod archive;

@@ -1,6 +1,6 @@
 //! The state machine: every way of a task from one status to another, each with
 //! its guard and its event, as pure functions. They take a task and what is
-//! known about it and return what becomes of it; [`super::apply`] writes that
+//! known about it and return what becomes of it; `Scene::apply` writes that
 //! down.
 //!
 //! | from | to | by |
