@@ -26,6 +26,9 @@ const GONE_WITHIN: Duration = Duration::from_mins(1);
 /// Time between two looks at something that is going.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How often an engine may fail to remove a container before that is told.
+const REFUSALS: u32 = 5;
+
 /// Makes sure that nothing of a container runs.
 pub(super) async fn end(
     client: &Client,
@@ -89,6 +92,7 @@ fn tolerate(
 /// it is gone.
 pub(super) async fn remove(client: &Client, instance: &Instance) -> Result<(), BackendError> {
     let deadline = Instant::now() + GONE_WITHIN;
+    let mut refusals = 0;
     while let Some(seen) = look(client, instance).await? {
         if Instant::now() >= deadline {
             return Err(BackendError::WontEnd {
@@ -100,6 +104,12 @@ pub(super) async fn remove(client: &Client, instance: &Instance) -> Result<(), B
             Ok(()) => {}
             // It is being removed already, as one that ended by itself may be.
             Err(error) if matches!(fault(&error), Fault::Conflict) => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            // One that ends at this very moment cannot be killed, and the engine
+            // then fails instead of removing it.
+            Err(error) if refusals < REFUSALS && !matches!(fault(&error), Fault::Unreachable) => {
+                refusals += 1;
                 tokio::time::sleep(PAUSE).await;
             }
             Err(error) => return Err(client.error("remove the container")(error)),
