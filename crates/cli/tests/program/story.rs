@@ -71,8 +71,10 @@ impl Story {
 
         // A child that was given a part of the work.
         let delegated = self.asks(&[], "delegate: cat ~/h; hostname");
-        assert_eq!(delegated.matches(&hostname).count(), 2, "{delegated}");
-        assert_eq!(self.instance(), instance);
+        let delegated: Value = serde_json::from_str(&delegated).unwrap();
+        let told = delegated["results"][0]["summary"].as_str().unwrap();
+        let told: Value = serde_json::from_str(told).unwrap();
+        is_the_same(told["output"].as_str().unwrap());
 
         // A process that is killed in the middle of its work.
         let killed = Started::new(self.command(&[], "$ touch ~/begun; sleep 1000"));
