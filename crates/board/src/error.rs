@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use vestal_config::ProfileName;
 
@@ -58,58 +57,6 @@ pub enum Error {
         /// The run that holds it now, if one does.
         now: Option<RunId>,
     },
-    /// The file was written by a later version of this program.
-    #[error(
-        "{} has version {found}, and this program knows versions up to {supported}; nothing was changed; use a newer vestal",
-        path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i64,
-        /// The latest version this program knows.
-        supported: i64,
-    },
-    /// The file is a database, and not one of a board.
-    #[error("{} is a database of something else; nothing was changed; move it away", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file is no database, or a broken one.
-    #[error(
-        "{} is damaged: {detail}; nothing was changed; move it away, with the files -wal and -shm beside it, or bring back a copy",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// There is no room to write.
-    #[error("the disk of {} is full; nothing was written; make room and try again", path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Other processes wrote without a pause.
-    #[error("{} was in use by others for over {} s", path.display(), waited.as_secs())]
-    Contended {
-        /// The file.
-        path: PathBuf,
-        /// How long this process waited.
-        waited: Duration,
-    },
-    /// The system does not let this process at the file.
-    #[error("cannot use {}: {reason}", path.display())]
-    Access {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
     /// A file or directory could not be made or read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -131,14 +78,9 @@ pub enum Error {
     /// The system has no randomness to give.
     #[error("failed to name a task: {0}")]
     Name(io::Error),
-    /// The database refused for another reason.
-    #[error("{} failed: {source}", path.display())]
-    Database {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: sqlx::Error,
-    },
+    /// The file of the board cannot be used.
+    #[error(transparent)]
+    Database(#[from] vestal_database::Error),
 }
 
 /// Why a task cannot go where somebody wants it.

@@ -17,6 +17,7 @@ pub mod boards;
 pub mod dispatch;
 pub mod settings;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 pub mod verbs;

@@ -1,46 +1,10 @@
 use super::*;
+use crate::testing;
 
 fn task(status: Status, priority: i64, queued_at: i64) -> Task {
-    let moment = Time::from_millis(queued_at);
-    Task {
-        id: "t_000000000000".parse().unwrap(),
-        seq: 1,
-        title: "a task".to_owned(),
-        body: String::new(),
-        assignee: Some(ProfileName::new("ada").unwrap()),
-        status,
-        priority,
-        tenant: None,
-        created_by: "user".to_owned(),
-        created_by_run: None,
-        depth: 0,
-        session_id: None,
-        created_at: moment,
-        updated_at: moment,
-        started_at: None,
-        completed_at: None,
-        queued_at: Some(moment),
-        workspace: Workspace::Scratch,
-        workspace_host: None,
-        max_runtime: None,
-        max_retries: None,
-        skills: Vec::new(),
-        model: None,
-        result: None,
-        idempotency_key: None,
-        current_run: None,
-        running_as: None,
-        block_kind: None,
-        block_reason: None,
-        block_recurrences: 0,
-        gate: false,
-        attention: None,
-        wake_at: None,
-        guard: None,
-        needs_review: false,
-        reviewer: None,
-        pending_parents: 0,
-    }
+    let assignee = Some(testing::profile("ada"));
+    let queued_at = Some(Time::from_millis(queued_at));
+    Task { assignee, status, priority, queued_at, ..testing::task("a task") }
 }
 
 fn lane(profile: &str) -> LaneKey {

@@ -10,6 +10,7 @@ use vestal_board::{Error as BoardError, Refusal};
 use vestal_config::profiles::ProfileError;
 use vestal_config::{ConfigError, SetError};
 use vestal_conversations::Error as ConversationError;
+use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
@@ -320,16 +321,27 @@ impl From<ConversationError> for Failure {
             }
             ConversationError::NoSummary
             | ConversationError::Exists { .. }
-            | ConversationError::Newer { .. }
-            | ConversationError::Foreign { .. }
-            | ConversationError::Damaged { .. }
-            | ConversationError::Full { .. }
-            | ConversationError::Contended { .. }
-            | ConversationError::Access { .. }
             | ConversationError::Io { .. }
             | ConversationError::Unreadable { .. }
-            | ConversationError::Unwritable(_)
-            | ConversationError::Database { .. } => failure,
+            | ConversationError::Unwritable(_) => failure,
+            ConversationError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            DatabaseError::Contended { .. } => failure.advise("try again in a moment"),
+            DatabaseError::Access { .. } | DatabaseError::Io { .. } => {
+                failure.advise("make the directory writable for you, or set VESTAL_HOME to another")
+            }
+            DatabaseError::Newer { .. }
+            | DatabaseError::Foreign { .. }
+            | DatabaseError::Damaged { .. }
+            | DatabaseError::Full { .. }
+            | DatabaseError::Refused { .. } => failure,
         }
     }
 }
@@ -361,17 +373,8 @@ impl From<BoardError> for Failure {
             BoardError::Io { action, path, source } => {
                 Self::io(&format!("{action} {}", path.display()), &source)
             }
-            BoardError::Contended { .. } => failure.advise("try again in a moment"),
-            BoardError::Access { .. } => {
-                failure.advise("make the directory writable for you, or set VESTAL_HOME to another")
-            }
-            BoardError::Newer { .. }
-            | BoardError::Foreign { .. }
-            | BoardError::Damaged { .. }
-            | BoardError::Full { .. }
-            | BoardError::Unreadable { .. }
-            | BoardError::Name(_)
-            | BoardError::Database { .. } => failure,
+            BoardError::Database(error) => error.into(),
+            BoardError::Unreadable { .. } | BoardError::Name(_) => failure,
         }
     }
 }

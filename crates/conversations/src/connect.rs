@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-
-/// How long the database itself waits for another connection.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+use vestal_database::BUSY_TIMEOUT;
 
 /// Readers at once; more wait for one of them.
 const READERS: u32 = 4;

@@ -1,127 +1,37 @@
 //! Opening the file: making it if need be, refusing what is not ours.
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-use sqlx::{Connection as _, Executor as _, Row as _, SqliteConnection};
-
-use crate::error::{Error, explain, is_busy};
-use crate::schema::{self, APPLICATION, VERSION};
+use crate::schema::LAYOUT;
 use crate::store::Store;
-use crate::write::Patience;
-use crate::{Result, write};
-
-/// What a file is, as it says itself.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    version: i64,
-    application: i64,
-    empty: bool,
-    has_log: bool,
-}
-
-impl Found {
-    pub(crate) async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Self> {
-        // One statement sees one state of the file, whoever is changing it.
-        let row = connection
-            .fetch_one(
-                "SELECT (SELECT user_version FROM pragma_user_version), \
-                        (SELECT application_id FROM pragma_application_id), \
-                        NOT EXISTS (SELECT 1 FROM sqlite_schema), \
-                        (SELECT journal_mode FROM pragma_journal_mode)",
-            )
-            .await?;
-        Ok(Self {
-            version: row.try_get(0)?,
-            application: row.try_get(1)?,
-            empty: row.try_get(2)?,
-            has_log: row.try_get::<String, _>(3)? == "wal",
-        })
-    }
-
-    /// Returns the version of the file, which this program can work with.
-    pub(crate) fn checked(self, path: &Path) -> Result<i64> {
-        match self.version {
-            0 if self.empty => Ok(0),
-            _ if self.application != APPLICATION => Err(Error::Foreign { path: path.to_owned() }),
-            found if found > VERSION => {
-                Err(Error::Newer { path: path.to_owned(), found, supported: VERSION })
-            }
-            1.. => Ok(self.version),
-            _ => Err(Error::Foreign { path: path.to_owned() }),
-        }
-    }
-}
+use crate::{Result, connect};
 
 impl Store {
     /// Opens the conversations in a file, which is made if it is not there,
     /// readable for its owner alone.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        make(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        vestal_database::make(path)?;
         Self::prepare(path).await
     }
 
     /// Opens the conversations in a file, if there is one; makes none.
     pub async fn open_existing(path: impl AsRef<Path>) -> Result<Option<Self>> {
         let path = path.as_ref();
-        let there = {
-            let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-            path.try_exists().map_err(|source| Error::Io { path: path.to_owned(), source })?
-        };
-        if there { Self::prepare(path).await.map(Some) } else { Ok(None) }
+        if !vestal_database::is_there(path)? {
+            return Ok(None);
+        }
+        Self::prepare(path).await.map(Some)
     }
 
     async fn prepare(path: &Path) -> Result<Self> {
         let store = Self::connected_to(path);
-        // A reader looks first: it cannot change anything in a file that is
-        // not for this program, not even by closing it.
         let mut reader = store.reader().await?;
-        let found = Found::read(&mut reader).await.map_err(|error| explain(path, error))?;
+        let is_current = LAYOUT.is_current(path, &mut reader).await?;
         drop(reader);
-        if found.checked(path)? < VERSION || !found.has_log {
-            bring_up(path).await?;
+        if !is_current {
+            LAYOUT.bring_up(path, &connect::writer(path)).await?;
         }
         Ok(store)
-    }
-}
-
-/// Brings a file that is new, of an earlier version or without a log to what
-/// this program works with. Many processes may do it at once.
-async fn bring_up(path: &Path) -> Result<()> {
-    let mut patience = Patience::new(path);
-    loop {
-        let mut writer = write::connect(path).await?;
-        // SQLite does not wait by itself for those who hinder this change.
-        match schema::use_log(&mut writer).await {
-            Ok(()) => {
-                schema::migrate(&mut writer, path).await?;
-                return writer.close().await.map_err(|error| explain(path, error));
-            }
-            Err(error) if is_busy(&error) => patience.pause().await?,
-            Err(error) => return Err(explain(path, error)),
-        }
-    }
-}
-
-/// Held while a file is made. The system drops all of a process's locks on a
-/// file when the process closes it, however it was opened; so nobody in this
-/// process may have it open yet.
-static MAKING: Mutex<()> = Mutex::new(());
-
-/// Makes the file unless it is there: empty, and never open to others, whatever
-/// the process's mask is. The files beside it get its mode.
-fn make(path: &Path) -> io::Result<()> {
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(dir) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    }
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => file.set_permissions(Permissions::from_mode(0o600)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
     }
 }

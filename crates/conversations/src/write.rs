@@ -1,12 +1,12 @@
 //! Writing: one writer per process, one transaction at a time.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use tokio::sync::MutexGuard;
+use vestal_database::{Patience, is_busy};
 
-use crate::error::{Error, explain, is_busy};
+use crate::error::{Error, explain};
 use crate::store::Store;
 use crate::{Result, connect};
 
@@ -65,32 +65,4 @@ impl Write<'_> {
 /// Connects as the writer.
 pub(crate) async fn connect(path: &Path) -> Result<SqliteConnection> {
     connect::writer(path).connect().await.map_err(|error| explain(path, error))
-}
-
-/// How long others are waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Waits for others by uneven pauses, so that those who wait do not all come
-/// back at the same moment.
-pub(crate) struct Patience {
-    path: PathBuf,
-    since: Instant,
-}
-
-impl Patience {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), since: Instant::now() }
-    }
-
-    /// Pauses, or gives up.
-    pub(crate) async fn pause(&mut self) -> Result<()> {
-        let waited = self.since.elapsed();
-        if waited >= PATIENCE {
-            return Err(Error::Contended { path: self.path.clone(), waited });
-        }
-        // Without randomness the pauses are even, which is slower and not wrong.
-        let spread = getrandom::u32().map_or(0, |random| random % 20_000);
-        tokio::time::sleep(Duration::from_micros(1_000 + u64::from(spread))).await;
-        Ok(())
-    }
 }

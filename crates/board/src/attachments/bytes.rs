@@ -123,7 +123,9 @@ fn make(dir: &Path, path: &Path) -> io::Result<File> {
 
 fn copy(source: impl Read, dir: &Path, path: &Path, about: &str) -> Result<u64> {
     let failed = |error: io::Error| match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full { path: path.to_owned() },
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            vestal_database::Error::Full { path: path.to_owned() }.into()
+        }
         _ => Error::Io { action: "write", path: path.to_owned(), source: error },
     };
     let mut file = make(dir, path).map_err(failed)?;

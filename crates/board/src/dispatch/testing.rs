@@ -9,10 +9,11 @@ use vestal_config::ProfileName;
 use super::{Caps, Elsewhere, FailurePolicy, Life, Policy, Shown, Snapshot, Watched};
 use crate::host::{Host, HostName};
 use crate::id::{RunId, TaskId};
-use crate::run::{Process, Role, Run};
+use crate::run::{Process, Run};
 use crate::status::Status;
 use crate::store::Lane;
 use crate::task::{LaneKey, LaneShare, Task, Workspace};
+use crate::testing;
 use crate::time::Time;
 
 /// The moment of all these boards.
@@ -164,71 +165,21 @@ fn run(id: RunId, task: &TaskId, profile: &str, life: Life) -> Run {
     let began = Time::from_millis(NOW.millis() - 60_000);
     Run {
         id,
-        task_id: task.clone(),
         profile: (!profile.is_empty()).then(|| name(profile)),
-        role: Role::Work,
-        owner: "somebody".to_owned(),
         process: process.map(|host| Process { host, pid: 7, start: 7 }),
         host,
         started_at: began,
         expires_at: began.after(LEASE),
         heartbeat_at: Some(began),
         activity_at: Some(began),
-        note: None,
-        graced: false,
-        max_runtime: None,
-        stopping: None,
-        ended_at: None,
-        outcome: None,
-        summary: None,
-        metadata: None,
-        error: None,
         gone: false,
-        workspace: None,
-        session_id: None,
+        ..testing::run(task)
     }
 }
 
 /// A ready task of nobody that was made `seq` milliseconds after the first.
 fn task(id: TaskId, seq: i64) -> Task {
     let made = Time::from_millis(NOW.millis() - 600_000 + seq);
-    Task {
-        id,
-        seq,
-        title: "a task".to_owned(),
-        body: String::new(),
-        assignee: None,
-        status: Status::Ready,
-        priority: 0,
-        tenant: None,
-        created_by: "user".to_owned(),
-        created_by_run: None,
-        depth: 0,
-        session_id: None,
-        created_at: made,
-        updated_at: made,
-        started_at: None,
-        completed_at: None,
-        queued_at: Some(made),
-        workspace: Workspace::Scratch,
-        workspace_host: None,
-        max_runtime: None,
-        max_retries: None,
-        skills: Vec::new(),
-        model: None,
-        result: None,
-        idempotency_key: None,
-        current_run: None,
-        running_as: None,
-        block_kind: None,
-        block_reason: None,
-        block_recurrences: 0,
-        gate: false,
-        attention: None,
-        wake_at: None,
-        guard: None,
-        needs_review: false,
-        reviewer: None,
-        pending_parents: 0,
-    }
+    let queued_at = Some(made);
+    Task { id, seq, created_at: made, updated_at: made, queued_at, ..testing::task("a task") }
 }

@@ -102,11 +102,13 @@ impl Board {
         let mut attempt = 1;
         loop {
             let mut tx = self.write().await?;
-            match create_in(&mut *tx, by, &self.host().name, &new).await {
-                Ok(created) => {
-                    tx.commit().await?;
-                    return Ok(created);
-                }
+            let made = match create_in(&mut *tx, by, &self.host().name, &new).await {
+                // A name that is taken may only be found out here.
+                Ok(created) => tx.commit().await.map(|()| created),
+                Err(error) => Err(error),
+            };
+            match made {
+                Ok(created) => return Ok(created),
                 Err(error) if attempt < ATTEMPTS && is_taken(&error) => attempt += 1,
                 Err(error) => return Err(error),
             }
@@ -116,7 +118,8 @@ impl Board {
 
 /// Reports whether an error says that a name is taken.
 fn is_taken(error: &Error) -> bool {
-    matches!(error, Error::Database { source: sqlx::Error::Database(source), .. }
+    use vestal_database::Error::Refused;
+    matches!(error, Error::Database(Refused { source: sqlx::Error::Database(source), .. })
         if source.is_unique_violation())
 }
 

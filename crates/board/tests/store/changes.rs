@@ -5,6 +5,7 @@ use std::time::Duration;
 use vestal_board::store::{Changes, Clock};
 use vestal_board::testing::{self, task};
 use vestal_board::{Board, Error};
+use vestal_database::Error as FileError;
 
 use crate::{add, place};
 
@@ -123,7 +124,7 @@ async fn a_listener_to_a_closed_board_is_told_so() {
     let mut changes = place.changes().unwrap();
     place.close().await.unwrap();
     let heard = tokio::time::timeout(PATIENCE, changes.next()).await.unwrap();
-    assert!(matches!(heard, Err(Error::Access { .. })), "{heard:?}");
+    assert!(matches!(heard, Err(Error::Database(FileError::Access { .. }))), "{heard:?}");
 }
 
 #[tokio::test]

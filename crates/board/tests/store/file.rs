@@ -7,6 +7,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use vestal_board::Error;
 use vestal_board::store::{Options, SCHEMA_VERSION, SqliteStore, Store as _};
 use vestal_board::testing::task;
+use vestal_database::Error as FileError;
 
 use crate::{add, get, open, place};
 
@@ -73,7 +74,13 @@ async fn a_file_of_a_newer_version_is_refused_and_not_touched() {
         let existing = SqliteStore::open_existing(&path, Options::default()).await;
         for opened in [open(&path).await.map(Some), existing] {
             match opened {
-                Err(error @ Error::Newer { found: 7, supported: SCHEMA_VERSION, .. }) => {
+                Err(
+                    error @ Error::Database(FileError::Newer {
+                        found: 7,
+                        supported: SCHEMA_VERSION,
+                        ..
+                    }),
+                ) => {
                     let text = error.to_string();
                     assert!(text.contains("version 7") && text.contains("newer vestal"), "{text}");
                 }
@@ -97,7 +104,10 @@ async fn a_database_of_something_else_is_refused_and_not_touched() {
         execute(&path, text).await;
         let before = files(dir.path());
         let opened = open(&path).await;
-        assert!(matches!(opened, Err(Error::Foreign { .. })), "{text}: {opened:?}");
+        assert!(
+            matches!(opened, Err(Error::Database(FileError::Foreign { .. }))),
+            "{text}: {opened:?}"
+        );
         assert_eq!(files(dir.path()), before);
     }
 }
@@ -109,7 +119,7 @@ async fn what_is_no_database_is_called_damaged_and_not_touched() {
     std::fs::write(&path, "once upon a time ".repeat(1000)).unwrap();
     let before = files(dir.path());
     let opened = open(&path).await;
-    assert!(matches!(opened, Err(Error::Damaged { .. })), "{opened:?}");
+    assert!(matches!(opened, Err(Error::Database(FileError::Damaged { .. }))), "{opened:?}");
     assert_eq!(files(dir.path()), before);
 }
 
@@ -126,11 +136,15 @@ async fn a_damaged_page_is_said_and_does_not_crash() {
     let board = place.from_host("here").await.unwrap();
     let mut read = board.read().await.unwrap();
     let listed = read.list(&vestal_board::store::Query::default()).await;
-    assert!(matches!(listed, Err(Error::Damaged { .. })), "{:?}", listed.map(|list| list.len()));
+    assert!(
+        matches!(listed, Err(Error::Database(FileError::Damaged { .. }))),
+        "{:?}",
+        listed.map(|list| list.len())
+    );
     drop(read);
     let mut write = board.write().await.unwrap();
     let added = write.insert_tasks(&tasks).await;
-    assert!(matches!(added, Err(Error::Damaged { .. })), "{added:?}");
+    assert!(matches!(added, Err(Error::Database(FileError::Damaged { .. }))), "{added:?}");
 }
 
 #[tokio::test]
@@ -149,11 +163,11 @@ async fn where_no_file_can_be_made_the_error_names_the_place() {
     std::fs::write(dir.path().join("file"), "").unwrap();
     let path = dir.path().join("file").join("kanban.db");
     let error = open(&path).await.unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error:?}");
+    assert!(matches!(error, Error::Database(FileError::Io { .. })), "{error:?}");
     assert!(error.to_string().contains("file/kanban.db"), "{error}");
     // A directory in its place.
     let error = open(dir.path()).await.unwrap_err();
-    assert!(matches!(error, Error::Access { .. }), "{error:?}");
+    assert!(matches!(error, Error::Database(FileError::Access { .. })), "{error:?}");
 }
 
 #[tokio::test]

@@ -100,7 +100,7 @@ async fn an_event_of_no_task_is_refused_and_nothing_of_its_transaction_is_kept()
     write.insert_tasks(std::slice::from_ref(&work)).await.unwrap();
     write.tell(&[event(&task("ghost").id, Kind::Edited)]).await.unwrap();
     let refused = write.commit().await;
-    assert!(matches!(refused, Err(Error::Database { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Database(_))), "{refused:?}");
     assert_eq!(crate::get(&place, &work.id).await, None);
 }
 

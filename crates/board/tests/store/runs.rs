@@ -54,7 +54,7 @@ async fn a_run_comes_out_as_it_went_in_and_as_it_was_changed() {
     assert!(matches!(refused, Err(Error::Unreadable { .. })), "{refused:?}");
     // A run is of a task that is there.
     let refused = place.write().await.unwrap().insert_run(&run(&task("ghost").id)).await;
-    assert!(matches!(refused, Err(Error::Database { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Database(_))), "{refused:?}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use vestal_board::testing::{BEGINNING, task};
 use vestal_board::{Error, Task};
+use vestal_database::Error as FileError;
 
 use crate::{add, change, get, place};
 
@@ -140,8 +141,14 @@ async fn a_closed_board_says_so() {
     add(&place, &kept).await;
     place.close().await.unwrap();
     place.close().await.unwrap();
-    assert!(matches!(place.read().await.map(|_| ()), Err(Error::Access { .. })));
-    assert!(matches!(place.write().await.map(|_| ()), Err(Error::Access { .. })));
+    assert!(matches!(
+        place.read().await.map(|_| ()),
+        Err(Error::Database(FileError::Access { .. }))
+    ));
+    assert!(matches!(
+        place.write().await.map(|_| ()),
+        Err(Error::Database(FileError::Access { .. }))
+    ));
     // All is in the one file once nobody uses it.
     let files = std::fs::read_dir(place.path()).unwrap().count();
     assert_eq!(files, 1);

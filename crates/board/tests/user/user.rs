@@ -46,7 +46,7 @@ async fn main() -> Done {
             let new = Task { idempotency_key: Some(key.clone()), ..testing::task("keyed") };
             match create(&store, new).await {
                 Ok(id) => say(id.as_str())?,
-                Err(vestal_board::Error::Database { .. }) => say("refused")?,
+                Err(vestal_board::Error::Database(_)) => say("refused")?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -105,7 +105,7 @@ async fn fill(store: &dyn Store) -> Done {
         match create(store, large).await {
             Ok(_) => acknowledged += 1,
             Err(error) => {
-                let kind = format!("{error:?}");
+                let kind = format!("{error:?}").replacen("Database(", "", 1);
                 let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
                 return Ok(say(&format!("{acknowledged} {kind}"))?);
             }

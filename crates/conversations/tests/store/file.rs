@@ -3,6 +3,7 @@ use std::path::Path;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use vestal_conversations::{Error, SCHEMA_VERSION, Store};
+use vestal_database::Error as FileError;
 
 use crate::{begin, place, seen, user};
 
@@ -81,7 +82,13 @@ async fn a_file_of_a_newer_version_is_refused_and_not_touched() {
         let before = kept(files(dir));
         for opened in [Store::open(&path).await.map(Some), Store::open_existing(&path).await] {
             match opened {
-                Err(error @ Error::Newer { found: 7, supported: SCHEMA_VERSION, .. }) => {
+                Err(
+                    error @ Error::Database(FileError::Newer {
+                        found: 7,
+                        supported: SCHEMA_VERSION,
+                        ..
+                    }),
+                ) => {
                     let text = error.to_string();
                     assert!(text.contains("version 7") && text.contains("up to 1"), "{text}");
                 }
@@ -104,7 +111,10 @@ async fn a_database_of_something_else_is_refused_and_not_touched() {
         execute(&path, text).await;
         let before = files(dir.path());
         let opened = Store::open(&path).await;
-        assert!(matches!(opened, Err(Error::Foreign { .. })), "{text}: {opened:?}");
+        assert!(
+            matches!(opened, Err(Error::Database(FileError::Foreign { .. }))),
+            "{text}: {opened:?}"
+        );
         assert_eq!(files(dir.path()), before);
     }
 }
@@ -116,7 +126,7 @@ async fn what_is_no_database_is_called_damaged_and_not_touched() {
     std::fs::write(&path, "once upon a time ".repeat(1000)).unwrap();
     let before = files(dir.path());
     let opened = Store::open(&path).await;
-    assert!(matches!(opened, Err(Error::Damaged { .. })), "{opened:?}");
+    assert!(matches!(opened, Err(Error::Database(FileError::Damaged { .. }))), "{opened:?}");
     assert_eq!(files(dir.path()), before);
 }
 
@@ -137,7 +147,7 @@ async fn a_damaged_page_is_said_and_does_not_crash() {
         Ok(store) => store.messages(&id).await.map(|_| ()),
         Err(error) => Err(error),
     };
-    assert!(matches!(outcome, Err(Error::Damaged { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Database(FileError::Damaged { .. }))), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -155,11 +165,11 @@ async fn where_no_file_can_be_made_the_error_names_the_place() {
     std::fs::write(dir.path().join("file"), "").unwrap();
     let path = dir.path().join("file").join("state.db");
     let error = Store::open(&path).await.unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error:?}");
+    assert!(matches!(error, Error::Database(FileError::Io { .. })), "{error:?}");
     assert!(error.to_string().contains("file/state.db"), "{error}");
     // A directory in its place.
     let error = Store::open(dir.path()).await.unwrap_err();
-    assert!(matches!(error, Error::Access { .. }), "{error:?}");
+    assert!(matches!(error, Error::Database(FileError::Access { .. })), "{error:?}");
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ async fn fill(store: &Store, id: &ConversationId) -> Result<(), Box<dyn Error>> 
         match store.append(id, std::slice::from_ref(&large)).await {
             Ok(_) => acknowledged += 1,
             Err(error) => {
-                let kind = format!("{error:?}");
+                let kind = format!("{error:?}").replacen("Database(", "", 1);
                 let kind = kind.split([' ', '{', '(']).next().unwrap_or_default().to_owned();
                 return Ok(say(&format!("{acknowledged} {kind}"))?);
             }

@@ -1,15 +1,12 @@
 //! How a connection to the file is set up.
 
 use std::path::Path;
-use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use vestal_database::BUSY_TIMEOUT;
 
 use super::store::Durability;
-
-/// How long the database itself waits for another connection.
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the log of writes is cut back to once it is in the file.
 const WAL_BYTES: &str = "16777216";

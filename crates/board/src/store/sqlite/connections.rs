@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, SqliteConnection};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
@@ -83,7 +82,8 @@ impl Connections {
     }
 
     fn is_closed(&self) -> Error {
-        Error::Access { path: self.path.clone(), reason: "it was closed".to_owned() }
+        let reason = "it was closed".to_owned();
+        vestal_database::Error::Access { path: self.path.clone(), reason }.into()
     }
 
     /// Closes all, once those at work are done.
@@ -161,33 +161,5 @@ impl Drop for Lease {
                 }
             });
         }
-    }
-}
-
-/// How long others are waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Waits for others by uneven pauses, so that those who wait do not all come
-/// back at the same moment.
-pub(super) struct Patience {
-    path: PathBuf,
-    since: Instant,
-}
-
-impl Patience {
-    pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), since: Instant::now() }
-    }
-
-    /// Pauses, or gives up.
-    pub(super) async fn pause(&mut self) -> Result<()> {
-        let waited = self.since.elapsed();
-        if waited >= PATIENCE {
-            return Err(Error::Contended { path: self.path.clone(), waited });
-        }
-        // Without randomness the pauses are even, which is slower and not wrong.
-        let spread = getrandom::u32().map_or(0, |random| random % 20_000);
-        tokio::time::sleep(Duration::from_micros(1_000 + u64::from(spread))).await;
-        Ok(())
     }
 }

@@ -8,9 +8,10 @@ use serde_json::Value as Json;
 use sqlx::query::Query as Statement;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Executor as _, Sqlite};
+use vestal_database::{Patience, is_busy};
 
-use super::connections::{Connections, Lease, Patience};
-use super::explain::{explain, is_busy};
+use super::connections::{Connections, Lease};
+use super::explain::explain;
 use super::script::Script;
 use crate::event::{Event, NewEvent};
 use crate::id::{RunId, TaskId};
