@@ -6,6 +6,7 @@
 
 mod call;
 mod codec;
+mod enclosure;
 mod file;
 mod frame;
 mod hello;
@@ -17,6 +18,9 @@ pub mod limits;
 
 pub use call::{Event, Fault, FaultCode, Reply, Request};
 pub use codec::{DecodeError, EncodeError, decode, encode};
+pub use enclosure::{
+    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+};
 pub use file::{
     CreateMode, Edit, Entry, FileCall, FileKind, FileOp, FileReply, Found, Match, Metadata,
     SearchQuery, Version,

@@ -14,7 +14,8 @@ use std::fmt::{Debug, Write as _};
 use minicbor::{Decode, Encode};
 use vestal_wire::{
     Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, JobState,
-    Kind, Outcome, Reply, Request, Role, SessionState, ShellText, Stdin, Stream, decode, encode,
+    Kind, Mapping, Network, Outcome, Place, Purpose, Reply, Request, Role, Root, SessionState,
+    ShellText, Stdin, Stream, decode, encode,
 };
 
 const GOLDEN: &str = include_str!("golden.txt");
@@ -102,6 +103,15 @@ fn table() -> Table {
         table, FaultCode: Internal Invalid Unsupported WrongInstance Cancelled ShuttingDown Busy
             NoSuchJob NoWorkdir NotFound Exists WrongKind Denied Conflict NoSpace System
     }
+    table.message("Enclosure", &samples::enclosure());
+    table.message("Users", &samples::users());
+    variants! { table, Mapping: Own Privileged Helpers; samples::mappings() }
+    variants! { table, Root: Directory Layers; samples::roots() }
+    variants! {
+        table, Place: Bind Layers Memory Processes Devices Link Directory; samples::places()
+    }
+    variants! { table, Purpose: Serve Trial; samples::purposes() }
+    variants! { table, Network: Host None }
     table
 }
 

@@ -8,8 +8,8 @@ use minicbor::{Decode, Encode};
 use proptest::prelude::*;
 use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{
-    DecodeError, EncodeError, Event, Fault, GuestSettings, Hello, JobId, Reply, Request, Stats,
-    Status, Welcome, decode, encode,
+    DecodeError, Enclosure, EncodeError, Event, Fault, GuestSettings, Hello, JobId, Reply, Request,
+    Stats, Status, Users, Welcome, decode, encode,
 };
 
 /// Holds a message against everything that is promised of all of them.
@@ -72,6 +72,8 @@ survives_the_wire! {
     stats_survive_the_wire: strategies::stats();
     guest_settings_survive_the_wire: strategies::guest_settings();
     a_job_id_survives_the_wire: strategies::job_id();
+    an_enclosure_survives_the_wire: strategies::enclosure();
+    users_survive_the_wire: strategies::users();
 }
 
 fn decode_as_everything(bytes: &[u8]) {
@@ -86,6 +88,8 @@ fn decode_as_everything(bytes: &[u8]) {
     ignore(decode::<Stats>(bytes));
     ignore(decode::<GuestSettings>(bytes));
     ignore(decode::<JobId>(bytes));
+    ignore(decode::<Enclosure>(bytes));
+    ignore(decode::<Users>(bytes));
 }
 
 proptest! {

@@ -1,8 +1,10 @@
 //! One message of each sort, every field with a value of its own, so that two
 //! fields which change places do not go unnoticed.
 
+mod enclosures;
 mod files;
 
+pub(crate) use enclosures::{enclosure, mappings, places, purposes, roots, users};
 pub(crate) use files::{file_ops, file_replies};
 
 use minicbor::bytes::ByteVec;

@@ -14,11 +14,13 @@ macro_rules! fields {
 }
 
 mod call;
+mod enclosure;
 mod file;
 mod greeting;
 mod job;
 
 pub(crate) use call::{event, fault, reply, request};
+pub(crate) use enclosure::{enclosure, users};
 pub(crate) use greeting::{guest_settings, hello, stats, status, welcome};
 pub(crate) use job::job_id;
 

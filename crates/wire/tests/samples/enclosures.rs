@@ -1,0 +1,76 @@
+//! What a sandbox is made of.
+
+use vestal_wire::{
+    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+};
+
+use super::bytes;
+
+pub(crate) fn users() -> Users {
+    Users {
+        uids: vec![IdRange { inside: 1, outside: 2, count: 3 }],
+        gids: vec![IdRange { inside: 4, outside: 5, count: 6 }],
+        mapping: Mapping::Privileged,
+    }
+}
+
+pub(crate) fn mappings() -> Vec<Mapping> {
+    vec![
+        Mapping::Own,
+        Mapping::Privileged,
+        Mapping::Helpers { newuidmap: bytes("/u"), newgidmap: bytes("/g") },
+    ]
+}
+
+fn layers() -> Layers {
+    Layers { lower: bytes("/l"), shifted: true, upper: bytes("/u"), work: bytes("/w") }
+}
+
+pub(crate) fn roots() -> Vec<Root> {
+    vec![Root::Directory(bytes("/d")), Root::Layers(layers())]
+}
+
+pub(crate) fn places() -> Vec<Place> {
+    let target = || bytes("/t");
+    vec![
+        Place::Bind(Bind {
+            source: bytes("/s"),
+            target: target(),
+            read_only: true,
+            recursive: false,
+            shifted: true,
+        }),
+        Place::Layers { target: target(), layers: layers() },
+        Place::Memory { target: target(), size: 1, mode: 0o700, exec: true },
+        Place::Processes { target: target() },
+        Place::Devices { target: target(), shared_memory: 2 },
+        Place::Link { target: target(), text: bytes("x") },
+        Place::Directory { target: target(), mode: 0o755 },
+    ]
+}
+
+pub(crate) fn purposes() -> Vec<Purpose> {
+    vec![
+        Purpose::Serve {
+            arguments: vec![bytes("/p"), bytes("a")],
+            environment: vec![bytes("E=e")],
+            record: bytes("/r"),
+        },
+        Purpose::Trial,
+    ]
+}
+
+pub(crate) fn enclosure() -> Enclosure {
+    Enclosure {
+        users: users(),
+        network: Network::None,
+        hostname: "h".into(),
+        root: Root::Directory(bytes("/d")),
+        places: vec![Place::Processes { target: bytes("/p") }],
+        cgroups: vec![bytes("/c")],
+        capabilities: 7,
+        filters: vec![bytes("filter")],
+        max_processes: Some(8),
+        purpose: Purpose::Trial,
+    }
+}

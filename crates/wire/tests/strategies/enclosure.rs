@@ -1,0 +1,85 @@
+//! What a sandbox is made of.
+
+use proptest::prelude::*;
+use vestal_wire::{
+    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+};
+
+use super::{bytes, few, maybe, text};
+
+pub(crate) fn enclosure() -> impl Strategy<Value = Enclosure> {
+    fields!(Enclosure {
+        users: users(),
+        network: prop_oneof![Just(Network::Host), Just(Network::None)],
+        hostname: text(),
+        root: root(),
+        places: few(place()),
+        cgroups: few(bytes()),
+        capabilities: any::<u64>(),
+        filters: few(bytes()),
+        max_processes: maybe(any::<u64>()),
+        purpose: purpose(),
+    })
+}
+
+pub(crate) fn users() -> impl Strategy<Value = Users> {
+    fields!(Users { uids: few(range()), gids: few(range()), mapping: mapping() })
+}
+
+fn range() -> impl Strategy<Value = IdRange> {
+    fields!(IdRange { inside: any::<u32>(), outside: any::<u32>(), count: any::<u32>() })
+}
+
+fn mapping() -> impl Strategy<Value = Mapping> {
+    prop_oneof![
+        Just(Mapping::Own),
+        Just(Mapping::Privileged),
+        fields!(Mapping::Helpers { newuidmap: bytes(), newgidmap: bytes() }),
+    ]
+}
+
+fn layers() -> impl Strategy<Value = Layers> {
+    fields!(Layers { lower: bytes(), shifted: any::<bool>(), upper: bytes(), work: bytes() })
+}
+
+fn root() -> impl Strategy<Value = Root> {
+    prop_oneof![bytes().prop_map(Root::Directory), layers().prop_map(Root::Layers)]
+}
+
+fn bind() -> impl Strategy<Value = Bind> {
+    fields!(Bind {
+        source: bytes(),
+        target: bytes(),
+        read_only: any::<bool>(),
+        recursive: any::<bool>(),
+        shifted: any::<bool>(),
+    })
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        bind().prop_map(Place::Bind),
+        fields!(Place::Layers { target: bytes(), layers: layers() }),
+        fields!(Place::Memory {
+            target: bytes(),
+            size: any::<u64>(),
+            mode: any::<u32>(),
+            exec: any::<bool>(),
+        }),
+        fields!(Place::Processes { target: bytes() }),
+        fields!(Place::Devices { target: bytes(), shared_memory: any::<u64>() }),
+        fields!(Place::Link { target: bytes(), text: bytes() }),
+        fields!(Place::Directory { target: bytes(), mode: any::<u32>() }),
+    ]
+}
+
+fn purpose() -> impl Strategy<Value = Purpose> {
+    prop_oneof![
+        fields!(Purpose::Serve {
+            arguments: few(bytes()),
+            environment: few(bytes()),
+            record: bytes(),
+        }),
+        Just(Purpose::Trial),
+    ]
+}
