@@ -1,0 +1,86 @@
+//! What a sandbox is made of, with everything of the host that it takes open.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use vestal_wire::{Bind, Enclosure, Layers, Place, Root};
+
+use super::memory::Memory;
+use crate::failure::{Failure, Step, failed_at};
+
+/// What the root is made of.
+#[derive(Debug)]
+pub(super) enum RootPart<'p> {
+    Directory { path: &'p [u8], source: OwnedFd },
+    Layers(OpenLayers),
+}
+
+/// What is below the root.
+#[derive(Debug)]
+pub(super) enum Part<'p> {
+    Bind { bind: &'p Bind, source: OwnedFd },
+    Layers { target: &'p [u8], layers: OpenLayers },
+    Memory { target: &'p [u8], memory: Memory },
+    Processes { target: &'p [u8] },
+    Devices { target: &'p [u8], shared_memory: u64 },
+    Link { target: &'p [u8], text: &'p [u8] },
+    Directory { target: &'p [u8], mode: u32 },
+}
+
+/// Layers with their directories.
+#[derive(Debug)]
+pub(super) struct OpenLayers {
+    pub(super) lower: OwnedFd,
+    pub(super) shifted: bool,
+    pub(super) upper: OwnedFd,
+    pub(super) work: OwnedFd,
+}
+
+/// Opens all that a plan names on the host, before anything covers it.
+pub(super) fn open(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<Part<'_>>), Failure> {
+    let root = match &plan.root {
+        Root::Directory(path) => RootPart::Directory { path, source: source(path)? },
+        Root::Layers(layers) => RootPart::Layers(open_layers(layers)?),
+    };
+    let parts = plan.places.iter().map(part).collect::<Result<_, _>>()?;
+    Ok((root, parts))
+}
+
+fn part(place: &Place) -> Result<Part<'_>, Failure> {
+    Ok(match place {
+        Place::Bind(bind) => Part::Bind { bind, source: source(&bind.source)? },
+        Place::Layers { target, layers } => Part::Layers { target, layers: open_layers(layers)? },
+        Place::Memory { target, size, mode, exec } => {
+            Part::Memory { target, memory: Memory { size: *size, mode: *mode, exec: *exec } }
+        }
+        Place::Processes { target } => Part::Processes { target },
+        Place::Devices { target, shared_memory } => {
+            Part::Devices { target, shared_memory: *shared_memory }
+        }
+        Place::Link { target, text } => Part::Link { target, text },
+        Place::Directory { target, mode } => Part::Directory { target, mode: *mode },
+    })
+}
+
+fn open_layers(layers: &Layers) -> Result<OpenLayers, Failure> {
+    Ok(OpenLayers {
+        lower: source(&layers.lower)?,
+        shifted: layers.shifted,
+        upper: source(&layers.upper)?,
+        work: source(&layers.work)?,
+    })
+}
+
+/// Opens something of the host by its whole path. Links of the host are the
+/// host's business; those by which the kernel lends descriptors and roots of
+/// other processes lead nowhere.
+fn source(path: &[u8]) -> Result<OwnedFd, Failure> {
+    if !path.starts_with(b"/") {
+        return Err(Failure::of(Step::Source, rustix::io::Errno::INVAL).at(path));
+    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(CWD, OsStr::from_bytes(path), flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+        .map_err(failed_at(Step::Source, path))
+}

@@ -1,0 +1,50 @@
+//! Places where a test can have the stage die.
+//!
+//! With the feature `failpoints`, the process of the stage that comes to the
+//! step which the environment variable `VESTAL_STAGE_FAILPOINT` names ends there
+//! as if it had been killed. Without the feature nothing of this is compiled.
+
+/// Every step of `enclose` at which a process of the stage can be made to die:
+/// the ones of the process that was started, then those of the one that becomes
+/// the first of the sandbox.
+pub const NAMES: [&str; 17] = [
+    "stage.enclose.after-plan",
+    "stage.enclose.after-cgroups",
+    "stage.enclose.after-clone",
+    "stage.enclose.after-maps",
+    "stage.enclose.after-record",
+    "stage.enclose.after-go",
+    "stage.first.before-go",
+    "stage.first.after-go",
+    "stage.first.after-root",
+    "stage.first.after-places",
+    "stage.first.after-pivot",
+    "stage.first.after-users",
+    "stage.first.after-capabilities",
+    "stage.first.after-landlock",
+    "stage.first.after-seccomp",
+    "stage.first.before-exec",
+    "stage.enclose.before-leaving",
+];
+
+/// Dies here if a test asked for it.
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "it is for tests and no setting")]
+pub(crate) fn reach(name: &'static str) {
+    debug_assert!(NAMES.contains(&name), "{name} is not in the list of failpoints");
+    if std::env::var_os("VESTAL_STAGE_FAILPOINT").is_some_and(|chosen| chosen == name) {
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+            .ok();
+        // Process 1 cannot be killed from within its own namespace.
+        crate::sys::process::end_now(137);
+    }
+}
+
+/// Marks a step at which a test can have the stage die.
+macro_rules! failpoint {
+    ($name:literal) => {
+        #[cfg(feature = "failpoints")]
+        $crate::failpoint::reach($name);
+    };
+}
+pub(crate) use failpoint;

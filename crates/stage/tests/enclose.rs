@@ -1,0 +1,436 @@
+//! A sandbox is what its plan says and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use support::{By, SHIFTED, Site, bytes, end, is_alive};
+use vestal_wire::{Bind, Layers, Network, Place, Purpose, Root};
+
+#[test]
+fn a_program_becomes_the_first_process_of_a_sandbox() {
+    for by in By::all() {
+        let said = Site::new(by).run("echo $$ $(id -u) $(id -g) $(hostname) $(pwd) $(umask)");
+        assert_eq!(said, "1 0 0 sandbox / 0022\n", "{by:?}");
+    }
+}
+
+#[test]
+fn only_the_named_places_are_visible() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let script = "ls -A / | tr '\\n' ' '; echo; cut -d' ' -f5 /proc/self/mountinfo";
+        let said = site.run(script);
+        let (names, mounts) = said.split_once('\n').unwrap();
+        let names: BTreeSet<&str> = names.split_whitespace().collect();
+        let links = ["bin", "sbin", "lib", "lib64"];
+        let links = links.into_iter().filter(|name| fs::read_link(format!("/{name}")).is_ok());
+        let expected = [".vestal", "dev", "proc", "tmp", "usr", "workspace"];
+        assert_eq!(names, expected.into_iter().chain(links).collect(), "{by:?}");
+        // The root of the host is not among the mounts, nor anything below it.
+        let own = ["/", "/.vestal/io", "/proc", "/dev", "/tmp", "/usr", "/workspace"];
+        for mount in mounts.lines() {
+            let known = own.contains(&mount)
+                || mount.starts_with("/proc/")
+                || mount.starts_with("/dev/")
+                || mount.starts_with("/usr/");
+            assert!(known, "{by:?}: {mount} is mounted");
+        }
+        assert_eq!(mounts.lines().filter(|mount| *mount == "/").count(), 1, "{by:?}");
+    }
+}
+
+#[test]
+fn the_host_is_not_found_by_any_way_out() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let secret = site.dir.path().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o666)).unwrap();
+        let path = secret.display();
+        let script = format!(
+            "for root in '' /.. /../.. /proc/1/root /proc/1/root/.. /proc/1/cwd \
+                 /proc/self/root /dev/fd /proc/1/fd/0 /proc/1/fd/1 /proc/1/fd/2; do \
+                 cat \"$root{path}\" 2>/dev/null; \
+             done; set -- /proc/[0-9]*; echo $#"
+        );
+        // Of the processes there is the shell.
+        assert_eq!(site.run(&script), "1\n", "{by:?}");
+    }
+}
+
+#[test]
+fn nothing_but_the_handed_descriptors_is_inherited() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let plan = vestal_wire::encode(&site.plan("ls -l /proc/1/fd; true"));
+        let mut command = site.command();
+        // A shell in between leaves more open than it should.
+        let stage = command.get_program().to_owned();
+        let mut leaking = std::process::Command::new("sh");
+        leaking.args(["-c", "exec 7</ 8>/dev/null 9</etc; exec \"$@\"", "sh"]).arg(stage);
+        for (name, value) in command.get_envs() {
+            leaking.env(name, value.unwrap());
+        }
+        leaking.stdin(std::process::Stdio::piped());
+        if by == By::Ordinary && rustix::process::geteuid().is_root() {
+            use std::os::unix::process::CommandExt as _;
+            leaking.uid(support::ORDINARY).gid(support::ORDINARY);
+        }
+        command = leaking;
+        let said = site.start_by(command, &plan.unwrap()).said();
+        // The number and what it is: the rest of a pipe's name is a number too.
+        let open: Vec<&str> = said
+            .lines()
+            .filter_map(|line| line.split_once(" -> "))
+            .map(|(before, what)| (before.rsplit(' ').next().unwrap(), what))
+            .flat_map(|(number, what)| [number, what.split(':').next().unwrap()])
+            .collect();
+        assert_eq!(open, ["0", "/dev/null", "1", "pipe", "2", "pipe"], "{by:?}");
+    }
+}
+
+#[test]
+fn the_environment_and_the_signals_are_the_plans_alone() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let script = "tr '\\0' ' ' < /proc/1/environ; grep -E '^Sig(Blk|Ign|Cgt)' /proc/1/status \
+            | tr -d '\\t' | tr '\\n' ' '; cut -d' ' -f5,6 /proc/1/stat";
+        let said = site.run(script);
+        let none = "0000000000000000";
+        // Its group and session are its own.
+        let expected = format!("PATH=/usr/bin:/bin SigBlk:{none} SigIgn:{none} ");
+        assert!(said.starts_with(&expected), "{by:?}: {said}");
+        assert!(said.trim_end().ends_with(" 1 1"), "{by:?}: {said}");
+    }
+}
+
+#[test]
+fn user_0_of_the_host_is_in_no_sandbox() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let map = site.run("cat /proc/self/uid_map /proc/self/gid_map");
+        for line in map.lines() {
+            let numbers: Vec<u64> =
+                line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            assert!(numbers[1] > 0, "{by:?}: {map}");
+        }
+        let mut plan = site.plan("echo ran");
+        plan.users.uids[0].outside = 0;
+        let said = site.start(&plan).said();
+        assert!(said.starts_with("error: {\"step\":\"plan\""), "{by:?}: {said}");
+    }
+}
+
+#[test]
+fn every_mount_is_nosuid_and_all_but_devices_are_nodev() {
+    for by in By::all() {
+        let said = Site::new(by).run("cut -d' ' -f5,6 /proc/self/mountinfo");
+        for line in said.lines() {
+            let (target, options) = line.split_once(' ').unwrap();
+            let options: Vec<&str> = options.split(',').collect();
+            assert!(options.contains(&"nosuid"), "{by:?}: {line}");
+            // A mask is the device that holds nothing.
+            let device = (target.starts_with("/dev/") && target != "/dev/shm")
+                || (target.starts_with("/proc/") && options.contains(&"ro"));
+            assert!(device || options.contains(&"nodev"), "{by:?}: {line}");
+            let noexec = target.starts_with("/dev") || target.starts_with("/proc");
+            assert_eq!(options.contains(&"noexec"), noexec, "{by:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_planted_link_in_the_root_is_not_followed() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let trap = site.make("trap", site.owner());
+        for name in ["workspace", "dev", "tmp", "usr", ".vestal", "proc"] {
+            symlink(&trap, site.path("root").join(name)).unwrap();
+        }
+        fs::write(site.path("root").join("file"), "in the way").unwrap();
+        let mut plan = site.plan("echo made > /workspace/made; ls -d /usr/bin /file/below");
+        plan.places.push(Place::Directory { target: bytes("/file/below"), mode: 0o700 });
+        assert_eq!(site.start(&plan).said(), "/file/below\n/usr/bin\n", "{by:?}");
+        assert_eq!(fs::read_dir(&trap).unwrap().count(), 0, "{by:?}: the link was followed");
+        assert!(site.path("workspace/made").exists(), "{by:?}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_in_a_directory_of_the_host_stays() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let trap = site.make("trap", site.owner());
+        symlink(&trap, site.path("workspace/link")).unwrap();
+        fs::write(site.path("workspace/file"), "mine").unwrap();
+        for name in ["link", "file"] {
+            let mut plan = site.plan("echo ran");
+            let target = format!("/workspace/{name}");
+            plan.places.push(site.bind("io", &target, by == By::Root));
+            let said = site.start(&plan).said();
+            let expected = format!("error: {{\"step\":\"target\",\"target\":\"{target}\"");
+            assert!(said.starts_with(&expected), "{by:?}: {said}");
+            assert!(said.contains("in the way"), "{by:?}: {said}");
+        }
+        assert_eq!(fs::read_link(site.path("workspace/link")).unwrap(), trap);
+        assert_eq!(fs::read(site.path("workspace/file")).unwrap(), b"mine");
+    }
+}
+
+#[test]
+fn a_source_behind_a_link_of_the_kernels_is_refused() {
+    for by in By::all() {
+        let site = Site::new(by);
+        symlink("/proc/self/root", site.path("io/link")).unwrap();
+        for source in ["/proc/self/root/etc", "/proc/self/cwd", "/io/link/etc"] {
+            let source = match source.strip_prefix("/io/") {
+                Some(rest) => site.path("io").join(rest),
+                None => source.into(),
+            };
+            let mut plan = site.plan("echo ran");
+            plan.places.push(Place::Bind(Bind {
+                source: bytes(source),
+                target: bytes("/etc"),
+                read_only: true,
+                recursive: true,
+                shifted: false,
+            }));
+            let said = site.start(&plan).said();
+            assert!(said.starts_with("error: {\"step\":\"source\""), "{by:?}: {said}");
+            assert!(said.contains("\"errno\":40,"), "{by:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn directories_on_the_way_to_a_target_belong_to_root_of_the_sandbox() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let mut plan = site.plan("stat -c '%u %a' /workspace/new /new /new/below /tmp/new");
+        plan.places.push(site.bind("io", "/workspace/new/place", by == By::Root));
+        plan.places.push(site.bind("io", "/new/below/place", by == By::Root));
+        plan.places.push(site.bind("io", "/tmp/new/place", by == By::Root));
+        assert_eq!(site.start(&plan).said(), "0 755\n0 755\n0 755\n0 755\n", "{by:?}");
+        let made = fs::metadata(site.path("workspace/new")).unwrap();
+        let workspace = fs::metadata(site.path("workspace")).unwrap();
+        assert_eq!(made.uid(), workspace.uid(), "{by:?}");
+        let below = fs::metadata(site.path("root/new/below")).unwrap();
+        assert_eq!(below.uid(), fs::metadata(site.path("root")).unwrap().uid(), "{by:?}");
+    }
+}
+
+#[test]
+fn what_reaches_the_host_through_proc_is_masked_or_read_only() {
+    for by in By::all() {
+        let script = "cat /proc/timer_list /proc/keys /proc/kcore 2>/dev/null | head -c 100; \
+            ls -A /proc/acpi /proc/scsi 2>/dev/null | grep -v '^/proc\\|^$'; \
+            for f in sys/kernel/core_pattern sys/kernel/hostname sysrq-trigger; do \
+                (echo x > /proc/$f) 2>/dev/null && echo \"$f can be written\"; \
+            done; echo done; cut -d' ' -f5,6 /proc/self/mountinfo";
+        let said = Site::new(by).run(script);
+        let (written, mounts) = said.split_once('\n').unwrap();
+        assert_eq!(written, "done", "{by:?}");
+        // Whoever owns them there: the attribute is what holds.
+        for name in ["bus", "fs", "irq", "sys", "sysrq-trigger", "timer_list", "keys"] {
+            let line = mounts.lines().find(|line| line.starts_with(&format!("/proc/{name} ")));
+            let held = line.is_some_and(|line| line.contains(" ro,"));
+            let there = fs::exists(format!("/proc/{name}")).unwrap();
+            assert_eq!(held, there, "{by:?}: {name}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn devices_work_and_terminals_are_its_own() {
+    for by in By::all() {
+        let script = "head -c 4 /dev/zero | wc -c; echo lost > /dev/null; \
+            head -c 8 /dev/urandom | wc -c; ls /dev/pts; echo x > /dev/shm/x && cat /dev/fd/1 \
+            < /dev/null; script -qec tty /dev/null < /dev/null | tr -d '\\r'; mknod /tmp/d c 1 3 \
+            2>/dev/null && echo made; ls /dev | tr '\\n' ' '";
+        let said = Site::new(by).run(script);
+        let expected = "4\n8\nptmx\n/dev/pts/0\n\
+            fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ";
+        assert_eq!(said.replace("/dev/pts/0\n\n", "/dev/pts/0\n"), expected, "{by:?}");
+    }
+}
+
+#[test]
+fn memory_is_sized_and_runs_programs_only_where_it_may() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let mut plan = site.plan(
+            "stat -c '%a %u' /tmp /run; head -c 2000000 /dev/zero > /tmp/x 2>/dev/null || echo full; \
+             for d in /tmp /run; do rm -f $d/x; cp /bin/true $d/t && $d/t 2>/dev/null; echo $?; done",
+        );
+        let size = 1 << 20;
+        plan.places.push(Place::Memory { target: bytes("/run"), size, mode: 0o750, exec: false });
+        assert_eq!(site.start(&plan).said(), "1777 0\n750 0\nfull\n0\n126\n", "{by:?}");
+    }
+}
+
+#[test]
+fn a_network_of_its_own_has_a_loopback_and_nothing_else() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let mut plan = site.plan(
+            "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; \
+             grep -c 127.0.0.1 /proc/net/fib_trie",
+        );
+        plan.network = Network::None;
+        assert_eq!(site.start(&plan).said(), "lo\n2\n", "{by:?}");
+    }
+}
+
+#[test]
+fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {
+    for by in By::all() {
+        let site = Site::new(by);
+        fs::write(site.path("io/file"), "content").unwrap();
+        let mut plan = site.plan("cat /etc/file; (echo x > /etc/file) 2>&1 | grep -c Read-only");
+        plan.places.push(Place::Bind(Bind {
+            source: bytes(site.path("io/file")),
+            target: bytes("/etc/file"),
+            read_only: true,
+            recursive: false,
+            shifted: false,
+        }));
+        assert_eq!(site.start(&plan).said(), "content1\n", "{by:?}");
+        assert_eq!(fs::read(site.path("io/file")).unwrap(), b"content", "{by:?}");
+    }
+}
+
+#[test]
+fn the_record_is_there_before_anything_runs_and_names_the_first_process() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let mut plan = site.plan("cat /.vestal/io/init.json; echo; exec sleep 1000");
+        let Purpose::Serve { record, .. } = &mut plan.purpose else { unreachable!() };
+        let path = site.path("io/init.json");
+        *record = bytes(&path);
+        let stage = site.start(&plan);
+        let seen = stage.line();
+        let record = fs::read_to_string(&path).unwrap();
+        assert_eq!(seen, record.trim_end(), "{by:?}");
+        let pid: i32 = record.split(['{', ':', ',']).nth(2).unwrap().parse().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+        let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let expected = format!(
+            "{{\"pid\":{},\"pid_start\":{start},\"boot\":\"{}\"}}\n",
+            pid.as_raw_nonzero(),
+            boot.trim()
+        );
+        assert_eq!(record, expected, "{by:?}");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "{by:?}");
+        end(pid);
+        assert!(!is_alive(pid));
+        assert_eq!(fs::read_dir(site.path("io")).unwrap().count(), 1, "{by:?}");
+    }
+}
+
+#[test]
+fn the_first_process_is_put_into_cgroups_before_anything_runs() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let list = site.path("io/procs");
+        fs::write(&list, "").unwrap();
+        fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut plan = site.plan("cat /.vestal/io/procs; exec sleep 1000");
+        plan.cgroups = vec![bytes(&list)];
+        let stage = site.start(&plan);
+        let seen = stage.line();
+        let first = stage.first();
+        // Who moves itself says so with this number, and takes along whom it makes.
+        assert_eq!(seen, "0", "{by:?}");
+        end(first);
+    }
+}
+
+#[test]
+fn a_stage_is_gone_when_the_guest_runs_and_the_sandbox_stays() {
+    for by in By::all() {
+        let site = Site::new(by);
+        let stage = site.start(&site.plan("echo up; exec sleep 1000"));
+        assert_eq!(stage.line(), "up", "{by:?}");
+        let first = stage.first();
+        support::await_true(|| support::processes_of(&site) == [first_number(first)]);
+        drop(stage);
+        assert!(is_alive(first), "{by:?}");
+        end(first);
+        support::assert_nothing_runs(&site, "ended");
+    }
+}
+
+fn first_number(pid: rustix::process::Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
+/// What root builds: files of the host as the sandbox's users.
+#[test]
+fn root_of_a_sandbox_changes_layers_and_not_the_host() {
+    if !By::all().contains(&By::Root) {
+        return;
+    }
+    let site = Site::new(By::Root);
+    let mut plan = site.plan(
+        "stat -c '%u:%g' /usr/bin /usr/bin/env; echo new > /usr/bin/new-program; \
+         rm /usr/bin/env; stat -c '%u' /usr/bin/new-program; touch /workspace/made; \
+         chown 33:44 /workspace/made; stat -c '%u:%g' /workspace/made; cat /proc/self/mountinfo \
+         | grep ' /usr ' | grep -c /proc/self/fd; for a in trusted.overlay.opaque user.x; do \
+         setfattr -n $a -v y /usr/bin/new-program 2>/dev/null; done; echo done",
+    );
+    plan.capabilities = 0xfb;
+    let said = site.start(&plan).said();
+    assert_eq!(said, "0:0\n0:0\n0\n33:44\n1\ndone\n");
+    let program = fs::metadata(site.path("upper/bin/new-program")).unwrap();
+    assert_eq!((program.uid(), program.gid()), (SHIFTED, SHIFTED));
+    let whiteout = fs::metadata(site.path("upper/bin/env")).unwrap();
+    assert_eq!(whiteout.rdev(), 0);
+    assert!(fs::metadata("/usr/bin/env").unwrap().len() > 0);
+    assert!(!fs::exists("/usr/bin/new-program").unwrap());
+    let made = fs::metadata(site.path("workspace/made")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (33, 44));
+}
+
+#[test]
+fn layers_can_be_the_root() {
+    for by in By::all() {
+        let site = Site::new(by);
+        // A lower whose owners are the sandbox's own users.
+        let lower = site.make("lower", site.owner().filter(|_| by == By::Ordinary));
+        fs::write(lower.join("old"), "old").unwrap();
+        let mut plan = site.plan("cat /old; rm /old; echo new > /new; ls / | grep -c old");
+        plan.root = Root::Layers(Layers {
+            lower: bytes(&lower),
+            shifted: by == By::Root,
+            upper: bytes(site.make("top", site.owner())),
+            work: bytes(site.make("top-work", site.owner())),
+        });
+        plan.capabilities = 0xfb;
+        assert_eq!(site.start(&plan).said(), "old0\n", "{by:?}");
+        assert_eq!(fs::read(lower.join("old")).unwrap(), b"old", "{by:?}");
+        assert_eq!(fs::read(site.path("top/new")).unwrap(), b"new\n", "{by:?}");
+        assert_eq!(fs::metadata(site.path("top/old")).unwrap().rdev(), 0, "{by:?}");
+    }
+}
+
+#[test]
+fn a_link_that_is_there_stays_and_an_empty_directory_becomes_one() {
+    for by in By::all() {
+        let site = Site::new(by);
+        symlink("elsewhere", site.path("root/there")).unwrap();
+        fs::create_dir(site.path("root/empty")).unwrap();
+        fs::create_dir_all(site.path("root/full/below")).unwrap();
+        let mut plan = site.plan("readlink /there /empty; ls /full");
+        for target in ["/there", "/empty", "/full"] {
+            plan.places.push(Place::Link { target: bytes(target), text: bytes("text") });
+        }
+        assert_eq!(site.start(&plan).said(), "elsewhere\ntext\nbelow\n", "{by:?}");
+    }
+}

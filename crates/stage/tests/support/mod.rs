@@ -1,0 +1,350 @@
+//! Sandboxes of real namespaces, built by the stage around a shell.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper may panic as a test may")]
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use minicbor::bytes::ByteVec;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use vestal_wire::{
+    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+};
+
+/// How long anything may take on a slow and busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The first user of sandboxes that root builds: outside every range that is
+/// handed out by anybody else.
+pub(crate) const SHIFTED: u32 = 0x7000_0000;
+
+/// An ordinary user that no account is needed for.
+pub(crate) const ORDINARY: u32 = 54_321;
+
+/// A variable by which processes of the stage are told, whatever they do.
+const MARK: &str = "VESTAL_TEST_SITE";
+
+/// Who builds a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Root,
+    Ordinary,
+}
+
+impl By {
+    /// Returns everybody that this process can be.
+    pub(crate) fn all() -> Vec<Self> {
+        if rustix::process::geteuid().is_root() {
+            vec![Self::Root, Self::Ordinary]
+        } else {
+            vec![Self::Ordinary]
+        }
+    }
+
+    fn uid(self) -> Option<u32> {
+        let root = rustix::process::geteuid().is_root();
+        (self == Self::Ordinary && root).then_some(ORDINARY)
+    }
+
+    pub(crate) fn users(self) -> Users {
+        let (outside, count, mapping) = match self {
+            Self::Root => (SHIFTED, 65_536, Mapping::Privileged),
+            Self::Ordinary => {
+                let own = rustix::process::geteuid().as_raw();
+                (self.uid().unwrap_or(own), 1, Mapping::Own)
+            }
+        };
+        let gid = match self {
+            Self::Root => outside,
+            Self::Ordinary => {
+                let own = rustix::process::getegid().as_raw();
+                self.uid().unwrap_or(own)
+            }
+        };
+        Users {
+            uids: vec![IdRange { inside: 0, outside, count }],
+            gids: vec![IdRange { inside: 0, outside: gid, count }],
+            mapping,
+        }
+    }
+}
+
+/// Directories of a sandbox on the host.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) by: By,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+pub(crate) fn bytes(path: impl AsRef<Path>) -> ByteVec {
+    path.as_ref().as_os_str().as_bytes().to_vec().into()
+}
+
+impl Site {
+    pub(crate) fn new(by: By) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let site = Self { by, dir };
+        // What belongs to the sandbox's root, and what is bound as it is.
+        for name in ["root", "upper", "work"] {
+            site.make(name, site.owner());
+        }
+        for name in ["workspace", "io"] {
+            site.make(name, by.uid().or((by == By::Root).then_some(0)));
+        }
+        if let Some(uid) = by.uid() {
+            chown(site.dir.path(), Some(uid), Some(uid)).unwrap();
+        }
+        site
+    }
+
+    /// The user of the host that root of the sandbox is.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        match self.by {
+            By::Root => Some(SHIFTED),
+            By::Ordinary => self.by.uid(),
+        }
+    }
+
+    pub(crate) fn make(&self, name: &str, owner: Option<u32>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        if let Some(owner) = owner {
+            chown(&path, Some(owner), Some(owner)).unwrap();
+        }
+        path
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn record(&self) -> PathBuf {
+        self.path("init.json")
+    }
+
+    /// A plan of a sandbox that shows the host's programs and has a workspace.
+    pub(crate) fn plan(&self, script: &str) -> Enclosure {
+        let root = self.by == By::Root;
+        let mut places = vec![
+            Place::Processes { target: bytes("/proc") },
+            Place::Devices { target: bytes("/dev"), shared_memory: 1 << 20 },
+            Place::Memory { target: bytes("/tmp"), size: 1 << 20, mode: 0o1777, exec: true },
+            self.bind("workspace", "/workspace", root),
+            self.bind("io", "/.vestal/io", root),
+        ];
+        if root {
+            places.push(Place::Layers {
+                target: bytes("/usr"),
+                layers: Layers {
+                    lower: bytes("/usr"),
+                    shifted: true,
+                    upper: bytes(self.path("upper")),
+                    work: bytes(self.path("work")),
+                },
+            });
+        } else {
+            places.push(Place::Bind(Bind {
+                source: bytes("/usr"),
+                target: bytes("/usr"),
+                read_only: true,
+                recursive: true,
+                shifted: false,
+            }));
+        }
+        for name in ["bin", "sbin", "lib", "lib64"] {
+            let Ok(text) = fs::read_link(Path::new("/").join(name)) else { continue };
+            places
+                .push(Place::Link { target: bytes(Path::new("/").join(name)), text: bytes(text) });
+        }
+        Enclosure {
+            users: self.by.users(),
+            network: Network::Host,
+            hostname: "sandbox".into(),
+            root: Root::Directory(bytes(self.path("root"))),
+            places,
+            cgroups: vec![],
+            capabilities: 0,
+            filters: vec![],
+            max_processes: None,
+            purpose: Purpose::Serve {
+                arguments: ["/bin/sh", "-c", script].map(bytes).to_vec(),
+                environment: vec![bytes("PATH=/usr/bin:/bin")],
+                record: bytes(self.record()),
+            },
+        }
+    }
+
+    pub(crate) fn bind(&self, name: &str, target: &str, shifted: bool) -> Place {
+        Place::Bind(Bind {
+            source: bytes(self.path(name)),
+            target: bytes(target),
+            read_only: false,
+            recursive: false,
+            shifted,
+        })
+    }
+
+    /// Starts the stage.
+    pub(crate) fn start(&self, plan: &Enclosure) -> Stage {
+        self.start_by(self.command(), &vestal_wire::encode(plan).unwrap())
+    }
+
+    /// Starts a stage that dies at a step.
+    pub(crate) fn start_failing(&self, plan: &Enclosure, failpoint: &str) -> Stage {
+        let mut command = self.command();
+        command.env("VESTAL_STAGE_FAILPOINT", failpoint);
+        self.start_by(command, &vestal_wire::encode(plan).unwrap())
+    }
+
+    /// The stage as an engine starts it, by the right user.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vestal-stage"));
+        command.env_clear().env(MARK, self.dir.path()).stdin(Stdio::piped());
+        if let Some(uid) = self.by.uid() {
+            command.uid(uid).gid(uid);
+        }
+        command
+    }
+
+    pub(crate) fn start_by(&self, mut command: Command, plan: &[u8]) -> Stage {
+        let (read, write) = std::io::pipe().unwrap();
+        let (hold, hold_end) = std::io::pipe().unwrap();
+        command
+            .args(["enclose", "--plan-fd", "0", "--ready-fd", "1", "--hold-fd", "2"])
+            .stdout(write)
+            .stderr(hold_end);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        child.stdin.take().unwrap().write_all(plan).unwrap();
+        Stage { child: Some(child), ready: read.into(), hold: hold.into(), record: self.record() }
+    }
+
+    /// Runs a script as the first process and returns what it says.
+    pub(crate) fn run(&self, script: &str) -> String {
+        self.start(&self.plan(script)).said()
+    }
+}
+
+/// A stage at work, and the sandbox it makes.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    child: Option<Child>,
+    ready: OwnedFd,
+    pub(crate) hold: OwnedFd,
+    record: PathBuf,
+}
+
+impl Stage {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Returns what is said on the ready descriptor until nobody has it any
+    /// more: for a script that says it there, all it says.
+    pub(crate) fn said(self) -> String {
+        self.said_and_code().0
+    }
+
+    /// Returns the same and the stage's exit code.
+    pub(crate) fn said_and_code(mut self) -> (String, Option<i32>) {
+        let mut said = String::new();
+        fs::File::from(self.ready.try_clone().unwrap()).read_to_string(&mut said).unwrap();
+        let code = self.child.take().unwrap().wait().unwrap().code();
+        (said, code)
+    }
+
+    /// Returns the next line.
+    pub(crate) fn line(&self) -> String {
+        let mut file = fs::File::from(self.ready.try_clone().unwrap());
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while file.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
+    /// Returns the first process as the record tells it.
+    pub(crate) fn first(&self) -> Pid {
+        let record = fs::read_to_string(&self.record).unwrap();
+        let pid = record.split(['{', ':', ',']).nth(2).unwrap();
+        Pid::from_raw(pid.parse().unwrap()).unwrap()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.as_mut().unwrap().kill().unwrap();
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+/// Ends the first process of a sandbox and with it everything in it.
+pub(crate) fn end(pid: Pid) {
+    if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) {
+        pidfd_send_signal(&handle, Signal::KILL).ok();
+        await_true(|| !is_alive(pid));
+    }
+}
+
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.starts_with(" Z"))
+}
+
+pub(crate) fn await_true(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "it did not come true");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the processes of a site: those of the stage, told by their
+/// environment, and those of its sandboxes, told by what they have mounted.
+pub(crate) fn processes_of(site: &Site) -> Vec<u32> {
+    let needle = site.dir.path().as_os_str().as_bytes();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let names_it = |name: &str| {
+            let content = fs::read(entry.path().join(name)).unwrap_or_default();
+            content.windows(needle.len()).any(|window| window == needle)
+        };
+        if names_it("environ") || names_it("mountinfo") {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Fails if a stage left anything running. What it had mounted is gone with the
+/// last process of its namespace.
+pub(crate) fn assert_nothing_runs(site: &Site, what: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = processes_of(site);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what}: processes {left:?} are left");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
