@@ -70,9 +70,9 @@ pub use kinds::{
     ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, HostPath, ImageName, Isolation, Lines,
     Megabytes, Mount, MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices,
     Propagation, Protocol, Provider, ProviderChoice, ProviderName, Providers, Range, Relabel,
-    SandboxDir, Seccomp, Seconds, SecondsOrNever, Secret, SecurityOption, Setting, StartDir, Text,
-    TextLimits, TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume, VolumeSource,
-    Volumes,
+    Rootfs, SandboxDir, Seccomp, Seconds, SecondsOrNever, Secret, SecurityOption, Setting,
+    StartDir, Text, TextLimits, TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume,
+    VolumeSource, Volumes,
 };
 pub use overrides::Override;
 pub use set::{SetError, SetOutcome, set};

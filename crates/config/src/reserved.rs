@@ -5,7 +5,7 @@
 
 /// Backends that are on the way.
 pub(crate) const BACKENDS: &[&str] =
-    &["native", "ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
+    &["ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
 
 /// Keys of the section `terminal` that belong to backends and features on the way.
 const TERMINAL: &[&str] = &[

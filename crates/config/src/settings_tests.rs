@@ -46,7 +46,7 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
     assert_eq!(
         message("terminal.backend"),
         "terminal.backend is \"modal\" (environment variable TERMINAL_ENV), which is a backend \
-         that is not in this version; allowed: auto, local, docker"
+         that is not in this version; allowed: auto, native, local, docker"
     );
     assert_eq!(
         message("terminal.jobs_kept"),

@@ -4,12 +4,13 @@ use super::{DAY, YEAR};
 use crate::key::Secrecy;
 use crate::kinds::{
     BackendChoice, Bytes, Count, CountOrNone, Cpus, DockerBinary, DockerTransport, EnvNames,
-    EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, SandboxDir,
-    Seconds, SecondsOrNever, StartDir, Volumes,
+    EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, Rootfs,
+    SandboxDir, Seconds, SecondsOrNever, StartDir, Volumes,
 };
 
 keys! {
-    /// What makes sandboxes: `auto` takes the best backend that works here, once per sandbox.
+    /// What makes sandboxes: `auto` takes the best backend that works here, once per sandbox:
+    /// native, else docker, else local.
     BACKEND: BackendChoice = "terminal.backend" {
         default: BackendChoice::Auto,
         limits: (),
@@ -129,6 +130,15 @@ keys! {
         env: ["TERMINAL_STOP_GRACE_SECONDS"],
     }
 
+    /// System of native sandboxes, in place of this machine's own: a directory or an archive (tar,
+    /// as it is or compressed with gzip) that holds a root filesystem with a shell, such as
+    /// `docker export` writes. Packages can be installed in it.
+    NATIVE_ROOTFS: Rootfs = "terminal.native_rootfs" {
+        default: Rootfs::Host,
+        limits: (),
+        env: ["TERMINAL_NATIVE_ROOTFS"],
+    }
+
     /// Image that containers are made of.
     DOCKER_IMAGE: ImageName = "terminal.docker_image" {
         default: ImageName::declared("nikolaik/python-nodejs:python3.11-nodejs20"),
@@ -136,16 +146,17 @@ keys! {
         env: ["TERMINAL_DOCKER_IMAGE"],
     }
 
-    /// Variables that commands in containers get, with the value they have here or in `.env`. A
-    /// name that is not set is left out. Secrets are forwarded, too, when they are named.
+    /// Variables that commands in containers and native sandboxes get, with the value they have
+    /// here or in `.env`. A name that is not set is left out. Secrets are forwarded, too, when they
+    /// are named.
     DOCKER_FORWARD_ENV: EnvNames = "terminal.docker_forward_env" {
         default: EnvNames::EMPTY,
         limits: (),
         env: ["TERMINAL_DOCKER_FORWARD_ENV"],
     }
 
-    /// Variables that commands in containers get, with their values. They go above
-    /// `terminal.env` and `terminal.docker_forward_env`.
+    /// Variables that commands in containers and native sandboxes get, with their values. They go
+    /// above `terminal.env` and `terminal.docker_forward_env`.
     DOCKER_ENV: EnvPairs = "terminal.docker_env" {
         default: EnvPairs::EMPTY,
         limits: (),
@@ -153,7 +164,8 @@ keys! {
         secrecy: Secrecy::Secret,
     }
 
-    /// What is mounted into containers, as `docker run -v` takes it. `~` is your home.
+    /// What is mounted into containers and native sandboxes, as `docker run -v` takes it. `~` is
+    /// your home. Native sandboxes have no named volumes.
     DOCKER_VOLUMES: Volumes = "terminal.docker_volumes" {
         default: Volumes::EMPTY,
         limits: (),
@@ -168,7 +180,8 @@ keys! {
         env: ["TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE"],
     }
 
-    /// Whether containers have a network.
+    /// Whether containers and native sandboxes have a network. A native sandbox shares the host's,
+    /// its loopback included.
     DOCKER_NETWORK: bool = "terminal.docker_network" {
         default: true,
         limits: (),
@@ -214,29 +227,29 @@ keys! {
         env: ["VESTAL_DOCKER_BINARY", "TERMINAL_DOCKER_BINARY"],
     }
 
-    /// Processors that a container may use. A limit that you set and the host cannot enforce is an
-    /// error; the default is left out then.
+    /// Processors that a container or a native sandbox may use. A limit that you set and the host
+    /// cannot enforce is an error; the default is left out then.
     CONTAINER_CPU: Cpus = "terminal.container_cpu" {
         default: Cpus::from_thousandths(1000),
         limits: Range { min: 10, max: 4_096_000 },
         env: ["TERMINAL_CONTAINER_CPU"],
     }
 
-    /// Memory that a container may use, in MB.
+    /// Memory that a container or a native sandbox may use, in MB.
     CONTAINER_MEMORY: Megabytes = "terminal.container_memory" {
         default: Megabytes::new(5120),
         limits: Range { min: 6, max: 64 << 20 },
         env: ["TERMINAL_CONTAINER_MEMORY"],
     }
 
-    /// Disk that a container's own files may use, in MB.
+    /// Disk that the own files of a container or a native sandbox may use, in MB.
     CONTAINER_DISK: Megabytes = "terminal.container_disk" {
         default: Megabytes::new(51_200),
         limits: Range { min: 1, max: 1 << 30 },
         env: ["TERMINAL_CONTAINER_DISK"],
     }
 
-    /// Processes and threads that a container may have at a time.
+    /// Processes and threads that a container or a native sandbox may have at a time.
     CONTAINER_PIDS: CountOrNone = "terminal.container_pids" {
         default: CountOrNone::new(256),
         limits: Range { min: 16, max: 4_194_304 },

@@ -105,6 +105,8 @@ choices! {
     BackendChoice, "backend", other_backend, {
         /// The best one that works here; resolved once per sandbox and recorded.
         Auto = "auto",
+        /// Namespaces of the kernel on this machine, without an engine.
+        Native = "native",
         /// Processes of the user on this machine, without isolation.
         Local = "local",
         /// Containers of Docker or Podman.

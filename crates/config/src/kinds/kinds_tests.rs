@@ -166,6 +166,7 @@ fn a_backend_on_the_way_is_told_from_a_misspelt_one() {
         Some("Podman is used through the backend docker; set terminal.backend: docker")
     );
     assert_eq!(read("docker", &()), Ok(BackendChoice::Docker));
+    assert_eq!(read("native", &()), Ok(BackendChoice::Native));
     let refusal = BackendChoice::read(Input::Text(OsStr::new("locl")), &()).expect_err("refused");
     assert_eq!(refusal.reason, "is no backend");
     assert_eq!(refusal.suggestion.as_deref(), Some("did you mean local?"));
@@ -227,6 +228,19 @@ fn a_relative_sandbox_directory_is_refused() {
     assert_eq!(SandboxDir::InHome.resolve(in_home.clone(), None), in_home);
     let tilde = read::<SandboxDir>("~/boxes", &()).expect("a path");
     assert_eq!(tilde.resolve(in_home, Some(Path::new("/home/ada"))), Path::new("/home/ada/boxes"));
+}
+
+#[test]
+fn a_root_filesystem_is_the_hosts_or_named_by_its_whole_path() {
+    let home = Some(Path::new("/home/ada"));
+    let resolve = |text: &str| read::<Rootfs>(text, &()).map(|rootfs| rootfs.resolve(home));
+    assert_eq!(resolve("host"), Ok(None));
+    assert_eq!(resolve("/srv/debian"), Ok(Some(PathBuf::from("/srv/debian"))));
+    assert_eq!(resolve("~/debian.tar"), Ok(Some(PathBuf::from("/home/ada/debian.tar"))));
+    for wrong in ["debian", "./debian", ""] {
+        assert!(resolve(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(Rootfs::Host.to_value(), Value::Text("host".to_owned()));
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub use model::{
     Fallback, Fallbacks, Price, Prices, Provider, ProviderChoice, ProviderName, Providers,
     TokenPrices,
 };
-pub use places::{SandboxDir, StartDir};
+pub use places::{Rootfs, SandboxDir, StartDir};
 pub use secret::Secret;
 pub use text::{Lines, Names, Patterns, Text, TextLimits};
 pub use tokens::{Fraction, TokensOrAuto};

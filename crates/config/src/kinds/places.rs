@@ -135,3 +135,60 @@ impl Setting for SandboxDir {
         json!({"type": "string", "pattern": "^[/~]"})
     }
 }
+
+/// What native sandboxes have for a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rootfs {
+    /// This machine's own.
+    Host,
+    /// A directory or an archive of it: absolute, or below the user's home as `~/…`.
+    At(PathBuf),
+}
+
+impl Rootfs {
+    const HOST: &str = "host";
+
+    /// Returns the directory or archive, if it is not this machine's own.
+    pub fn resolve(&self, user_home: Option<&Path>) -> Option<PathBuf> {
+        match self {
+            Self::Host => None,
+            Self::At(path) => Some(expand(path, user_home)),
+        }
+    }
+}
+
+impl Setting for Rootfs {
+    type Limits = ();
+
+    const TILDE_IS_HOME: bool = true;
+
+    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+        let path = path(input)?;
+        if path.as_os_str() == OsStr::new(Self::HOST) {
+            return Ok(Self::Host);
+        }
+        if path.is_absolute() || path.starts_with("~") {
+            return Ok(Self::At(path));
+        }
+        Err(Refusal::new("is a relative path, which would mean another place in every directory"))
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(match self {
+            Self::Host => Self::HOST.to_owned(),
+            Self::At(path) => path.to_string_lossy().into_owned(),
+        })
+    }
+
+    fn allowed((): &()) -> String {
+        "host for this machine's own, an absolute path, or one that starts with ~/".to_owned()
+    }
+
+    fn examples((): &()) -> Vec<String> {
+        vec!["/srv/debian".to_owned(), "~/debian.tar.gz".to_owned()]
+    }
+
+    fn schema((): &()) -> serde_json::Value {
+        json!({"type": "string", "pattern": "^(host$|[/~])"})
+    }
+}
