@@ -1,8 +1,8 @@
-//! Builds the guest as one static file and hands its path to the crate, which
-//! embeds it: one program installs everything.
+//! Builds the guest and the stage as static files and hands their paths to the
+//! crate, which embeds them: one program installs everything.
 //!
-//! The guest needs its own profile, target and linkage, hence a nested cargo
-//! with its own target directory beside the outer one.
+//! They need their own profile, target and linkage, hence a nested cargo with
+//! its own target directory beside the outer one.
 
 #![expect(clippy::disallowed_methods, reason = "cargo talks to build scripts by environment")]
 
@@ -10,6 +10,10 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The programs that are embedded: package and what its variables are named
+/// after. A variable `VESTAL_<NAME>_BINARY` names one that is built already.
+const PROGRAMS: [(&str, &str); 2] = [("vestal-guest", "GUEST"), ("vestal-stage", "STAGE")];
 
 /// One static file. A fixed address, no unwind tables and no build id take a
 /// fifth off its size: it does not unwind, and it is in every sandbox.
@@ -23,22 +27,37 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    println!("cargo::rerun-if-env-changed=VESTAL_GUEST_BINARY");
-    let guest = match env::var_os("VESTAL_GUEST_BINARY") {
-        Some(prebuilt) => PathBuf::from(prebuilt),
-        None => build_guest()?,
-    };
-    let bytes = std::fs::read(&guest)
-        .map_err(|error| format!("cannot read the guest at {}: {error}", guest.display()))?;
-    // A copy under OUT_DIR, so that a later build of the guest with other
-    // features does not change what this build embeds.
-    let copy = PathBuf::from(var("OUT_DIR")?).join("vestal-guest");
+    let mut built = None;
+    for (package, name) in PROGRAMS {
+        let variable = format!("VESTAL_{name}_BINARY");
+        println!("cargo::rerun-if-env-changed={variable}");
+        let program = match env::var_os(&variable) {
+            Some(prebuilt) => PathBuf::from(prebuilt),
+            None => {
+                let dir: &PathBuf = match &built {
+                    Some(dir) => dir,
+                    None => built.insert(build_programs()?),
+                };
+                dir.join(package)
+            }
+        };
+        embed(package, name, &program)?;
+    }
+    Ok(())
+}
+
+fn embed(package: &str, name: &str, program: &Path) -> Result<(), String> {
+    let bytes = std::fs::read(program)
+        .map_err(|error| format!("cannot read {package} at {}: {error}", program.display()))?;
+    // A copy under OUT_DIR, so that a later build with other features does not
+    // change what this build embeds.
+    let copy = PathBuf::from(var("OUT_DIR")?).join(package);
     if std::fs::read(&copy).ok().as_deref() != Some(&bytes) {
         std::fs::write(&copy, &bytes)
             .map_err(|error| format!("cannot write {}: {error}", copy.display()))?;
     }
-    println!("cargo::rustc-env=VESTAL_EMBEDDED_GUEST={}", copy.display());
-    println!("cargo::rustc-env=VESTAL_EMBEDDED_GUEST_ID={:016x}", fingerprint(&bytes));
+    println!("cargo::rustc-env=VESTAL_EMBEDDED_{name}={}", copy.display());
+    println!("cargo::rustc-env=VESTAL_EMBEDDED_{name}_ID={:016x}", fingerprint(&bytes));
     Ok(())
 }
 
@@ -49,13 +68,14 @@ fn fingerprint(bytes: &[u8]) -> u64 {
     })
 }
 
-fn build_guest() -> Result<PathBuf, String> {
+/// Builds the programs and returns the directory they are in.
+fn build_programs() -> Result<PathBuf, String> {
     let crates = PathBuf::from(var("CARGO_MANIFEST_DIR")?)
         .parent()
         .map(Path::to_owned)
         .ok_or("the crate has no parent directory")?;
     let workspace = crates.parent().ok_or("the crates have no parent directory")?;
-    for watched in ["crates/guest", "crates/wire", "Cargo.toml", "Cargo.lock"] {
+    for watched in ["crates/guest", "crates/stage", "crates/wire", "Cargo.toml", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", workspace.join(watched).display());
     }
 
@@ -65,15 +85,16 @@ fn build_guest() -> Result<PathBuf, String> {
     let mut cargo = Command::new(var_os("CARGO")?);
     cargo
         .current_dir(workspace)
-        .args(["build", "--locked", "--package", "vestal-guest", "--bin", "vestal-guest"])
+        .args(["build", "--locked", "--bins"])
+        .args(PROGRAMS.iter().flat_map(|(package, _)| ["--package", package]))
         .args(["--profile", "guest", "--target", &target])
         .arg("--target-dir")
         .arg(&target_dir);
     if env::var_os("CARGO_FEATURE_FAILPOINTS").is_some() {
-        cargo.args(["--features", "failpoints"]);
+        cargo.args(["--features", "vestal-guest/failpoints,vestal-stage/failpoints"]);
     }
-    // The outer build's flags are for the outer build: the guest must come out
-    // the same whatever lints, wrappers or profiles surround it.
+    // The outer build's flags are for the outer build: the programs must come
+    // out the same whatever lints, wrappers or profiles surround it.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         let foreign = text.starts_with("CARGO_PROFILE_")
@@ -95,9 +116,9 @@ fn build_guest() -> Result<PathBuf, String> {
         for line in String::from_utf8_lossy(&output.stderr).lines() {
             println!("cargo::warning={line}");
         }
-        return Err("the guest does not build".into());
+        return Err("the guest and the stage do not build".into());
     }
-    Ok(target_dir.join(&target).join("guest").join("vestal-guest"))
+    Ok(target_dir.join(&target).join("guest"))
 }
 
 /// Returns a target directory for the nested build: beside the outer one, so

@@ -14,7 +14,7 @@ use vestal_wire::GuestSettings;
 
 pub use crate::owner::Owner;
 use crate::spec::Tightening;
-use crate::{HomeId, Key, Overrides, ProgressSink, Spec};
+use crate::{HomeId, Key, Overrides, Progress, ProgressSink, Spec};
 
 /// A byte stream to a guest.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -37,6 +37,17 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Returns how far instances keep commands away from the host.
     fn confinement(&self) -> Confinement;
+
+    /// Returns whether looking at instances asks an engine, which may have to be
+    /// started for it.
+    fn asks_engine(&self) -> bool {
+        false
+    }
+
+    /// Returns whether instances are made from images.
+    fn takes_images(&self) -> bool {
+        false
+    }
 
     /// Returns the settings that shape this backend's instances, beyond those
     /// that shape every backend's.
@@ -128,6 +139,46 @@ pub trait Backend: Send + Sync + fmt::Debug {
         })
     }
 
+    /// Copies the own filesystem of an instance that does not run into `into`,
+    /// an empty directory, and returns what it takes to make instances of it.
+    /// What was made of it when it fails, or is given up on, is removed by the
+    /// caller, with [`Backend::discard`] where the copy is not all in `into`.
+    async fn save(
+        &self,
+        instance: &Instance,
+        into: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Saved, BackendError> {
+        let _ = (instance, into, progress);
+        Err(BackendError::Advised {
+            problem: format!("sandboxes on the backend {} have no files of their own", self.name()),
+            advice: "use the backend native or docker".to_owned(),
+        })
+    }
+
+    /// Gives up what [`Backend::save`] has made outside its directory, for this
+    /// name of a copy; gone is fine, and so is a copy that was never finished.
+    async fn discard(&self, dir: &Path) -> Result<(), BackendError> {
+        let _ = dir;
+        Ok(())
+    }
+
+    /// Copies a tree of a sandbox's files, with owners, times, links, holes and
+    /// attributes, to where nothing is yet; from inside an instance what this
+    /// user may not read. Nobody changes it meanwhile.
+    async fn copy(
+        &self,
+        from: &Path,
+        to: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Copied, BackendError> {
+        let _ = (from, to, progress);
+        Err(BackendError::Advised {
+            problem: format!("sandboxes on the backend {} have no files of their own", self.name()),
+            advice: "use the backend native or docker".to_owned(),
+        })
+    }
+
     /// Returns what a locator tells people.
     fn describe(&self, locator: &Locator) -> Description {
         let _ = locator;
@@ -174,12 +225,49 @@ pub struct Order {
     /// What the guest is told. Paths are the host's: a backend whose guests
     /// see others puts those in their place.
     pub guest: GuestSettings,
+    /// What its own filesystem begins with; absent: with nothing of its own.
+    pub base: Option<Base>,
     /// The settings that shape it.
     pub spec: Spec,
     /// Whom to tell what takes long.
     pub progress: ProgressSink,
     /// Keeps the key's lock: to be closed by the guest once it can be found.
     pub hold: OwnedFd,
+}
+
+/// What a new instance's own filesystem begins with: a copy of another's, made
+/// by the same backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// An instance that does not run, and is not started meanwhile.
+    Instance(Instance),
+    /// What [`Backend::save`] has kept.
+    Saved {
+        /// The directory it was given.
+        dir: PathBuf,
+        /// What it returned.
+        saved: Saved,
+    },
+}
+
+/// What a backend needs to make instances of a copy; only it can read this.
+pub type Saved = serde_json::Value;
+
+/// What a copy consists of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Files, directories and everything else that has a name.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+}
+
+impl Copied {
+    /// Returns the last step of a copy of `what` that is whole.
+    pub(crate) fn told(self, what: &str) -> Progress {
+        let Self { files, bytes } = self;
+        Progress::Copying { what: what.to_owned(), files, bytes, total: Some(bytes) }
+    }
 }
 
 /// An instance that was made or started.
@@ -262,6 +350,13 @@ pub struct Description {
     pub unenforced: Vec<String>,
     /// What weakens its isolation, at the user's own wish.
     pub weakened: Vec<String>,
+    /// Whether its own filesystem began as a copy of another's, which is given
+    /// up when it is made anew.
+    pub is_copy: bool,
+    /// How far it is a system of its own, where that depends on the machine.
+    pub tier: Option<String>,
+    /// What is missing for a better tier, and how to have it.
+    pub missing: Vec<String>,
 }
 
 /// A line of `vestal doctor`.

@@ -104,6 +104,9 @@ pub enum Error {
         /// By what.
         reason: String,
     },
+    /// A copy of the sandbox cannot be made or used.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The guest cannot be talked to.
     #[error("cannot talk to the guest: {0}")]
     Connect(#[from] ConnectError),
@@ -125,6 +128,142 @@ pub enum Error {
         /// The job.
         job: JobId,
     },
+}
+
+/// Why a copy of a sandbox cannot be made or used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CopyError {
+    /// The name is taken.
+    #[error("the sandbox of task {task:?} has a snapshot {name} already")]
+    SnapshotExists {
+        /// The task.
+        task: String,
+        /// The name.
+        name: String,
+    },
+    /// No such snapshot.
+    #[error("the sandbox of task {task:?} has no snapshot {name}")]
+    NoSnapshot {
+        /// The task.
+        task: String,
+        /// The name.
+        name: String,
+    },
+    /// A fork needs a task that has nothing yet.
+    #[error("task {task:?} has a sandbox, or files of one, already")]
+    SandboxExists {
+        /// The task.
+        task: String,
+    },
+    /// The snapshot was made on another backend than the sandbox is on.
+    #[error(
+        "snapshot {name} was made on backend {was}, and the sandbox of task {task:?} is on {now}"
+    )]
+    OtherBackend {
+        /// The task.
+        task: String,
+        /// The snapshot.
+        name: String,
+        /// The backend of the snapshot.
+        was: String,
+        /// The backend of the sandbox.
+        now: String,
+    },
+    /// The sandbox is the host itself.
+    #[error(
+        "the sandbox of task {task:?} is on backend {backend}, whose files are the host's own: \
+         there is nothing to copy"
+    )]
+    HostsFiles {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: String,
+    },
+    /// The sandbox ends with the process that uses it.
+    #[error("the sandbox of task {task:?} ends with the process that uses it, and is not copied")]
+    Owned {
+        /// The task.
+        task: String,
+    },
+    /// Its files are in memory.
+    #[error(
+        "the files of the sandbox of task {task:?} are in memory \
+         (terminal.container_persistent: false) and would be lost when it is stopped to be copied"
+    )]
+    InMemory {
+        /// The task.
+        task: String,
+    },
+    /// Its files are kept by an engine on another machine.
+    #[error(
+        "the files of the sandbox of task {task:?} are in volumes of its engine ({}), where they \
+         cannot be copied from here",
+        volumes.join(", ")
+    )]
+    InVolumes {
+        /// The task.
+        task: String,
+        /// The volumes.
+        volumes: Vec<String>,
+    },
+    /// The disk is too full for the copy.
+    #[error("the disk of {} is too full for the copy: {problem}", path.display())]
+    NoSpace {
+        /// Where the copy was to be.
+        path: PathBuf,
+        /// What could not be written.
+        problem: String,
+    },
+    /// Another process copies it, which takes long.
+    #[error("the sandbox of task {task:?} cannot be used now: {what}")]
+    Underway {
+        /// The task.
+        task: String,
+        /// What is being done.
+        what: String,
+    },
+    /// Nobody waits for the copy any more; what there was of it is gone.
+    #[error("the copy of the sandbox of task {task:?} was given up")]
+    GivenUp {
+        /// The task.
+        task: String,
+    },
+}
+
+impl CopyError {
+    /// Returns what to do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::SnapshotExists { .. } => {
+                "choose another name, or remove that snapshot first".to_owned()
+            }
+            Self::NoSnapshot { .. } => "see which there are: vestal snapshots".to_owned(),
+            Self::SandboxExists { task } => format!(
+                "choose another task, or remove what it has first: vestal rm --files {task:?}"
+            ),
+            Self::OtherBackend { task, was, .. } => {
+                format!("move the sandbox there first: vestal rebuild --backend {was} {task:?}")
+            }
+            Self::HostsFiles { task, .. } => format!(
+                "give the task a sandbox of its own: vestal rebuild --backend native {task:?}"
+            ),
+            Self::Owned { .. } => {
+                "set terminal.persist_across_processes to true for sandboxes that last".to_owned()
+            }
+            Self::InMemory { .. } => {
+                "set terminal.container_persistent to true for files that last".to_owned()
+            }
+            Self::InVolumes { .. } => {
+                "use an engine on this machine, or take what is needed with `vestal cp`".to_owned()
+            }
+            Self::NoSpace { .. } => {
+                "free some space, or remove snapshots that are not needed any more".to_owned()
+            }
+            Self::Underway { .. } => "try again when that is done".to_owned(),
+            Self::GivenUp { .. } => "ask for it again".to_owned(),
+        }
+    }
 }
 
 impl Error {

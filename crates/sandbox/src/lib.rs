@@ -3,16 +3,17 @@
 mod backends;
 mod binds;
 mod command;
+mod embedded;
 mod engine;
 mod error;
 mod failpoint;
-mod guest_binary;
 mod key;
 mod output;
 mod overrides;
 mod owner;
 mod progress;
 mod sandbox;
+mod snapshot;
 mod spec;
 mod store;
 
@@ -22,19 +23,22 @@ pub mod files;
 pub mod job;
 
 pub use command::{Command, Input, InvalidCommand, new_job_id};
+pub use embedded::GUEST;
 pub use engine::{
     CLOSE_WITHIN, Engine, FilesOnRemoval, Notice, ReapReason, Reaped, Removal, StateBefore,
     Summary, SummaryState, Termination, Terminations,
 };
-pub use error::Error;
+pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]
 pub use failpoint::NAMES as FAILPOINTS;
-pub use guest_binary::GUEST;
 pub use key::{HomeId, InvalidTask, Key, Task, label_value};
 pub use output::{Captured, Output};
 pub use overrides::Overrides;
 pub use progress::{Progress, ProgressSink};
 pub use sandbox::{Cleanup, Lost, Opening, Reach, Sandbox};
+pub use snapshot::{
+    Forked, InvalidSnapshotName, Rebuild, Rebuilt, Restored, Snapshot, SnapshotName, WhileBusy,
+};
 pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
 pub use vestal_process::{ProcessHandle, ProcessId, boot_id};

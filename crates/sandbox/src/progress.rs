@@ -24,6 +24,17 @@ pub enum Progress {
         /// Its name.
         image: String,
     },
+    /// Files are being copied.
+    Copying {
+        /// What is being copied, for people.
+        what: String,
+        /// Files that are there.
+        files: u64,
+        /// Bytes that are there.
+        bytes: u64,
+        /// Bytes in all, once that is known.
+        total: Option<u64>,
+    },
     /// A container is being prepared or started.
     Starting {
         /// What is being done, for people.

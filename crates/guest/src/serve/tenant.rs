@@ -99,6 +99,11 @@ impl Tenant {
 /// Returns the rights that jobs run with, if they are not the guest's own, once
 /// it is certain that they can be had.
 fn credentials(own: (u32, u32), user: &User) -> Result<Option<Credentials>, ServeError> {
+    // Jobs with the guest's own rights must not get at its memory where it is the
+    // first process, which everything else in the sandbox comes from.
+    if rustix::process::getpid().is_init() {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+    }
     let credentials = match Change::between(own.0, own.1, user) {
         Change::None => return Ok(None),
         Change::To(credentials) => credentials,

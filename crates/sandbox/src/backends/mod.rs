@@ -1,4 +1,14 @@
 //! What makes instances, one directory each.
 
+mod binds;
+mod boot;
+mod copying;
 pub(crate) mod docker;
+mod layout;
+mod limits;
 pub(crate) mod local;
+pub(crate) mod native;
+mod scope;
+mod shaping;
+mod spawn;
+mod start_dir;

@@ -1,6 +1,5 @@
 //! Attach to a sandbox, starting or making it if need be.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +11,12 @@ use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::sandbox::{Handle, Ownership};
 use crate::spec::Drift;
-use crate::store::{InstanceRecord, KeyLock, LockError, Record, SandboxDir};
+use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
 use crate::{Error, Key, Overrides, Sandbox, Task};
 
 /// How long a guest may take to greet. It does so in microseconds; a guest
 /// that takes this long is not going to.
 const GREETING_WITHIN: Duration = Duration::from_secs(10);
-
-/// How long to wait for another process that works on the same sandbox.
-pub(super) const LOCK_PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long the first look waits for a greeting. A guest that takes longer is
 /// looked at with its backend's help.
@@ -158,27 +154,6 @@ impl Inner {
         let attached = self.attach_locked(key, &dir, &lock, overrides).await?;
         drop(lock);
         self.settle_drift(key, attached).await
-    }
-
-    /// Locks a sandbox to be used, making its directory if need be. What a
-    /// process that died had begun is dealt with; if that was a removal, the
-    /// lock went with the sandbox and the next one is a new sandbox's.
-    pub(super) async fn lock(&self, task: &Task, dir: &SandboxDir) -> Result<KeyLock, Error> {
-        loop {
-            dir.make()?;
-            let lock = match KeyLock::acquire(&dir.lock_file(), LOCK_PATIENCE).await {
-                // Removed between the two: the next round makes it again.
-                Err(LockError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                    continue;
-                }
-                other => other?,
-            };
-            dir.sweep_temporaries();
-            self.recover(task, dir).await?;
-            if lock.is_current(&dir.lock_file()) {
-                return Ok(lock);
-            }
-        }
     }
 
     /// Attaches under the lock, whatever it takes.

@@ -13,8 +13,9 @@ use crate::sandbox::{Cleanup, Handle};
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(15);
 
 impl Engine {
-    /// Ends this process's part: removes what belongs to it, lets go of the
-    /// rest. Returns whether all was done within `patience`.
+    /// Ends this process's part: removes what belongs to it, waits until copies
+    /// that were given up are undone, lets go of the rest. Returns whether all
+    /// was done within `patience`.
     pub async fn close(&self, patience: Duration) -> bool {
         let handles: Vec<Arc<Handle>> =
             self.inner.handles().drain().map(|(_, handle)| handle).collect();
@@ -29,7 +30,8 @@ impl Engine {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             all &= handle.wait_for_cleanup(left).await;
         }
-        all
+        let undone = tokio::time::timeout_at(deadline, self.inner.unfinished.write()).await;
+        all && undone.is_ok()
     }
 }
 

@@ -8,11 +8,13 @@ use vestal_wire::Role;
 use super::Inner;
 use super::attach::{Attached, GreetError, Notice, Site, StateBefore, greet};
 use super::order::{Lifespan, Wanted};
-use crate::Error;
-use crate::backend::{Backend, Confinement, Instance, Remedy};
+use crate::backend::{Backend, Base, Confinement, Instance, Order, Remedy};
 use crate::failpoint;
 use crate::key::random_hex;
-use crate::store::{InstanceMark, InstanceRecord, Intent, Record, StoreError, make_private_dir};
+use crate::store::{
+    InstanceMark, InstanceRecord, Intent, KeyLock, Record, SandboxDir, StoreError, make_private_dir,
+};
+use crate::{Error, Key, ProgressSink};
 
 impl Inner {
     /// Makes the next generation of a sandbox's instance.
@@ -26,52 +28,88 @@ impl Inner {
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         record.overrides = asked.clone().or(&record.overrides);
         let first = record.generation == 0;
-        let id = random_hex::<8>()
-            .map_err(|error| StoreError::io("name an instance in", dir.path(), error))?;
+        let id = new_instance_id(dir)?;
         record.generation += 1;
-        let instance =
-            Instance { dir: dir.instance_dir(&id), id, locator: serde_json::Value::Null };
         dir.write_intent(Intent::Create {
-            instance: instance.id.clone(),
+            instance: id.clone(),
             generation: record.generation,
             backend: backend.name().to_owned(),
         })?;
         failpoint::reach("create.intent-written");
-        if backend.confinement() == Confinement::Contained {
-            make_private_dir(&instance.dir)?;
-            InstanceMark::new(backend.name(), None).write(&instance.dir, backend.confinement())?;
-        }
-
-        let lifespan = Lifespan::Retained { retention: self.retention()? };
-        let wanted = Wanted { key, backend: &*backend, overrides: &record.overrides };
-        let order = self.order(wanted, &instance, record.generation, lifespan, lock)?;
-        let about = order.record(Timestamp::now());
-        let made = match backend.create(order).await {
-            Ok(made) => made,
-            Err(error) => {
-                // Nothing can have run in it: what there is of it goes.
-                if let Err(left) = backend.remove(&instance).await {
-                    // The intent stays, and with it the duty to remove it.
-                    tracing::warn!(instance = instance.id, %left, "left for later");
-                } else {
+        let ground = Ground { key, dir, lock };
+        let remarks = match self.make(ground, &mut record, id, None, &self.progress).await {
+            Ok(remarks) => remarks,
+            Err(Unmade { error, left }) => {
+                // What is left keeps the intent, and with it the duty to remove it.
+                if !left {
                     dir.clear_intent()?;
                 }
-                return Err(Error::backend(backend.name())(error));
+                return Err(error);
             }
         };
         failpoint::reach("create.guest-started");
-        let instance = Instance { locator: made.locator, ..instance };
-        record.instance = Some(InstanceRecord { locator: instance.locator.clone(), ..about });
         dir.write_record(&record)?;
         failpoint::reach("create.record-written");
         dir.clear_intent()?;
         failpoint::reach("create.intent-cleared");
+        let instance =
+            record.instance(dir).ok_or_else(|| Error::NoSandbox { task: record.task.clone() })?;
 
-        let mut notices: Vec<Notice> = made.remarks.into_iter().map(Notice::Remark).collect();
+        let mut notices: Vec<Notice> = remarks.into_iter().map(Notice::Remark).collect();
         if first && backend.confinement() == Confinement::None {
             notices.push(Notice::NoIsolation);
         }
         self.greet_new(site, backend, instance, record, StateBefore::Absent, notices).await
+    }
+
+    /// Makes an instance that an intent names already, and enters it in the
+    /// record, which the caller writes. Returns what its users should hear.
+    pub(super) async fn make(
+        &self,
+        ground: Ground<'_>,
+        record: &mut Record,
+        id: String,
+        base: Option<Base>,
+        progress: &ProgressSink,
+    ) -> Result<Vec<String>, Unmade> {
+        let Ground { key, dir, lock } = ground;
+        let whole = |error| Unmade { error, left: false };
+        let backend = Arc::clone(self.backend(key.task(), &record.backend).map_err(whole)?);
+        let instance =
+            Instance { dir: dir.instance_dir(&id), id, locator: serde_json::Value::Null };
+        let prepare = || -> Result<Order, Error> {
+            if backend.confinement() == Confinement::Contained {
+                make_private_dir(&instance.dir)?;
+                let mark = InstanceMark::new(backend.name(), None);
+                mark.write(&instance.dir, backend.confinement())?;
+            }
+            let lifespan = Lifespan::Retained { retention: self.retention()? };
+            let wanted = Wanted { key, backend: &*backend, overrides: &record.overrides };
+            self.order(wanted, &instance, record.generation, lifespan, lock)
+        };
+        let made = match prepare() {
+            Ok(order) => {
+                let order = Order { base, progress: progress.clone(), ..order };
+                let about = order.record(Timestamp::now());
+                let made = backend.create(order).await;
+                made.map(|made| (made, about)).map_err(Error::backend(backend.name()))
+            }
+            Err(error) => Err(error),
+        };
+        match made {
+            Ok((made, about)) => {
+                record.instance = Some(InstanceRecord { locator: made.locator, ..about });
+                Ok(made.remarks)
+            }
+            Err(error) => {
+                // Nothing can have run in it: what there is of it goes.
+                let removed = backend.remove(&instance).await;
+                if let Err(left) = &removed {
+                    tracing::warn!(instance = instance.id, %left, "left for later");
+                }
+                Err(Unmade { error, left: removed.is_err() })
+            }
+        }
     }
 
     /// Starts the recorded instance; if that fails, makes the next generation.
@@ -81,11 +119,16 @@ impl Inner {
         mut record: Record,
         before: StateBefore,
     ) -> Result<Attached, Error> {
-        let Site { key, dir, lock, .. } = site;
+        let Site { key, dir, lock, asked } = site;
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         let Some(instance) = record.instance(dir) else {
             return self.create(site, record).await;
         };
+        if backend.confinement() == Confinement::Contained && backend.remedy() == Remedy::Restart {
+            // A system that is put together at each start is put together as it
+            // is asked for now, and stays so.
+            record.overrides = asked.clone().or(&record.overrides);
+        }
         dir.write_intent(Intent::Start { instance: instance.id.clone() })?;
         failpoint::reach("start.intent-written");
 
@@ -162,4 +205,26 @@ impl Inner {
             notices,
         })
     }
+}
+
+/// A sandbox whose lock is held.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) key: &'a Key,
+    pub(super) dir: &'a SandboxDir,
+    pub(super) lock: &'a KeyLock,
+}
+
+/// An instance that could not be made.
+#[derive(Debug)]
+pub(super) struct Unmade {
+    /// Why.
+    pub(super) error: Error,
+    /// Whether something of it is left.
+    pub(super) left: bool,
+}
+
+/// Returns an id that no instance had before.
+pub(super) fn new_instance_id(dir: &SandboxDir) -> Result<String, StoreError> {
+    random_hex::<8>().map_err(|error| StoreError::io("name an instance in", dir.path(), error))
 }

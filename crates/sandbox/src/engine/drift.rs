@@ -18,6 +18,10 @@ use crate::{Error, Key, Task};
 /// Most jobs in the way of settings that are named.
 const MAX_NAMED: u32 = 20;
 
+/// Said of a sandbox whose system was restored or forked and is made anew.
+const GIVEN_UP: &str = "its own filesystem, which began as a copy, was given up for a new one; \
+                        workspace and home are kept";
+
 /// What a drift calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
@@ -103,7 +107,12 @@ impl Inner {
             vetted.map_err(Error::backend(attached.backend.name()))?;
             self.take_down(key.task(), &dir, &attached.backend, attached).await?;
         }
-        self.attach_locked(key, &dir, &lock, &attached.overrides).await
+        let mut fresh = self.attach_locked(key, &dir, &lock, &attached.overrides).await?;
+        let was = attached.backend.describe(&attached.instance.locator);
+        if was.is_copy && fresh.instance.id != attached.instance.id {
+            fresh.notices.push(Notice::Remark(GIVEN_UP.to_owned()));
+        }
+        Ok(fresh)
     }
 
     async fn take_down(

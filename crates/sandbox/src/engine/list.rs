@@ -81,6 +81,8 @@ pub struct Summary {
     pub owner: Option<ProcessId>,
     /// Its directory on the host.
     pub dir: std::path::PathBuf,
+    /// Number of its snapshots.
+    pub snapshots: usize,
 }
 
 impl Engine {
@@ -162,6 +164,8 @@ impl Inner {
             owned: false,
             owner: None,
             dir: dir.path().to_owned(),
+            // What cannot be listed is for those who ask for snapshots to hear.
+            snapshots: dir.snapshot_names().map_or(0, |names| names.len()),
         };
         let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
             return Ok(summary);
@@ -244,6 +248,7 @@ impl Inner {
             owned: true,
             owner: Some(owner.process),
             dir: dir.path().to_owned(),
+            snapshots: 0,
         };
         match state {
             InstanceState::Absent => return Ok(None),

@@ -4,22 +4,31 @@
 //! key's lock, with its intent on disk first; `recover` finishes or undoes what
 //! a process that died had begun.
 
+mod about;
 mod attach;
+mod attended;
+mod change;
 mod close;
 mod create;
 mod drift;
+mod fork;
 mod idle;
 mod list;
+mod locking;
 mod look;
 mod open;
 mod order;
 mod owned;
 mod policy;
 mod reap;
+mod rebuild;
 mod recover;
 mod remove;
+mod restore;
 mod scope;
 mod session;
+mod snapshot;
+mod still;
 mod stop;
 
 pub use attach::{Notice, StateBefore};

@@ -12,6 +12,7 @@ use super::reap::Sweep;
 use crate::backend::{Availability, Backend, Remark};
 use crate::backends::docker::Docker;
 use crate::backends::local::Local;
+use crate::backends::native::Native;
 use crate::sandbox::Handle;
 use crate::store::{SandboxDir, open_home};
 use crate::{Error, HomeId, Key, ProgressSink, Task};
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     /// Sandboxes this process has a connection to.
     pub(crate) handles: Mutex<HashMap<Key, Arc<Handle>>>,
     pub(crate) sweep: Sweep,
+    /// Held for reading by work that must not be cut off half-way.
+    pub(crate) unfinished: Arc<tokio::sync::RwLock<()>>,
     pub(crate) progress: ProgressSink,
 }
 
@@ -61,8 +64,11 @@ impl Engine {
         let local = Local::new(settings.home().run_dir(), path_variable);
         let settings = Arc::new(settings);
         let home_id = open_home(&settings.home().dir())?;
+        let native = Native::new(Arc::clone(&settings));
         let docker = Docker::new(Arc::clone(&settings), home_id);
-        Self::assemble(settings, vec![Arc::new(docker), Arc::new(local)], progress)
+        let backends: Vec<Arc<dyn Backend>> =
+            vec![Arc::new(native), Arc::new(docker), Arc::new(local)];
+        Self::assemble(settings, backends, progress)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
@@ -90,6 +96,7 @@ impl Engine {
             turns: Mutex::default(),
             handles: Mutex::default(),
             sweep: Sweep::default(),
+            unfinished: Arc::default(),
             progress,
         };
         Ok(Self { inner: Arc::new(inner) })

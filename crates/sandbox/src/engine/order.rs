@@ -99,6 +99,7 @@ impl Inner {
             owner,
             overrides: overrides.clone(),
             guest,
+            base: None,
             spec: self.spec(backend, overrides)?,
             progress: self.progress.clone(),
             hold,

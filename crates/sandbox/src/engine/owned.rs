@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use vestal_wire::Role;
 
 use super::Inner;
-use super::attach::{Attached, GreetError, LOCK_PATIENCE, Notice, StateBefore, greet};
+use super::attach::{Attached, GreetError, Notice, StateBefore, greet};
+use super::locking::LOCK_PATIENCE;
 use super::order::{Lifespan, Wanted};
 use super::remove::kept_files;
 use super::stop::Interrupt;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, StartDir, keys};
 
 use super::Inner;
-use crate::backend::{Availability, Backend, JobEnvironment};
+use crate::backend::{Availability, Backend, Confinement, JobEnvironment};
 use crate::spec::{Spec, Tightening};
 use crate::store::StoreError;
 use crate::{Error, Overrides, Task};
@@ -126,7 +126,12 @@ impl Inner {
             return self.backend(task, &name).cloned();
         }
         let mut reasons = Vec::new();
-        for backend in &self.backends {
+        for backend in self.backends.iter().filter(|backend| suits(&***backend, overrides)) {
+            // Images are fetched for those who ask for a container, not for
+            // those who ask for anything that works.
+            if backend.takes_images() && asks_for_system(overrides) {
+                return Ok(Arc::clone(backend));
+            }
             match backend.probe().await {
                 Availability::Works { .. } => return Ok(Arc::clone(backend)),
                 Availability::Missing { reason, advice } => {
@@ -153,4 +158,16 @@ impl Inner {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// Returns whether a backend can give what is asked for one sandbox. Whoever
+/// asks for an image or a mounted workspace asks for a system of its own, and
+/// must not be given less than that.
+fn suits(backend: &dyn Backend, asked: &Overrides) -> bool {
+    let contained = backend.confinement() == Confinement::Contained;
+    (asked.image.is_none() || backend.takes_images()) && (asked.mount.is_none() || contained)
+}
+
+fn asks_for_system(asked: &Overrides) -> bool {
+    asked.image.is_some() || asked.mount.is_some()
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::recover::unlocated;
 use super::remove::{Files, kept_files};
 use super::{Engine, Inner};
-use crate::backend::{Backend, Confinement, Found, Instance, InstanceState, Owner, Whose};
+use crate::backend::{Backend, Found, Instance, InstanceState, Owner, Whose};
 use crate::store::{InstanceMark, KeyLock, Record, SandboxDir, list_dirs};
 use crate::{Error, Key, Overrides, Task};
 
@@ -132,6 +132,9 @@ impl Inner {
             if spared.as_ref() == Some(&dir) || !self.is_swept(&dir, used) {
                 continue;
             }
+            if !dry_run && let Err(error) = dir.sweep_if_bare() {
+                tracing::debug!(dir = %dir.path().display(), %error, "left alone");
+            }
             match self.findings(&dir).await {
                 Ok(findings) => {
                     for finding in findings {
@@ -161,7 +164,7 @@ impl Inner {
         let recorded = dir.read_record().ok().flatten().map(|record| record.backend);
         let asks_engine = |name: &str| {
             let backend = self.backends.iter().find(|backend| backend.name() == name);
-            backend.is_none_or(|backend| backend.confinement() == Confinement::Contained)
+            backend.is_none_or(|backend| backend.asks_engine())
         };
         recorded.is_none_or(|name| name == used || !asks_engine(&name))
     }
@@ -196,7 +199,8 @@ impl Inner {
             reaped: Reaped { task: task.clone(), instance, reason },
         };
         let mut findings = Vec::new();
-        if dir.read_intent()?.is_some() {
+        // A copy may take long, and is only unfinished once nobody holds the lock.
+        if dir.read_intent()?.is_some() && KeyLock::try_acquire(&dir.lock_file())?.is_some() {
             findings.push(finding(None, ReapReason::Unfinished));
         }
         for id in dir.instance_ids()? {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use vestal_wire::Role;
+
 use super::Inner;
+use super::attach::greet;
 use crate::backend::{Backend, Instance};
 use crate::store::{Intent, SandboxDir};
 use crate::{Error, Task};
@@ -11,10 +14,18 @@ impl Inner {
     /// Deals with the intent another process left. Only for the holder of the
     /// key's lock: as long as somebody else holds it, the intent is theirs.
     pub(super) async fn recover(&self, task: &Task, dir: &SandboxDir) -> Result<(), Error> {
+        if let Some(intent) = dir.read_intent()? {
+            tracing::info!(?intent, dir = %dir.path().display(), "a process died over this; recovering");
+        }
+        self.finish(task, dir).await
+    }
+
+    /// Finishes or undoes what is intended, whoever does. Only for the holder of
+    /// the key's lock.
+    pub(super) async fn finish(&self, task: &Task, dir: &SandboxDir) -> Result<(), Error> {
         let Some(intent) = dir.read_intent()? else {
             return Ok(());
         };
-        tracing::info!(?intent, dir = %dir.path().display(), "a process died over this; recovering");
         match intent {
             Intent::Create { instance, backend, .. } => {
                 let recorded = dir.read_record()?.and_then(|record| record.instance);
@@ -27,9 +38,12 @@ impl Inner {
             // Whether it came up is seen by looking. If it did, the record
             // still names the guest before, so that one has to go.
             Intent::Start { instance } => self.end_stray_start(task, dir, &instance).await?,
-            Intent::Stop { instance } => {
+            Intent::Stop { instance, if_idle } => {
                 if let Some(backend) = self.recorded_backend(task, dir)? {
                     let stopping = located(dir, instance)?;
+                    if if_idle && answers(&*backend, &stopping).await {
+                        return Ok(dir.clear_intent()?);
+                    }
                     backend
                         .end(&stopping, super::stop::END_PATIENCE)
                         .await
@@ -38,6 +52,19 @@ impl Inner {
             }
             Intent::Remove { files, .. } => {
                 return self.finish_removal(task, dir, files).await;
+            }
+            Intent::Snapshot { name, backend } => {
+                self.finish_snapshot(task, dir, &name, &backend).await?;
+            }
+            Intent::RemoveSnapshot { name, backend } => {
+                self.finish_snapshot_removal(task, dir, &name, &backend).await?;
+            }
+            Intent::Lend { .. } => {}
+            Intent::Fork { backend, instance, .. } => {
+                return self.finish_fork(task, dir, &backend, instance).await;
+            }
+            Intent::Restore(change) | Intent::Rebuild(change) => {
+                self.finish_change(task, dir, *change).await?;
             }
         }
         dir.clear_intent()?;
@@ -56,7 +83,7 @@ impl Inner {
             return Ok(());
         };
         let recorded = located(dir, instance.to_owned())?;
-        if super::attach::greet(&*backend, &recorded, vestal_wire::Role::Observer).await.is_ok() {
+        if answers(&*backend, &recorded).await {
             // The record was written; only the intent was left.
             return Ok(());
         }
@@ -76,6 +103,11 @@ impl Inner {
             None => Ok(None),
         }
     }
+}
+
+/// Returns whether an instance's guest greets.
+async fn answers(backend: &dyn Backend, instance: &Instance) -> bool {
+    greet(backend, instance, Role::Observer).await.is_ok()
 }
 
 /// Returns an instance with what the record knows of it.

@@ -2,16 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::attach::LOCK_PATIENCE;
+use super::locking::{Patience, is_gone};
 use super::recover::unlocated;
 use super::stop::Interrupt;
 use super::{Engine, Inner};
 use crate::backend::{Backend, Confinement, KeptVolumes};
 use crate::failpoint;
-use crate::store::{
-    InstanceMark, Intent, KeyLock, LockError, Record, SandboxDir, StoreError, remove_tree,
-};
-use crate::{Error, Key, Overrides, Task};
+use crate::store::{InstanceMark, Intent, Record, SandboxDir, StoreError, remove_tree};
+use crate::{Error, Key, Overrides, SnapshotName, Task};
 
 /// What happens to a sandbox's workspace and home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +29,16 @@ pub struct Removal {
     pub kept: Vec<PathBuf>,
     /// Files of the sandbox that its backend keeps, by the backend's names.
     pub kept_volumes: Vec<String>,
+    /// Snapshots that were removed with the files; those that were kept are in
+    /// one of the directories.
+    pub snapshots: Vec<SnapshotName>,
+}
+
+impl Removal {
+    /// Returns the removal of what has no instances.
+    fn of_files(kept: Vec<PathBuf>, kept_volumes: Vec<String>) -> Self {
+        Self { instances: 0, kept, kept_volumes, snapshots: Vec::new() }
+    }
 }
 
 impl Engine {
@@ -42,28 +50,29 @@ impl Engine {
         if !dir.exists() {
             let kept_volumes = self.inner.volumes_without_sandbox(&key, files).await?;
             let kept_volumes = kept_volumes.ok_or_else(absent)?;
-            return Ok(Removal { instances: 0, kept: Vec::new(), kept_volumes });
+            return Ok(Removal::of_files(Vec::new(), kept_volumes));
         }
-        let lock = match KeyLock::acquire(&dir.lock_file(), LOCK_PATIENCE).await {
-            Ok(lock) => lock,
-            Err(LockError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Err(absent());
-            }
-            Err(error) => return Err(error.into()),
+        let lock = match self.inner.acquire(task, &dir, Patience::Bounded).await {
+            Err(error) if is_gone(&error) => return Err(absent()),
+            other => other?,
         };
         self.inner.recover(task, &dir).await?;
         if !lock.is_current(&dir.lock_file()) {
             // It was this very removal that a process died over.
-            return Ok(Removal { instances: 0, kept: Vec::new(), kept_volumes: Vec::new() });
+            return Ok(Removal::of_files(Vec::new(), Vec::new()));
         }
         if dir.record_of(&key)?.is_none() && dir.instance_ids()?.is_empty() {
             let volumes = self.inner.volumes_without_sandbox(&key, files).await?;
-            let kept = self.inner.files_without_sandbox(&dir, files).await?;
+            let snapshots = match files {
+                Files::Keep => Vec::new(),
+                Files::Remove => dir.snapshot_names()?,
+            };
+            let kept = self.inner.files_without_sandbox(task, &dir, files).await?;
             if volumes.is_none() && kept.is_none() {
                 return Err(absent());
             }
             let (kept, kept_volumes) = (kept.unwrap_or_default(), volumes.unwrap_or_default());
-            return Ok(Removal { instances: 0, kept, kept_volumes });
+            return Ok(Removal { snapshots, ..Removal::of_files(kept, kept_volumes) });
         }
         self.inner.forget_handle(&key);
         let removal = self.inner.remove_locked(task, &dir, files).await?;
@@ -78,6 +87,7 @@ impl Inner {
     /// are kept; nothing when there were none.
     async fn files_without_sandbox(
         &self,
+        task: &Task,
         dir: &SandboxDir,
         files: Files,
     ) -> Result<Option<Vec<PathBuf>>, Error> {
@@ -89,17 +99,26 @@ impl Inner {
         if files == Files::Keep {
             return Ok(Some(kept));
         }
+        self.remove_snapshots(task, dir).await?;
         if let Some(aside) = dir.move_aside()? {
-            let confined = self
-                .backends
-                .iter()
-                .find(|backend| backend.confinement() == Confinement::Contained);
-            match confined {
-                Some(backend) => self.delete(&**backend, &aside).await?,
-                None => remove_tree(&aside)?,
-            }
+            self.delete_anyhow(&aside).await?;
         }
         Ok(Some(Vec::new()))
+    }
+
+    /// Deletes a tree of which nobody knows what has written to it, with the
+    /// help of whichever backend can.
+    pub(super) async fn delete_anyhow(&self, path: &Path) -> Result<(), Error> {
+        let mut result = remove_tree(path).map_err(Error::from);
+        for backend in &self.backends {
+            if result.is_ok() {
+                break;
+            }
+            if backend.confinement() == Confinement::Contained {
+                result = self.delete(&**backend, path).await;
+            }
+        }
+        result
     }
 
     /// The same for what a backend keeps. Without a record only the configured
@@ -140,15 +159,18 @@ impl Inner {
         // intent is written, which would otherwise be carried out some day when
         // nobody expects it any more.
         let volumes = self.volumes(record.as_ref()).await?;
-        let (kept, kept_volumes) = match files {
-            Files::Keep => (kept_files(dir), volumes),
-            Files::Remove => (Vec::new(), Vec::new()),
+        let (kept, kept_volumes, snapshots) = match files {
+            Files::Keep => (kept_files(dir), volumes, Vec::new()),
+            Files::Remove => {
+                let snapshots = self.removable_snapshots(task, dir).await?;
+                (Vec::new(), Vec::new(), snapshots)
+            }
         };
         let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
         dir.write_intent(Intent::Remove { instance, files: files == Files::Remove })?;
         failpoint::reach("remove.intent-written");
         self.finish_removal(task, dir, files == Files::Remove).await?;
-        Ok(Removal { instances, kept, kept_volumes })
+        Ok(Removal { instances, kept, kept_volumes, snapshots })
     }
 
     /// Carries out a removal, from whichever step it had reached.
@@ -184,6 +206,8 @@ impl Inner {
         let keeps = !files
             && (!kept_files(dir).is_empty() || !self.volumes(record.as_ref()).await?.is_empty());
         if !keeps {
+            self.remove_snapshots(task, dir).await?;
+            failpoint::reach("remove.snapshots-removed");
             // The intent goes with the directory.
             let aside = dir.move_aside()?;
             failpoint::reach("remove.files-removed");
@@ -230,9 +254,10 @@ impl Inner {
     }
 }
 
-/// Returns the directories of the sandbox's own files that exist.
+/// Returns the directories of the sandbox's own files that exist, and of copies
+/// of them.
 pub(super) fn kept_files(dir: &SandboxDir) -> Vec<PathBuf> {
-    ["workspace", "home"]
+    ["workspace", "home", "snapshots"]
         .iter()
         .map(|name| dir.path().join(name))
         .filter(|path| path.is_dir())

@@ -48,8 +48,8 @@ impl Inner {
         if let Some(at) = task.as_str().find(AT) {
             let dir = Path::new(&task.as_str()[at + 1..]);
             let known = self.dir(&self.key(task)).exists();
-            let local = self.named_backend(&overrides)?.is_some_and(|name| name == "local");
-            overrides.mount = (!known && !local && dir.is_dir()).then(|| dir.to_owned());
+            let unconfined = self.names_unconfined(&overrides)?;
+            overrides.mount = (!known && !unconfined && dir.is_dir()).then(|| dir.to_owned());
             return Ok((task.clone(), overrides));
         }
         let Some(mount) = &overrides.mount else {
@@ -63,8 +63,14 @@ impl Inner {
     }
 
     fn mounts_launch_dir(&self, overrides: &Overrides) -> Result<bool, Error> {
-        let local = self.named_backend(overrides)?.is_some_and(|name| name == "local");
-        Ok(!local && self.settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value)
+        Ok(!self.names_unconfined(overrides)?
+            && self.settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value)
+    }
+
+    /// Reports whether a backend is named whose sandboxes see the host's files
+    /// as they are.
+    fn names_unconfined(&self, overrides: &Overrides) -> Result<bool, Error> {
+        Ok(self.named_backend(overrides)?.is_some_and(|name| self.is_unconfined(&name)))
     }
 }
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use vestal_wire::{FaultCode, Reply, Request, Role};
 
-use super::attach::{LOCK_PATIENCE, greet};
+use super::attach::greet;
+use super::locking::Patience;
 use super::order::millis;
 use super::{Engine, Inner};
 use crate::backend::{Backend, Instance, InstanceState};
 use crate::client::CallError;
 use crate::failpoint;
-use crate::store::{Intent, KeyLock, SandboxDir};
+use crate::store::{Intent, SandboxDir};
 use crate::{Error, Task};
 
 /// How long a killed instance may take to be gone.
@@ -35,7 +36,7 @@ impl Engine {
         if !dir.exists() {
             return Err(Error::NoSandbox { task: task.to_string() });
         }
-        let lock = KeyLock::acquire(&dir.lock_file(), LOCK_PATIENCE).await?;
+        let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
         self.inner.recover(task, &dir).await?;
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
@@ -70,7 +71,8 @@ impl Inner {
         instance: &Instance,
         interrupt: Interrupt,
     ) -> Result<(), Error> {
-        dir.write_intent(Intent::Stop { instance: instance.id.clone() })?;
+        let if_idle = interrupt == Interrupt::Nothing;
+        dir.write_intent(Intent::Stop { instance: instance.id.clone(), if_idle })?;
         failpoint::reach("stop.intent-written");
         if let Err(error) = self.ask_to_end(task, backend, instance, interrupt).await {
             dir.clear_intent()?;

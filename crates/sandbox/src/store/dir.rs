@@ -60,7 +60,8 @@ impl SandboxDir {
     }
 
     pub(crate) fn write_intent(&self, intent: Intent) -> Result<(), StoreError> {
-        write_versioned(&self.intent_file(), &IntentFile { version: intent::VERSION, intent })
+        let version = intent.version();
+        write_versioned(&self.intent_file(), &IntentFile { version, intent })
     }
 
     pub(crate) fn clear_intent(&self) -> Result<(), StoreError> {
@@ -172,11 +173,14 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), StoreError> {
     match fs::remove_dir_all(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // Somebody else's empty directory can go without being looked into.
+        Err(_) if fs::remove_dir(path).is_ok() => Ok(()),
         Err(error) => Err(StoreError::io("remove", path, error)),
     }
 }
 
-fn remove_file_if_there(path: &Path) -> Result<(), StoreError> {
+/// Removes a file; absent is fine.
+pub(super) fn remove_file_if_there(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

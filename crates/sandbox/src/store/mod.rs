@@ -10,16 +10,18 @@ mod intent;
 mod lock;
 mod mark;
 mod record;
+mod snapshot;
 
 pub(crate) use atomic::{read_versioned, write_versioned};
 pub(crate) use dir::{SandboxDir, list_dirs, make_private_dir, remove_tree};
 pub use home::HomeError;
 pub(crate) use home::open_home;
-pub(crate) use intent::Intent;
+pub(crate) use intent::{Change, Intent, NewInstance, Tree};
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
 pub(crate) use mark::InstanceMark;
 pub(crate) use record::{InstanceRecord, Record};
+pub(crate) use snapshot::{SnapshotDir, SnapshotRecord};
 
 use std::path::PathBuf;
 

@@ -25,14 +25,14 @@ macro_rules! tests {
     };
 }
 
-/// The same, run by the user that a rootless engine belongs to.
+/// The same, run by an ordinary user.
 macro_rules! tests_of_user {
-    ($backend:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
+    ($module:ident $backend:ident $user:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
         $($(
             #[test]
             fn $case() {
-                let test = concat!(stringify!($backend), "::", stringify!($case));
-                crate::support::as_rootless_user(test, async {
+                let test = concat!(stringify!($module), "::", stringify!($case));
+                crate::support::User::$user().run(test, &[], async {
                     let world = crate::support::World::$backend();
                     crate::cases::$file::$case(&world).await;
                     world.finish().await;
@@ -44,24 +44,55 @@ macro_rules! tests_of_user {
 
 /// Makes a module of tests for each backend of the lists of cases.
 macro_rules! conformance {
-    (every $every:tt local $local:tt containers $containers:tt limited $limited:tt) => {
+    (
+        every $every:tt
+        local $local:tt
+        contained $contained:tt
+        containers $containers:tt
+        limited $limited:tt
+        native $native:tt
+        copied $copied:tt
+        moved $moved:tt
+    ) => {
         mod local {
             tests!(local $every);
             tests!(local $local);
         }
         mod docker {
             tests!(docker $every);
+            tests!(docker $contained);
             tests!(docker $containers);
             tests!(docker $limited);
+            tests!(docker $copied);
+            tests!(docker $moved);
         }
         mod podman {
             tests!(podman $every);
+            tests!(podman $contained);
             tests!(podman $containers);
             tests!(podman $limited);
+            tests!(podman $copied);
+            tests!(podman $moved);
         }
         mod rootless {
-            tests_of_user!(rootless $every);
-            tests_of_user!(rootless $containers);
+            tests_of_user!(rootless rootless of_rootless $every);
+            tests_of_user!(rootless rootless of_rootless $contained);
+            tests_of_user!(rootless rootless of_rootless $containers);
+            tests_of_user!(rootless rootless of_rootless $copied);
+        }
+        mod native {
+            tests!(native $every);
+            tests!(native $contained);
+            tests!(native $limited);
+            tests!(native $native);
+            tests!(native $copied);
+        }
+        mod native_user {
+            tests_of_user!(native_user native of_native $every);
+            tests_of_user!(native_user native of_native $contained);
+            tests_of_user!(native_user native of_native $limited);
+            tests_of_user!(native_user native of_native $native);
+            tests_of_user!(native_user native of_native $copied);
         }
     };
 }
@@ -214,9 +245,12 @@ conformance! {
         survival: {
             processes_that_outlive_all_of_ours_are_found_by_their_mark,
         }
+        snapshots: {
+            files_of_the_host_itself_are_not_copied,
+        }
     }
     // What only a system of its own can have.
-    containers {
+    contained {
         places: {
             files_are_kept_as_long_as_their_place_says,
             files_that_are_not_to_be_kept_are_never_on_disk,
@@ -225,10 +259,8 @@ conformance! {
             a_network_that_is_switched_off_is_off,
             a_mount_that_is_removed_is_gone,
             settings_that_nobody_remembers_are_those_there_are_or_replaced,
-            another_image_is_named_and_taken_on_request,
         }
         overrides: {
-            an_image_and_a_directory_asked_for_one_task_stay_with_it,
             a_backend_asked_for_one_task_stays_with_it,
             a_mounted_directory_is_part_of_the_task,
             the_directory_a_process_starts_in_is_mounted_on_request,
@@ -238,11 +270,62 @@ conformance! {
             places_of_the_system_are_not_covered,
         }
     }
+    // What only images can have.
+    containers {
+        tightening: {
+            another_image_is_named_and_taken_on_request,
+        }
+        overrides: {
+            an_image_and_a_directory_asked_for_one_task_stay_with_it,
+        }
+    }
     // An engine without root's rights can set limits on some machines only.
     limited {
         tightening: {
             a_limit_that_is_lowered_holds,
             settings_that_isolate_less_are_only_named,
+        }
+    }
+    // What builds a sandbox of namespaces can die too.
+    native {
+        crashes: {
+            a_stage_may_die_at_any_step,
+        }
+        bad_input: {
+            a_limit_that_cannot_be_enforced_is_refused_before_anything_ends,
+        }
+    }
+    // What has files of its own can be copied, whoever made it.
+    copied {
+        snapshots: {
+            a_restored_sandbox_is_what_it_was_in_every_place,
+            what_a_system_lacked_it_lacks_again,
+            copies_keep_owners_modes_times_links_holes_and_attributes,
+            a_fork_is_independent_of_its_source,
+            a_fork_of_a_snapshot_is_what_that_was,
+            a_busy_sandbox_is_not_copied_unless_it_may_be_stopped,
+            what_cannot_be_copied_is_refused_by_name,
+            snapshots_stay_with_the_files_and_go_with_them,
+            a_rebuilt_sandbox_keeps_its_files_and_has_todays_settings,
+            a_sandbox_that_cannot_be_rebuilt_stays_as_it_is,
+            a_sandbox_moves_to_the_host_itself_and_back,
+            a_long_copy_tells_how_far_it_is,
+        }
+        copying: {
+            a_process_may_die_at_any_step_of_a_snapshot,
+            a_process_may_die_at_any_step_of_the_removal_of_a_snapshot,
+            a_process_may_die_at_any_step_of_a_fork,
+            a_process_may_die_at_any_step_of_a_restore,
+            a_process_may_die_at_any_step_of_a_rebuild,
+            a_copy_that_is_given_up_leaves_nothing,
+            forks_at_once_are_all_whole_and_of_one_name_there_is_one,
+            commands_and_copies_at_once_are_in_nobodys_way,
+        }
+    }
+    // Numbers of users mean the same to all backends that root runs.
+    moved {
+        snapshots: {
+            a_sandbox_moves_between_backends_with_workspace_and_home,
         }
     }
 }

@@ -118,6 +118,19 @@ containers! {
         settings_of_the_environment_shape_the_container,
         each_image_asked_for_has_a_sandbox_of_its_own,
     }
+    snapshots on docker, podman: {
+        what_is_installed_is_there_after_a_restore_and_in_a_fork,
+        an_image_of_a_snapshot_says_nothing_of_us,
+        a_copy_is_as_its_first_image_says,
+        an_emptied_home_stays_empty_in_a_copy,
+        layers_do_not_pile_up,
+        an_engine_that_cannot_share_layers_copies_all,
+        a_snapshot_outlives_its_sandbox_and_goes_without_a_trace,
+        an_interrupted_copy_leaves_no_image,
+        an_image_that_a_dead_process_left_is_reaped_when_it_is_old,
+        a_copy_is_no_drift_and_settings_that_need_another_give_it_up,
+        an_image_that_was_removed_is_an_error_and_changes_nothing,
+    }
     soak on docker: {
         a_soak_of_racing_and_dying_processes_leaves_one_sandbox,
     }
@@ -172,6 +185,16 @@ with_own_engine! {
             the_root_of_a_users_own_engine_is_that_user,
             what_belongs_to_the_users_of_an_image_is_removed_for_the_engines_user,
             jobs_can_be_the_user_of_a_users_own_engine,
+        }
+    }
+    copies {
+        docker: {
+            what_belongs_to_root_is_copied_for_an_ordinary_user,
+            what_belongs_to_mapped_users_is_copied_for_an_ordinary_user,
+            an_engine_that_dies_while_a_copy_is_made_leaves_nothing_half,
+        }
+        rootless: {
+            what_belongs_to_the_users_of_an_image_is_copied_for_the_engines_user,
         }
     }
     engine_death {

@@ -12,7 +12,9 @@ use std::io::Read as _;
 
 use serde_json::json;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Sandbox, StateBefore, Task};
+use vestal_sandbox::{
+    Command, Engine, FilesOnRemoval, Rebuild, Sandbox, StateBefore, Task, WhileBusy,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -72,6 +74,31 @@ async fn perform(
             };
             let removal = engine.remove(task, files).await?;
             println!("{}", json!({ "removed": removal.instances }));
+        }
+        "snapshot" => {
+            let name = argument.ok_or("what name?")?.parse()?;
+            let made = engine.snapshot(task, &name, None, WhileBusy::Stop).await?;
+            println!("{}", json!({ "files": made.files, "bytes": made.bytes }));
+        }
+        "remove-snapshot" => {
+            let name = argument.ok_or("what name?")?.parse()?;
+            engine.remove_snapshot(task, &name).await?;
+            println!("{}", json!({ "removed": 1 }));
+        }
+        "restore" => {
+            let name = argument.ok_or("what name?")?.parse()?;
+            engine.restore(task, &name, WhileBusy::Stop).await?;
+            println!("{}", json!({ "restored": true }));
+        }
+        "fork" => {
+            let to: Task = argument.ok_or("to what?")?.parse()?;
+            let forked = engine.fork(task, None, &to, WhileBusy::Stop).await?;
+            println!("{}", json!({ "files": forked.files, "bytes": forked.bytes }));
+        }
+        "rebuild" => {
+            let rebuild = Rebuild { backend: argument.map(str::to_owned) };
+            let rebuilt = engine.rebuild(task, &rebuild, WhileBusy::Stop).await?;
+            println!("{}", json!({ "was": rebuilt.was, "now": rebuilt.now }));
         }
         other => return Err(format!("unknown verb {other}").into()),
     }

@@ -18,8 +18,9 @@ use super::plan::{self, container_name};
 use super::settings::{self, DockerSettings};
 use super::{exec, places, remove};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Description, Found, Instance, InstanceState,
-    JobEnvironment, KeptVolumes, Locator, Made, Order, Remark, Remedy, Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Copied, Description, Found, Instance,
+    InstanceState, JobEnvironment, KeptVolumes, Locator, Made, Order, Remark, Remedy, Saved,
+    Stream, Whose,
 };
 use crate::client::socket::{PeerExpectation, SocketError, connect};
 use crate::key::random_hex;
@@ -88,6 +89,14 @@ impl Backend for Docker {
         }
     }
 
+    fn asks_engine(&self) -> bool {
+        true
+    }
+
+    fn takes_images(&self) -> bool {
+        true
+    }
+
     fn confinement(&self) -> Confinement {
         Confinement::Contained
     }
@@ -125,7 +134,7 @@ impl Backend for Docker {
     }
 
     async fn start(&self, order: Order) -> Result<Made, BackendError> {
-        self.start_again(order).await
+        Box::pin(self.start_again(order)).await
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
@@ -192,19 +201,38 @@ impl Backend for Docker {
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
-        remove::remove(&self.client().await?, instance).await?;
+        let client = self.client().await?;
+        remove::remove(&client, instance).await?;
+        self.remove_own_image(&client, &instance.id).await?;
         self.remove_instance_dir(&instance.dir).await
     }
 
     async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
-        inspect::find(&self.client().await?, whose).await
+        let client = self.client().await?;
+        let mut found = inspect::find(&client, whose).await?;
+        if let Whose::Home(_) = whose {
+            match self.stray_images(&client).await {
+                Ok(images) => found.extend(images),
+                // Containers can be found all the same.
+                Err(error) => tracing::debug!(%error, "images cannot be swept"),
+            }
+        }
+        Ok(found)
     }
 
     async fn collect(&self, found: &Found) -> Result<bool, BackendError> {
         let Some(locator) = DockerLocator::of(&found.locator) else {
             return Ok(false);
         };
-        remove::collect(&self.client().await?, &locator.container).await
+        let client = self.client().await?;
+        if locator.container.is_empty() {
+            return self.collect_image(&client, &locator.image).await;
+        }
+        let gone = remove::collect(&client, &locator.container).await?;
+        if gone {
+            self.remove_own_image(&client, &found.id).await.ok();
+        }
+        Ok(gone)
     }
 
     async fn set_aside(&self, key: &Key) -> Result<(), BackendError> {
@@ -227,11 +255,35 @@ impl Backend for Docker {
         self.empty(dir).await
     }
 
+    async fn save(
+        &self,
+        instance: &Instance,
+        into: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Saved, BackendError> {
+        self.save_image(instance, into, progress).await
+    }
+
+    async fn discard(&self, dir: &Path) -> Result<(), BackendError> {
+        self.discard_image(dir).await
+    }
+
+    async fn copy(
+        &self,
+        from: &Path,
+        to: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Copied, BackendError> {
+        self.copy_tree(from, to, progress).await
+    }
+
     async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
         match self.client().await {
             Ok(client) => {
                 let survey = api::Survey { home: self.home.as_str(), instances: Some(known) };
-                api::report(&client, survey).await
+                let mut remarks = api::report(&client, survey).await;
+                remarks.extend(self.image_remarks(&client, known).await);
+                remarks
             }
             // The probe has said that there is no engine.
             Err(_) => Vec::new(),
@@ -247,7 +299,11 @@ impl Docker {
     /// Refuses to look for a container on another engine than its own: there
     /// it would be taken for gone. So it may be when its engine is down and
     /// nobody has said which one to use.
-    async fn check_engine(&self, client: &Client, instance: &Instance) -> Result<(), BackendError> {
+    pub(super) async fn check_engine(
+        &self,
+        client: &Client,
+        instance: &Instance,
+    ) -> Result<(), BackendError> {
         let Some(locator) = DockerLocator::of_instance(instance) else {
             return Ok(());
         };

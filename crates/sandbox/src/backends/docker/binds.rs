@@ -2,20 +2,12 @@
 
 use std::path::Path;
 
-use vestal_config::{DockerTransport, MountKind, VolumeSource};
+use vestal_config::{DockerTransport, MountKind};
 
 use super::facts::Reach;
 use super::settings::DockerSettings;
 use crate::backend::BackendError;
-
-/// Places that are the kernel's or ours, with all that is below them.
-const NEVER: [&str; 4] = ["/.vestal", "/dev", "/proc", "/sys"];
-
-/// Places of the image that must not be hidden; what is below them may.
-const OF_THE_IMAGE: [&str; 12] = [
-    "/", "/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/run", "/sbin", "/usr",
-    "/var",
-];
+use crate::backends::binds::{At, refused, vet};
 
 /// Checks that directories can be mounted at the same path.
 pub(super) fn check(settings: &DockerSettings, is_remote: bool) -> Result<(), BackendError> {
@@ -55,18 +47,15 @@ pub(super) fn wanted<'a>(
     settings: &DockerSettings,
     bind: &'a Path,
 ) -> Result<Option<&'a str>, BackendError> {
-    let other = "use a directory elsewhere, or the backend local";
+    vet(bind)?;
     let Some(path) = bind.to_str() else {
-        let problem = "its name is not UTF-8, and container engines take no other names";
-        return Err(refused(bind, problem, other));
+        return Err(refused(
+            bind,
+            "its name is not UTF-8, and container engines take no other names",
+            "use a directory elsewhere, or the backend local",
+        ));
     };
-    if NEVER.iter().any(|never| bind.starts_with(never)) {
-        return Err(refused(bind, "that place in a container is not for files of the host", other));
-    }
-    if OF_THE_IMAGE.contains(&path) {
-        return Err(refused(bind, "it would hide the image's own", other));
-    }
-    match at(settings, path) {
+    match at(settings, bind) {
         At::Nothing => Ok(Some(path)),
         At::Itself => Ok(None),
         At::Another => Err(refused(
@@ -77,40 +66,21 @@ pub(super) fn wanted<'a>(
     }
 }
 
-/// What the settings mount at a place.
-enum At {
-    Nothing,
-    Itself,
-    Another,
-}
-
-fn at(settings: &DockerSettings, path: &str) -> At {
+fn at(settings: &DockerSettings, path: &Path) -> At {
     let home = settings.user_home.as_deref();
-    let same = |source: Option<String>, read_only: bool| {
-        let same = source.is_some_and(|source| Path::new(&source) == Path::new(path));
-        if same && !read_only { At::Itself } else { At::Another }
-    };
-    if let Some(volume) = settings.volumes.iter().find(|volume| volume.target == path) {
-        return match &volume.source {
-            VolumeSource::Host(source) => same(source.resolve(home), volume.read_only),
-            VolumeSource::Named(_) => At::Another,
-        };
+    let of_volumes = At::among(&settings.volumes, home, path);
+    if of_volumes != At::Nothing {
+        return of_volumes;
     }
-    if let Some(mount) = settings.extra_args.mounts.iter().find(|mount| mount.target == path) {
+    let extra = &settings.extra_args;
+    if let Some(mount) = extra.mounts.iter().find(|mount| Path::new(&mount.target) == path) {
         return match &mount.kind {
-            MountKind::Bind { source, .. } => same(source.resolve(home), mount.read_only),
+            MountKind::Bind { source, .. } => At::of(source.resolve(home), mount.read_only, path),
             MountKind::Volume { .. } | MountKind::Tmpfs { .. } => At::Another,
         };
     }
-    if settings.extra_args.tmpfs.iter().any(|(target, _)| target == path) {
+    if extra.tmpfs.iter().any(|(target, _)| Path::new(target) == path) {
         return At::Another;
     }
     At::Nothing
-}
-
-fn refused(bind: &Path, problem: &str, advice: &str) -> BackendError {
-    BackendError::Advised {
-        problem: format!("{} cannot be in the sandbox at the same path: {problem}", bind.display()),
-        advice: advice.to_owned(),
-    }
 }

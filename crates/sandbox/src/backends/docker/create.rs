@@ -1,6 +1,10 @@
 //! Making and starting containers.
 
-use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOptions};
+use std::path::Path;
+
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, RenameContainerOptionsBuilder, StartContainerOptions,
+};
 
 use super::api::{self, Client, EngineInfo, Fault, ImageFacts, fault};
 use super::backend::Docker;
@@ -8,14 +12,17 @@ use super::binds;
 use super::errand::{is_rlimit, upload};
 use super::facts::{Facts, Ground, Reach};
 use super::guest_part::GuestPart;
-use super::inspect::inspect;
+use super::inspect::{Seen, inspect};
 use super::locator::{DockerLocator, Transport};
+use super::origin::Origin;
 use super::places::{self, HostDirs, Sources};
-use super::plan::{self, Blueprint, LimitKind, Marks, Plan, Ulimits, read_back};
+use super::plan::{self, Blueprint, Marks, Plan, Ulimits, read_back};
 use super::remove::force_remove;
+use super::save::Beginning;
 use super::settings::DockerSettings;
 use super::{boot, ready};
 use crate::backend::{BackendError, Made, Order};
+use crate::backends::limits::LimitKind;
 use crate::{HomeId, Progress, failpoint};
 
 /// Attempts at a container: each one leaves out what the one before has shown
@@ -28,11 +35,18 @@ impl Docker {
         let client = self.client().await?;
         let settings = DockerSettings::read(&self.settings, &order.overrides)?;
         places::check_sources(&client, &settings)?;
-        let image = api::resolve(&client, settings.image.as_str(), &order.progress).await?;
-        order.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
         let dirs = HostDirs::of(&order);
+        let (image, began) = self.image_for(&client, &settings, &order).await?;
+        order.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
+        let home_is_new = !dirs.home.exists();
         dirs.make(&order, &settings)?;
-        let facts = self.find_facts(&client, &settings, &image, &order, &dirs).await?;
+        let fill = settings.persistent && (began.is_none() || home_is_new);
+        let lay = Lay { dirs: &dirs, fill: fill.then_some(&*dirs.home), began: began.as_ref() };
+        let facts = self.find_facts(&client, &settings, &image, &order, &lay).await?;
+        let origin = Origin {
+            image: began.map_or_else(|| image.clone(), |origin| origin.image),
+            user: Some(facts.known_user()),
+        };
         binds::check_shared(&settings, facts.reach)?;
         let sources = Sources::of(&order, &dirs, &settings, facts.reach);
         if facts.reach == Reach::Apart {
@@ -48,6 +62,7 @@ impl Docker {
                 order: &order,
                 settings: &settings,
                 image: &image,
+                origin: &origin,
                 facts: &facts,
                 sources: &sources,
                 left_out: &left_out,
@@ -72,14 +87,32 @@ impl Docker {
         })
     }
 
+    /// Returns the image to make a container of, and what it began with where
+    /// it is a copy of another container's system.
+    async fn image_for(
+        &self,
+        client: &Client,
+        settings: &DockerSettings,
+        order: &Order,
+    ) -> Result<(ImageFacts, Option<Origin>), BackendError> {
+        let Some(base) = &order.base else {
+            let image = api::resolve(client, settings.image.as_str(), &order.progress).await?;
+            return Ok((image, None));
+        };
+        let Beginning { id, origin } = self.begin_with(client, order, base).await?;
+        failpoint::reach("docker.fork.copied");
+        Ok((origin.facts(id), Some(origin)))
+    }
+
     async fn find_facts(
         &self,
         client: &Client,
         settings: &DockerSettings,
         image: &ImageFacts,
         order: &Order,
-        dirs: &HostDirs,
+        lay: &Lay<'_>,
     ) -> Result<Facts, BackendError> {
+        let Lay { dirs, fill, began } = lay;
         // The errand runs the program that the container will.
         boot::lay_out(&dirs.boot, &[]).map_err(BackendError::io("lay out the guest"))?;
         let program = dirs.boot.join(boot::PROGRAM);
@@ -88,8 +121,9 @@ impl Docker {
             home: &self.home,
             program: &program,
             io: &dirs.io,
-            home_dir: settings.persistent.then_some(&*dirs.home),
+            home_dir: *fill,
             sandboxes,
+            known: began.and_then(|origin| origin.user.as_ref()),
         };
         self.facts(client, settings, image, &ground).await
     }
@@ -106,6 +140,7 @@ impl Docker {
         let mut plan = plan::plan(&attempt.blueprint(&self.home, info, &hash))?;
         let part = GuestPart::new(&plan, &facts.user, facts.reach);
         part.mark(&mut plan.body);
+        attempt.origin.mark(&mut plan.body);
         let settings = part.settings(order)?;
         if facts.reach == Reach::Shared {
             boot::lay_out(&dirs.boot, &settings).map_err(BackendError::io("lay out the guest"))?;
@@ -135,7 +170,8 @@ impl Docker {
         };
         let mut unenforced = plan.unenforced;
         unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
-        let remarks = self.remarks(&info.id, &unenforced, &plan.weakened);
+        let mut remarks = self.remarks(&info.id, &unenforced, &plan.weakened);
+        remarks.extend(attempt.base_remarks());
         let locator = DockerLocator {
             engine: info.id.clone(),
             address: client.address().to_owned(),
@@ -146,6 +182,7 @@ impl Docker {
             transport,
             unenforced,
             weakened: plan.weakened,
+            is_copy: image.is_bare,
         };
         Ok(Made { locator: locator.to_locator(), remarks })
     }
@@ -184,7 +221,7 @@ impl Docker {
             });
         };
         let dropped = read_back(&seen.inspected, &plan.body);
-        match dropped.iter().find(|kind| attempt.settings.limit(**kind).set_by_user) {
+        match dropped.iter().find(|kind| attempt.settings.limits.get(**kind).set_by_user) {
             Some(kind) => Err(kind.unenforceable("the engine drops it without a word")),
             None => Ok(dropped),
         }
@@ -201,6 +238,7 @@ impl Docker {
         let Some(seen) = inspect(&client, &locator.container).await? else {
             return Err(BackendError::GuestFailed { reason: "its container is gone".to_owned() });
         };
+        give_name_back(&client, &order, &seen).await;
         let settings = DockerSettings::read(&self.settings, &order.overrides)?;
         let dirs = HostDirs::of(&order);
         let reach = match locator.transport {
@@ -237,12 +275,24 @@ impl Docker {
     }
 }
 
+/// Where a container's files are before it is made.
+#[derive(Debug)]
+struct Lay<'a> {
+    dirs: &'a HostDirs,
+    /// The home, if it is to be filled from the image. A copy has the other's
+    /// home, and if that was emptied it stays empty.
+    fill: Option<&'a Path>,
+    /// What its system began with, if it is a copy.
+    began: Option<&'a Origin>,
+}
+
 /// One attempt at a container.
 #[derive(Debug)]
 struct Attempt<'a> {
     order: &'a Order,
     settings: &'a DockerSettings,
     image: &'a ImageFacts,
+    origin: &'a Origin,
     facts: &'a Facts,
     sources: &'a Sources,
     left_out: &'a [LimitKind],
@@ -250,6 +300,28 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
+    /// Returns what is to be said of a container whose system is a copy.
+    fn base_remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !self.image.is_bare {
+            return remarks;
+        }
+        let (was, now) = (&self.image.name, self.settings.image.as_str());
+        if was != now {
+            remarks.push(format!(
+                "its system is a copy that began with image {was}; terminal.docker_image is now \
+                 {now}, which `vestal rebuild` applies"
+            ));
+        }
+        if !self.image.volumes.is_empty() {
+            remarks.push(format!(
+                "what image {was} keeps in volumes is not copied and begins anew: {}",
+                self.image.volumes.join(", ")
+            ));
+        }
+        remarks
+    }
+
     fn blueprint<'a>(
         &'a self,
         home: &'a HomeId,
@@ -375,10 +447,23 @@ async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
     if theirs.key != ours.key {
         return Err(taken());
     }
-    // Nobody knows it: the record names another one or none, and whoever makes
-    // one holds the lock. It keeps what it has, under another name.
-    tracing::warn!(container = seen.id, "a container nobody knows has the name; set aside");
+    // Nobody knows it, or it is about to be replaced and does not run: whoever
+    // makes one holds the lock. It keeps what it has, under another name.
+    tracing::debug!(container = seen.id, "a container has the name; set aside");
     super::backend::rename_aside(client, &seen.id, &plan.name).await
+}
+
+/// Gives a container its name back that was set aside for one that then did not
+/// take its place. Without it it is found all the same.
+async fn give_name_back(client: &Client, order: &Order, seen: &Seen) {
+    let name = plan::container_name(&order.key, None);
+    let is_aside = seen.inspected.name.as_deref().is_some_and(|now| now.contains("-aside-"));
+    if order.owner.is_none() && is_aside {
+        let options = RenameContainerOptionsBuilder::new().name(&name).build();
+        if let Err(error) = client.api().rename_container(&seen.id, options).await {
+            tracing::debug!(%error, name, "the name is not free");
+        }
+    }
 }
 
 async fn start(client: &Client, container: &str) -> Result<(), Setback> {

@@ -1,14 +1,15 @@
 //! Containers made for one errand: to look into an image, or to do to files
 //! what only a user inside may do.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, UploadToContainerOptionsBuilder,
-    WaitContainerOptions,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
+    StopContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptions,
 };
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep};
@@ -24,8 +25,18 @@ use crate::key::random_hex;
 /// Marks containers of this kind.
 pub(super) const ERRAND_LABEL: &str = "vestal-errand";
 
-/// Longest time an errand may take: it may have to copy or delete many files.
-const WITHIN: Duration = Duration::from_mins(30);
+/// Marks those that copy files, with where they copy them to.
+const INTO_LABEL: &str = "vestal-errand-into";
+
+/// Where the program that copies files is found.
+const COPIER_FILE: &str = "/.vestal/boot/stage";
+
+/// Longest time an errand may go without a word: it may have to delete many
+/// files.
+const SILENCE: Duration = Duration::from_mins(30);
+
+/// Seconds that an errand is given to tidy up when nobody waits for it.
+const TIDY_SECONDS: i32 = 20;
 
 /// How long an engine may take to remove the container of an errand.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
@@ -37,7 +48,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MAX_SAID: usize = 64 << 10;
 
 /// What an errand may do beyond what its user may.
-const CAPABILITIES: [&str; 3] = ["CHOWN", "DAC_OVERRIDE", "FOWNER"];
+const CAPABILITIES: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER"];
+
+/// What one that copies files may do as well: make them what they were.
+const COPYING: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"];
 
 /// Something to be done in a container.
 #[derive(Debug)]
@@ -48,14 +62,54 @@ pub(super) struct Errand<'a> {
     pub(super) image: &'a str,
     /// Whom it is done as.
     pub(super) user: &'a str,
-    /// The guest's verb and its arguments.
+    /// The program's verb and its arguments.
     pub(super) words: Vec<String>,
     /// Directories of the host and where they are found.
     pub(super) mounts: Vec<(&'a Path, &'a str)>,
-    /// The guest's program on the host; absent: it is sent along.
-    pub(super) program: Option<&'a Path>,
+    /// What runs.
+    pub(super) program: Runner<'a>,
     /// Limits of processes, for engines that may not set their own.
     pub(super) ulimits: Option<Ulimits>,
+}
+
+/// What runs an errand.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Runner<'a> {
+    /// The guest, by its path on the host; absent: it is sent along.
+    Guest(Option<&'a Path>),
+    /// The guest, to delete files.
+    Eraser {
+        /// Its path on the host.
+        program: &'a Path,
+        /// Whether its users are to be the host's own.
+        as_host: bool,
+    },
+    /// The program that copies files.
+    Copier {
+        /// Its path on the host.
+        program: &'a Path,
+        /// What it copies to on the host, by which the errand is found.
+        into: &'a Path,
+        /// Whether its users are to be the host's own.
+        as_host: bool,
+        /// Who hears the lines that it prints.
+        listener: &'a (dyn Listener + Sync),
+    },
+}
+
+/// Who hears what an errand prints, line by line, as it comes.
+pub(super) trait Listener: std::fmt::Debug {
+    fn hear(&self, line: &str);
+}
+
+impl Runner<'_> {
+    /// Returns the program on the host, if it is there.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Guest(path) => *path,
+            Self::Eraser { program, .. } | Self::Copier { program, .. } => Some(program),
+        }
+    }
 }
 
 /// Why an errand failed.
@@ -89,11 +143,66 @@ pub(super) async fn run(client: &Client, errand: &Errand<'_>) -> Result<String, 
         remove(client, &name).await.ok();
         return Err(refusal);
     }
-    let done = tokio::time::timeout(WITHIN, carry_out(client, &name, errand)).await;
+    let leftover = Leftover { client: client.clone(), name: Some(name.clone()) };
+    let done = carry_out(client, &name, errand).await;
     let removed = remove(client, &name).await;
-    let said = done.map_err(|_| ErrandError::Failed("it took too long".to_owned()))??;
+    leftover.disarm();
+    let said = done?;
     removed?;
     Ok(said)
+}
+
+/// A container that goes when nobody waits for its errand any more.
+struct Leftover {
+    client: Client,
+    name: Option<String>,
+}
+
+impl Leftover {
+    fn disarm(mut self) {
+        self.name = None;
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        let Some(name) = self.name.take() else { return };
+        // A program that is ending leaves it to the reaper.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let client = self.client.clone();
+        runtime.spawn(async move { abandon(&client, &name).await });
+    }
+}
+
+/// Ends an errand that nobody waits for. What it has begun it takes back.
+async fn abandon(client: &Client, name: &str) {
+    let options = StopContainerOptionsBuilder::new().t(TIDY_SECONDS).build();
+    client.api().stop_container(name, Some(options)).await.ok();
+    if let Err(error) = remove(client, name).await {
+        tracing::warn!(%error, name, "a container is left for later");
+    }
+}
+
+/// Ends the errands of a home that copy to a place on the host or below it: they
+/// were left by a process that died, and would go on.
+pub(super) async fn end_copies(
+    client: &Client,
+    home: &HomeId,
+    place: &Path,
+) -> Result<(), BackendError> {
+    let wanted = vec![format!("{}={}", label::HOME, home.as_str()), INTO_LABEL.to_owned()];
+    let filters = HashMap::from([("label", wanted)]);
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    let listed = client.api().list_containers(Some(options)).await;
+    for container in listed.map_err(client.error("list containers"))? {
+        let into = container.labels.as_ref().and_then(|labels| labels.get(INTO_LABEL));
+        if let (Some(into), Some(id)) = (into, &container.id)
+            && Path::new(into).starts_with(place)
+        {
+            remove(client, id).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn carry_out(
@@ -102,7 +211,7 @@ async fn carry_out(
     errand: &Errand<'_>,
 ) -> Result<String, ErrandError> {
     let api = client.api();
-    if errand.program.is_none() {
+    if errand.program.path().is_none() {
         upload(client, name, &[]).await?;
     }
     let options = AttachContainerOptionsBuilder::new().stream(true).stdout(true).stderr(true);
@@ -114,10 +223,20 @@ async fn carry_out(
     let started = api.start_container(name, None).await;
     started.map_err(|error| errand.refusal(client, "start a container for an errand", error))?;
     let (mut said, mut complaint) = (Vec::new(), Vec::new());
-    while let Some(piece) = output.next().await {
+    let mut lines = Lines::default();
+    loop {
+        let piece = tokio::time::timeout(SILENCE, output.next()).await;
+        let piece = piece.map_err(|_| ErrandError::Failed("it took too long".to_owned()))?;
+        let Some(piece) = piece else { break };
         let (part, into) = match piece.map_err(client.error("listen to a container"))? {
             LogOutput::StdErr { message } => (message, &mut complaint),
-            LogOutput::StdOut { message } | LogOutput::Console { message } => (message, &mut said),
+            LogOutput::StdOut { message } | LogOutput::Console { message } => {
+                if let Runner::Copier { listener, .. } = errand.program {
+                    lines.feed(&message, listener);
+                    continue;
+                }
+                (message, &mut said)
+            }
             LogOutput::StdIn { .. } => continue,
         };
         let room = MAX_SAID.saturating_sub(into.len()).min(part.len());
@@ -129,6 +248,25 @@ async fn carry_out(
         Ok(text(&said))
     } else {
         Err(ErrandError::Failed(format!("it ended with {code}: {}", text(&complaint))))
+    }
+}
+
+/// Puts lines together from pieces.
+#[derive(Debug, Default)]
+struct Lines {
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    fn feed(&mut self, piece: &[u8], listener: &dyn Listener) {
+        for byte in piece {
+            if *byte == b'\n' {
+                listener.hear(&String::from_utf8_lossy(&self.begun));
+                self.begun.clear();
+            } else if self.begun.len() < MAX_SAID {
+                self.begun.push(*byte);
+            }
+        }
     }
 }
 
@@ -182,7 +320,9 @@ impl Errand<'_> {
         // The status tells nothing: Podman has another one for the same at each
         // step.
         if let bollard::errors::Error::DockerResponseServerError { message, .. } = &error {
-            if is_missing_source(message) || (self.program.is_some() && is_no_program(message)) {
+            if is_missing_source(message)
+                || (self.program.path().is_some() && is_no_program(message))
+            {
                 return ErrandError::NotShared;
             }
             if is_rlimit(message) {
@@ -221,8 +361,12 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
     };
     let mut mounts: Vec<Mount> =
         errand.mounts.iter().map(|(source, target)| bind(source, target, false)).collect();
-    mounts.push(match errand.program {
-        Some(program) => bind(program, GUEST_FILE, true),
+    let file = match errand.program {
+        Runner::Guest(_) | Runner::Eraser { .. } => GUEST_FILE,
+        Runner::Copier { .. } => COPIER_FILE,
+    };
+    mounts.push(match errand.program.path() {
+        Some(program) => bind(program, file, true),
         None => Mount {
             typ: Some(MountType::VOLUME),
             target: Some(BOOT_DIR.to_owned()),
@@ -235,23 +379,33 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
         (label::PERSIST, "0"),
         (ERRAND_LABEL, "1"),
     ];
+    let mut labels: HashMap<String, String> =
+        labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let host = |wanted: bool| wanted.then(|| "host".to_owned());
+    let (capabilities, userns) = match errand.program {
+        Runner::Guest(_) => (CAPABILITIES, None),
+        Runner::Eraser { as_host, .. } => (CAPABILITIES, host(as_host)),
+        Runner::Copier { into, as_host, .. } => {
+            labels.insert(INTO_LABEL.to_owned(), into.to_string_lossy().into_owned());
+            (COPYING, host(as_host))
+        }
+    };
     ContainerCreateBody {
         image: Some(errand.image.to_owned()),
         user: Some(errand.user.to_owned()),
-        entrypoint: Some(vec![GUEST_FILE.to_owned()]),
+        entrypoint: Some(vec![file.to_owned()]),
         cmd: Some(errand.words.clone()),
         working_dir: Some("/".to_owned()),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         network_disabled: Some(true),
-        labels: Some(
-            labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect(),
-        ),
+        labels: Some(labels),
         host_config: Some(HostConfig {
             mounts: Some(mounts),
             network_mode: Some("none".to_owned()),
             cap_drop: Some(vec!["ALL".to_owned()]),
-            cap_add: Some(CAPABILITIES.map(str::to_owned).into()),
+            cap_add: Some(capabilities.iter().map(|&name| name.to_owned()).collect()),
+            userns_mode: userns,
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             ulimits: errand.ulimits.map(Ulimits::to_api),
             ..HostConfig::default()

@@ -7,7 +7,8 @@ use vestal_config::DockerTransport;
 
 use super::api::{Client, ImageFacts};
 use super::backend::Docker;
-use super::errand::{self, Errand, ErrandError};
+use super::errand::{self, Errand, ErrandError, Runner};
+use super::origin::KnownUser;
 use super::plan::{IO_DIR, JobUser, Ulimits};
 use super::settings::DockerSettings;
 use crate::HomeId;
@@ -45,6 +46,15 @@ pub(super) enum Reach {
 pub(super) struct Facts {
     pub(super) reach: Reach,
     pub(super) user: JobUser,
+    /// Who was looked up; absent: root.
+    asked: Option<String>,
+}
+
+impl Facts {
+    /// Returns who jobs run as, to be known without looking.
+    pub(super) fn known_user(&self) -> KnownUser {
+        KnownUser { asked: self.asked.clone(), user: self.user.clone() }
+    }
 }
 
 /// Directories of the host that belong to the instance to be made.
@@ -60,6 +70,9 @@ pub(super) struct Ground<'a> {
     pub(super) home_dir: Option<&'a Path>,
     /// Where sandboxes keep their files.
     pub(super) sandboxes: &'a Path,
+    /// The user of jobs, where that is known: what a copy of a system says now
+    /// may not be what its image said.
+    pub(super) known: Option<&'a KnownUser>,
 }
 
 /// What the guest reports of the image's user.
@@ -93,7 +106,9 @@ impl Docker {
             (DockerTransport::Socket, _) => Some(Reach::Shared),
             (DockerTransport::Auto, false) => self.cache.get(&about_reach),
         };
-        let mut surveyed: Option<Surveyed> = self.cache.get(&about_user);
+        let known = ground.known.filter(|known| known.asked == user);
+        let known = known.map(|known| Surveyed::from(known.user.clone()));
+        let mut surveyed: Option<Surveyed> = known.clone().or_else(|| self.cache.get(&about_user));
         let mut fill = ground.home_dir.filter(|dir| is_empty(dir));
         if reach == Some(Reach::Apart) {
             // The engine itself fills a new volume from the image.
@@ -104,7 +119,7 @@ impl Docker {
         {
             match self.prepare_shared(client, request, ground, fill).await {
                 Ok((found, shared)) => {
-                    surveyed = Some(found);
+                    surveyed = known.clone().or(Some(found));
                     reach.get_or_insert(if shared { Reach::Shared } else { Reach::Apart });
                 }
                 Err(ErrandError::NotShared) if reach.is_none() => reach = Some(Reach::Apart),
@@ -119,8 +134,10 @@ impl Docker {
         if settings.transport == DockerTransport::Auto && !client.is_remote() {
             self.cache.put(&about_reach, &reach);
         }
-        self.cache.put(&about_user, &surveyed);
-        Ok(Facts { reach, user: surveyed.into_user() })
+        if known.is_none() {
+            self.cache.put(&about_user, &surveyed);
+        }
+        Ok(Facts { reach, user: surveyed.into_user(), asked: user })
     }
 
     /// Looks into the image from a container that is given directories of this
@@ -141,7 +158,9 @@ impl Docker {
             words.extend(["--fill".to_owned(), HOME_TO_FILL.to_owned()]);
             mounts.push((dir, HOME_TO_FILL));
         }
-        let said = self.errand(client, request, words, mounts, Some(ground.program)).await?;
+        let said = self
+            .errand(client, request, words, mounts, Runner::Guest(Some(ground.program)))
+            .await?;
         let seen = std::fs::read_to_string(&proof).unwrap_or_default();
         std::fs::remove_file(&proof).ok();
         Ok((Surveyed::parse(&said)?, !said.is_empty() && seen.trim() == said))
@@ -152,7 +171,8 @@ impl Docker {
         client: &Client,
         request: Request<'_>,
     ) -> Result<Surveyed, ErrandError> {
-        let said = self.errand(client, request, request.words(), Vec::new(), None).await?;
+        let said =
+            self.errand(client, request, request.words(), Vec::new(), Runner::Guest(None)).await?;
         Surveyed::parse(&said)
     }
 
@@ -163,7 +183,7 @@ impl Docker {
         request: Request<'_>,
         words: Vec<String>,
         mounts: Vec<(&Path, &str)>,
-        program: Option<&Path>,
+        program: Runner<'_>,
     ) -> Result<String, ErrandError> {
         let Request { home, image, .. } = request;
         let ulimits = self.ulimits(client).await?;
@@ -207,6 +227,12 @@ impl Request<'_> {
             words.extend(["--user".to_owned(), user.to_owned()]);
         }
         words
+    }
+}
+
+impl From<JobUser> for Surveyed {
+    fn from(user: JobUser) -> Self {
+        Self { uid: user.uid, gid: user.gid, name: user.name, home: user.home }
     }
 }
 

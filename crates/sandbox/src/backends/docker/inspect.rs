@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use super::api::{Client, Fault, fault};
 use super::errand::ERRAND_LABEL;
 use super::locator::{DockerLocator, Transport};
+use super::origin::Origin;
 use super::plan::{BOOT_DIR, Marks, label};
 use crate::backend::{BackendError, Found, Instance, InstanceState, Whose};
 
@@ -180,6 +181,7 @@ fn describe(
         transport,
         unenforced: Vec::new(),
         weakened: Vec::new(),
+        is_copy: Origin::is_elsewhere(&seen.inspected),
     };
     if labels.contains_key(ERRAND_LABEL) {
         return Some(Found {

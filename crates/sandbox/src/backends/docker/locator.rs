@@ -29,6 +29,9 @@ pub(super) struct DockerLocator {
     /// What weakens its isolation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) weakened: Vec<String>,
+    /// Whether it was made of a copy of another container's system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_copy: bool,
 }
 
 /// How a guest is reached.
@@ -74,6 +77,8 @@ impl DockerLocator {
             ),
             unenforced: self.unenforced,
             weakened: self.weakened,
+            is_copy: self.is_copy,
+            ..Description::default()
         }
     }
 }

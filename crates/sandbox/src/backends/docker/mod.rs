@@ -9,12 +9,16 @@
 //!
 //! What has to be done to files of an image or of a sandbox is done from
 //! inside, by a container made for that errand.
+//!
+//! Copies of a container's own filesystem are images that say nothing but what
+//! files there are (`api/layers.rs`); what the image said that all began with is
+//! on the containers (`origin.rs`).
 
 mod api;
 mod backend;
 mod binds;
-mod boot;
 mod cache;
+mod copy;
 mod create;
 mod errand;
 mod exec;
@@ -22,11 +26,16 @@ mod facts;
 mod guest_part;
 mod inspect;
 mod locator;
+mod origin;
 mod places;
 mod plan;
 mod ready;
 mod remove;
+mod save;
 mod settings;
+mod strays;
 mod ulimits;
+
+use super::boot;
 
 pub(crate) use backend::Docker;

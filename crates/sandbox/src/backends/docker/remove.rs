@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use super::api::{self, Client, Fault, fault};
 use super::backend::Docker;
-use super::errand::ErrandError;
+use super::errand::{ErrandError, Runner, end_copies};
 use super::facts::Request;
 use super::inspect::{inspect, look};
 use crate::backend::{BackendError, Instance, InstanceState};
-use crate::guest_binary;
+use crate::embedded::GUEST_PROGRAM;
 use crate::store::{StoreError, remove_tree};
 
 /// Where the directory to empty is mounted for the errand.
@@ -167,13 +167,17 @@ impl Docker {
     /// this user may not.
     pub(super) async fn empty(&self, dir: &Path) -> Result<(), BackendError> {
         let client = self.client().await?;
+        end_copies(&client, &self.home, dir).await?;
         let image = self.any_image(&client).await?;
-        let program = guest_binary::install(&self.run_dir)
+        let program = GUEST_PROGRAM
+            .install(&self.run_dir)
             .map_err(BackendError::io(format!("put the guest into {}", self.run_dir.display())))?;
         let request = Request { home: &self.home, image: &image, user: None };
         let words = vec!["erase".to_owned(), DIR_TO_EMPTY.to_owned()];
         let mounts = vec![(dir, DIR_TO_EMPTY)];
-        let emptied = self.errand(&client, request, words, mounts, Some(&program)).await;
+        let as_host = client.info().await?.maps_root_away();
+        let runner = Runner::Eraser { program: &program, as_host };
+        let emptied = self.errand(&client, request, words, mounts, runner).await;
         emptied.map(drop).map_err(|error| match error {
             ErrandError::Backend(error) => error,
             other => BackendError::Engine {
@@ -184,7 +188,7 @@ impl Docker {
     }
 
     /// Returns an image that is there: the guest needs nothing in it.
-    async fn any_image(&self, client: &Client) -> Result<String, BackendError> {
+    pub(super) async fn any_image(&self, client: &Client) -> Result<String, BackendError> {
         let configured = self.settings.get(&vestal_config::keys::DOCKER_IMAGE)?.value;
         if api::exists(client, configured.as_str()).await? {
             return Ok(configured.as_str().to_owned());

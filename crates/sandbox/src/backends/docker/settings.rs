@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use vestal_config::{
-    AnyKey as _, ConfigError, DockerTransport, ExtraArgs, ImageName, InvalidValue, Key, Resolved,
-    Setting, Settings, Source, StartDir, Volumes, keys,
+    AnyKey as _, ConfigError, DockerTransport, ExtraArgs, ImageName, InvalidValue, Settings,
+    Source, Volumes, keys,
 };
 
-use crate::binds::{self, BINDS};
-use crate::spec::{Ceiling, Tightening, UNKNOWN_SETTINGS};
+use crate::backends::limits::Limits;
+use crate::backends::shaping::{self, Shaping, flag};
+use crate::backends::start_dir::start_dir;
+use crate::spec::Tightening;
 use crate::{Overrides, Spec};
 
 /// The settings that shape a container, read once for it.
@@ -29,14 +31,8 @@ pub(in crate::backends::docker) struct DockerSettings {
     pub keep_entrypoint: bool,
     /// How the guest is reached.
     pub transport: DockerTransport,
-    /// Thousandths of a processor.
-    pub cpu: Limit,
-    /// Megabytes of memory.
-    pub memory_mb: Limit,
-    /// Megabytes of the container's own filesystem.
-    pub disk_mb: Limit,
-    /// Processes and threads.
-    pub pids: Limit,
+    /// What it may use.
+    pub limits: Limits,
     /// Whether workspace and home are kept on disk.
     pub persistent: bool,
     /// The directory of the host that is the workspace.
@@ -51,15 +47,6 @@ pub(in crate::backends::docker) struct DockerSettings {
     pub user_home: Option<PathBuf>,
     /// What the settings say that cannot be had at once.
     pub contradictions: Vec<String>,
-}
-
-/// A limit and who set it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backends::docker) struct Limit {
-    /// The limit; 0 for none.
-    pub value: u64,
-    /// Whether it is more than a default.
-    pub set_by_user: bool,
 }
 
 /// A user of this machine.
@@ -93,10 +80,7 @@ impl DockerSettings {
             host_user: as_host_user.then(HostUser::current),
             keep_entrypoint: settings.get(&keys::DOCKER_KEEP_ENTRYPOINT)?.value,
             transport: settings.get(&keys::DOCKER_TRANSPORT)?.value,
-            cpu: limit(settings, &keys::CONTAINER_CPU, |cpus| cpus.thousandths())?,
-            memory_mb: limit(settings, &keys::CONTAINER_MEMORY, |memory| memory.get())?,
-            disk_mb: limit(settings, &keys::CONTAINER_DISK, |disk| disk.get())?,
-            pids: limit(settings, &keys::CONTAINER_PIDS, |pids| pids.get().map(u64::from))?,
+            limits: Limits::read(settings)?,
             persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,
             mount: overrides.mount.clone(),
             binds: overrides.binds.clone(),
@@ -107,123 +91,52 @@ impl DockerSettings {
         })
     }
 
+    /// Returns what containers have in common with other sandboxes.
+    fn shaping(&self) -> Shaping<'_> {
+        Shaping {
+            volumes: &self.volumes,
+            network: self.network,
+            mount: self.mount.as_deref(),
+            binds: &self.binds,
+            persistent: self.persistent,
+            limits: self.limits,
+        }
+    }
+
     /// Returns what shapes a container and is not the default.
     pub(in crate::backends::docker) fn spec(&self) -> Spec {
         let json = |list: Vec<String>| serde_json::Value::from(list).to_string();
-        let mut volumes: Vec<String> =
-            self.volumes.iter().map(vestal_config::Volume::spec).collect();
-        // Their order makes no difference: each has a place of its own.
-        volumes.sort();
         let words = self.extra_args.words().to_vec();
         let image = (self.image != *keys::DOCKER_IMAGE.default_value())
             .then(|| self.image.as_str().to_owned());
         let user = self.host_user.map(|user| format!("{}:{}", user.uid, user.gid));
-        let mount = self.mount.as_ref().map(|path| path.to_string_lossy().into_owned());
         let transport = (self.transport != *keys::DOCKER_TRANSPORT.default_value())
             .then(|| self.transport.as_str().to_owned());
-        let flag = |value: bool, default: &bool| (value != *default).then(|| value.to_string());
         let values = [
             (keys::DOCKER_IMAGE.name(), image),
-            (keys::DOCKER_VOLUMES.name(), (!volumes.is_empty()).then(|| json(volumes))),
             (keys::DOCKER_EXTRA_ARGS.name(), (!words.is_empty()).then(|| json(words))),
-            (keys::DOCKER_NETWORK.name(), flag(self.network, keys::DOCKER_NETWORK.default_value())),
             (keys::DOCKER_RUN_AS_HOST_USER.name(), user),
             (
                 keys::DOCKER_KEEP_ENTRYPOINT.name(),
-                flag(self.keep_entrypoint, keys::DOCKER_KEEP_ENTRYPOINT.default_value()),
+                flag(self.keep_entrypoint, *keys::DOCKER_KEEP_ENTRYPOINT.default_value()),
             ),
             (keys::DOCKER_TRANSPORT.name(), transport),
-            (keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name(), mount),
-            (BINDS, binds::to_spec(&self.binds)),
-            (
-                keys::CONTAINER_PERSISTENT.name(),
-                flag(self.persistent, keys::CONTAINER_PERSISTENT.default_value()),
-            ),
-            (keys::CONTAINER_CPU.name(), ceiling(keys::CONTAINER_CPU.name(), self.cpu)),
-            (keys::CONTAINER_MEMORY.name(), ceiling(keys::CONTAINER_MEMORY.name(), self.memory_mb)),
-            (keys::CONTAINER_DISK.name(), ceiling(keys::CONTAINER_DISK.name(), self.disk_mb)),
-            (keys::CONTAINER_PIDS.name(), ceiling(keys::CONTAINER_PIDS.name(), self.pids)),
         ];
-        values.into_iter().fold(Spec::default(), |spec, (key, value)| match value {
-            Some(value) => spec.with(key, &value, tightening(key)),
-            None => spec,
-        })
+        let values = values.into_iter().filter_map(|(key, value)| value.map(|value| (key, value)));
+        values
+            .chain(self.shaping().to_spec())
+            .fold(Spec::default(), |spec, (key, value)| spec.with(key, &value, tightening(key)))
     }
 }
 
 /// Returns the rule for a setting that shapes containers.
 pub(in crate::backends::docker) fn tightening(key: &str) -> Tightening {
-    if let Some(default) = default_ceiling(key) {
-        return Tightening::Lower { default };
-    }
     let any = [
-        UNKNOWN_SETTINGS,
         keys::DOCKER_EXTRA_ARGS.name(),
         keys::DOCKER_RUN_AS_HOST_USER.name(),
         keys::DOCKER_KEEP_ENTRYPOINT.name(),
-        keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name(),
-        // One that is missing is as wrong as one too many: work is to be done there.
-        BINDS,
     ];
-    if any.contains(&key) {
-        Tightening::Any
-    } else if key == keys::DOCKER_VOLUMES.name() {
-        Tightening::Fewer
-    } else if key == keys::DOCKER_NETWORK.name() {
-        Tightening::Off
-    } else {
-        Tightening::Never
-    }
-}
-
-/// Returns the ceiling that holds where nothing is said; nothing for what is no
-/// limit.
-fn default_ceiling(key: &str) -> Option<Ceiling> {
-    let whole = |value: Option<u64>| value.map_or(Ceiling::NONE, Ceiling::whole);
-    if key == keys::CONTAINER_CPU.name() {
-        let thousandths = keys::CONTAINER_CPU.default_value().thousandths();
-        Some(thousandths.map_or(Ceiling::NONE, Ceiling::thousandths))
-    } else if key == keys::CONTAINER_MEMORY.name() {
-        Some(whole(keys::CONTAINER_MEMORY.default_value().get()))
-    } else if key == keys::CONTAINER_DISK.name() {
-        Some(whole(keys::CONTAINER_DISK.default_value().get()))
-    } else if key == keys::CONTAINER_PIDS.name() {
-        Some(whole(keys::CONTAINER_PIDS.default_value().get().map(u64::from)))
-    } else {
-        None
-    }
-}
-
-/// Returns a limit as it is written in a spec, unless it is the default.
-fn ceiling(key: &str, limit: Limit) -> Option<String> {
-    let ceiling = match limit.value {
-        0 => Ceiling::NONE,
-        value if key == keys::CONTAINER_CPU.name() => Ceiling::thousandths(value),
-        value => Ceiling::whole(value),
-    };
-    (default_ceiling(key) != Some(ceiling)).then(|| ceiling.to_string())
-}
-
-fn limit<T: Setting>(
-    settings: &Settings,
-    key: &Key<T>,
-    value: impl Fn(&T) -> Option<u64>,
-) -> Result<Limit, ConfigError> {
-    let resolved: Resolved<T> = settings.get(key)?;
-    Ok(Limit { value: value(&resolved.value).unwrap_or(0), set_by_user: !resolved.is_default() })
-}
-
-/// Returns where commands start. A directory of the host means nothing in a
-/// container.
-fn start_dir(settings: &Settings, overrides: &Overrides) -> Result<Option<PathBuf>, ConfigError> {
-    let configured = match settings.get(&keys::CWD)?.value {
-        StartDir::Launch => None,
-        StartDir::At(path) => {
-            let home = settings.environment().user_home();
-            Some(path).filter(|path| home.is_none_or(|home| !path.starts_with(home)))
-        }
-    };
-    Ok(overrides.cwd.clone().or(configured).filter(|path| path.is_absolute()))
+    if any.contains(&key) { Tightening::Any } else { shaping::tightening(key) }
 }
 
 fn image(settings: &Settings, overrides: &Overrides) -> Result<ImageName, ConfigError> {
@@ -251,6 +164,8 @@ mod tests {
     use vestal_config::{Environment, Home, Override};
 
     use super::*;
+    use crate::backends::limits::Limit;
+    use crate::binds::BINDS;
 
     fn read(sets: &[&str], overrides: &Overrides) -> Result<DockerSettings, ConfigError> {
         let home = tempfile::tempdir().unwrap();
@@ -424,9 +339,9 @@ mod tests {
     #[test]
     fn a_limit_knows_whether_the_user_set_it() {
         let made = read(&["terminal.container_memory=5120"], &Overrides::default()).unwrap();
-        assert_eq!(made.memory_mb, Limit { value: 5120, set_by_user: true });
-        assert_eq!(made.cpu, Limit { value: 1000, set_by_user: false });
-        assert_eq!(made.disk_mb, Limit { value: 51_200, set_by_user: false });
-        assert_eq!(made.pids, Limit { value: 256, set_by_user: false });
+        assert_eq!(made.limits.memory_mb, Limit { value: 5120, set_by_user: true });
+        assert_eq!(made.limits.cpu, Limit { value: 1000, set_by_user: false });
+        assert_eq!(made.limits.disk_mb, Limit { value: 51_200, set_by_user: false });
+        assert_eq!(made.limits.pids, Limit { value: 256, set_by_user: false });
     }
 }

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use vestal_config::{ConfigError, Settings};
 
 use super::guest_file::{self, socket_dir};
-use super::scope::Scope;
 use super::{spawn, sweep};
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Instance, InstanceState, JobEnvironment,
     Made, Order, Remedy, Stream,
 };
+use crate::backends::scope::Scope;
 use crate::client::socket::{PeerExpectation, SocketError, connect};
-use crate::guest_binary;
+use crate::embedded::GUEST_PROGRAM;
 use crate::spec::Tightening;
 use crate::store::make_private_dir;
 use crate::{Overrides, Spec};
@@ -49,7 +49,8 @@ impl Local {
         let dir = socket_dir(&order.instance.dir);
         make_private_dir(&dir)
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
-        let guest = guest_binary::install(&self.run_dir)
+        let guest = GUEST_PROGRAM
+            .install(&self.run_dir)
             .map_err(BackendError::io(format!("put the guest into {}", self.run_dir.display())))?;
         let uid = rustix::process::getuid().as_raw();
         let scope = Scope::detect(uid);

@@ -10,7 +10,6 @@
 
 mod backend;
 mod guest_file;
-mod scope;
 mod spawn;
 mod sweep;
 

@@ -7,7 +7,7 @@ use vestal_sandbox::job::JobError;
 use vestal_sandbox::{Command, Engine, Error, StoreError, Task};
 use vestal_wire::FaultCode;
 
-use crate::support::World;
+use crate::support::{Kind, World};
 
 pub(crate) async fn a_newer_record_is_refused_and_left_alone(world: &World) {
     world.run("true").await;
@@ -114,7 +114,13 @@ pub(crate) async fn a_sandbox_is_private_to_its_user(world: &World) {
         (dir.join("lock"), 0o600),
         (instance.clone(), 0o700),
     ];
-    if world.is_contained() {
+    if matches!(world.kind(), Kind::Native) {
+        // Whoever runs the sandbox is its root.
+        private.push((instance.join("instance.json"), 0o600));
+        private.push((io.clone(), 0o700));
+        private.push((io.join("guest.sock"), 0o600));
+        private.push((dir.join("state"), 0o700));
+    } else if world.is_contained() {
         // Whoever a user of the container is out here can write where the
         // container does; what keeps others out is above.
         private.push((instance.join("instance.json"), 0o600));
@@ -128,6 +134,26 @@ pub(crate) async fn a_sandbox_is_private_to_its_user(world: &World) {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, expected, "{}", path.display());
     }
+}
+
+pub(crate) async fn a_limit_that_cannot_be_enforced_is_refused_before_anything_ends(world: &World) {
+    let sandbox = world.sandbox().await;
+    let guests = world.guests();
+    // Directories have no quota.
+    let limited = world.engine_with(&["terminal.container_disk=100"]);
+    for task in ["default", "another"] {
+        let refused = limited.sandbox(&task.parse().unwrap()).await.unwrap_err();
+        assert!(matches!(refused, Error::Backend { .. }), "{refused}");
+        assert!(refused.to_string().contains("terminal.container_disk"), "{refused}");
+    }
+    assert_eq!(world.guests(), guests);
+    let output = sandbox.run(Command::shell("echo still here")).await.unwrap();
+    assert_eq!(output.stdout.bytes(), b"still here\n");
+    assert_eq!(world.own_containers().len(), 1);
+    // One that nobody has asked for is left out, and that is said.
+    let shown = world.engine().inspect(&Task::default_task()).await.unwrap();
+    let unenforced = &shown[0].description.unenforced;
+    assert!(unenforced.iter().any(|key| key == "terminal.container_disk"), "{unenforced:?}");
 }
 
 pub(crate) async fn a_stale_lock_file_is_no_obstacle(world: &World) {

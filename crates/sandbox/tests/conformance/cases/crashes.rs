@@ -22,7 +22,7 @@ fn points(world: &World, operation: &str) -> impl Iterator<Item = &'static str> 
 }
 
 /// Lets a worker die at a failpoint; the point must be reached.
-async fn crash(world: &World, words: &[&str], point: &str) {
+pub(super) async fn crash(world: &World, words: &[&str], point: &str) {
     let worker = world.worker_with(words, &[("VESTAL_FAILPOINT", point)]);
     assert!(worker.was_killed().await, "{point} is never reached by {words:?}");
 }
@@ -187,6 +187,31 @@ async fn die_while_serving(world: &World, point: &str) {
 /// Waits for a worker's end, which must come.
 async fn last_word(worker: Worker, point: &str) -> Option<serde_json::Value> {
     tokio::time::timeout(Duration::from_mins(2), worker.last_word()).await.expect(point)
+}
+
+pub(crate) async fn a_stage_may_die_at_any_step(world: &World) {
+    for point in vestal_stage::failpoint::NAMES {
+        let extra = [("VESTAL_STAGE_FAILPOINT", point)];
+        let worker = world.worker_with(&["attach", "default"], &extra);
+        let said = last_word(worker, point).await;
+        // Once the sandbox stands nothing hangs on it. Until then the first process
+        // ends with it, unless that is faster.
+        match point {
+            "stage.enclose.before-leaving" => assert!(said.is_some(), "{point}"),
+            "stage.enclose.after-go" => {}
+            _ => assert_eq!(said, None, "{point}"),
+        }
+        if said.is_none() {
+            assert_eq!(world.guests(), Vec::<u32>::new(), "{point}");
+            assert_eq!(world.own_containers(), Vec::<serde_json::Value>::new(), "{point}");
+        }
+        assert_whole(world, point).await;
+        world
+            .engine()
+            .remove(&Task::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
+            .await
+            .unwrap();
+    }
 }
 
 /// The guest's own failpoints.

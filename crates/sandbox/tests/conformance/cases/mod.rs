@@ -3,6 +3,7 @@
 pub(crate) mod bad_input;
 pub(crate) mod binds;
 pub(crate) mod commands;
+pub(crate) mod copying;
 pub(crate) mod crashes;
 pub(crate) mod drift;
 pub(crate) mod files;
@@ -15,5 +16,6 @@ pub(crate) mod owned;
 pub(crate) mod places;
 pub(crate) mod reaping;
 pub(crate) mod sessions;
+pub(crate) mod snapshots;
 pub(crate) mod survival;
 pub(crate) mod tightening;

@@ -59,9 +59,15 @@ enum Happening {
 }
 
 fn happening(kind: &Kind) -> BoxedStrategy<Happening> {
-    let of_another = if kind.is_contained() { "local." } else { "docker." };
+    let of_another = |name: &str| {
+        let mut backends = ["local", "docker", "native"].into_iter();
+        backends.any(|backend| {
+            backend != kind.backend()
+                && name.strip_prefix(backend).is_some_and(|rest| rest.starts_with('.'))
+        })
+    };
     let points: Vec<&'static str> =
-        FAILPOINTS.iter().copied().filter(|name| !name.starts_with(of_another)).collect();
+        FAILPOINTS.iter().copied().filter(|name| !of_another(name)).collect();
     prop_oneof![
         4 => Just(Happening::Use),
         2 => Just(Happening::Stop),

@@ -10,6 +10,6 @@ mod world;
 pub(crate) use containers::Containers;
 pub(crate) use gate::Gate;
 pub(crate) use process::{alive, marker, parent_of, processes_with, until};
-pub(crate) use user::as_rootless_user;
+pub(crate) use user::User;
 pub(crate) use worker::Worker;
 pub(crate) use world::{Kind, World};

@@ -1,6 +1,7 @@
 //! Cases that are run by an ordinary user.
 
 use std::future::Future;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,50 +11,97 @@ use super::world::variable;
 /// Where the user's copy of the worker is told.
 const WORKER: &str = "VESTAL_TEST_WORKER";
 
-/// Runs a case as the user that the rootless engine belongs to. Root does so by
-/// running this very test once more as that user.
-pub(crate) fn as_rootless_user(test: &str, case: impl Future<Output = ()>) {
-    let user: u32 = variable("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
-    if rustix::process::getuid().as_raw() == user {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        return runtime.block_on(case);
+/// An ordinary user that was made for tests, with a directory of its own.
+#[derive(Debug)]
+pub(crate) struct User {
+    id: u32,
+    dir: PathBuf,
+    /// What runs a command as that user, where the machine does not know it.
+    program: Option<[PathBuf; 2]>,
+}
+
+impl User {
+    /// Returns the user that the rootless engine belongs to.
+    pub(crate) fn of_rootless() -> Self {
+        let id = variable("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
+        let dir = variable("VESTAL_TEST_ROOTLESS_DIR").into();
+        Self { id, dir, program: None }
     }
-    let dir = PathBuf::from(variable("VESTAL_TEST_ROOTLESS_DIR"));
-    let worker = reachable(Path::new(env!("CARGO_BIN_EXE_sandbox-worker")), &dir);
-    // By this name the program is found whatever directories it lies below.
-    let status = Command::new("/proc/self/exe")
-        .args([test, "--exact", "--nocapture"])
-        .env("HOME", dir.join("home"))
-        .env("TMPDIR", dir.join("tmp"))
-        .env("XDG_RUNTIME_DIR", dir.join("run"))
-        .env(WORKER, worker)
-        .current_dir(&dir)
-        .uid(user)
-        .gid(user)
-        .status()
-        .unwrap();
-    assert!(status.success(), "the case failed as user {user}");
+
+    /// Returns the user that has nothing but a home and subordinate ids.
+    pub(crate) fn of_native() -> Self {
+        let whole = PathBuf::from(variable("VESTAL_TEST_USER_DIR"));
+        let dir = whole.join("own");
+        let id = std::fs::metadata(&dir).unwrap().uid();
+        let program = Some([variable("VESTAL_TEST_USER").into(), whole]);
+        Self { id, dir, program }
+    }
+
+    /// Runs a case as the user, telling it these variables. Root does so by
+    /// running this very test once more as that user.
+    pub(crate) fn run(
+        &self,
+        test: &str,
+        variables: &[(&str, &str)],
+        case: impl Future<Output = ()>,
+    ) {
+        if rustix::process::getuid().as_raw() == self.id {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            return runtime.unwrap().block_on(case);
+        }
+        let worker = self.reachable(Path::new(env!("CARGO_BIN_EXE_sandbox-worker")));
+        let mut command = self.command();
+        let status = command
+            .args([test, "--exact", "--nocapture"])
+            .env("HOME", self.dir.join("home"))
+            .env("TMPDIR", self.dir.join("tmp"))
+            .env("XDG_RUNTIME_DIR", self.dir.join("run"))
+            .env(WORKER, worker)
+            .envs(variables.iter().copied())
+            .current_dir(&self.dir)
+            .status()
+            .unwrap();
+        assert!(status.success(), "the case failed as user {}", self.id);
+    }
+
+    /// Returns the command that runs this very program as the user.
+    fn command(&self) -> Command {
+        match &self.program {
+            Some([program, dir]) => {
+                let mut command = Command::new(program);
+                let this = std::fs::read_link("/proc/self/exe").unwrap();
+                command.arg("run").arg(dir).arg(self.reachable(&this));
+                command
+            }
+            None => {
+                // By this name it is found whatever directories it lies below.
+                let mut command = Command::new("/proc/self/exe");
+                command.uid(self.id).gid(self.id);
+                command
+            }
+        }
+    }
+
+    /// Returns a path of a program that the user can reach. It goes with the
+    /// user's directory.
+    fn reachable(&self, program: &Path) -> PathBuf {
+        let metadata = std::fs::metadata(program).unwrap();
+        let there = self.dir.join(format!("program-{}-{}", metadata.ino(), metadata.mtime()));
+        if !there.exists() {
+            // Another test may do the same at the same moment.
+            let name = format!("program-{}-{}.tmp", metadata.ino(), std::process::id());
+            let own = self.dir.join(name);
+            if std::fs::hard_link(program, &own).is_err() {
+                std::fs::copy(program, &own).unwrap();
+            }
+            std::fs::rename(&own, &there).unwrap();
+        }
+        there
+    }
 }
 
 /// Returns the program that plays another process.
 pub(super) fn worker() -> PathBuf {
     let told = vestal_config::Environment::capture().get(WORKER).map(PathBuf::from);
     told.unwrap_or_else(|| env!("CARGO_BIN_EXE_sandbox-worker").into())
-}
-
-/// Returns a path of the program that the user can reach. It goes with the
-/// engine's directory.
-fn reachable(program: &Path, dir: &Path) -> PathBuf {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = std::fs::metadata(program).unwrap();
-    let there = dir.join(format!("worker-{}-{}", metadata.ino(), metadata.mtime()));
-    if !there.exists() {
-        // Another test may do the same at the same moment.
-        let own = dir.join(format!("worker-{}.tmp", std::process::id()));
-        if std::fs::hard_link(program, &own).is_err() {
-            std::fs::copy(program, &own).unwrap();
-        }
-        std::fs::rename(&own, &there).unwrap();
-    }
-    there
 }

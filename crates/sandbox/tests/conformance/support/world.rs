@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, Output, Sandbox, Task};
@@ -23,6 +23,8 @@ pub(crate) struct World {
 pub(crate) enum Kind {
     /// Processes.
     Local,
+    /// Namespaces.
+    Native,
     /// Containers on this engine.
     Containers(Containers),
 }
@@ -30,7 +32,16 @@ pub(crate) enum Kind {
 impl Kind {
     /// Returns whether sandboxes have a system of their own.
     pub(crate) fn is_contained(&self) -> bool {
-        matches!(self, Self::Containers(_))
+        !matches!(self, Self::Local)
+    }
+
+    /// Returns the name of the backend.
+    pub(crate) fn backend(&self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Native => "native",
+            Self::Containers(_) => "docker",
+        }
     }
 }
 
@@ -38,6 +49,12 @@ impl World {
     /// Returns a world whose sandboxes are on backend `local`.
     pub(crate) fn local() -> Self {
         Self::of(Kind::Local)
+    }
+
+    /// Returns a world whose sandboxes are made of namespaces, by whoever runs
+    /// this.
+    pub(crate) fn native() -> Self {
+        Self::of(Kind::Native)
     }
 
     /// Returns a world whose sandboxes are containers of a Docker engine.
@@ -83,10 +100,13 @@ impl World {
 
     /// Returns the name of the backend.
     pub(crate) fn backend(&self) -> &'static str {
-        match self.kind {
-            Kind::Local => "local",
-            Kind::Containers(_) => "docker",
-        }
+        self.kind.backend()
+    }
+
+    /// Returns whether an instance takes changed settings when it is started,
+    /// rather than being replaced.
+    pub(crate) fn keeps_instances(&self) -> bool {
+        !matches!(self.kind, Kind::Containers(_))
     }
 
     /// Returns the directory that commands start in.
@@ -123,7 +143,9 @@ impl World {
         ];
         if self.is_contained() {
             let root = self.root.path().display();
-            settings.push("terminal.docker_image=vestal-test/base:latest".into());
+            if matches!(self.kind, Kind::Containers(_)) {
+                settings.push("terminal.docker_image=vestal-test/base:latest".into());
+            }
             settings.push(format!("terminal.docker_volumes=[\"{root}:{root}\"]"));
         }
         settings
@@ -262,16 +284,35 @@ impl World {
     pub(crate) fn containers(&self) -> &Containers {
         match &self.kind {
             Kind::Containers(engine) => engine,
-            Kind::Local => panic!("this world has no containers"),
+            Kind::Local | Kind::Native => panic!("this world has no containers"),
         }
     }
 
-    /// Returns all containers of this home; processes are none.
+    /// Returns all containers of this home, or what instances have in place of
+    /// one: a directory with all that is theirs. Processes have nothing.
     pub(crate) fn own_containers(&self) -> Vec<Value> {
         match (&self.kind, self.home_id()) {
             (Kind::Containers(engine), Some(home)) => engine.of_home(&home),
+            (Kind::Native, _) => self.own_instances(),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the directories of instances, as an engine would list them.
+    fn own_instances(&self) -> Vec<Value> {
+        let mut found = Vec::new();
+        for sandbox in children(&self.home().join("sandboxes")) {
+            let record = std::fs::read(sandbox.join("sandbox.json")).unwrap_or_default();
+            let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+            let instances = sandbox.join("instances");
+            let mut ids = names_in(&instances);
+            // Processes are not marked this way.
+            ids.retain(|id| instances.join(id).join("instance.json").exists());
+            for id in ids {
+                found.push(json!({ "Id": id, "Labels": { "vestal-key": record["key"] } }));
+            }
+        }
+        found
     }
 
     fn home_id(&self) -> Option<String> {
@@ -305,6 +346,7 @@ impl World {
     /// every case ends with.
     pub(crate) async fn finish(self) {
         let engine = self.engine();
+        let instances = self.own_instances();
         let listed = engine.list().await.unwrap().into_iter().map(|summary| summary.task);
         let mut tasks: Vec<Task> = listed.map(|task| task.parse().unwrap()).collect();
         // Files without a sandbox are in no list; where they are they have the
@@ -321,6 +363,7 @@ impl World {
         })
         .await;
         assert_eq!(children(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
+        assert_eq!(control_groups(&instances), Vec::<PathBuf>::new());
         if let (Kind::Containers(engine), Some(home)) = (&self.kind, self.home_id()) {
             // One whose owner was killed is removed by the engine, in its time.
             until("no container is left", || async { engine.of_home(&home).is_empty() }).await;
@@ -336,11 +379,36 @@ impl Drop for World {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
         }
+        for group in control_groups(&self.own_instances()) {
+            // The kernel lets go of the last process a moment after its end.
+            for _ in 0..100 {
+                if std::fs::remove_dir(&group).is_ok() || !group.exists() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
         if let (Kind::Containers(engine), Some(home)) = (self.kind.clone(), self.home_id()) {
             // What goes wrong here is not to hide why the case failed.
             std::thread::spawn(move || engine.clear(&home)).join().ok();
         }
     }
+}
+
+/// Returns the control groups of this machine that have the name of one of
+/// these instances.
+fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let paths: Vec<&str> = own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
+    let mut left = Vec::new();
+    for mount in children(Path::new("/sys/fs/cgroup")) {
+        for path in paths.iter().map(|path| path.trim_start_matches('/')) {
+            let names = instances.iter().map(|own| own["Id"].as_str().unwrap());
+            let groups = names.map(|id| mount.join(path).join(format!("vestal-{id}")));
+            left.extend(groups.filter(|group| group.exists()));
+        }
+    }
+    left
 }
 
 fn children(dir: &Path) -> Vec<PathBuf> {

@@ -70,6 +70,40 @@ impl Api {
         (answer.status == 200).then_some(answer.body)
     }
 
+    /// Returns the names of the images in a repository.
+    pub(crate) fn images_in(&self, repository: &str) -> Vec<String> {
+        let listed = loop {
+            let answer = self.ask("GET", "/images/json", None);
+            // Podman fails over an image that goes while it is listed.
+            if answer.status == 200 || !answer.body.to_string().contains("image not known") {
+                assert_eq!(answer.status, 200, "{}", answer.body);
+                break answer.body;
+            }
+        };
+        let listed = listed.as_array().cloned().unwrap_or_default();
+        let names = listed.iter().filter_map(|image| image["RepoTags"].as_array());
+        let names = names.flatten().map(|name| name.as_str().unwrap().to_owned());
+        names.filter(|name| name.rsplit_once(':').unwrap().0 == repository).collect()
+    }
+
+    /// Returns what a container that has ended printed, without what frames it.
+    pub(crate) fn logs(&self, container: &str) -> String {
+        let mut stream = UnixStream::connect(&self.socket).expect("the engine answers");
+        let path = format!("/v1.41/containers/{container}/logs?stdout=1&stderr=1");
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: engine\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let mut rest = &answer[end + 4..];
+        let mut text = Vec::new();
+        while let Some((frame, after)) = rest.split_at_checked(8) {
+            let length = u32::from_be_bytes(frame[4..].try_into().unwrap()) as usize;
+            text.extend_from_slice(&after[..length]);
+            rest = &after[length..];
+        }
+        String::from_utf8(text).unwrap()
+    }
+
     /// Removes a container, whatever it does.
     pub(crate) fn remove(&self, container: &str) {
         self.try_ask("DELETE", &format!("/containers/{container}?force=true&v=true"), None);

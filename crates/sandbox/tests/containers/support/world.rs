@@ -45,6 +45,11 @@ impl World {
         world.image("base")
     }
 
+    /// Returns another world on the same engine.
+    pub(crate) fn beside(&self) -> Self {
+        Self::on(&self.host)
+    }
+
     /// Returns the world with this test image.
     pub(crate) fn image(self, name: &str) -> Self {
         self.set(&format!("terminal.docker_image=vestal-test/{name}:latest"))
@@ -252,6 +257,14 @@ impl World {
         self.labels().iter().flat_map(|label| self.api.volumes_with(label)).collect()
     }
 
+    /// Returns the names of the images that were made for this home.
+    pub(crate) fn images(&self) -> Vec<String> {
+        let home = |label: &String| label.strip_prefix("vestal-home=").unwrap().to_owned();
+        let repositories = self.labels().iter().map(home).collect::<Vec<_>>();
+        let images = |home: &String| self.api.images_in(&format!("localhost/vestal/{home}"));
+        repositories.iter().flat_map(images).collect()
+    }
+
     /// Removes everything and checks that nothing is left, of which every case
     /// has to convince.
     pub(crate) async fn finish(self) {
@@ -273,6 +286,7 @@ impl World {
     pub(crate) async fn is_empty(&self) {
         assert_eq!(self.containers(), Vec::<Value>::new(), "containers are left");
         assert_eq!(self.volumes(), Vec::<String>::new(), "volumes are left");
+        assert_eq!(self.images(), Vec::<String>::new(), "images are left");
         until("no process of this world is left", || async {
             processes_of(self.root.path()).is_empty()
         })
@@ -291,6 +305,9 @@ impl Drop for World {
         }
         for container in self.containers() {
             self.api.remove(container["Id"].as_str().unwrap());
+        }
+        for image in self.images() {
+            self.api.try_ask("DELETE", &format!("/images/{image}"), None);
         }
         for volume in self.volumes() {
             self.api.try_ask("DELETE", &format!("/volumes/{volume}?force=true"), None);

@@ -55,7 +55,9 @@ fn refusal(status: u16, message: &str) -> Fault {
         404 => Fault::Absent,
         409 => Fault::Conflict,
         // It went while Podman looked at it.
-        500 if message.contains("no such container") => Fault::Absent,
+        500 if message.contains("no such container") || message.contains("image not known") => {
+            Fault::Absent
+        }
         // Podman's word for it, as when a container ends while it is removed.
         500 if message.contains("container state improper") => Fault::Conflict,
         _ => Fault::Refused { status, message: one_line(message) },

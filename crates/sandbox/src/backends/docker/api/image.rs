@@ -1,6 +1,7 @@
 //! What an engine knows about an image.
 
 use bollard::models::ImageInspect;
+use serde::{Deserialize, Serialize};
 
 use super::client::Client;
 use super::fault::{Fault, fault};
@@ -10,7 +11,7 @@ use crate::ProgressSink;
 use crate::backend::BackendError;
 
 /// What matters about an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backends::docker) struct ImageFacts {
     /// The name it was asked for by.
     pub(in crate::backends::docker) name: String,
@@ -28,6 +29,16 @@ pub(in crate::backends::docker) struct ImageFacts {
     pub(in crate::backends::docker) env: Vec<String>,
     /// Where its commands start; empty: the root.
     pub(in crate::backends::docker) working_dir: String,
+    /// The signal that ends what it starts.
+    #[serde(default)]
+    pub(in crate::backends::docker) stop_signal: Option<String>,
+    /// Number of its layers.
+    #[serde(default)]
+    pub(in crate::backends::docker) layers: usize,
+    /// Whether the engine's image has its files and says none of this, so that
+    /// containers have to be told: a copy of a sandbox's system is such.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(in crate::backends::docker) is_bare: bool,
 }
 
 /// Returns what the engine knows about an image, which is fetched if it is not
@@ -55,6 +66,15 @@ pub(in crate::backends::docker) async fn exists(
 ) -> Result<bool, BackendError> {
     parse(name)?;
     inspect(client, name).await.map(|facts| facts.is_some())
+}
+
+/// Returns what the engine knows about an image of this id; nothing is fetched.
+pub(in crate::backends::docker) async fn known(
+    client: &Client,
+    id: &str,
+) -> Result<Option<ImageFacts>, BackendError> {
+    parse(id)?;
+    inspect(client, id).await
 }
 
 fn parse(name: &str) -> Result<Reference<'_>, BackendError> {
@@ -89,12 +109,15 @@ impl ImageFacts {
             volumes: config.volumes.unwrap_or_default(),
             env: config.env.unwrap_or_default(),
             working_dir: config.working_dir.unwrap_or_default(),
+            stop_signal: config.stop_signal.filter(|signal| !signal.is_empty()),
+            layers: image.root_fs.and_then(|root| root.layers).map_or(0, |layers| layers.len()),
+            is_bare: false,
         })
     }
 }
 
 /// Returns an id as Docker writes it; Podman may leave the algorithm out.
-fn full_id(id: String) -> String {
+pub(super) fn full_id(id: String) -> String {
     if id.contains(':') { id } else { format!("sha256:{id}") }
 }
 

@@ -10,9 +10,11 @@ fn facts(value: serde_json::Value) -> Option<ImageFacts> {
 fn what_matters_about_an_image_is_kept() {
     let said = json!({
         "Id": "sha256:abc",
+        "RootFS": {"Type": "layers", "Layers": ["sha256:1", "sha256:2"]},
         "Config": {
             "User": "app:app", "Entrypoint": ["/init"], "Cmd": ["sh", "-c"],
             "Volumes": {"/data": {}}, "Env": ["A=b"], "WorkingDir": "/srv",
+            "StopSignal": "SIGINT",
         },
     });
     let text = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
@@ -25,6 +27,9 @@ fn what_matters_about_an_image_is_kept() {
         volumes: text(&["/data"]),
         env: text(&["A=b"]),
         working_dir: "/srv".to_owned(),
+        stop_signal: Some("SIGINT".to_owned()),
+        layers: 2,
+        is_bare: false,
     };
     assert_eq!(facts(said), Some(expected));
 }

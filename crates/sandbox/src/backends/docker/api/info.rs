@@ -89,6 +89,12 @@ impl EngineInfo {
         self
     }
 
+    /// Returns whether root of containers is somebody who has no rights to what
+    /// this program's user has made, unless a container goes without that.
+    pub(in crate::backends::docker) fn maps_root_away(&self) -> bool {
+        self.flavour == Flavour::Docker && self.userns_remap && !self.rootless
+    }
+
     /// Reads what the engine said, which need not be complete.
     pub(super) fn new(info: SystemInfo, flavour: Flavour, api_version: String) -> Self {
         let text = |value: Option<String>| value.as_deref().map(one_line).unwrap_or_default();

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use bollard::models::ContainerCreateBody;
+use serde::{Deserialize, Serialize};
 
-use super::limits::LimitKind;
 use crate::backend::Owner;
 use crate::backends::docker::api::{EngineInfo, ImageFacts};
 use crate::backends::docker::settings::DockerSettings;
+use crate::backends::limits::LimitKind;
 use crate::{HomeId, Key};
 
 /// Everything that shapes a container.
@@ -51,7 +52,7 @@ pub(in crate::backends::docker) struct Blueprint<'a> {
 
 /// Whom jobs run as: the image's USER, or the host's user where that is asked
 /// for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backends::docker) struct JobUser {
     /// Number of the user.
     pub uid: u32,

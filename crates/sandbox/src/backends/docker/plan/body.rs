@@ -7,9 +7,10 @@ use super::extra_args;
 use super::labels::labels;
 use super::limits;
 use super::name::container_name;
-use super::places::{Places, WORKSPACE};
+use super::places::Places;
 use super::process::{self, First, Users};
 use crate::backend::BackendError;
+use crate::backends::layout::WORKSPACE;
 
 /// Returns the container that settings and facts call for.
 pub(in crate::backends::docker) fn plan(blueprint: &Blueprint<'_>) -> Result<Plan, BackendError> {

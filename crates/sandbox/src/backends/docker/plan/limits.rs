@@ -3,41 +3,14 @@
 use std::collections::HashMap;
 
 use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig};
-use vestal_config::{AnyKey as _, keys};
 
 use super::blueprint::Blueprint;
 use crate::backend::BackendError;
 use crate::backends::docker::api::EngineInfo;
-use crate::backends::docker::settings::{DockerSettings, Limit};
-
-/// What a limit is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backends::docker) enum LimitKind {
-    /// Processor time.
-    Cpu,
-    /// Memory.
-    Memory,
-    /// The container's own filesystem.
-    Disk,
-    /// Processes.
-    Pids,
-}
+use crate::backends::docker::settings::DockerSettings;
+use crate::backends::limits::LimitKind;
 
 impl LimitKind {
-    /// All there are.
-    pub(in crate::backends::docker) const ALL: [Self; 4] =
-        [Self::Cpu, Self::Memory, Self::Disk, Self::Pids];
-
-    /// Returns the key of the setting.
-    pub(in crate::backends::docker) fn key(self) -> &'static str {
-        match self {
-            Self::Cpu => keys::CONTAINER_CPU.name(),
-            Self::Memory => keys::CONTAINER_MEMORY.name(),
-            Self::Disk => keys::CONTAINER_DISK.name(),
-            Self::Pids => keys::CONTAINER_PIDS.name(),
-        }
-    }
-
     /// Returns the error for a limit that the user set and that does not hold.
     pub(in crate::backends::docker) fn unenforceable(self, reason: &str) -> BackendError {
         BackendError::Unenforceable {
@@ -70,18 +43,6 @@ impl LimitKind {
     }
 }
 
-impl DockerSettings {
-    /// Returns a limit.
-    pub(in crate::backends::docker) fn limit(&self, kind: LimitKind) -> Limit {
-        match kind {
-            LimitKind::Cpu => self.cpu,
-            LimitKind::Memory => self.memory_mb,
-            LimitKind::Disk => self.disk_mb,
-            LimitKind::Pids => self.pids,
-        }
-    }
-}
-
 /// Puts the limits into the host's part of a container, and returns the keys of
 /// those that nobody has asked for and that cannot be enforced.
 pub(super) fn apply(
@@ -90,7 +51,7 @@ pub(super) fn apply(
 ) -> Result<Vec<String>, BackendError> {
     let mut unenforced = Vec::new();
     for kind in LimitKind::ALL {
-        let limit = blueprint.settings.limit(kind);
+        let limit = blueprint.settings.limits.get(kind);
         if limit.value == 0 {
             continue;
         }
@@ -111,7 +72,7 @@ pub(in crate::backends::docker) fn vet(
     info: &EngineInfo,
 ) -> Result<(), BackendError> {
     for kind in LimitKind::ALL {
-        let limit = settings.limit(kind);
+        let limit = settings.limits.get(kind);
         if limit.set_by_user && limit.value != 0 && !able(info, kind) {
             return Err(kind.unenforceable(kind.reason()));
         }

@@ -12,6 +12,8 @@ mod places;
 mod process;
 
 #[cfg(test)]
+mod copy_tests;
+#[cfg(test)]
 mod extra_args_tests;
 #[cfg(test)]
 mod label_tests;
@@ -20,9 +22,11 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::backends::docker) use crate::backends::layout::{
+    BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
+};
 pub(in crate::backends::docker) use blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
 pub(in crate::backends::docker) use body::plan;
 pub(in crate::backends::docker) use labels::{Marks, label};
-pub(in crate::backends::docker) use limits::{LimitKind, read_back, vet};
+pub(in crate::backends::docker) use limits::{read_back, vet};
 pub(in crate::backends::docker) use name::container_name;
-pub(in crate::backends::docker) use places::{BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE};

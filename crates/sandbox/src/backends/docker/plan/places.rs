@@ -15,19 +15,7 @@ use super::process::{First, Users};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
 use crate::backends::docker::binds;
-
-/// The guest's program and settings, which the container may only read.
-pub(in crate::backends::docker) const BOOT_DIR: &str = "/.vestal/boot";
-/// The guest's program.
-pub(in crate::backends::docker) const GUEST_FILE: &str = "/.vestal/boot/guest";
-/// The guest's settings.
-pub(super) const SETTINGS_FILE: &str = "/.vestal/boot/settings";
-/// The guest's socket.
-pub(in crate::backends::docker) const IO_DIR: &str = "/.vestal/io";
-/// The guest's journal, logs and sessions.
-pub(in crate::backends::docker) const STATE_DIR: &str = "/.vestal/state";
-/// Where work is.
-pub(in crate::backends::docker) const WORKSPACE: &str = "/workspace";
+use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 
 /// Directories that are the kernel's or ours. A home there is not mounted.
 const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
@@ -85,7 +73,22 @@ impl Places {
         places.guest(blueprint, users)?;
         places.files(blueprint)?;
         places.memory(first);
+        places.volumes(blueprint);
         Ok(places)
+    }
+
+    /// Adds the volumes that the image would ask for, if it could.
+    fn volumes(&mut self, blueprint: &Blueprint<'_>) {
+        if !blueprint.image.is_bare {
+            return;
+        }
+        for volume in &blueprint.image.volumes {
+            if let Some(target) = clean(volume)
+                && self.taken.insert(target.clone())
+            {
+                self.mounts.push(engine_volume(None, &target, false));
+            }
+        }
     }
 
     /// Puts the places into the host's part of a container.

@@ -4,8 +4,8 @@ use bollard::models::{ContainerCreateBody, HealthConfig};
 
 use super::blueprint::Blueprint;
 use super::capabilities::{Capabilities, For};
-use super::places::{GUEST_FILE, SETTINGS_FILE};
 use crate::backends::docker::api::Flavour;
+use crate::backends::layout::{GUEST_FILE, SETTINGS_FILE};
 
 /// Entrypoints that must be the first process: s6-overlay's.
 const INITS: [&str; 2] = ["/init", "/package/admin/s6-overlay/command/init"];
@@ -118,8 +118,15 @@ pub(super) fn apply(
             body.stop_signal = Some("SIGTERM".to_owned());
         }
         First::Entrypoint => {
+            if blueprint.image.is_bare {
+                body.entrypoint = Some(blueprint.image.entrypoint.clone());
+                body.stop_signal.clone_from(&blueprint.image.stop_signal);
+            }
             body.cmd = Some(std::iter::once(guest()).chain(serve).collect());
         }
+    }
+    if blueprint.image.is_bare {
+        body.env = Some(blueprint.image.env.clone());
     }
     body.user = Some(users.first.clone());
     body.tty = Some(false);

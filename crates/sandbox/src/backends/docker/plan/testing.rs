@@ -5,10 +5,10 @@ use vestal_config::{Environment, Home, Override, Settings};
 
 use super::blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
 use super::body::plan;
-use super::limits::LimitKind;
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, Flavour, ImageFacts};
 use crate::backends::docker::settings::{DockerSettings, HostUser};
+use crate::backends::limits::LimitKind;
 use crate::{HomeId, Key, Overrides};
 
 pub(super) const INSTANCE: &str = "0123456789abcdef";
@@ -119,6 +119,9 @@ fn image() -> ImageFacts {
         volumes: Vec::new(),
         env: vec!["PATH=/bin".into()],
         working_dir: String::new(),
+        stop_signal: None,
+        layers: 1,
+        is_bare: false,
     }
 }
 

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::blueprint::{Source, Ulimits};
 use super::labels::{Marks, label};
-use super::limits::{LimitKind, read_back};
+use super::limits::read_back;
 use super::testing::{Bench, INSTANCE, engine};
 use crate::Overrides;
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::Flavour;
+use crate::backends::limits::LimitKind;
 
 const TMP: &str = "rw,exec,nosuid,nodev,size=512m,mode=1777";
 const VAR_TMP: &str = "rw,noexec,nosuid,nodev,size=256m,mode=1777";

@@ -3,10 +3,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use crate::guest_binary::GUEST;
+use crate::embedded::GUEST;
 use crate::key::random_hex;
 
 /// Name of the guest's program.
@@ -23,11 +23,51 @@ pub(super) const SETTINGS: &str = "settings";
 /// secret in it, and the directories above are private.
 pub(super) fn lay_out(dir: &Path, settings: &[u8]) -> io::Result<()> {
     make_open_dir(dir, 0o755)?;
-    if !fs::read(dir.join(PROGRAM)).is_ok_and(|there| there == GUEST) {
-        replace(dir, PROGRAM, GUEST, 0o755)?;
+    lay_out_program(dir)?;
+    replace(dir, SETTINGS, settings, 0o644)?;
+    lay_out_failpoint(dir)
+}
+
+/// Does the same with a program that many sandboxes share: its file has one
+/// copy in memory, however many of them run.
+pub(super) fn lay_out_shared(dir: &Path, program: &Path, settings: &[u8]) -> io::Result<()> {
+    make_open_dir(dir, 0o755)?;
+    if !is_same(&dir.join(PROGRAM), program) && link(program, dir).is_err() {
+        // Another filesystem, or one without links.
+        lay_out_program(dir)?;
     }
     replace(dir, SETTINGS, settings, 0o644)?;
     lay_out_failpoint(dir)
+}
+
+fn lay_out_program(dir: &Path) -> io::Result<()> {
+    if fs::read(dir.join(PROGRAM)).is_ok_and(|there| there == GUEST) {
+        return Ok(());
+    }
+    replace(dir, PROGRAM, GUEST, 0o755)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let metadata = fs::symlink_metadata(path)?;
+        Ok::<_, io::Error>((metadata.dev(), metadata.ino()))
+    };
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+fn link(program: &Path, dir: &Path) -> io::Result<()> {
+    // Whoever runs it in the sandbox is nobody's owner out here.
+    let mode = fs::metadata(program)?.permissions().mode() & 0o7777;
+    if mode != 0o755 {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
+    }
+    let temporary = dir.join(format!(".{PROGRAM}-{}.tmp", random_hex::<6>()?));
+    let linked =
+        fs::hard_link(program, &temporary).and_then(|()| fs::rename(&temporary, dir.join(PROGRAM)));
+    if linked.is_err() {
+        fs::remove_file(&temporary).ok();
+    }
+    linked
 }
 
 /// Hands a test's choice of failpoint on to the guest. A container keeps its
@@ -109,5 +149,19 @@ mod tests {
         assert_eq!(mode(&boot.join(PROGRAM)), 0o755);
         assert_eq!(mode(&boot.join(SETTINGS)), 0o644);
         assert_eq!(fs::read_dir(&boot).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn sandboxes_share_one_file_of_the_program_and_replace_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = crate::embedded::GUEST_PROGRAM.install(dir.path()).unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        lay_out(&two, b"").unwrap();
+        for boot in [&one, &two, &two] {
+            lay_out_shared(boot, &program, b"settings").unwrap();
+            assert!(is_same(&boot.join(PROGRAM), &program));
+            assert_eq!(fs::read_dir(boot).unwrap().count(), 2);
+        }
+        assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o777, 0o755);
     }
 }

@@ -1,0 +1,388 @@
+//! Making an image of a container's own filesystem.
+//!
+//! A commit alone would not do: it bakes labels, environment, user, command and
+//! working directory of the container into the image, and labels can then be
+//! overwritten but never removed. So the committed image is only a draft. Its
+//! layers get a configuration that says nothing, by loading an archive that
+//! holds that and no layer: engines take layers that they have from themselves.
+//! Nothing is copied but what the container has changed. An engine that will
+//! not do this, or a pile of layers that has grown high, takes the long way: the
+//! whole filesystem is exported and imported again as one layer.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bollard::models::{ContainerConfig, ImageInspect};
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptionsBuilder,
+    RemoveImageOptionsBuilder, TagImageOptionsBuilder,
+};
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::client::Client;
+use super::fault::{Fault, fault, one_line, words};
+use super::info::Flavour;
+use super::own_image::OwnImage;
+use crate::backend::BackendError;
+use crate::key::hex;
+use crate::progress::Progress;
+use crate::{ProgressSink, failpoint};
+
+/// Layers that may lie on those of the original image. Each costs a little at
+/// every look at a file, and engines stop at 127.
+const MAX_ON_TOP: usize = 8;
+
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// What is being copied, for people.
+const WHAT: &str = "the sandbox's system";
+
+/// The layers of an image and what they are made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Layers {
+    id: String,
+    diffs: Vec<String>,
+    architecture: String,
+    os: String,
+    variant: Option<String>,
+    /// Whether it says nothing to containers that are made of it.
+    is_bare: bool,
+}
+
+/// Makes an image of a container that does not run, which says nothing but what
+/// files there are, and returns its id. `original` is the number of layers of
+/// the image that all began with.
+///
+/// A failure leaves no image, unless the engine is gone.
+pub(in crate::backends::docker) async fn take(
+    client: &Client,
+    container: &str,
+    name: &OwnImage,
+    original: usize,
+    progress: &ProgressSink,
+) -> Result<String, BackendError> {
+    let draft = name.draft();
+    let taken = async {
+        progress.tell(copying(0));
+        commit(client, container, &draft).await?;
+        failpoint::reach("docker.snapshot.committed");
+        let committed = describe(client, &draft.to_string()).await?.ok_or_else(|| gone(&draft))?;
+        finish(client, container, name, &committed, original, progress).await
+    };
+    let taken = taken.await;
+    let tidied = remove(client, &draft).await;
+    match (taken, tidied) {
+        (Ok(id), Ok(_)) => Ok(id),
+        (Ok(_), Err(error)) | (Err(error), _) => {
+            if let Err(left) = remove(client, name).await {
+                tracing::warn!(%left, image = %name, "an image is left for later");
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Gives what was committed its final form.
+async fn finish(
+    client: &Client,
+    container: &str,
+    name: &OwnImage,
+    committed: &Layers,
+    original: usize,
+    progress: &ProgressSink,
+) -> Result<String, BackendError> {
+    let pile = committed.diffs.len();
+    if pile <= original.saturating_add(MAX_ON_TOP) {
+        match recast(client, committed, name).await {
+            Ok(id) => return Ok(id),
+            Err(Refusal::Unreachable(error)) => return Err(error),
+            Err(Refusal::WillNot(reason)) => {
+                tracing::debug!(reason, "the engine copies the whole system instead");
+            }
+        }
+    }
+    flatten(client, container, name, progress).await?;
+    let flat = describe(client, &name.to_string()).await?.ok_or_else(|| gone(name))?;
+    if !flat.is_bare {
+        return Err(BackendError::Engine {
+            action: "copy the system of a sandbox".to_owned(),
+            message: "the image that it made tells containers what to do".to_owned(),
+        });
+    }
+    Ok(flat.id)
+}
+
+fn gone(name: &OwnImage) -> BackendError {
+    BackendError::Engine {
+        action: "copy the system of a sandbox".to_owned(),
+        message: format!("it has made image {name} and does not have it"),
+    }
+}
+
+fn copying(bytes: u64) -> Progress {
+    Progress::Copying { what: WHAT.to_owned(), files: 0, bytes, total: None }
+}
+
+async fn commit(client: &Client, container: &str, name: &OwnImage) -> Result<(), BackendError> {
+    let options = CommitContainerOptionsBuilder::new()
+        .container(container)
+        .repo(name.repository())
+        .tag(name.tag())
+        // It does not run; and an engine without root's rights may not pause it.
+        .pause(false)
+        .build();
+    let api = client.patient_api(|_| {});
+    let made = api.commit_container(options, ContainerConfig::default()).await;
+    made.map(drop).map_err(client.error("copy the system of a sandbox"))
+}
+
+async fn describe(client: &Client, name: &str) -> Result<Option<Layers>, BackendError> {
+    match client.api().inspect_image(name).await {
+        Ok(found) => Ok(Layers::of(found)),
+        Err(error) if fault(&error) == Fault::Absent => Ok(None),
+        Err(error) => Err(client.error(format!("look for image {name}"))(error)),
+    }
+}
+
+impl Layers {
+    fn of(image: ImageInspect) -> Option<Self> {
+        let is_bare = is_bare(&image);
+        Some(Self {
+            id: image.id.map(super::image::full_id)?,
+            diffs: image.root_fs?.layers.filter(|layers| !layers.is_empty())?,
+            architecture: image.architecture?,
+            os: image.os.filter(|os| !os.is_empty()).unwrap_or_else(|| "linux".to_owned()),
+            variant: image.variant.filter(|variant| !variant.is_empty()),
+            is_bare,
+        })
+    }
+}
+
+/// Returns whether an image says nothing to containers that are made of it.
+fn is_bare(image: &ImageInspect) -> bool {
+    let Some(config) = &image.config else { return true };
+    let no_text = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
+    let no_list = |list: &Option<Vec<String>>| list.as_deref().is_none_or(<[String]>::is_empty);
+    no_text(&config.user)
+        && no_text(&config.working_dir)
+        && no_text(&config.stop_signal)
+        && no_list(&config.env)
+        && no_list(&config.cmd)
+        && no_list(&config.entrypoint)
+        && no_list(&config.volumes)
+        && no_list(&config.exposed_ports)
+        && no_list(&config.on_build)
+        && no_list(&config.shell)
+        && config.labels.as_ref().is_none_or(std::collections::HashMap::is_empty)
+        && config
+            .healthcheck
+            .as_ref()
+            .is_none_or(|check| check.test.as_deref().is_none_or(<[String]>::is_empty))
+}
+
+/// Why an image could not be given another configuration.
+enum Refusal {
+    /// The engine is gone.
+    Unreachable(BackendError),
+    /// This engine does not do it.
+    WillNot(String),
+}
+
+/// Makes an image of the same layers that says nothing.
+async fn recast(client: &Client, layers: &Layers, name: &OwnImage) -> Result<String, Refusal> {
+    let archive = archive(layers, name, Timestamp::now())
+        .map_err(|error| Refusal::WillNot(error.to_string()))?;
+    let api = client.patient_api(|_| {});
+    let options = ImportImageOptionsBuilder::new().quiet(true).build();
+    let mut said = api.import_image(options, bollard::body_full(archive.into()), None);
+    while let Some(word) = said.next().await {
+        if let Err(error) = word {
+            return Err(match fault(&error) {
+                Fault::Unreachable => {
+                    Refusal::Unreachable(client.error("copy the system of a sandbox")(error))
+                }
+                _ => Refusal::WillNot(words(&error)),
+            });
+        }
+    }
+    // Whether it is what was asked for is seen, not believed.
+    match describe(client, &name.to_string()).await {
+        Ok(Some(made)) if made.is_bare && made.diffs == layers.diffs => Ok(made.id),
+        Ok(_) => Err(Refusal::WillNot("it has loaded something else".to_owned())),
+        Err(error) => Err(Refusal::Unreachable(error)),
+    }
+}
+
+/// Returns an archive of an image without its layers: the forms of Docker and of
+/// the open standard in one, as each engine reads one of them.
+fn archive(layers: &Layers, name: &OwnImage, now: Timestamp) -> io::Result<Vec<u8>> {
+    let created = now.to_string();
+    let mut config = json!({
+        "architecture": layers.architecture,
+        "os": layers.os,
+        "created": created,
+        "config": {},
+        "rootfs": { "type": "layers", "diff_ids": layers.diffs },
+        "history": layers.diffs.iter().map(|_| json!({ "created": created })).collect::<Vec<_>>(),
+    });
+    if let Some(variant) = &layers.variant {
+        config["variant"] = json!(variant);
+    }
+    let config = config.to_string().into_bytes();
+    let config_digest = digest(&config);
+    let files: Vec<String> = layers
+        .diffs
+        .iter()
+        .map(|diff| format!("{}/layer.tar", diff.strip_prefix("sha256:").unwrap_or(diff)))
+        .collect();
+    let docker = json!([{
+        "Config": format!("{config_digest}.json"),
+        "RepoTags": [name.to_string()],
+        "Layers": files,
+    }]);
+    let blobs: Vec<serde_json::Value> = layers
+        .diffs
+        .iter()
+        .map(|diff| {
+            json!({
+                "mediaType": "application/vnd.oci.image.layer.v1.tar",
+                "digest": diff,
+                // Nobody reads it, so nobody counts.
+                "size": 1024,
+            })
+        })
+        .collect();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": {
+            "mediaType": "application/vnd.oci.image.config.v1+json",
+            "digest": format!("sha256:{config_digest}"),
+            "size": config.len(),
+        },
+        "layers": blobs,
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let manifest_digest = digest(&manifest);
+    let index = json!({
+        "schemaVersion": 2,
+        "manifests": [{
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": format!("sha256:{manifest_digest}"),
+            "size": manifest.len(),
+            "annotations": { "org.opencontainers.image.ref.name": name.to_string() },
+        }],
+    });
+    let entries = [
+        ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
+        ("index.json".to_owned(), index.to_string().into_bytes()),
+        ("manifest.json".to_owned(), docker.to_string().into_bytes()),
+        (format!("{config_digest}.json"), config.clone()),
+        (format!("blobs/sha256/{config_digest}"), config),
+        (format!("blobs/sha256/{manifest_digest}"), manifest),
+    ];
+    let mut builder = tar::Builder::new(Vec::new());
+    for (path, content) in entries {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, path, &*content)?;
+    }
+    builder.into_inner()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Makes an image of one layer: all files of a container, and no word more.
+async fn flatten(
+    client: &Client,
+    container: &str,
+    name: &OwnImage,
+    progress: &ProgressSink,
+) -> Result<(), BackendError> {
+    let action = || "copy the system of a sandbox";
+    let api = client.patient_api(|_| {});
+    let counted = Arc::new(AtomicU64::new(0));
+    let counting = Arc::clone(&counted);
+    let exported = api.export_container(container).map(move |piece| {
+        let piece = piece.map_err(|error| io::Error::other(words(&error)))?;
+        counting.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Ok(piece)
+    });
+    let options = CreateImageOptionsBuilder::new().from_src("-");
+    let options = match client.flavour() {
+        Flavour::Docker => options.repo(name.repository()).tag(name.tag()),
+        // Podman has no ear for the tag beside the name.
+        Flavour::Podman => options.repo(&name.to_string()),
+    };
+    let body = bollard::body_try_stream(exported);
+    let mut said = api.create_image(Some(options.build()), Some(body), None);
+    let mut told = Instant::now();
+    loop {
+        match tokio::time::timeout(TELL_EVERY, said.next()).await {
+            Ok(Some(Err(error))) => return Err(client.error(action())(error)),
+            Ok(None) => break,
+            // It has said something, or nothing for a while.
+            Ok(Some(Ok(_))) | Err(_) => {}
+        }
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            progress.tell(copying(counted.load(Ordering::Relaxed)));
+        }
+    }
+    progress.tell(copying(counted.load(Ordering::Relaxed)));
+    Ok(())
+}
+
+/// Returns the id of an image; nothing if there is none.
+pub(in crate::backends::docker) async fn id_of(
+    client: &Client,
+    name: &OwnImage,
+) -> Result<Option<String>, BackendError> {
+    Ok(describe(client, &name.to_string()).await?.map(|layers| layers.id))
+}
+
+/// Gives an image a further name.
+pub(in crate::backends::docker) async fn tag(
+    client: &Client,
+    image: &OwnImage,
+    name: &OwnImage,
+) -> Result<(), BackendError> {
+    let options = TagImageOptionsBuilder::new().repo(name.repository()).tag(name.tag()).build();
+    let tagged = client.api().tag_image(&image.to_string(), Some(options)).await;
+    tagged.map_err(client.error(format!("name image {image}")))
+}
+
+/// Removes the name of an image, and the image with its last name. Returns
+/// whether there was one; one that a container is made of stays, and is an
+/// error that says so.
+pub(in crate::backends::docker) async fn remove(
+    client: &Client,
+    name: &OwnImage,
+) -> Result<bool, BackendError> {
+    let options = RemoveImageOptionsBuilder::new().force(false).noprune(true).build();
+    match client.api().remove_image(&name.to_string(), Some(options), None).await {
+        Ok(_) => Ok(true),
+        Err(error) => match fault(&error) {
+            Fault::Absent => Ok(false),
+            Fault::Conflict => Err(BackendError::Advised {
+                problem: format!("image {name} is in use: {}", one_line(&words(&error))),
+                advice: "remove the container that was made of it; `docker ps --all` lists them"
+                    .to_owned(),
+            }),
+            _ => Err(client.error(format!("remove image {name}"))(error)),
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "layers_tests.rs"]
+mod tests;

@@ -1,0 +1,15 @@
+//! Where things are in a sandbox that has a system of its own, whatever that is
+//! made of.
+
+/// The guest's program and settings, which the sandbox may only read.
+pub(super) const BOOT_DIR: &str = "/.vestal/boot";
+/// The guest's program.
+pub(super) const GUEST_FILE: &str = "/.vestal/boot/guest";
+/// The guest's settings.
+pub(super) const SETTINGS_FILE: &str = "/.vestal/boot/settings";
+/// The guest's socket.
+pub(super) const IO_DIR: &str = "/.vestal/io";
+/// The guest's journal, logs and sessions.
+pub(super) const STATE_DIR: &str = "/.vestal/state";
+/// Where work is.
+pub(super) const WORKSPACE: &str = "/workspace";

@@ -1,0 +1,254 @@
+//! The trait, carried out with namespaces.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tokio::sync::OnceCell;
+use vestal_config::{ConfigError, Settings};
+
+use super::enforce::Means;
+use super::facts::Facts;
+use super::locator::NativeLocator;
+use super::plan;
+use super::settings::{self, NativeSettings};
+use super::trial::Trial;
+use super::{identity, launch, report, rootfs};
+use crate::backend::{
+    Availability, Backend, BackendError, Confinement, Copied, Description, Found, Instance,
+    InstanceState, JobEnvironment, Locator, Made, Order, Remark, Remedy, Saved, Stream, Whose,
+};
+use crate::backends::scope::Scope;
+use crate::client::socket::{PeerExpectation, SocketError, connect};
+use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
+use crate::spec::Tightening;
+use crate::store::InstanceMark;
+use crate::{Overrides, ProgressSink, Spec};
+
+/// The backend `native`.
+#[derive(Debug)]
+pub(crate) struct Native {
+    pub(super) settings: Arc<Settings>,
+    run_dir: PathBuf,
+    trial: OnceCell<Trial>,
+    pub(super) tidied: AtomicBool,
+}
+
+impl Native {
+    /// Returns the backend of a home. Nothing is tried until it is asked for.
+    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+        let run_dir = settings.home().run_dir();
+        Self { settings, run_dir, trial: OnceCell::new(), tidied: AtomicBool::new(false) }
+    }
+
+    /// Returns where the backend keeps what all sandboxes of the home share.
+    pub(super) fn cache_dir(&self) -> PathBuf {
+        self.run_dir.join("native")
+    }
+
+    /// Returns the stage's program.
+    pub(super) fn stage(&self) -> Result<PathBuf, BackendError> {
+        self.install(&STAGE_PROGRAM, "stage")
+    }
+
+    /// Returns the guest's program.
+    pub(super) fn guest(&self) -> Result<PathBuf, BackendError> {
+        self.install(&GUEST_PROGRAM, "guest")
+    }
+
+    fn install(&self, program: &Program, name: &str) -> Result<PathBuf, BackendError> {
+        let into = self.run_dir.display();
+        program
+            .install(&self.run_dir)
+            .map_err(BackendError::io(format!("put the {name} into {into}")))
+    }
+
+    /// Returns whether sandboxes can be built here, found out once.
+    pub(super) async fn trial(&self) -> &Trial {
+        self.trial.get_or_init(|| self.try_out()).await
+    }
+
+    /// Returns the sandboxes' directories that have no record.
+    fn unrecorded(&self) -> Vec<PathBuf> {
+        let Ok(sandboxes) = self.settings.sandboxes_dir() else {
+            return Vec::new();
+        };
+        let entries = fs::read_dir(sandboxes.value).into_iter().flatten().flatten();
+        let dirs = entries.map(|entry| entry.path());
+        dirs.filter(|dir| !dir.join("sandbox.json").exists()).collect()
+    }
+}
+
+/// Returns all users that sandboxes of this user can have had, so that what any
+/// of them has left can be removed or copied.
+pub(super) fn widest_users() -> vestal_wire::Users {
+    plan::users(super::tier::Tier::Rootfs, &Facts::gather())
+}
+
+#[async_trait]
+impl Backend for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    async fn probe(&self) -> Availability {
+        self.trial().await.availability()
+    }
+
+    fn confinement(&self) -> Confinement {
+        Confinement::Contained
+    }
+
+    fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
+        Ok(NativeSettings::read(settings, overrides)?.spec())
+    }
+
+    fn tightening(&self, key: &str) -> Tightening {
+        settings::tightening(key)
+    }
+
+    fn remedy(&self) -> Remedy {
+        Remedy::Restart
+    }
+
+    fn job_environment(&self) -> JobEnvironment {
+        JobEnvironment::Guests
+    }
+
+    async fn vet(
+        &self,
+        overrides: &Overrides,
+        _progress: &ProgressSink,
+    ) -> Result<(), BackendError> {
+        let settings = NativeSettings::read(&self.settings, overrides)?;
+        plan::check_sources(&settings)?;
+        rootfs::check(&settings)?;
+        let uid = rustix::process::geteuid().as_raw();
+        Means::of_this_machine(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
+    }
+
+    async fn create(&self, order: Order) -> Result<Made, BackendError> {
+        self.make(order).await
+    }
+
+    async fn start(&self, order: Order) -> Result<Made, BackendError> {
+        self.start_again(order).await
+    }
+
+    async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
+        if identity::living(instance)?.is_some() {
+            return Ok(InstanceState::Running);
+        }
+        // What belongs to a process is never started again: once it has ended,
+        // only rubbish is left of it.
+        let mark = InstanceMark::read(&instance.dir).ok().flatten();
+        if mark.is_some_and(|mark| mark.owner.is_some()) {
+            return Ok(InstanceState::Absent);
+        }
+        match fs::metadata(instance.dir.join("io")) {
+            Ok(metadata) => {
+                // The guest's end removed its files here and so moved the time.
+                let since =
+                    metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
+                Ok(InstanceState::Stopped { since })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(InstanceState::Absent),
+            Err(error) => {
+                Err(BackendError::io(format!("look at {}", instance.dir.display()))(error))
+            }
+        }
+    }
+
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+        let not_listening = || BackendError::NotListening { id: instance.id.clone() };
+        let (pid, uid) = match NativeLocator::of(&instance.locator) {
+            Some(locator) => (locator.process.pid, locator.made.uid),
+            // Its creator died before it could write it down.
+            None => {
+                let process = identity::living(instance)?.ok_or_else(not_listening)?;
+                let made = launch::made_of(instance).ok_or_else(not_listening)?;
+                (process.pid, made.uid)
+            }
+        };
+        let expected = PeerExpectation::process_of_user(pid, uid);
+        match connect(&instance.dir.join("io"), expected).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(SocketError::Absent) => Err(not_listening()),
+            Err(SocketError::Io(source)) => {
+                Err(BackendError::Io { action: "connect to the guest".into(), source })
+            }
+            Err(other) => {
+                Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
+            }
+        }
+    }
+
+    async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
+        self.end_all(instance, patience).await
+    }
+
+    async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
+        self.end_all(instance, super::END_PATIENCE).await?;
+        self.remove_all(&instance.dir).await
+    }
+
+    async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+        // Those that have a directory in this home are known by that.
+        let Whose::Key(key) = whose else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for sandbox in self.unrecorded() {
+            let instances = fs::read_dir(sandbox.join("instances")).into_iter().flatten();
+            for entry in instances.flatten() {
+                let Ok(id) = entry.file_name().into_string() else {
+                    continue;
+                };
+                let dir = entry.path();
+                if let Some(label) = super::label::Label::read(&dir).filter(|own| own.is_of(key)) {
+                    let instance =
+                        Instance { id: id.clone(), dir: dir.clone(), locator: Locator::Null };
+                    let state = self.state(&instance).await?;
+                    found.push(label.found(id, &dir, state));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
+        self.empty(dir).await
+    }
+
+    async fn save(
+        &self,
+        instance: &Instance,
+        into: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Saved, BackendError> {
+        self.save_layers(instance, into, progress).await
+    }
+
+    async fn copy(
+        &self,
+        from: &Path,
+        to: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Copied, BackendError> {
+        self.copy_tree(from, to, progress).await
+    }
+
+    fn describe(&self, locator: &Locator) -> Description {
+        NativeLocator::of(locator).map(NativeLocator::describe).unwrap_or_default()
+    }
+
+    async fn report(&self, _known: &BTreeSet<String>) -> Vec<Remark> {
+        report::report(self.trial().await)
+    }
+}

@@ -1,0 +1,196 @@
+//! Making and removing the control groups of an instance.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::find::{Controller, Hierarchies, Own, Version};
+
+/// How long a group may be busy after its last process has ended.
+const BUSY_FOR: Duration = Duration::from_secs(5);
+
+/// Time between two attempts at removing one.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Microseconds over which processor time is counted.
+const PERIOD: u64 = 100_000;
+
+/// A limit to be set: of what, and how much in the kernel's own unit:
+/// thousandths of a processor, bytes, processes.
+pub(in crate::backends::native) type Wanted = (Controller, u64);
+
+/// The groups of an instance.
+#[derive(Debug, Default)]
+pub(in crate::backends::native) struct Groups {
+    /// Their directories.
+    pub(in crate::backends::native) dirs: Vec<PathBuf>,
+    /// What could not be limited, and why.
+    pub(in crate::backends::native) refused: Vec<(Controller, String)>,
+}
+
+/// Returns the name of an instance's groups.
+pub(in crate::backends::native) fn name(instance: &str) -> String {
+    format!("vestal-{instance}")
+}
+
+/// Returns where the groups of an instance will be, so that this can be written
+/// down before there are any.
+pub(in crate::backends::native) fn places(
+    hierarchies: &Hierarchies,
+    instance: &str,
+    wanted: &[Wanted],
+) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = Vec::new();
+    for (controller, _) in wanted {
+        if let Some(own) = hierarchies.own(*controller) {
+            let place = own.dir.join(name(instance));
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    places
+}
+
+/// Makes groups with these limits. What cannot be limited is told, and no group
+/// is left of it.
+pub(in crate::backends::native) fn make(
+    hierarchies: &Hierarchies,
+    instance: &str,
+    wanted: &[Wanted],
+) -> Groups {
+    let mut groups = Groups::default();
+    // One that a guest left which ended by itself has the limits of then.
+    for place in places(hierarchies, instance, wanted) {
+        fs::remove_dir(place).ok();
+    }
+    for (controller, value) in wanted {
+        let limited = match hierarchies.own(*controller) {
+            Some(own) => limit(&own, instance, *controller, *value),
+            None => Err(io::Error::new(
+                ErrorKind::NotFound,
+                format!("no control group for {} is mounted", controller.name()),
+            )),
+        };
+        match limited {
+            Ok(dir) if groups.dirs.contains(&dir) => {}
+            Ok(dir) => groups.dirs.push(dir),
+            Err(error) => groups.refused.push((*controller, error.to_string())),
+        }
+    }
+    for place in places(hierarchies, instance, wanted) {
+        if !groups.dirs.contains(&place) {
+            fs::remove_dir(place).ok();
+        }
+    }
+    groups
+}
+
+fn limit(own: &Own, instance: &str, controller: Controller, value: u64) -> io::Result<PathBuf> {
+    if own.version == Version::Two {
+        delegate(&own.dir, controller)?;
+    }
+    let dir = own.dir.join(name(instance));
+    match fs::create_dir(&dir) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(named(&dir, &error)),
+        _ => {}
+    }
+    for (file, text, needed) in settings(own.version, controller, value) {
+        let path = dir.join(file);
+        match fs::write(&path, text) {
+            Err(error) if needed => return Err(named(&path, &error)),
+            _ => {}
+        }
+    }
+    Ok(dir)
+}
+
+/// Lets groups below a group have a controller. The kernel refuses where the
+/// group has processes of its own, unless it is the topmost.
+fn delegate(dir: &Path, controller: Controller) -> io::Result<()> {
+    let has = |file: &str| {
+        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        text.split_whitespace().any(|name| name == controller.name())
+    };
+    if has("cgroup.subtree_control") {
+        return Ok(());
+    }
+    let path = dir.join("cgroup.subtree_control");
+    if !has("cgroup.controllers") {
+        let missing =
+            format!("the group {} has no controller {}", dir.display(), controller.name());
+        return Err(io::Error::new(ErrorKind::NotFound, missing));
+    }
+    fs::write(&path, format!("+{}", controller.name())).map_err(|error| named(&path, &error))
+}
+
+/// Returns what is written to set a limit: the file, the text, and whether the
+/// limit does not hold without it.
+fn settings(
+    version: Version,
+    controller: Controller,
+    value: u64,
+) -> Vec<(&'static str, String, bool)> {
+    // Thousandths of a processor, in microseconds of each period.
+    let quota = (value.saturating_mul(PERIOD) / 1000).max(1000);
+    match (version, controller) {
+        (Version::One, Controller::Cpu) => vec![
+            ("cpu.cfs_period_us", PERIOD.to_string(), true),
+            ("cpu.cfs_quota_us", quota.to_string(), true),
+        ],
+        (Version::Two, Controller::Cpu) => vec![("cpu.max", format!("{quota} {PERIOD}"), true)],
+        // As much may be swapped as may be held, where swap is counted at all.
+        (Version::One, Controller::Memory) => vec![
+            ("memory.limit_in_bytes", value.to_string(), true),
+            ("memory.memsw.limit_in_bytes", value.saturating_mul(2).to_string(), false),
+        ],
+        (Version::Two, Controller::Memory) => vec![
+            ("memory.max", value.to_string(), true),
+            ("memory.swap.max", value.to_string(), false),
+        ],
+        (_, Controller::Pids) => vec![("pids.max", value.to_string(), true)],
+    }
+}
+
+/// Returns the file of a group that a process joins it by: in version 1 the one
+/// that takes single threads, which costs a process that moves itself nothing.
+pub(in crate::backends::native) fn entrance(dir: &Path) -> PathBuf {
+    let threads = dir.join("tasks");
+    if threads.exists() { threads } else { dir.join("cgroup.procs") }
+}
+
+/// Removes groups that no process is in any more; gone is fine. Only what has
+/// the name of the instance's groups is touched.
+pub(in crate::backends::native) async fn remove(
+    instance: &str,
+    dirs: &[PathBuf],
+) -> io::Result<()> {
+    let name = name(instance);
+    let deadline = tokio::time::Instant::now() + BUSY_FOR;
+    for dir in dirs.iter().filter(|dir| dir.file_name().is_some_and(|found| *found == *name)) {
+        loop {
+            match fs::remove_dir(dir) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                // The kernel lets go of the last process a moment after its end.
+                Err(error)
+                    if error.kind() == ErrorKind::ResourceBusy
+                        && tokio::time::Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(named(dir, &error)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+#[path = "make_tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+
+/// Returns hierarchies that are plain directories.
+fn plain(root: &Path) -> Hierarchies {
+    let own = "2:pids:/\n1:memory:/\n";
+    let mount = |name: &str| {
+        let dir = root.join(name);
+        fs::create_dir_all(&dir).unwrap();
+        format!("1 1 0:1 / {} rw - cgroup cgroup rw,{name}\n", dir.display())
+    };
+    Hierarchies::parse(own, &[mount("pids"), mount("memory")].concat())
+}
+
+#[tokio::test]
+async fn limits_are_written_where_they_are_looked_for_and_go_with_the_instance() {
+    let root = tempfile::tempdir().unwrap();
+    let hierarchies = plain(root.path());
+    let wanted = [(Controller::Memory, 1 << 20), (Controller::Pids, 100)];
+    let groups = make(&hierarchies, "i1", &wanted);
+    let dirs = [root.path().join("memory/vestal-i1"), root.path().join("pids/vestal-i1")];
+    assert_eq!((&groups.dirs[..], &groups.refused[..]), (&dirs[..], &[][..]));
+    assert_eq!(places(&hierarchies, "i1", &wanted), dirs);
+    let read = |name: &str| fs::read_to_string(root.path().join(name)).unwrap();
+    assert_eq!(read("memory/vestal-i1/memory.limit_in_bytes"), "1048576");
+    assert_eq!(read("pids/vestal-i1/pids.max"), "100");
+    // Only the kernel's files go with their directory.
+    for dir in &dirs {
+        for file in fs::read_dir(dir).unwrap().flatten() {
+            fs::remove_file(file.path()).unwrap();
+        }
+    }
+    let other = root.path().join("precious");
+    fs::create_dir(&other).unwrap();
+    remove("i1", &[&dirs[..], std::slice::from_ref(&other)].concat()).await.unwrap();
+    remove("i1", &dirs).await.unwrap();
+    assert!(!dirs.iter().any(|dir| dir.exists()));
+    assert!(other.exists(), "it has another name");
+}
+
+#[test]
+fn what_cannot_be_limited_is_told_and_leaves_no_group() {
+    let root = tempfile::tempdir().unwrap();
+    let hierarchies = plain(root.path());
+    let groups = make(&hierarchies, "i1", &[(Controller::Cpu, 1000)]);
+    assert_eq!(groups.dirs, Vec::<PathBuf>::new());
+    assert_eq!(groups.refused[0].0, Controller::Cpu);
+    fs::remove_dir(root.path().join("pids")).unwrap();
+    let groups = make(&hierarchies, "i1", &[(Controller::Pids, 5)]);
+    assert_eq!((groups.dirs.len(), groups.refused.len()), (0, 1));
+    assert!(groups.refused[0].1.contains("pids/vestal-i1"), "{:?}", groups.refused);
+}
+
+#[test]
+fn amounts_are_in_the_kernels_terms() {
+    let text = |version, controller, value| {
+        let settings = settings(version, controller, value);
+        settings.into_iter().map(|(file, text, _)| format!("{file}={text}")).collect::<Vec<_>>()
+    };
+    assert_eq!(text(Version::Two, Controller::Cpu, 1500), ["cpu.max=150000 100000"]);
+    assert_eq!(
+        text(Version::One, Controller::Cpu, 1),
+        ["cpu.cfs_period_us=100000", "cpu.cfs_quota_us=1000"],
+        "the kernel takes no less"
+    );
+    assert_eq!(text(Version::Two, Controller::Memory, 5), ["memory.max=5", "memory.swap.max=5"]);
+}
+
+#[test]
+fn a_group_without_the_controller_is_not_asked_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    write("cgroup.controllers", "cpu memory\n");
+    write("cgroup.subtree_control", "cpu\n");
+    delegate(dir.path(), Controller::Cpu).unwrap();
+    assert!(delegate(dir.path(), Controller::Pids).unwrap_err().to_string().contains("pids"));
+    delegate(dir.path(), Controller::Memory).unwrap();
+    let asked = fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap();
+    assert_eq!(asked, "+memory");
+}

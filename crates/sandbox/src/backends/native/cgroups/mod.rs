@@ -1,0 +1,8 @@
+//! Control groups: what limits the processes of an instance where systemd does
+//! not do so.
+
+mod find;
+mod make;
+
+pub(super) use find::{Controller, Hierarchies};
+pub(super) use make::{Wanted, entrance, make, places, remove};

@@ -1,0 +1,39 @@
+//! Ending an instance.
+
+use std::time::Duration;
+
+use super::backend::Native;
+use super::label::Label;
+use super::locator::NativeLocator;
+use super::{cgroups, identity};
+use crate::backend::{BackendError, Instance};
+
+impl Native {
+    /// Makes sure that nothing of an instance runs and that its control groups
+    /// are gone. Its first process takes all others and all mounts along: the
+    /// kernel sees to that before the process itself is gone.
+    pub(super) async fn end_all(
+        &self,
+        instance: &Instance,
+        patience: Duration,
+    ) -> Result<(), BackendError> {
+        if let Some(process) = identity::living(instance)? {
+            let handle = process.handle().map_err(BackendError::io("open the guest's process"))?;
+            if let Some(handle) = handle {
+                handle.kill().map_err(BackendError::io("kill the guest"))?;
+                let ended = handle.ended_within(patience).await;
+                if !ended.map_err(BackendError::io("wait for the guest's end"))? {
+                    return Err(BackendError::WontEnd {
+                        id: instance.id.clone(),
+                        reason: format!("process {} does not die", process.pid),
+                    });
+                }
+            }
+        }
+        let located = NativeLocator::of(&instance.locator).map(|locator| locator.made.cgroups);
+        let labelled = Label::read(&instance.dir).map(|label| label.made.cgroups);
+        let dirs: Vec<_> = located.into_iter().chain(labelled).flatten().collect();
+        let removed = cgroups::remove(&instance.id, &dirs).await;
+        removed.map_err(BackendError::io("remove the control groups of the sandbox"))
+    }
+}

@@ -1,0 +1,79 @@
+use super::*;
+use crate::backends::limits::Limit;
+
+fn limits(user: &[LimitKind]) -> Limits {
+    let limit = |kind, value| Limit { value, set_by_user: user.contains(&kind) };
+    Limits {
+        cpu: limit(LimitKind::Cpu, 1500),
+        memory_mb: limit(LimitKind::Memory, 2),
+        disk_mb: limit(LimitKind::Disk, 10),
+        pids: limit(LimitKind::Pids, 256),
+    }
+}
+
+fn nothing() -> Means {
+    Means::Groups(Hierarchies::default())
+}
+
+#[test]
+fn a_default_that_cannot_hold_is_left_out_and_named() {
+    let enforced = nothing().enforce(&limits(&[]), "i1").unwrap();
+    let expected = Enforced {
+        max_processes: Some(256),
+        unenforced: [
+            "terminal.container_cpu",
+            "terminal.container_memory",
+            "terminal.container_disk",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..Enforced::default()
+    };
+    assert_eq!(enforced, expected);
+    nothing().vet(&limits(&[])).unwrap();
+}
+
+#[test]
+fn a_limit_that_the_user_set_and_that_cannot_hold_is_refused_by_name() {
+    for kind in [LimitKind::Cpu, LimitKind::Memory, LimitKind::Disk] {
+        let limits = limits(&[kind]);
+        let refusals = [nothing().vet(&limits), nothing().enforce(&limits, "i1").map(drop)];
+        for refused in refusals {
+            let refused = refused.unwrap_err();
+            let named =
+                matches!(refused, BackendError::Unenforceable { key, .. } if key == kind.key());
+            assert!(named, "{refused}");
+            assert!(refused.advice().unwrap().contains(kind.key()));
+        }
+    }
+    // Processes are counted by the kernel where nothing else counts them.
+    nothing().vet(&limits(&[LimitKind::Pids])).unwrap();
+    nothing().enforce(&limits(&[LimitKind::Pids]), "i1").unwrap();
+}
+
+#[test]
+fn nothing_is_asked_of_anyone_for_no_limit() {
+    let none = Limit { value: 0, set_by_user: true };
+    let limits = Limits { cpu: none, memory_mb: none, disk_mb: none, pids: none };
+    nothing().vet(&limits).unwrap();
+    assert_eq!(nothing().enforce(&limits, "i1").unwrap(), Enforced::default());
+}
+
+#[test]
+fn systemd_is_told_in_its_own_terms() {
+    let means = Means::Systemd(["cpu", "memory", "pids"].map(str::to_owned).into());
+    let enforced = means.enforce(&limits(&[LimitKind::Cpu]), "i1").unwrap();
+    let expected = Enforced {
+        properties: ["CPUQuota=150%", "MemoryMax=2097152", "TasksMax=256"]
+            .map(str::to_owned)
+            .into(),
+        unenforced: vec!["terminal.container_disk".to_owned()],
+        ..Enforced::default()
+    };
+    assert_eq!(enforced, expected);
+    let poor = Means::Systemd(vec!["memory".to_owned()]);
+    let enforced = poor.enforce(&limits(&[]), "i1").unwrap();
+    assert_eq!(enforced.max_processes, Some(256));
+    assert_eq!(enforced.unenforced, ["terminal.container_cpu", "terminal.container_disk"]);
+    assert!(poor.vet(&limits(&[LimitKind::Cpu])).is_err());
+}

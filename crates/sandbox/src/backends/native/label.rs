@@ -1,0 +1,99 @@
+//! What is written on an instance, beside its record: enough to know it again
+//! when the record is lost, or was never written.
+//!
+//! It lies where the sandbox cannot reach it. Losing it loses nothing that
+//! cannot be made again, so it is not waited for until it is on disk.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::identity;
+use super::locator::{Made, NativeLocator};
+use crate::backend::{Found, InstanceState, Locator, Order, Owner};
+use crate::key::random_hex;
+
+const VERSION: u64 = 1;
+
+/// Name of the file in the instance's directory.
+const NAME: &str = "label.json";
+
+/// What is known of an instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Label {
+    version: u64,
+    key: String,
+    task: String,
+    generation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<Owner>,
+    spec: String,
+    created_at: Timestamp,
+    /// What it is made as.
+    pub(super) made: Made,
+}
+
+impl Label {
+    /// Returns the label of an instance that is about to be made or started.
+    pub(super) fn new(order: &Order, made: Made) -> Self {
+        let before = Self::read(&order.instance.dir);
+        Self {
+            version: VERSION,
+            key: order.key.hash(),
+            task: order.key.task().to_string(),
+            generation: order.generation,
+            owner: order.owner.clone(),
+            spec: order.spec.hash(),
+            created_at: before.map_or_else(Timestamp::now, |before| before.created_at),
+            made,
+        }
+    }
+
+    /// Reads the label of an instance. One that is damaged, or of a newer
+    /// version, tells as little as an absent one.
+    pub(super) fn read(instance_dir: &Path) -> Option<Self> {
+        let bytes = fs::read(instance_dir.join(NAME)).ok()?;
+        let label: Self = serde_json::from_slice(&bytes).ok()?;
+        (label.version == VERSION).then_some(label)
+    }
+
+    /// Writes the label.
+    pub(super) fn write(&self, instance_dir: &Path) -> io::Result<()> {
+        let temporary = instance_dir.join(format!(".label-{}.tmp", random_hex::<6>()?));
+        let bytes = serde_json::to_vec(self).map_err(io::Error::other)?;
+        let written = fs::write(&temporary, bytes)
+            .and_then(|()| fs::rename(&temporary, instance_dir.join(NAME)));
+        if written.is_err() {
+            fs::remove_file(&temporary).ok();
+        }
+        written
+    }
+
+    /// Returns whether it is on an instance of this sandbox.
+    pub(super) fn is_of(&self, key: &str) -> bool {
+        self.key == key
+    }
+
+    /// Returns the instance as one that was found.
+    pub(super) fn found(self, id: String, instance_dir: &Path, state: InstanceState) -> Found {
+        let process = identity::read(instance_dir).ok().flatten();
+        let locator = process.map_or(Locator::Null, |process| {
+            NativeLocator { process, made: self.made }.to_locator()
+        });
+        Found {
+            id,
+            key: self.key,
+            task: self.task,
+            generation: self.generation,
+            persistent: self.owner.is_none(),
+            owner: self.owner,
+            spec: self.spec,
+            state,
+            created_at: Some(self.created_at),
+            locator,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Making and starting instances.
+
+use std::path::{Path, PathBuf};
+
+use minicbor::bytes::ByteVec;
+use vestal_wire::{GuestSettings, Users};
+
+use super::backend::Native;
+use super::copy::Ground;
+use super::enforce::{Enforced, Means};
+use super::facts::Facts;
+use super::label::Label;
+use super::locator::{Made, NativeLocator};
+use super::plan::{self, HostDirs, PlanInput, Planned};
+use super::rootfs::Rootfs;
+use super::settings::NativeSettings;
+use super::stage::Build;
+use super::tier::Tier;
+use super::{choose, identity, make_dirs, said};
+use crate::backend::{self, BackendError, Instance, Order};
+use crate::backends::boot;
+use crate::backends::layout::{IO_DIR, STATE_DIR};
+use crate::backends::scope::Scope;
+use crate::client::socket::SOCKET_NAME;
+use crate::failpoint;
+use crate::store::make_private_dir;
+
+/// Descriptors by which the stage, and the guest after it, say that they are
+/// ready, and keep the lock.
+const READY: i32 = 1;
+const HOLD: i32 = 2;
+
+/// The steps of an operation at which a test may kill this process.
+#[derive(Debug, Clone, Copy)]
+struct Points {
+    limited: &'static str,
+    under_way: fn(),
+    ready: &'static str,
+}
+
+const CREATE: Points = Points {
+    limited: "native.create.limited",
+    under_way: || failpoint::reach("native.create.under-way"),
+    ready: "native.create.ready",
+};
+
+const START: Points = Points {
+    limited: "native.start.limited",
+    under_way: || failpoint::reach("native.start.under-way"),
+    ready: "native.start.ready",
+};
+
+/// An instance to be launched.
+#[derive(Debug)]
+struct Launch<'a> {
+    order: Order,
+    settings: &'a NativeSettings,
+    facts: &'a Facts,
+    tier: Tier,
+    rootfs: Option<Rootfs>,
+    points: Points,
+}
+
+impl Native {
+    /// Makes an instance and waits until its guest listens.
+    pub(super) async fn make(&self, order: Order) -> Result<backend::Made, BackendError> {
+        let settings = NativeSettings::read(&self.settings, &order.overrides)?;
+        plan::check_sources(&settings)?;
+        let facts = Facts::gather();
+        let tier = choose::tier(&settings, &facts);
+        let users = plan::users(tier, &facts);
+        make_private(&order.sandbox_dir)?;
+        make_private(&order.instance.dir)?;
+        let rootfs = self.rootfs(&settings, &order.progress).await?;
+        self.tidy_once();
+        failpoint::reach("native.create.prepared");
+        let identity = rootfs.as_ref().map(|rootfs| rootfs.identity.clone());
+        self.fill(&order, &Ground { tier, rootfs: identity }).await?;
+        failpoint::reach("native.create.filled");
+        let launch =
+            Launch { order, settings: &settings, facts: &facts, tier, rootfs, points: CREATE };
+        self.launch(launch, users).await
+    }
+
+    /// Starts an instance that has stopped, on the layers it has, and waits
+    /// until its guest listens.
+    pub(super) async fn start_again(&self, order: Order) -> Result<backend::Made, BackendError> {
+        let failed = |reason: String| BackendError::GuestFailed { reason };
+        let made = made_of(&order.instance)
+            .ok_or_else(|| failed("nothing is known of how it was made".to_owned()))?;
+        let settings = NativeSettings::read(&self.settings, &order.overrides)?;
+        plan::check_sources(&settings)?;
+        let facts = Facts::gather();
+        let tier = choose::tier(&settings, &facts);
+        let users = plan::users(tier, &facts);
+        let rootfs = self.rootfs(&settings, &order.progress).await?;
+        let identity = rootfs.as_ref().map(|rootfs| &rootfs.identity);
+        if made.tier != tier || made.rootfs.as_ref() != identity {
+            // Its layers are changes to something else.
+            return Err(failed(format!(
+                "it was made on {}, and would now be on {}",
+                described(made.tier, made.rootfs.as_deref()),
+                described(tier, identity.map(|identity| &**identity)),
+            )));
+        }
+        if users.uids.first().map(|range| range.outside) != Some(made.uid) {
+            return Err(failed("it belongs to another user".to_owned()));
+        }
+        failpoint::reach("native.start.prepared");
+        let launch =
+            Launch { order, settings: &settings, facts: &facts, tier, rootfs, points: START };
+        self.launch(launch, users).await
+    }
+
+    async fn launch(
+        &self,
+        launch: Launch<'_>,
+        users: Users,
+    ) -> Result<backend::Made, BackendError> {
+        let Launch { order, settings, facts, tier, rootfs, points } = launch;
+        let instance = order.instance.clone();
+        let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
+        let dirs = HostDirs::of(&order);
+        let picture = self.picture()?;
+        let scope = Scope::detect(facts.uid);
+        let means = Means::of_this_machine(scope.as_ref(), facts.uid);
+        let mut label = Label::new(
+            &order,
+            Made {
+                uid,
+                tier,
+                picture: Some(picture.digest),
+                rootfs: rootfs.as_ref().map(|rootfs| rootfs.identity.clone()),
+                cgroups: means.places(&settings.limits, &instance.id),
+                unenforced: Vec::new(),
+                weakened: Vec::new(),
+                missing: choose::lacking(tier, facts, &users),
+            },
+        );
+        // What is made outside of its directory is written down before.
+        write_label(&label, &instance)?;
+        let enforced = means.enforce(&settings.limits, &instance.id)?;
+        let result = async {
+            let cgroups: Vec<PathBuf> =
+                enforced.dirs.iter().map(|dir| super::cgroups::entrance(dir)).collect();
+            let planned = plan::enclosure(&PlanInput {
+                dirs: &dirs,
+                settings,
+                facts,
+                tier,
+                users,
+                etc_dir: &picture.dir,
+                rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
+                cgroups: &cgroups,
+                max_processes: enforced.max_processes,
+                purpose: plan::serve(&identity::record_file(&instance.dir), READY, HOLD),
+            })?;
+            label.made.cgroups.clone_from(&enforced.dirs);
+            label.made.unenforced.clone_from(&enforced.unenforced);
+            label.made.weakened.clone_from(&planned.weakened);
+            write_label(&label, &instance)?;
+            self.lay_out(&dirs, &planned, &order)?;
+            failpoint::reach(points.limited);
+            let stage = self.stage()?;
+            let place = scope.as_ref().map(|scope| scope.place(&instance.id));
+            let build = Build {
+                program: &stage,
+                enclosure: &planned.enclosure,
+                place: place.map(|place| place.with(&enforced.properties)),
+                hold: order.hold,
+                layers: &dirs.layers,
+                under_way: points.under_way,
+            };
+            build.carry_out().await?;
+            failpoint::reach(points.ready);
+            let process = identity::read(&instance.dir)
+                .map_err(BackendError::io("read who the guest is"))?
+                .ok_or_else(|| BackendError::GuestFailed {
+                    reason: "the stage did not say who it is".to_owned(),
+                })?;
+            Ok::<_, BackendError>((process, planned))
+        };
+        match result.await {
+            Ok((process, planned)) => {
+                let told = rootfs.map(|rootfs| rootfs.remarks).unwrap_or_default();
+                let remarks = self.remarks(&enforced, &planned, told);
+                let locator = NativeLocator { process, made: label.made }.to_locator();
+                Ok(backend::Made { locator, remarks })
+            }
+            Err(error) => {
+                // No process and no group is left behind by a failed start.
+                let left = Instance { locator: serde_json::Value::Null, ..instance };
+                if let Err(error) = self.end_all(&left, super::END_PATIENCE).await {
+                    tracing::warn!(%error, instance = left.id, "left for later");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Lays out what the guest starts from.
+    fn lay_out(
+        &self,
+        dirs: &HostDirs,
+        planned: &Planned,
+        order: &Order,
+    ) -> Result<(), BackendError> {
+        make_dirs::make(&planned.make)?;
+        let settings = guest_settings(planned, order)?;
+        boot::lay_out_shared(&dirs.boot, &self.guest()?, &settings)
+            .map_err(BackendError::io("lay out the guest"))?;
+        identity::forget(&dirs.instance)
+            .map_err(BackendError::io(format!("tidy up {}", dirs.instance.display())))?;
+        // The socket of the guest before is nobody's.
+        std::fs::remove_file(dirs.io.join(SOCKET_NAME)).ok();
+        Ok(())
+    }
+
+    /// Returns what users of an instance should hear. What this machine cannot
+    /// do is said once per home; `inspect` and `doctor` show it any time.
+    fn remarks(&self, enforced: &Enforced, planned: &Planned, told: Vec<String>) -> Vec<String> {
+        let once = |text: String| said::is_new(&self.cache_dir(), &text).then_some(text);
+        let told = told.into_iter().chain(planned.remarks.iter().cloned());
+        let mut remarks: Vec<String> = told.filter_map(once).collect();
+        if !enforced.unenforced.is_empty() {
+            remarks.extend(once(format!(
+                "the default of {} cannot be enforced here; native sandboxes go without",
+                enforced.unenforced.join(", ")
+            )));
+        }
+        if !planned.weakened.is_empty() {
+            let weakened = planned.weakened.join(", ");
+            remarks.push(format!("the settings weaken the isolation: {weakened}"));
+        }
+        remarks
+    }
+}
+
+/// Returns what is known of how an instance was made.
+pub(super) fn made_of(instance: &Instance) -> Option<Made> {
+    let located = NativeLocator::of(&instance.locator).map(|locator| locator.made);
+    located.or_else(|| Label::read(&instance.dir).map(|label| label.made))
+}
+
+/// Returns what the guest is told, in its binary form.
+fn guest_settings(planned: &Planned, order: &Order) -> Result<Vec<u8>, BackendError> {
+    let path = |path: &Path| ByteVec::from(path.as_os_str().as_encoded_bytes().to_vec());
+    let settings = GuestSettings {
+        state_dir: path(Path::new(STATE_DIR)),
+        socket_dir: path(Path::new(IO_DIR)),
+        env: Vec::new(),
+        home: path(&planned.home),
+        start_dir: path(&planned.start_dir),
+        // Whatever ran before has ended with its first process.
+        forebears: Vec::new(),
+        ephemeral: false,
+        inherit_env: true,
+        ..order.guest.clone()
+    };
+    vestal_wire::encode(&settings)
+        .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })
+}
+
+fn write_label(label: &Label, instance: &Instance) -> Result<(), BackendError> {
+    label
+        .write(&instance.dir)
+        .map_err(BackendError::io(format!("write to {}", instance.dir.display())))
+}
+
+fn make_private(dir: &Path) -> Result<(), BackendError> {
+    make_private_dir(dir).map_err(|error| BackendError::Io {
+        action: "make the directories of the sandbox".to_owned(),
+        source: std::io::Error::other(error),
+    })
+}
+
+/// Says what a sandbox is made on.
+fn described(tier: Tier, rootfs: Option<&str>) -> String {
+    match rootfs {
+        Some(rootfs) => format!("{} ({rootfs})", tier.meaning()),
+        None => tier.meaning().to_owned(),
+    }
+}

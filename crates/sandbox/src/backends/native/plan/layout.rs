@@ -1,0 +1,151 @@
+//! What is where in a sandbox, as it is being laid out.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use minicbor::bytes::ByteVec;
+use vestal_wire::{Bind, Layers, Mapping, Place};
+
+use super::input::{DirToMake, PlanInput};
+use super::users::SHIFT;
+use crate::backend::BackendError;
+
+/// The places of a sandbox.
+#[derive(Debug)]
+pub(super) struct Layout<'a> {
+    pub(super) input: &'a PlanInput<'a>,
+    places: Vec<(PathBuf, Place)>,
+    taken: BTreeSet<PathBuf>,
+    /// What the user has put somewhere.
+    of_user: BTreeSet<PathBuf>,
+    pub(super) make: Vec<DirToMake>,
+    pub(super) remarks: Vec<String>,
+}
+
+/// How a directory of the host is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It can only be read.
+    Read,
+    /// It can be changed.
+    Write,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(input: &'a PlanInput<'a>) -> Self {
+        Self {
+            input,
+            places: Vec::new(),
+            taken: BTreeSet::new(),
+            of_user: BTreeSet::new(),
+            make: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Returns whether owners on the host are shown as the sandbox's users of
+    /// the same number.
+    pub(super) fn is_shifted(&self) -> bool {
+        self.input.users.mapping == Mapping::Privileged
+    }
+
+    /// Returns whether something is at a place already.
+    pub(super) fn is_taken(&self, target: &Path) -> bool {
+        self.taken.contains(target)
+    }
+
+    /// Returns whether a place is within what the user has put there.
+    pub(super) fn is_of_user(&self, target: &Path) -> bool {
+        self.of_user.iter().any(|place| target.starts_with(place))
+    }
+
+    /// Puts something somewhere, unless something is there.
+    pub(super) fn put(&mut self, target: &Path, place: impl FnOnce(ByteVec) -> Place) {
+        if self.taken.insert(target.to_owned()) {
+            self.places.push((target.to_owned(), place(bytes(target))));
+        }
+    }
+
+    /// Puts a directory or file of ours somewhere, unless something is there.
+    pub(super) fn put_own(&mut self, target: &Path, source: &Path, access: Access) {
+        // Whoever is not root cannot show a directory without what is mounted
+        // below it: that could uncover what the mount was to hide.
+        let bind = self.bind(target, source, access, !self.is_shifted());
+        self.put(target, |_| Place::Bind(bind));
+    }
+
+    /// Puts a directory or file of the user's somewhere, with what is mounted
+    /// below it.
+    pub(super) fn put_for_user(
+        &mut self,
+        target: &Path,
+        source: &Path,
+        access: Access,
+    ) -> Result<(), BackendError> {
+        if self.is_taken(target) {
+            return Err(BackendError::Advised {
+                problem: format!("two things are to be mounted at {}", target.display()),
+                advice: "remove one of them from terminal.docker_volumes".to_owned(),
+            });
+        }
+        let bind = self.bind(target, source, access, true);
+        self.put(target, |_| Place::Bind(bind));
+        self.of_user.insert(target.to_owned());
+        Ok(())
+    }
+
+    fn bind(&self, target: &Path, source: &Path, access: Access, recursive: bool) -> Bind {
+        Bind {
+            source: bytes(source),
+            target: bytes(target),
+            read_only: access == Access::Read,
+            recursive,
+            shifted: self.is_shifted(),
+        }
+    }
+
+    /// Makes the layers over a directory of the host and returns them.
+    pub(super) fn layers(&mut self, name: &str, lower: &Path, mode: u32) -> Layers {
+        let dir = self.input.dirs.layers.join(name);
+        let (upper, work) = (dir.join("upper"), dir.join("work"));
+        self.make(&dir, 0o700);
+        // The top of what is seen is the upper one's.
+        self.make_for_sandbox(&upper, mode);
+        self.make_for_sandbox(&work, 0o700);
+        Layers {
+            lower: bytes(lower),
+            shifted: self.is_shifted(),
+            upper: bytes(&upper),
+            work: bytes(&work),
+        }
+    }
+
+    /// Has a directory made on the host.
+    pub(super) fn make(&mut self, path: &Path, mode: u32) {
+        self.make.push(DirToMake { path: path.to_owned(), mode, owner: None });
+    }
+
+    /// Has a directory made on the host that is the sandbox's root's.
+    pub(super) fn make_for_sandbox(&mut self, path: &Path, mode: u32) {
+        let owner = self.is_shifted().then_some((SHIFT, SHIFT));
+        self.make.push(DirToMake { path: path.to_owned(), mode, owner });
+    }
+
+    /// Returns the places in an order in which each has what it is below
+    /// before it.
+    pub(super) fn into_places(mut self) -> (Vec<Place>, Vec<DirToMake>, Vec<String>) {
+        self.places.sort_by_key(|(target, _)| depth(target));
+        let places = self.places.into_iter().map(|(_, place)| place).collect();
+        (places, self.make, self.remarks)
+    }
+}
+
+fn depth(target: &Path) -> usize {
+    target.components().filter(|part| matches!(part, Component::Normal(_))).count()
+}
+
+/// Returns a path as the stage takes it.
+pub(super) fn bytes(path: &Path) -> ByteVec {
+    path.as_os_str().as_bytes().to_vec().into()
+}

@@ -1,0 +1,211 @@
+//! A host and settings for tests, and a plan as text.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use minicbor::bytes::ByteVec;
+use vestal_config::{Environment, Home, Override, Settings};
+use vestal_wire::{Bind, Layers, Place, Purpose, Root};
+
+use super::enclosure::enclosure;
+use super::input::{HostDirs, PlanInput, Planned};
+use super::users::users;
+use crate::Overrides;
+use crate::backend::BackendError;
+use crate::backends::native::facts::{
+    Facts, Helpers, PackageList, Subordinates, SystemDir, SystemDirKind,
+};
+use crate::backends::native::settings::NativeSettings;
+use crate::backends::native::tier::Tier;
+
+/// What a plan is made from, for tests.
+pub(super) struct Bench {
+    pub(super) facts: Facts,
+    pub(super) settings: NativeSettings,
+    pub(super) dirs: HostDirs,
+    pub(super) tier: Tier,
+    pub(super) etc_dir: PathBuf,
+    pub(super) rootfs: Option<PathBuf>,
+    pub(super) cgroups: Vec<PathBuf>,
+}
+
+impl Bench {
+    pub(super) fn new(tier: Tier) -> Self {
+        Self::with(tier, &[])
+    }
+
+    pub(super) fn with(tier: Tier, sets: &[&str]) -> Self {
+        Self::asking(tier, sets, &Overrides::default())
+    }
+
+    pub(super) fn asking(tier: Tier, sets: &[&str], overrides: &Overrides) -> Self {
+        let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let env = Environment::from_pairs([("HOME", "/home/ada")]);
+        let settings = Settings::load(Home::at("/home/ada/.vestal"), env, sets);
+        let dirs = HostDirs {
+            instance: "/s/i".into(),
+            boot: "/s/i/boot".into(),
+            io: "/s/i/io".into(),
+            state: "/s/state".into(),
+            workspace: "/s/workspace".into(),
+            home: "/s/home".into(),
+            layers: "/s/i/layers".into(),
+        };
+        Self {
+            facts: facts(),
+            settings: NativeSettings::read(&settings, overrides).unwrap(),
+            dirs,
+            tier,
+            etc_dir: "/c/etc-1".into(),
+            rootfs: (tier == Tier::Rootfs).then(|| "/c/rootfs-1".into()),
+            cgroups: Vec::new(),
+        }
+    }
+
+    /// Makes whoever starts the sandbox an ordinary user.
+    pub(super) fn ordinary(mut self) -> Self {
+        (self.facts.uid, self.facts.gid) = (1000, 100);
+        self
+    }
+
+    pub(super) fn try_plan(&self) -> Result<Planned, BackendError> {
+        enclosure(&PlanInput {
+            dirs: &self.dirs,
+            settings: &self.settings,
+            facts: &self.facts,
+            tier: self.tier,
+            users: users(self.tier, &self.facts),
+            etc_dir: &self.etc_dir,
+            rootfs: self.rootfs.as_deref(),
+            cgroups: &self.cgroups,
+            max_processes: Some(256),
+            purpose: Purpose::Trial,
+        })
+    }
+
+    pub(super) fn plan(&self) -> Planned {
+        self.try_plan().unwrap()
+    }
+
+    /// Returns what is where.
+    pub(super) fn places(&self) -> Vec<String> {
+        self.plan().enclosure.places.iter().map(shown).collect()
+    }
+
+    /// Returns what is at one place.
+    pub(super) fn at(&self, target: &str) -> Option<String> {
+        let place = format!("{target} ");
+        self.places().into_iter().find(|line| line.starts_with(&place))
+    }
+
+    /// Returns why there can be no such sandbox.
+    pub(super) fn refused(&self) -> String {
+        match self.try_plan() {
+            Err(BackendError::Advised { problem, .. }) => problem,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A host as they come today.
+fn facts() -> Facts {
+    let dir = |name: &'static str| SystemDir {
+        name,
+        kind: SystemDirKind::Directory { source: Path::new("/").join(name), mode: 0o755 },
+    };
+    let link =
+        |name: &'static str, text: &str| SystemDir { name, kind: SystemDirKind::Link(text.into()) };
+    Facts {
+        uid: 0,
+        gid: 0,
+        user: "ada".into(),
+        system: vec![
+            dir("usr"),
+            dir("opt"),
+            link("bin", "usr/bin"),
+            link("sbin", "usr/sbin"),
+            link("lib", "usr/lib"),
+            link("lib64", "/usr/lib64"),
+        ],
+        packages: vec![PackageList {
+            name: "dpkg",
+            target: "/var/lib/dpkg",
+            kind: SystemDirKind::Directory { source: "/var/lib/dpkg".into(), mode: 0o755 },
+        }],
+        private: vec!["/opt/vault".into()],
+        has_shell: true,
+        helpers: Some(Helpers {
+            newuidmap: "/usr/bin/newuidmap".into(),
+            newgidmap: "/usr/bin/newgidmap".into(),
+        }),
+        sub_uids: vec![Subordinates { first: 100_000, count: 65_536 }],
+        sub_gids: vec![Subordinates { first: 200_000, count: 65_536 }],
+    }
+}
+
+/// Returns a plan as text: what there is to judge, one thing a line.
+pub(super) fn text(planned: &Planned) -> String {
+    let enclosure = &planned.enclosure;
+    let mut text = String::new();
+    let root = match &enclosure.root {
+        Root::Directory(path) => utf8(path),
+        Root::Layers(layers) => over(layers),
+    };
+    writeln!(text, "root {root}").unwrap();
+    for place in &enclosure.places {
+        writeln!(text, "{}", shown(place)).unwrap();
+    }
+    for dir in &planned.make {
+        let owner = dir.owner.map_or_else(|| "us".to_owned(), |(uid, gid)| format!("{uid}:{gid}"));
+        writeln!(text, "make {} {:04o} {owner}", dir.path.display(), dir.mode).unwrap();
+    }
+    for (what, ranges) in [("uid", &enclosure.users.uids), ("gid", &enclosure.users.gids)] {
+        for range in ranges {
+            writeln!(text, "{what} {} {} {}", range.inside, range.outside, range.count).unwrap();
+        }
+    }
+    let users = format!("{:?}", enclosure.users.mapping);
+    let users = users.split([' ', '{', '(']).next().unwrap();
+    writeln!(
+        text,
+        "users {users}, network {:?}, host {}, capabilities {:#x}, processes {:?}",
+        enclosure.network, enclosure.hostname, enclosure.capabilities, enclosure.max_processes
+    )
+    .unwrap();
+    text
+}
+
+fn shown(place: &Place) -> String {
+    let word = |holds: bool, word: &'static str| if holds { word } else { "" };
+    match place {
+        Place::Bind(Bind { source, target, read_only, recursive, shifted }) => format!(
+            "{} bind {}{}{}{}",
+            utf8(target),
+            utf8(source),
+            word(*read_only, " ro"),
+            word(*recursive, " recursive"),
+            word(*shifted, " shifted")
+        ),
+        Place::Layers { target, layers } => format!("{} {}", utf8(target), over(layers)),
+        Place::Memory { target, size, mode, exec } => {
+            format!("{} memory {}K {mode:04o}{}", utf8(target), size >> 10, word(*exec, " exec"))
+        }
+        Place::Processes { target } => format!("{} processes", utf8(target)),
+        Place::Devices { target, shared_memory } => {
+            format!("{} devices {}K", utf8(target), shared_memory >> 10)
+        }
+        Place::Link { target, text } => format!("{} link {}", utf8(target), utf8(text)),
+        Place::Directory { target, mode } => format!("{} directory {mode:04o}", utf8(target)),
+    }
+}
+
+fn over(layers: &Layers) -> String {
+    let Layers { lower, shifted, upper, work } = layers;
+    let shifted = if *shifted { " shifted" } else { "" };
+    assert_eq!(utf8(work), utf8(upper).replace("/upper", "/work"));
+    format!("layers {} over {}{shifted}", utf8(upper), utf8(lower))
+}
+
+fn utf8(bytes: &ByteVec) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}

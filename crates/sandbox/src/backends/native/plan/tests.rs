@@ -1,0 +1,332 @@
+use vestal_config::{AnyKey as _, keys};
+use vestal_wire::{IdRange, Mapping, Network, Purpose};
+
+use super::testing::{Bench, text};
+use super::users::users;
+use crate::backends::native::facts::{Subordinates, SystemDirKind};
+use crate::backends::native::tier::Tier;
+
+#[test]
+fn an_ordinary_users_sandbox_sees_the_host_and_can_change_nothing_of_it() {
+    let expected = "\
+root /s/i/layers/root
+/proc processes
+/dev devices 65536K
+/workspace bind /s/workspace recursive
+/root bind /s/home recursive
+/usr bind /usr ro recursive
+/opt bind /opt ro recursive
+/bin link usr/bin
+/sbin link usr/sbin
+/lib link usr/lib
+/lib64 link /usr/lib64
+/home directory 0755
+/media directory 0755
+/mnt directory 0755
+/srv directory 0755
+/var directory 0755
+/etc bind /c/etc-1 ro recursive
+/tmp memory 524288K 1777 exec
+/run memory 65536K 0755
+/.vestal/boot bind /s/i/boot ro recursive
+/.vestal/io bind /s/i/io recursive
+/.vestal/state bind /s/state recursive
+/opt/vault memory 64K 0555
+/var/cache directory 0755
+/var/lib directory 0755
+/var/log directory 0755
+/var/spool directory 0755
+/run/lock directory 1777
+/var/lock link /run/lock
+/var/run link /run
+/var/tmp memory 262144K 1777
+make /s/i/io 0700 us
+make /s/state 0700 us
+make /s/workspace 0755 us
+make /s/home 0700 us
+make /s/i/layers 0700 us
+make /s/i/layers/root 0755 us
+uid 0 1000 1
+gid 0 100 1
+users Own, network Host, host vestal, capabilities 0x0, processes Some(256)
+";
+    assert_eq!(text(&Bench::new(Tier::ReadOnly).ordinary().plan()), expected);
+}
+
+#[test]
+fn roots_sandbox_changes_layers_of_its_own_as_users_that_the_host_has_not() {
+    let expected = "\
+root /s/i/layers/root
+/proc processes
+/dev devices 65536K
+/workspace bind /s/workspace shifted
+/root bind /s/home shifted
+/usr layers /s/i/layers/usr/upper over /usr shifted
+/opt layers /s/i/layers/opt/upper over /opt shifted
+/bin link usr/bin
+/sbin link usr/sbin
+/lib link usr/lib
+/lib64 link /usr/lib64
+/home directory 0755
+/media directory 0755
+/mnt directory 0755
+/srv directory 0755
+/var directory 0755
+/etc layers /s/i/layers/etc/upper over /c/etc-1 shifted
+/tmp memory 524288K 1777 exec
+/run memory 65536K 0755
+/.vestal/boot bind /s/i/boot ro shifted
+/.vestal/io bind /s/i/io shifted
+/.vestal/state bind /s/state shifted
+/opt/vault memory 64K 0555
+/var/cache directory 0755
+/var/lib directory 0755
+/var/log directory 0755
+/var/spool directory 0755
+/run/lock directory 1777
+/var/lock link /run/lock
+/var/run link /run
+/var/tmp memory 262144K 1777
+/var/lib/dpkg layers /s/i/layers/dpkg/upper over /var/lib/dpkg shifted
+make /s/i/io 0700 us
+make /s/state 0700 us
+make /s/workspace 0755 us
+make /s/home 0700 us
+make /s/i/layers 0700 us
+make /s/i/layers/root 0755 1879048192:1879048192
+make /s/i/layers/usr 0700 us
+make /s/i/layers/usr/upper 0755 1879048192:1879048192
+make /s/i/layers/usr/work 0700 1879048192:1879048192
+make /s/i/layers/opt 0700 us
+make /s/i/layers/opt/upper 0755 1879048192:1879048192
+make /s/i/layers/opt/work 0700 1879048192:1879048192
+make /s/i/layers/dpkg 0700 us
+make /s/i/layers/dpkg/upper 0755 1879048192:1879048192
+make /s/i/layers/dpkg/work 0700 1879048192:1879048192
+make /s/i/layers/etc 0700 us
+make /s/i/layers/etc/upper 0755 1879048192:1879048192
+make /s/i/layers/etc/work 0700 1879048192:1879048192
+uid 0 1879048192 65536
+gid 0 1879048192 65536
+users Privileged, network Host, host vestal, capabilities 0xfb, processes Some(256)
+";
+    assert_eq!(text(&Bench::new(Tier::Overlay).plan()), expected);
+}
+
+#[test]
+fn a_system_of_its_own_has_nothing_of_the_hosts_programs() {
+    let expected = "\
+root layers /s/i/layers/root/upper over /c/rootfs-1
+/proc processes
+/dev devices 65536K
+/workspace bind /s/workspace recursive
+/root bind /s/home recursive
+/tmp memory 524288K 1777 exec
+/run memory 65536K 0755
+/.vestal/boot bind /s/i/boot ro recursive
+/.vestal/io bind /s/i/io recursive
+/.vestal/state bind /s/state recursive
+/etc/hosts bind /c/etc-1/hosts ro recursive
+/etc/resolv.conf bind /c/etc-1/resolv.conf ro recursive
+/var/tmp memory 262144K 1777
+make /s/i/io 0700 us
+make /s/state 0700 us
+make /s/workspace 0755 us
+make /s/home 0700 us
+make /s/i/layers 0700 us
+make /s/i/layers/root 0700 us
+make /s/i/layers/root/upper 0755 us
+make /s/i/layers/root/work 0700 us
+uid 0 1000 1
+uid 1 100000 65535
+gid 0 100 1
+gid 1 200000 65535
+users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
+";
+    assert_eq!(text(&Bench::new(Tier::Rootfs).ordinary().plan()), expected);
+    // Root shifts its users, whatever the system is.
+    let plan = text(&Bench::new(Tier::Rootfs).plan());
+    assert!(plan.starts_with("root layers /s/i/layers/root/upper over /c/rootfs-1 shifted\n"));
+    assert!(plan.contains("\nuid 0 1879048192 65536\n"), "{plan}");
+}
+
+#[test]
+fn host_root_is_in_no_map() {
+    for tier in [Tier::ReadOnly, Tier::Overlay, Tier::Rootfs] {
+        for bench in [Bench::new(tier), Bench::new(tier).ordinary()] {
+            let users = users(tier, &bench.facts);
+            for range in users.uids.iter().chain(&users.gids) {
+                assert!(range.outside > 0 && range.count <= 65_536, "{range:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn subordinate_users_are_taken_where_there_is_a_system_to_use_them_in() {
+    let mut bench = Bench::new(Tier::Rootfs).ordinary();
+    assert_eq!(users(Tier::ReadOnly, &bench.facts).mapping, Mapping::Own);
+    bench.facts.sub_uids = vec![
+        Subordinates { first: 900, count: 200 },
+        Subordinates { first: 5000, count: 10 },
+        Subordinates { first: 9000, count: 100_000 },
+    ];
+    let range = |inside, outside, count| IdRange { inside, outside, count };
+    // The user's own number is in the first of them, and cannot be mapped twice.
+    let expected = [range(0, 1000, 1), range(1, 5000, 10), range(11, 9000, 65_525)];
+    assert_eq!(users(Tier::Rootfs, &bench.facts).uids, expected);
+    bench.facts.helpers = None;
+    assert_eq!(users(Tier::Rootfs, &bench.facts).mapping, Mapping::Own);
+    let mut bench = Bench::new(Tier::Rootfs).ordinary();
+    bench.facts.sub_gids.clear();
+    assert_eq!(users(Tier::Rootfs, &bench.facts).mapping, Mapping::Own);
+}
+
+#[test]
+fn apt_does_without_a_user_of_its_own_where_there_is_none() {
+    let root = tempfile::tempdir().unwrap();
+    let place = "/etc/apt/apt.conf.d/90vestal-alone";
+    let mut bench = Bench::new(Tier::Rootfs).ordinary();
+    bench.rootfs = Some(root.path().to_owned());
+    bench.facts.sub_uids.clear();
+    assert_eq!(bench.at(place), None, "there is no apt");
+    std::fs::create_dir_all(root.path().join("etc/apt/apt.conf.d")).unwrap();
+    let expected = format!("{place} bind /c/etc-1/vestal/apt-alone.conf ro recursive");
+    assert_eq!(bench.at(place), Some(expected));
+    bench.facts = Bench::new(Tier::Rootfs).ordinary().facts;
+    assert_eq!(bench.at(place), None, "there are users enough");
+}
+
+#[test]
+fn files_that_are_not_kept_are_in_memory() {
+    let mut bench = Bench::with(Tier::Overlay, &["terminal.container_persistent=false"]);
+    let memory = |target: &str| bench.at(target).unwrap();
+    assert_eq!(memory("/workspace"), "/workspace memory 10485760K 0777 exec");
+    assert_eq!(memory("/root"), "/root memory 1048576K 0700 exec");
+    let made: Vec<_> = bench.plan().make.into_iter().map(|dir| dir.path).collect();
+    assert!(!made.contains(&bench.dirs.workspace) && !made.contains(&bench.dirs.home));
+    bench.settings.mount = Some("/srv/project".into());
+    let mounted = "/workspace bind /srv/project recursive shifted";
+    assert_eq!(bench.at("/workspace").unwrap(), mounted);
+}
+
+#[test]
+fn a_sandbox_without_a_network_has_none() {
+    let bench = Bench::with(Tier::ReadOnly, &["terminal.docker_network=false"]);
+    assert_eq!(bench.plan().enclosure.network, Network::None);
+}
+
+#[test]
+fn commands_start_in_the_workspace_or_where_they_are_asked_to() {
+    let plan = Bench::new(Tier::ReadOnly).plan();
+    assert_eq!((plan.start_dir, plan.home), ("/workspace".into(), "/root".into()));
+    let at = |tier, cwd: &str| {
+        let bench = Bench::with(tier, &[&format!("terminal.cwd={cwd}")]);
+        (bench.plan().start_dir, bench.at(cwd))
+    };
+    let made = Some("/srv/app directory 0755".to_owned());
+    assert_eq!(at(Tier::ReadOnly, "/srv/app"), ("/srv/app".into(), made));
+    // Nothing can be made where nothing can be written, nor is what is there.
+    assert_eq!(at(Tier::ReadOnly, "/usr/none"), ("/usr/none".into(), None));
+    let made = Some("/usr/none directory 0755".to_owned());
+    assert_eq!(at(Tier::Overlay, "/usr/none"), ("/usr/none".into(), made));
+    let there = Some("/tmp memory 524288K 1777 exec".to_owned());
+    assert_eq!(at(Tier::Overlay, "/tmp"), ("/tmp".into(), there));
+    // By the name that it has in the sandbox: links stay.
+    let bench = Bench::with(Tier::Overlay, &["terminal.cwd=/bin/x"]);
+    assert_eq!(bench.at("/bin/x"), None);
+    assert_eq!(bench.at("/usr/bin/x").unwrap(), "/usr/bin/x directory 0755");
+}
+
+#[test]
+fn our_own_files_are_hidden_where_they_are_below_what_is_shown() {
+    let mut bench = Bench::new(Tier::ReadOnly).ordinary();
+    bench.settings.own_dirs = vec!["/opt/v".into(), "/opt/v/sandboxes".into(), "/srv/v".into()];
+    bench.facts.private.clear();
+    let covered: Vec<String> =
+        bench.places().into_iter().filter(|line| line.ends_with("memory 64K 0555")).collect();
+    assert_eq!(covered, ["/opt/v memory 64K 0555"]);
+    // A system of its own shows nothing of the host's.
+    bench.tier = Tier::Rootfs;
+    bench.rootfs = Some("/c/rootfs-1".into());
+    assert_eq!(bench.at("/opt/v"), None);
+}
+
+#[test]
+fn layers_are_not_laid_over_the_directory_that_they_are_in() {
+    let mut bench = Bench::new(Tier::Overlay);
+    bench.settings.own_dirs = vec!["/opt/v".into()];
+    let plan = bench.plan();
+    assert_eq!(bench.at("/opt").unwrap(), "/opt bind /opt ro shifted");
+    assert_eq!(bench.at("/opt/v").unwrap(), "/opt/v memory 64K 0555");
+    assert!(bench.at("/usr").unwrap().starts_with("/usr layers "));
+    let remark = "/opt cannot be changed in the sandbox: Vestal's own files are in it";
+    assert_eq!(plan.remarks, [remark]);
+}
+
+#[test]
+fn old_hosts_have_directories_in_place_of_links() {
+    let mut bench = Bench::new(Tier::ReadOnly).ordinary();
+    let bin = bench.facts.system.iter_mut().find(|dir| dir.name == "bin").unwrap();
+    bin.kind = SystemDirKind::Directory { source: "/bin".into(), mode: 0o755 };
+    assert_eq!(bench.at("/bin").unwrap(), "/bin bind /bin ro recursive");
+    bench.tier = Tier::Overlay;
+    bench.facts.uid = 0;
+    let layers = "/bin layers /s/i/layers/bin/upper over /bin shifted";
+    assert_eq!(bench.at("/bin").unwrap(), layers);
+}
+
+#[test]
+fn a_host_whose_programs_are_elsewhere_is_told_so() {
+    let mut bench = Bench::new(Tier::Overlay);
+    bench.facts.has_shell = false;
+    assert!(bench.refused().contains("/bin/sh"), "{}", bench.refused());
+    let mut bench = Bench::new(Tier::Rootfs);
+    bench.facts.has_shell = false;
+    bench.plan();
+}
+
+#[test]
+fn what_the_backend_has_decided_goes_to_the_stage_as_it_is() {
+    let mut bench = Bench::new(Tier::Overlay);
+    bench.cgroups = vec!["/sys/fs/cgroup/x/cgroup.procs".into()];
+    let enclosure = bench.plan().enclosure;
+    assert_eq!(enclosure.cgroups, [b"/sys/fs/cgroup/x/cgroup.procs".to_vec().into()]);
+    assert_eq!(enclosure.max_processes, Some(256));
+    assert_eq!(enclosure.purpose, Purpose::Trial);
+    assert!(enclosure.filters.len() >= 3);
+}
+
+#[test]
+fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
+    let purpose = super::serve(std::path::Path::new("/s/i/init.json"), 1, 2);
+    let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec().into()).collect();
+    let expected = Purpose::Serve {
+        arguments: bytes(&[
+            "/.vestal/boot/guest",
+            "serve",
+            "--settings",
+            "/.vestal/boot/settings",
+            "--ready-fd",
+            "1",
+            "--hold-fd",
+            "2",
+        ]),
+        environment: bytes(&[
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/root",
+            "USER=root",
+            "LOGNAME=root",
+        ]),
+        record: b"/s/i/init.json".to_vec().into(),
+    };
+    assert_eq!(purpose, expected);
+}
+
+#[test]
+fn a_volume_that_weakens_isolation_is_named() {
+    let set = format!(r#"{}=["/:/host"]"#, keys::DOCKER_VOLUMES.name());
+    let weakened = Bench::with(Tier::Overlay, &[&set]).plan().weakened;
+    assert_eq!(weakened.len(), 1);
+    assert!(weakened[0].starts_with("/:/host mounts "), "{weakened:?}");
+}

@@ -1,0 +1,50 @@
+//! What `vestal doctor` says of native sandboxes.
+
+use super::enforce::Means;
+use super::trial::Trial;
+use crate::backend::Remark;
+use crate::backends::scope::Scope;
+
+/// Returns what there is to say beyond whether they work.
+pub(super) fn report(trial: &Trial) -> Vec<Remark> {
+    let Trial::Passed { tier, missing } = trial else {
+        // The probe has said what is wrong.
+        return Vec::new();
+    };
+    let uid = rustix::process::geteuid().as_raw();
+    let scope = Scope::detect(uid);
+    let means = Means::of_this_machine(scope.as_ref(), uid);
+    let mut remarks = vec![remark("tier", format!("{tier}: {}", tier.meaning()), None)];
+    for lack in missing {
+        let (text, advice) = lack.split_once(": ").unwrap_or((lack, ""));
+        remarks.push(remark("tier", text.to_owned(), Some(advice.to_owned())));
+    }
+    remarks.push(limits(&means));
+    if scope.is_some() {
+        let text = "each sandbox has a systemd scope of its own and survives the session";
+        remarks.push(remark("scope", text.to_owned(), None));
+    }
+    remarks
+}
+
+fn limits(means: &Means) -> Remark {
+    let (held, lost) = means.abilities();
+    let by = match means {
+        Means::Systemd(_) => "systemd",
+        Means::Groups(_) => "control groups",
+    };
+    let mut text = format!("processes are limited, and by {by}: ");
+    text.push_str(&if held.is_empty() { "nothing else".to_owned() } else { held.join(", ") });
+    let advice = (!lost.is_empty()).then(|| {
+        format!(
+            "not limited: {}; run vestal as root, or have systemd delegate the controllers to \
+             your session",
+            lost.join(", ")
+        )
+    });
+    remark("limits", text, advice)
+}
+
+fn remark(topic: &str, text: String, advice: Option<String>) -> Remark {
+    Remark { topic: topic.to_owned(), text, advice: advice.filter(|advice| !advice.is_empty()) }
+}

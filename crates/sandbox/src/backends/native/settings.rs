@@ -1,0 +1,107 @@
+//! The settings that shape native sandboxes.
+
+use std::path::{Path, PathBuf};
+
+use vestal_config::{AnyKey as _, ConfigError, Settings, Source, Volumes, keys};
+
+use crate::backends::limits::Limits;
+use crate::backends::shaping::{self, Shaping};
+use crate::backends::start_dir::start_dir;
+use crate::spec::Tightening;
+use crate::{Overrides, Spec};
+
+/// The settings that shape a native sandbox, read once for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::backends::native) struct NativeSettings {
+    /// The system it has, in place of the host's.
+    pub rootfs: Option<RootfsSetting>,
+    /// What the user mounts.
+    pub volumes: Volumes,
+    /// Whether there is a network.
+    pub network: bool,
+    /// What it may use.
+    pub limits: Limits,
+    /// Whether workspace and home are kept on disk.
+    pub persistent: bool,
+    /// The directory of the host that is the workspace.
+    pub mount: Option<PathBuf>,
+    /// Directories of the host that are in the sandbox at the same path.
+    pub binds: Vec<PathBuf>,
+    /// Where commands start, unless that is the workspace.
+    pub cwd: Option<PathBuf>,
+    /// The user's home on this machine, for sources that begin with `~`.
+    pub user_home: Option<PathBuf>,
+    /// Directories of ours on the host, which no sandbox sees.
+    pub own_dirs: Vec<PathBuf>,
+    /// Those of them that hold nothing but what we make and remove.
+    pub busy_dirs: Vec<PathBuf>,
+}
+
+/// A root filesystem and who named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::backends::native) struct RootfsSetting {
+    /// A directory or an archive.
+    pub path: PathBuf,
+    /// Where that was said.
+    pub source: Source,
+}
+
+impl NativeSettings {
+    /// Reads the settings, with what is asked for one sandbox alone on top.
+    pub(in crate::backends::native) fn read(
+        settings: &Settings,
+        overrides: &Overrides,
+    ) -> Result<Self, ConfigError> {
+        let user_home = settings.environment().user_home();
+        let rootfs = settings.get(&keys::NATIVE_ROOTFS)?;
+        let source = rootfs.source;
+        let rootfs = rootfs.value.resolve(user_home.as_deref());
+        let home = settings.home();
+        let sandboxes = settings.sandboxes_dir()?.value;
+        Ok(Self {
+            rootfs: rootfs.map(|path| RootfsSetting { path, source }),
+            volumes: settings.get(&keys::DOCKER_VOLUMES)?.value,
+            network: settings.get(&keys::DOCKER_NETWORK)?.value,
+            limits: Limits::read(settings)?,
+            persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,
+            mount: overrides.mount.clone(),
+            binds: overrides.binds.clone(),
+            cwd: start_dir(settings, overrides)?,
+            user_home,
+            own_dirs: vec![home.root().to_owned(), home.dir(), sandboxes.clone()],
+            busy_dirs: vec![sandboxes, home.run_dir()],
+        })
+    }
+
+    /// Returns what shapes a native sandbox and is not the default.
+    pub(in crate::backends::native) fn spec(&self) -> Spec {
+        let rootfs = self.rootfs.as_ref().map(|rootfs| shown(&rootfs.path));
+        let shaping = Shaping {
+            volumes: &self.volumes,
+            network: self.network,
+            mount: self.mount.as_deref(),
+            binds: &self.binds,
+            persistent: self.persistent,
+            limits: self.limits,
+        };
+        rootfs
+            .map(|path| (keys::NATIVE_ROOTFS.name(), path))
+            .into_iter()
+            .chain(shaping.to_spec())
+            .fold(Spec::default(), |spec, (key, value)| spec.with(key, &value, tightening(key)))
+    }
+}
+
+/// Returns the rule for a setting that shapes native sandboxes.
+pub(in crate::backends::native) fn tightening(key: &str) -> Tightening {
+    // Another root filesystem isolates neither more nor less.
+    shaping::tightening(key)
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

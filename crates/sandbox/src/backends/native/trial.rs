@@ -1,0 +1,195 @@
+//! Whether sandboxes can be built on this machine, found out by building one.
+//!
+//! Nothing less tells: a kernel that lets a user have namespaces may deny the
+//! mounts in them, and a filesystem says only when it is mounted that it cannot
+//! hold layers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use vestal_wire::Purpose;
+
+use super::backend::Native;
+use super::facts::Facts;
+use super::plan::{self, HostDirs, PlanInput};
+use super::settings::NativeSettings;
+use super::stage::Build;
+use super::tier::Tier;
+use super::{choose, make_dirs, rootfs};
+use crate::backend::{Availability, BackendError};
+use crate::backends::boot::make_open_dir;
+use crate::key::random_hex;
+use crate::store::make_private_dir;
+use crate::{Overrides, ProgressSink};
+
+/// Directories of trials carry this prefix, which no sandbox's can.
+const PREFIX: &str = ".trial-";
+
+/// The age from which one is a leftover of a process that died.
+const LEFT_AFTER: Duration = Duration::from_hours(1);
+
+/// What a trial has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trial {
+    /// A sandbox could be built.
+    Passed {
+        /// What its system directories are.
+        tier: Tier,
+        /// What is missing for a better tier.
+        missing: Vec<String>,
+    },
+    /// None could.
+    Failed {
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        advice: String,
+    },
+}
+
+impl Trial {
+    /// Returns whether the backend works.
+    pub(super) fn availability(&self) -> Availability {
+        match self {
+            Self::Passed { tier, missing } => {
+                let mut notes = vec![format!("tier {tier}: {}", tier.meaning())];
+                notes.extend(missing.iter().cloned());
+                Availability::Works { notes }
+            }
+            Self::Failed { problem, advice } => {
+                Availability::Missing { reason: problem.clone(), advice: advice.clone() }
+            }
+        }
+    }
+}
+
+impl Native {
+    /// Builds a sandbox up to the point at which its guest would begin.
+    pub(super) async fn try_out(&self) -> Trial {
+        match self.build_trial().await {
+            Ok((tier, missing)) => Trial::Passed { tier, missing },
+            Err(error) => Trial::Failed {
+                advice: error.advice().unwrap_or("use the backend docker or local").to_owned(),
+                problem: error.to_string(),
+            },
+        }
+    }
+
+    async fn build_trial(&self) -> Result<(Tier, Vec<String>), BackendError> {
+        let mut settings = NativeSettings::read(&self.settings, &Overrides::default())?;
+        // What the user mounts is not what is to be seen.
+        settings.volumes = vestal_config::Volumes::EMPTY;
+        let facts = Facts::gather();
+        let tier = choose::tier(&settings, &facts);
+        let users = plan::users(tier, &facts);
+        rootfs::check(&settings)?;
+        // An archive is unpacked for those who want a sandbox, not for those who
+        // ask whether they could have one.
+        let rootfs = match &settings.rootfs {
+            Some(setting) if setting.path.is_dir() => {
+                self.rootfs(&settings, &ProgressSink::default()).await?
+            }
+            _ => None,
+        };
+        let sandboxes = self.settings.sandboxes_dir()?.value;
+        let ground = Ground::make(&sandboxes)?;
+        let dirs = HostDirs::of_trial(&ground.dir);
+        let picture = self.picture()?;
+        let missing = choose::lacking(tier, &facts, &users);
+        let planned = plan::enclosure(&PlanInput {
+            dirs: &dirs,
+            settings: &settings,
+            facts: &facts,
+            tier,
+            users,
+            etc_dir: &picture.dir,
+            rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
+            cgroups: &[],
+            max_processes: None,
+            purpose: Purpose::Trial,
+        })?;
+        let built = async {
+            make_dirs::make(&planned.make)?;
+            make_open_dir(&dirs.boot, 0o755).map_err(BackendError::io("make a directory"))?;
+            let null = fs::File::open("/dev/null").map_err(BackendError::io("open /dev/null"))?;
+            let build = Build {
+                program: &self.stage()?,
+                enclosure: &planned.enclosure,
+                place: None,
+                hold: null.into(),
+                layers: &sandboxes,
+                under_way: || (),
+            };
+            build.carry_out().await.map(drop)
+        };
+        let built = built.await;
+        self.remove_all(&ground.dir).await?;
+        built.map(|()| (tier, missing))
+    }
+}
+
+/// Where a trial takes place: on the filesystem that sandboxes are on.
+struct Ground {
+    dir: PathBuf,
+}
+
+impl Ground {
+    fn make(sandboxes: &Path) -> Result<Self, BackendError> {
+        sweep(sandboxes);
+        let random = random_hex::<6>().map_err(BackendError::io("name a trial"))?;
+        let dir = sandboxes.join(format!("{PREFIX}{random}"));
+        make_private_dir(&dir).map_err(|error| BackendError::Io {
+            action: format!("make {}", dir.display()),
+            source: std::io::Error::other(error),
+        })?;
+        Ok(Self { dir })
+    }
+}
+
+/// Removes what trials have left whose process died.
+fn sweep(sandboxes: &Path) {
+    let Ok(entries) = fs::read_dir(sandboxes) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let is_trial = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let age = entry.metadata().and_then(|found| found.modified()).ok();
+        let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
+        if is_trial && age.is_some_and(|age| age > LEFT_AFTER) {
+            // What cannot be removed now is met again next time.
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_old_leftovers_of_trials_are_swept() {
+        let root = tempfile::tempdir().unwrap();
+        for name in [".trial-old", ".trial-new", "default"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+        }
+        let then = SystemTime::now() - LEFT_AFTER * 2;
+        for name in [".trial-old", "default"] {
+            fs::File::open(root.path().join(name)).unwrap().set_modified(then).unwrap();
+        }
+        sweep(root.path());
+        let left = |name: &str| root.path().join(name).exists();
+        assert_eq!([".trial-old", ".trial-new", "default"].map(left), [false, true, true]);
+    }
+
+    #[test]
+    fn a_trial_says_what_works_and_what_is_missing() {
+        let passed = Trial::Passed { tier: Tier::ReadOnly, missing: vec!["more".to_owned()] };
+        let Availability::Works { notes } = passed.availability() else { panic!("it works") };
+        assert!(notes[0].starts_with("tier read-only"), "{notes:?}");
+        assert_eq!(notes[1], "more");
+        let failed = Trial::Failed { problem: "p".to_owned(), advice: "a".to_owned() };
+        let expected = Availability::Missing { reason: "p".to_owned(), advice: "a".to_owned() };
+        assert_eq!(failed.availability(), expected);
+    }
+}

@@ -1,0 +1,132 @@
+//! Starting a process of ours that outlives this one.
+
+use std::ffi::OsStr;
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+
+use super::scope::Place;
+use crate::backend::BackendError;
+
+/// How long a guest may take to listen. It does so in milliseconds; the rest
+/// is for machines that are slow and busy.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
+/// Longest line a guest may say when it is ready, or why it is not.
+const MAX_READY: u64 = 4096;
+
+/// A program that leaves this process and says when it is ready.
+#[derive(Debug)]
+pub(super) struct Detached<'a> {
+    /// The program.
+    pub(super) program: &'a Path,
+    /// Its arguments. It is told of the descriptors below by the numbers 0, 1
+    /// and 2.
+    pub(super) arguments: &'a [&'a str],
+    /// Where systemd is to have it, if that manages processes here.
+    pub(super) place: Option<Place<'a>>,
+    /// Its only variable.
+    pub(super) path_variable: &'a OsStr,
+    /// What it is told.
+    pub(super) input: OwnedFd,
+    /// What it is to keep open.
+    pub(super) hold: OwnedFd,
+    /// Called once it is under way, for tests that want to interrupt that.
+    pub(super) started: fn(),
+}
+
+impl Detached<'_> {
+    /// Starts it and returns what it says, which ends when it is ready.
+    pub(super) async fn start(self) -> Result<String, BackendError> {
+        let (ready, ready_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| BackendError::io("make a pipe")(error.into()))?;
+        let mut command = match &self.place {
+            Some(place) => {
+                let (program, arguments) = place.prefix();
+                let mut command = Command::new(program);
+                command.args(arguments).arg(self.program);
+                command
+            }
+            None => Command::new(self.program),
+        };
+        // It gets what it needs as its three standard descriptors and nothing
+        // else of this process: no other descriptor, no variable.
+        command
+            .args(self.arguments)
+            .env_clear()
+            .env("PATH", self.path_variable)
+            .current_dir("/")
+            .stdin(Stdio::from(self.input))
+            .stdout(Stdio::from(ready_end))
+            .stderr(Stdio::from(self.hold));
+        if let Some((name, value)) = self.place.and_then(Place::environment) {
+            command.env(name, value);
+        }
+        pass_failpoint(&mut command);
+
+        let mut child =
+            spawn_retrying(&mut command).await.map_err(BackendError::io("start the guest"))?;
+        // This process's copies of the descriptors close with the command.
+        drop(command);
+        (self.started)();
+        let line = read_ready(ready).await;
+        // The child only forks and ends; waiting leaves no zombie.
+        child.wait().await.map_err(BackendError::io("wait for the guest's starter"))?;
+        line
+    }
+}
+
+/// Writes what a program is told to a file without a name.
+pub(super) fn nameless_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = std::fs::File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// Spawns, trying again while another thread's fork still has the freshly
+/// written program open for writing (`ETXTBSY`), which passes by itself.
+pub(super) async fn spawn_retrying(command: &mut Command) -> io::Result<tokio::process::Child> {
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 50 => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+async fn read_ready(ready: OwnedFd) -> Result<String, BackendError> {
+    let failed = |reason: String| BackendError::GuestFailed { reason };
+    let pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(ready)
+        .map_err(BackendError::io("watch the guest's start"))?;
+    let mut text = String::new();
+    match tokio::time::timeout(READY_WITHIN, pipe.take(MAX_READY).read_to_string(&mut text)).await {
+        Ok(Ok(_)) => Ok(text),
+        Ok(Err(error)) => Err(failed(error.to_string())),
+        Err(_) => Err(failed(format!("it was not ready within {} s", READY_WITHIN.as_secs()))),
+    }
+}
+
+/// Hands a test's choice of failpoint on to the guest and the stage.
+#[cfg(feature = "failpoints")]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+fn pass_failpoint(command: &mut Command) {
+    for variable in ["VESTAL_GUEST_FAILPOINT", "VESTAL_STAGE_FAILPOINT"] {
+        if let Some(name) = std::env::var_os(variable) {
+            command.env(variable, name);
+        }
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+fn pass_failpoint(_command: &mut Command) {}

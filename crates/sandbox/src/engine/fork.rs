@@ -1,0 +1,207 @@
+//! Forks: new sandboxes that begin as copies of another.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::create::{Ground, new_instance_id};
+use super::recover::unlocated;
+use super::snapshot::snapshot_of;
+use super::still::{Still, Tally};
+use super::{Engine, Inner};
+use crate::backend::Base;
+use crate::failpoint;
+use crate::store::{Intent, KeyLock, Record, SandboxDir};
+use crate::{CopyError, Error, Forked, Key, Overrides, SnapshotName, Task, WhileBusy};
+
+/// What a fork is copied from.
+#[derive(Debug)]
+struct Source {
+    /// Where its trees are.
+    trees: PathBuf,
+    backend: String,
+    overrides: Overrides,
+    base: Option<Base>,
+}
+
+impl Engine {
+    /// Makes the sandbox of task `to` as a copy of another as it is now, or as
+    /// it was in a snapshot. One that is copied as it is is stopped for that and
+    /// started by its next use. Sessions and jobs of the new sandbox are its own.
+    ///
+    /// A call that is given up leaves nothing: see [`Engine::close`].
+    pub async fn fork(
+        &self,
+        from: &Task,
+        snapshot: Option<&SnapshotName>,
+        to: &Task,
+        busy: WhileBusy,
+    ) -> Result<Forked, Error> {
+        let (from, to, name) = (self.key(from), self.key(to), snapshot.cloned());
+        let work = self.inner.attended(|inner, mut attended| async move {
+            let (source_dir, dir) = (inner.dir(&from), inner.dir(&to));
+            // Nothing is made for a fork that has nothing to begin with.
+            inner.refuse_owned(&from)?;
+            if !source_dir.exists() {
+                return Err(Error::NoSandbox { task: from.task().to_string() });
+            }
+            let locking = inner.lock_both(&from, &to);
+            let (source_lock, lock) = attended.or_leave(to.task(), locking).await?;
+            let source = match &name {
+                Some(name) => saved_source(&from, &source_dir, name),
+                None => inner.still_source(&from, &source_dir, busy).await,
+            };
+            let source = match source {
+                Ok(source) => source,
+                Err(error) => {
+                    dir.remove_if_bare()?;
+                    return Err(error);
+                }
+            };
+            let ground = Ground { key: &to, dir: &dir, lock: &lock };
+            let copying = Box::pin(inner.copy_fork(&from, ground, source, name.is_none()));
+            let forked = attended.or_undo(&inner, to.task(), &dir, copying).await;
+            if name.is_none() {
+                inner.finish(from.task(), &source_dir).await?;
+            }
+            if forked.is_err() {
+                dir.remove_if_bare()?;
+            }
+            drop((source_lock, lock));
+            forked
+        });
+        work.await
+    }
+}
+
+impl Inner {
+    /// Locks the sandbox to copy and the one to make of it, which must not be
+    /// there. Whoever takes two locks takes them in the order of their paths, so
+    /// that no two wait for each other.
+    async fn lock_both(&self, from: &Key, to: &Key) -> Result<(KeyLock, KeyLock), Error> {
+        let (source, target) = (self.dir(from), self.dir(to));
+        let exists = || Error::from(CopyError::SandboxExists { task: to.task().to_string() });
+        if from == to || !target.is_bare()? && !target.has_intent() {
+            return Err(exists());
+        }
+        let (source_lock, target_lock) = if source.path() < target.path() {
+            let source_lock = self.lock_existing(from.task(), &source).await?;
+            (source_lock, self.lock(to.task(), &target).await?)
+        } else {
+            let target_lock = self.lock(to.task(), &target).await?;
+            match self.lock_existing(from.task(), &source).await {
+                Ok(source_lock) => (source_lock, target_lock),
+                Err(error) => {
+                    target.remove_if_bare()?;
+                    return Err(error);
+                }
+            }
+        };
+        if target.is_bare()? { Ok((source_lock, target_lock)) } else { Err(exists()) }
+    }
+
+    async fn still_source(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        busy: WhileBusy,
+    ) -> Result<Source, Error> {
+        let still = self.stand_still_to_copy(key, dir, busy).await?;
+        let Still { record, instance, .. } = still;
+        Ok(Source {
+            trees: dir.path().to_owned(),
+            backend: record.backend,
+            overrides: record.overrides,
+            base: instance.map(Base::Instance),
+        })
+    }
+
+    /// Makes a sandbox as a copy of another, under both locks.
+    async fn copy_fork(
+        &self,
+        from: &Key,
+        ground: Ground<'_>,
+        source: Source,
+        lends: bool,
+    ) -> Result<Forked, Error> {
+        let Ground { key, dir, .. } = ground;
+        let task = key.task();
+        let backend = Arc::clone(self.backend(task, &source.backend)?);
+        let mut record = Record::new(key, backend.name(), source.overrides, Timestamp::now());
+        self.bind_backend(&mut record)?;
+        let instance = source.base.is_some().then(|| new_instance_id(dir)).transpose()?;
+        dir.write_intent(Intent::Fork {
+            from: from.task().to_string(),
+            backend: backend.name().to_owned(),
+            instance: instance.clone(),
+        })?;
+        failpoint::reach("fork.intent-written");
+        if lends {
+            self.dir(from).write_intent(Intent::Lend { to: task.to_string() })?;
+        }
+        let mut remarks = Vec::new();
+        if let Some(mount) = &record.overrides.mount {
+            let mount = mount.display();
+            remarks.push(format!("both have {mount} for their workspace: it was not copied"));
+        }
+        let tally = Tally::default();
+        self.copy_trees(&*backend, &source.trees, dir.path(), &tally).await?;
+        failpoint::reach("fork.files-copied");
+        if let Some(id) = instance {
+            record.generation += 1;
+            let progress = tally.listen(&self.progress);
+            let made = self.make(ground, &mut record, id, source.base, &progress).await;
+            remarks.extend(made.map_err(|unmade| unmade.error)?);
+            failpoint::reach("fork.instance-made");
+        }
+        dir.write_record(&record)?;
+        failpoint::reach("fork.record-written");
+        dir.clear_intent()?;
+        let copied = tally.total();
+        Ok(Forked {
+            task: task.clone(),
+            backend: record.backend,
+            files: copied.files,
+            bytes: copied.bytes,
+            remarks,
+        })
+    }
+
+    /// Deals with a fork that somebody died over: without its record it is not
+    /// a sandbox, and all there is of it goes.
+    pub(super) async fn finish_fork(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        backend: &str,
+        instance: Option<String>,
+    ) -> Result<(), Error> {
+        if dir.read_record()?.is_some() {
+            return Ok(dir.clear_intent()?);
+        }
+        let backend = Arc::clone(self.backend(task, backend)?);
+        if let Some(id) = instance {
+            let half_made = unlocated(dir, id);
+            backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
+        }
+        // The intent goes with the directory.
+        if let Some(aside) = dir.move_aside()? {
+            self.delete(&*backend, &aside).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a snapshot to be copied.
+fn saved_source(key: &Key, dir: &SandboxDir, name: &SnapshotName) -> Result<Source, Error> {
+    let record = snapshot_of(key, dir, name)?;
+    let snapshot = dir.snapshot(name);
+    let base = record.saved.map(|saved| Base::Saved { dir: snapshot.system(), saved });
+    Ok(Source {
+        trees: snapshot.path().to_owned(),
+        backend: record.backend,
+        overrides: record.overrides,
+        base,
+    })
+}

@@ -1,0 +1,144 @@
+//! Rebuild: a new instance with the settings of now, and the same files.
+
+use std::sync::Arc;
+
+use super::change::{Changing, Verb};
+use super::create::Ground;
+use super::remove::kept_files;
+use super::still::Still;
+use super::{Engine, Inner};
+use crate::backend::{Backend, Confinement};
+use crate::store::{Record, SandboxDir};
+use crate::{CopyError, Error, Key, Overrides, Rebuild, Rebuilt, Task, WhileBusy};
+
+impl Engine {
+    /// Makes a sandbox anew with the settings of now, on another backend if
+    /// asked. Workspace and home stay; what is in the instance's own filesystem
+    /// does not. If the new instance cannot be made, the old one stays.
+    ///
+    /// A call that is given up leaves the sandbox as it was: see
+    /// [`Engine::close`].
+    pub async fn rebuild(
+        &self,
+        task: &Task,
+        rebuild: &Rebuild,
+        busy: WhileBusy,
+    ) -> Result<Rebuilt, Error> {
+        let (key, rebuild) = (self.key(task), rebuild.clone());
+        let work = self.inner.attended(|inner, mut attended| async move {
+            let dir = inner.dir(&key);
+            inner.refuse_owned(&key)?;
+            let locking = inner.lock_existing(key.task(), &dir);
+            let lock = attended.or_leave(key.task(), locking).await?;
+            let choosing = inner.rebuilt_record(&key, &dir, &rebuild);
+            let (was, now) = attended.or_leave(key.task(), choosing).await?;
+            let still = inner.stand_still(&key, &dir, was, busy).await?;
+            inner.forget_handle(&key);
+            let ground = Ground { key: &key, dir: &dir, lock: &lock };
+            let building = Box::pin(inner.build_anew(ground, still, now));
+            let rebuilt = attended.or_undo(&inner, key.task(), &dir, building).await?;
+            drop(lock);
+            Ok(rebuilt)
+        });
+        work.await
+    }
+}
+
+impl Inner {
+    /// Returns the records of a sandbox that is made anew, from before and
+    /// after, if it can be: what cannot be made is no reason to end what is there.
+    async fn rebuilt_record(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        rebuild: &Rebuild,
+    ) -> Result<(Record, Record), Error> {
+        let task = key.task();
+        let absent = || Error::NoSandbox { task: task.to_string() };
+        let was = dir.record_of(key)?.ok_or_else(absent)?;
+        let mut record = was.clone();
+        let old = Arc::clone(self.backend(task, &record.backend)?);
+        let new = match &rebuild.backend {
+            Some(name) => {
+                let asked = Overrides { backend: Some(name.clone()), ..Overrides::default() };
+                self.choose_backend(task, &asked).await?
+            }
+            None => Arc::clone(&old),
+        };
+        if new.name() != old.name() {
+            let volumes = old.volumes(&record.key).await.map_err(Error::backend(old.name()))?;
+            if !volumes.is_empty() {
+                return Err(CopyError::InVolumes { task: task.to_string(), volumes }.into());
+            }
+            record.backend = new.name().to_owned();
+            self.bind_backend(&mut record)?;
+        }
+        let vetted = new.vet(&record.overrides, &self.progress).await;
+        vetted.map_err(Error::backend(new.name()))?;
+        Ok((was, record))
+    }
+
+    /// Makes a sandbox that stands still anew, under its lock.
+    async fn build_anew(
+        &self,
+        ground: Ground<'_>,
+        still: Still,
+        now: Record,
+    ) -> Result<Rebuilt, Error> {
+        let Still { record: was, backend: old, instance } = still;
+        let new = Arc::clone(self.backend(ground.key.task(), &now.backend)?);
+        let moves = new.name() != old.name();
+        let mut changing = Changing::begin(ground, Verb::Rebuild, was, now, true)?;
+        // What a guest keeps of sessions and jobs belongs to users that the
+        // other backend's guest is none of.
+        changing.switch(if moves { &["state"] } else { &[] })?;
+        let (_, heard) = changing.settle(self, None, &self.progress).await?;
+        let kept = kept_files(ground.dir);
+        let mut remarks = remarks(&*old, &*new, instance.is_some(), ground.dir);
+        remarks.extend(heard);
+        Ok(Rebuilt { was: old.name().to_owned(), now: new.name().to_owned(), kept, remarks })
+    }
+
+    /// Sees to it that a sandbox can be used on its backend although the
+    /// settings name another one.
+    pub(super) fn bind_backend(&self, record: &mut Record) -> Result<(), Error> {
+        let configured = self.named_backend(&Overrides::default())?;
+        let suits = configured.is_none_or(|name| name == record.backend);
+        record.overrides.backend = (!suits).then(|| record.backend.clone());
+        Ok(())
+    }
+}
+
+/// Returns what the user should know.
+fn remarks(
+    old: &dyn Backend,
+    new: &dyn Backend,
+    had_instance: bool,
+    dir: &SandboxDir,
+) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let contained = |backend: &dyn Backend| backend.confinement() == Confinement::Contained;
+    if contained(old) && had_instance {
+        remarks.push(
+            "its own filesystem is new: what was installed outside its workspace and home is gone"
+                .to_owned(),
+        );
+    }
+    if old.name() != new.name() {
+        remarks.push("its shell sessions and the records of its jobs begin anew".to_owned());
+    }
+    if contained(old) && !contained(new) && !kept_files(dir).is_empty() {
+        remarks.push(format!(
+            "commands now run on this machine itself; its workspace and home stay in {}",
+            dir.path().display()
+        ));
+    }
+    if !contained(old) && contained(new) {
+        remarks.push(
+            "commands ran on this machine itself; the files they worked on are not in the new \
+             sandbox unless they are mounted"
+                .to_owned(),
+        );
+    }
+    remarks
+}

@@ -1,0 +1,278 @@
+//! Snapshots: copies of a sandbox that it can go back to.
+
+use std::sync::Arc;
+
+use super::still::{Still, Tally, full_or, settle};
+use super::{Engine, Inner};
+use crate::backend::Backend;
+use crate::failpoint;
+use crate::store::{Intent, SandboxDir, SnapshotDir, SnapshotRecord, list_dirs, make_private_dir};
+use crate::{CopyError, Error, Key, Snapshot, SnapshotName, Task, WhileBusy};
+
+/// A snapshot, and the backend that made it.
+type Saved = (SnapshotName, Arc<dyn Backend>);
+
+impl Engine {
+    /// Copies a sandbox, under a name. It is stopped for that and started by
+    /// its next use.
+    ///
+    /// A call that is given up leaves nothing: see [`Engine::close`].
+    pub async fn snapshot(
+        &self,
+        task: &Task,
+        name: &SnapshotName,
+        note: Option<&str>,
+        busy: WhileBusy,
+    ) -> Result<Snapshot, Error> {
+        let (key, name, note) = (self.key(task), name.clone(), note.map(str::to_owned));
+        let work = self.inner.attended(|inner, mut attended| async move {
+            let dir = inner.dir(&key);
+            let locking = inner.lock_existing(key.task(), &dir);
+            let lock = attended.or_leave(key.task(), locking).await?;
+            if dir.snapshot(&name).exists() {
+                let (task, name) = (key.task().to_string(), name.to_string());
+                return Err(CopyError::SnapshotExists { task, name }.into());
+            }
+            let still = inner.stand_still_to_copy(&key, &dir, busy).await?;
+            let note = note.as_deref();
+            let saving = inner.save(&key, &dir, &still, &name, note);
+            let saved = attended.or_undo(&inner, key.task(), &dir, saving).await?;
+            drop(lock);
+            Ok(describe(&dir, &key, &name, saved))
+        });
+        work.await
+    }
+
+    /// Returns the snapshots of a task, or of all of them, the oldest of each
+    /// first. Nothing is used or changed by being listed.
+    #[expect(clippy::unused_async, reason = "as all that may have to ask a backend")]
+    pub async fn snapshots(&self, task: Option<&Task>) -> Result<Vec<Snapshot>, Error> {
+        let dirs = match task {
+            Some(task) => vec![self.inner.dir(&self.key(task))],
+            None => list_dirs(&self.inner.sandboxes)?,
+        };
+        let mut found = Vec::new();
+        for dir in dirs {
+            let first = found.len();
+            for name in dir.snapshot_names()? {
+                match self.inner.listed(&dir, &name) {
+                    Ok(snapshot) => found.extend(snapshot),
+                    Err(error) => {
+                        let path = dir.snapshot(&name).path().display().to_string();
+                        tracing::warn!(path, %error, "cannot be listed");
+                    }
+                }
+            }
+            found[first..]
+                .sort_by(|a: &Snapshot, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
+        }
+        Ok(found)
+    }
+
+    /// Removes a snapshot and returns what it was.
+    pub async fn remove_snapshot(
+        &self,
+        task: &Task,
+        name: &SnapshotName,
+    ) -> Result<Snapshot, Error> {
+        let key = self.key(task);
+        let dir = self.inner.dir(&key);
+        let lock = self.inner.lock_existing(task, &dir).await?;
+        let record = snapshot_of(&key, &dir, name)?;
+        // A backend that is not there is noticed before anything is done.
+        let backend = Arc::clone(self.inner.backend(task, &record.backend)?);
+        let reached = backend.volumes(&key.hash()).await;
+        reached.map_err(Error::backend(backend.name()))?;
+        let (intended, backend) = (name.to_string(), record.backend.clone());
+        dir.write_intent(Intent::RemoveSnapshot { name: intended, backend })?;
+        failpoint::reach("remove-snapshot.intent-written");
+        self.inner.finish(task, &dir).await?;
+        drop(lock);
+        Ok(describe(&dir, &key, name, record))
+    }
+}
+
+impl Inner {
+    /// Makes a snapshot of a sandbox that stands still, under its lock.
+    async fn save(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        still: &Still,
+        name: &SnapshotName,
+        note: Option<&str>,
+    ) -> Result<SnapshotRecord, Error> {
+        let Still { record, backend, instance } = still;
+        let backend = &**backend;
+        let snapshot = dir.snapshot(name);
+        let (intended, by) = (name.to_string(), backend.name().to_owned());
+        dir.write_intent(Intent::Snapshot { name: intended, backend: by })?;
+        failpoint::reach("snapshot.intent-written");
+        make_private_dir(snapshot.path())?;
+        let tally = Tally::default();
+        self.copy_trees(backend, dir.path(), snapshot.path(), &tally).await?;
+        failpoint::reach("snapshot.files-copied");
+        let mut written = SnapshotRecord::new(key, record, note);
+        if let Some(instance) = instance {
+            make_private_dir(&snapshot.system())?;
+            let progress = tally.listen(&self.progress);
+            let saved = backend.save(instance, &snapshot.system(), &progress).await;
+            let saved = saved.map_err(|error| full_or(snapshot.path(), backend, error))?;
+            failpoint::reach("snapshot.saved");
+            written.saved = Some(saved);
+        }
+        let copied = tally.total();
+        (written.files, written.bytes) = (copied.files, copied.bytes);
+        settle(snapshot.path().to_owned()).await?;
+        snapshot.write(&written)?;
+        failpoint::reach("snapshot.record-written");
+        dir.clear_intent()?;
+        Ok(written)
+    }
+
+    /// Returns a snapshot as listings show it; nothing for another home's.
+    fn listed(&self, dir: &SandboxDir, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
+        let Some(record) = dir.snapshot(name).read()? else {
+            return Ok(None);
+        };
+        let Ok(task) = record.task.parse::<Task>() else {
+            return Ok(None);
+        };
+        let key = self.key(&task);
+        Ok(record.is_of(&key).then(|| describe(dir, &key, name, record)))
+    }
+
+    /// Deals with a snapshot that somebody died over while making it.
+    pub(super) async fn finish_snapshot(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        name: &str,
+        backend: &str,
+    ) -> Result<(), Error> {
+        let Ok(name) = name.parse::<SnapshotName>() else {
+            return Ok(());
+        };
+        let snapshot = dir.snapshot(&name);
+        if snapshot.read()?.is_some() {
+            return Ok(());
+        }
+        self.erase_snapshot(task, dir, &snapshot, backend).await
+    }
+
+    /// Removes a snapshot, from whichever step that had reached.
+    pub(super) async fn finish_snapshot_removal(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        name: &str,
+        backend: &str,
+    ) -> Result<(), Error> {
+        let Ok(name) = name.parse::<SnapshotName>() else {
+            return Ok(());
+        };
+        let snapshot = dir.snapshot(&name);
+        snapshot.forget()?;
+        failpoint::reach("remove-snapshot.forgotten");
+        self.erase_snapshot(task, dir, &snapshot, backend).await
+    }
+
+    /// Removes what there is of a snapshot that is none any more.
+    async fn erase_snapshot(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        snapshot: &SnapshotDir,
+        backend: &str,
+    ) -> Result<(), Error> {
+        let backend = Arc::clone(self.backend(task, backend)?);
+        let discarded = backend.discard(&snapshot.system()).await;
+        discarded.map_err(Error::backend(backend.name()))?;
+        failpoint::reach("remove-snapshot.discarded");
+        self.delete(&*backend, snapshot.path()).await?;
+        dir.tidy_snapshots();
+        Ok(())
+    }
+
+    /// Returns the backends that a sandbox's snapshots need to be removed.
+    fn snapshot_backends(&self, task: &Task, dir: &SandboxDir) -> Result<Vec<Saved>, Error> {
+        let mut found = Vec::new();
+        for name in dir.snapshot_names()? {
+            if let Some(record) = dir.snapshot(&name).read()? {
+                found.push((name, Arc::clone(self.backend(task, &record.backend)?)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Checks that a sandbox's snapshots can be removed, and returns which there
+    /// are: an engine that is not there is noticed before anything is done.
+    pub(super) async fn removable_snapshots(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+    ) -> Result<Vec<SnapshotName>, Error> {
+        let mut names = Vec::new();
+        let key = self.key(task).hash();
+        for (name, backend) in self.snapshot_backends(task, dir)? {
+            backend.volumes(&key).await.map_err(Error::backend(backend.name()))?;
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// Removes all snapshots of a sandbox that goes with its files.
+    pub(super) async fn remove_snapshots(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+    ) -> Result<(), Error> {
+        for (name, backend) in self.snapshot_backends(task, dir)? {
+            let snapshot = dir.snapshot(&name);
+            // As long as the record is there it tells whom to ask.
+            let discarded = backend.discard(&snapshot.system()).await;
+            discarded.map_err(Error::backend(backend.name()))?;
+            snapshot.forget()?;
+            self.delete(&*backend, snapshot.path()).await?;
+        }
+        dir.tidy_snapshots();
+        Ok(())
+    }
+}
+
+/// Returns a snapshot as callers see it.
+pub(super) fn describe(
+    dir: &SandboxDir,
+    key: &Key,
+    name: &SnapshotName,
+    record: SnapshotRecord,
+) -> Snapshot {
+    Snapshot {
+        task: key.task().clone(),
+        name: name.clone(),
+        created_at: record.created_at,
+        backend: record.backend,
+        system: record.saved.is_some(),
+        files: record.files,
+        bytes: record.bytes,
+        note: record.note,
+        path: dir.snapshot(name).path().to_owned(),
+    }
+}
+
+/// Returns the record of a snapshot, which must be this key's.
+pub(super) fn snapshot_of(
+    key: &Key,
+    dir: &SandboxDir,
+    name: &SnapshotName,
+) -> Result<SnapshotRecord, Error> {
+    let snapshot = dir.snapshot(name);
+    match snapshot.read()? {
+        Some(record) if record.is_of(key) => Ok(record),
+        Some(_) => Err(Error::Foreign { path: snapshot.path().into() }),
+        None => {
+            let (task, name) = (key.task().to_string(), name.to_string());
+            Err(CopyError::NoSnapshot { task, name }.into())
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A sandbox that stands still, as it has to be to be copied.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vestal_config::{AnyKey as _, keys};
+
+use super::Inner;
+use super::recover::unlocated;
+use super::stop::Interrupt;
+use crate::backend::{Backend, BackendError, Confinement, Copied, Instance, InstanceState};
+use crate::store::{InstanceMark, Record, SandboxDir};
+use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
+
+/// The trees of a sandbox's files in its directory.
+pub(super) const TREES: [&str; 2] = ["workspace", "home"];
+
+/// A sandbox of which nothing runs, for as long as its lock is held.
+#[derive(Debug)]
+pub(super) struct Still {
+    pub(super) record: Record,
+    pub(super) backend: Arc<dyn Backend>,
+    /// Its instance, if it has one that could be started.
+    pub(super) instance: Option<Instance>,
+}
+
+impl Inner {
+    /// Refuses sandboxes that end with a process: their copies would have
+    /// nobody to use them.
+    pub(super) fn refuse_owned(&self, key: &Key) -> Result<(), Error> {
+        if self.across_processes()? {
+            return Ok(());
+        }
+        Err(CopyError::Owned { task: key.task().to_string() }.into())
+    }
+
+    /// Returns the record of a sandbox that has files of its own, and its
+    /// backend.
+    pub(super) async fn copyable(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+    ) -> Result<(Record, Arc<dyn Backend>), Error> {
+        self.refuse_owned(key)?;
+        let task = || key.task().to_string();
+        let record = dir.record_of(key)?.ok_or_else(|| Error::NoSandbox { task: task() })?;
+        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
+        if backend.confinement() == Confinement::None {
+            let backend = record.backend.clone();
+            return Err(CopyError::HostsFiles { task: task(), backend }.into());
+        }
+        let volumes = backend.volumes(&record.key).await;
+        let volumes = volumes.map_err(Error::backend(backend.name()))?;
+        if !volumes.is_empty() {
+            return Err(CopyError::InVolumes { task: task(), volumes }.into());
+        }
+        Ok((record, backend))
+    }
+
+    /// Makes a sandbox stand still whose files are to be copied, under its lock.
+    pub(super) async fn stand_still_to_copy(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        busy: WhileBusy,
+    ) -> Result<Still, Error> {
+        let (record, _) = self.copyable(key, dir).await?;
+        let persistent = keys::CONTAINER_PERSISTENT.name();
+        let spec = record.instance.as_ref().map(|instance| &instance.spec);
+        if spec.is_some_and(|spec| spec.get(persistent).is_some_and(|value| value == "false")) {
+            return Err(CopyError::InMemory { task: key.task().to_string() }.into());
+        }
+        self.stand_still(key, dir, record, busy).await
+    }
+
+    /// Makes a sandbox stand still, under its lock.
+    pub(super) async fn stand_still(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        record: Record,
+        busy: WhileBusy,
+    ) -> Result<Still, Error> {
+        let task = key.task();
+        let backend = Arc::clone(self.backend(task, &record.backend)?);
+        let failed = || Error::backend(backend.name());
+        self.refuse_others(key, dir, &record).await?;
+        let Some(mut instance) = record.instance(dir) else {
+            return Ok(Still { record, backend, instance: None });
+        };
+        let state = backend.state(&instance).await.map_err(failed())?;
+        let runs = match state {
+            InstanceState::Absent | InstanceState::Broken { .. } => {
+                return Ok(Still { record, backend, instance: None });
+            }
+            InstanceState::Stopped { .. } => false,
+            InstanceState::Running => true,
+            // It has to go on to be able to end in order.
+            InstanceState::Paused => {
+                instance.locator = backend.locate(&instance).await.map_err(failed())?;
+                true
+            }
+        };
+        if runs {
+            let interrupt = match busy {
+                WhileBusy::Refuse => Interrupt::Nothing,
+                WhileBusy::Stop => Interrupt::Anything,
+            };
+            self.stop_locked(task, dir, &*backend, &instance, interrupt).await?;
+        }
+        Ok(Still { record, backend, instance: Some(instance) })
+    }
+
+    /// Refuses a sandbox whose files an instance uses that belongs to another
+    /// process: it is not ours to stop.
+    async fn refuse_others(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        record: &Record,
+    ) -> Result<(), Error> {
+        let recorded = record.instance.as_ref().map(|instance| &*instance.id);
+        for id in dir.instance_ids()? {
+            let other = unlocated(dir, id);
+            let mark = InstanceMark::read(&other.dir)?;
+            let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.as_ref()) else {
+                continue;
+            };
+            if recorded == Some(&*other.id) {
+                continue;
+            }
+            let backend = self.backend_for(Some(record), mark.as_ref())?;
+            let state = backend.state(&other).await.map_err(Error::backend(backend.name()))?;
+            if matches!(state, InstanceState::Running | InstanceState::Paused) {
+                return Err(Error::Busy {
+                    task: key.task().to_string(),
+                    reason: format!(
+                        "process {} has an instance of its own that works on the same files",
+                        owner.process.pid
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies those trees of a sandbox's files that are there.
+    pub(super) async fn copy_trees(
+        &self,
+        backend: &dyn Backend,
+        from: &Path,
+        to: &Path,
+        tally: &Tally,
+    ) -> Result<(), Error> {
+        self.copy_trees_each(backend, from, &|name| to.join(name), tally).await
+    }
+
+    /// The same, each tree to a place of its own.
+    pub(super) async fn copy_trees_each(
+        &self,
+        backend: &dyn Backend,
+        from: &Path,
+        place: &(dyn Fn(&str) -> PathBuf + Sync),
+        tally: &Tally,
+    ) -> Result<(), Error> {
+        for name in TREES {
+            let (source, target) = (from.join(name), place(name));
+            if is_dir(&source) {
+                let copied = backend.copy(&source, &target, &self.progress).await;
+                tally.add(copied.map_err(|error| full_or(&target, backend, error))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether there is a directory itself, not a link to one.
+pub(super) fn is_dir(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Returns what went wrong with a copy, a full disk by its name.
+pub(super) fn full_or(to: &Path, backend: &dyn Backend, error: BackendError) -> Error {
+    let full = match &error {
+        BackendError::Io { source, .. } => is_full(source) || says_full(&source.to_string()),
+        // What was copied from inside an instance tells it in words.
+        BackendError::Engine { message, .. } => says_full(message),
+        _ => false,
+    };
+    if full {
+        return CopyError::NoSpace { path: to.into(), problem: error.to_string() }.into();
+    }
+    Error::backend(backend.name())(error)
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
+fn says_full(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["no space left on device", "disk quota exceeded"].iter().any(|words| message.contains(words))
+}
+
+/// Makes sure that what was written below `path` outlives a power cut.
+pub(super) async fn settle(path: PathBuf) -> Result<(), Error> {
+    let shown = path.clone();
+    let sync = move || -> std::io::Result<()> {
+        let dir = std::fs::File::open(&path)?;
+        rustix::fs::syncfs(&dir)?;
+        Ok(())
+    };
+    let synced = tokio::task::spawn_blocking(sync).await;
+    let synced = synced.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    Ok(synced.map_err(|error| crate::store::StoreError::io("write out", shown, error))?)
+}
+
+/// Counts what is copied, also where only the progress tells.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally(Arc<Mutex<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    done: Copied,
+    /// What is being copied, and how far that is.
+    current: Option<(String, Copied)>,
+}
+
+impl Counted {
+    fn finish_current(&mut self) {
+        if let Some((_, copied)) = self.current.take() {
+            self.add(copied);
+        }
+    }
+
+    fn add(&mut self, copied: Copied) {
+        self.done.files = self.done.files.saturating_add(copied.files);
+        self.done.bytes = self.done.bytes.saturating_add(copied.bytes);
+    }
+}
+
+impl Tally {
+    /// Adds a copy that is done.
+    pub(super) fn add(&self, copied: Copied) {
+        self.counted().add(copied);
+    }
+
+    /// Returns a sink that passes on what it is told and counts copies.
+    pub(super) fn listen(&self, to: &ProgressSink) -> ProgressSink {
+        let (tally, to) = (self.clone(), to.clone());
+        ProgressSink::new(move |progress| {
+            if let Progress::Copying { what, files, bytes, .. } = &progress {
+                tally.hear(what, Copied { files: *files, bytes: *bytes });
+            }
+            to.tell(progress);
+        })
+    }
+
+    fn hear(&self, what: &str, copied: Copied) {
+        let mut counted = self.counted();
+        // Another copy begins where the name changes or the count falls back.
+        let goes_on = counted.current.as_ref().is_some_and(|(name, before)| {
+            name == what && before.files <= copied.files && before.bytes <= copied.bytes
+        });
+        if !goes_on {
+            counted.finish_current();
+        }
+        counted.current = Some((what.to_owned(), copied));
+    }
+
+    /// Returns what was copied so far.
+    pub(super) fn total(&self) -> Copied {
+        let mut counted = self.counted();
+        counted.finish_current();
+        counted.done
+    }
+
+    fn counted(&self) -> std::sync::MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_counted_once_each_however_often_they_tell() {
+        let (tally, sink) = (Tally::default(), ProgressSink::default());
+        tally.add(Copied { files: 1, bytes: 10 });
+        let listening = tally.listen(&sink);
+        let tell = |what: &str, files, bytes| {
+            listening.tell(Progress::Copying { what: what.into(), files, bytes, total: None });
+        };
+        tell("usr", 1, 5);
+        tell("usr", 2, 7);
+        tell("etc", 3, 3);
+        tell("etc", 1, 1);
+        assert_eq!(tally.total(), Copied { files: 1 + 2 + 3 + 1, bytes: 10 + 7 + 3 + 1 });
+    }
+}

@@ -1,0 +1,183 @@
+//! What is written down of a snapshot: `snapshots/<name>/snapshot.json`.
+//!
+//! The file is written last and removed first, so that a directory without one
+//! is no snapshot: it is being made, or being removed, or was when somebody
+//! died over it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::dir::remove_file_if_there;
+use super::{SandboxDir, StoreError, read_versioned, write_versioned};
+use crate::backend::Saved;
+use crate::{Key, Overrides, SnapshotName};
+
+/// Version of the file.
+const VERSION: u64 = 1;
+
+/// The record of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotRecord {
+    version: u64,
+    /// The home it was made in, to notice a directory that was copied from
+    /// elsewhere. A profile may get another name meanwhile.
+    pub(crate) home: String,
+    /// The exact task.
+    pub(crate) task: String,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// The backend that made it.
+    pub(crate) backend: String,
+    /// What was asked for the sandbox alone.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub(crate) overrides: Overrides,
+    /// What the backend needs to make instances of it; absent: it holds no
+    /// filesystem of an instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) saved: Option<Saved>,
+    /// Files in it.
+    pub(crate) files: u64,
+    /// Bytes in it.
+    pub(crate) bytes: u64,
+    /// What somebody wrote on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+impl SnapshotRecord {
+    /// Returns the record of a snapshot that is made now and empty yet.
+    pub(crate) fn new(key: &Key, record: &super::Record, note: Option<&str>) -> Self {
+        Self {
+            version: VERSION,
+            home: key.home().as_str().to_owned(),
+            task: key.task().to_string(),
+            created_at: Timestamp::now(),
+            backend: record.backend.clone(),
+            overrides: record.overrides.clone(),
+            saved: None,
+            files: 0,
+            bytes: 0,
+            note: note.map(str::to_owned),
+        }
+    }
+
+    /// Returns whether it is of this sandbox.
+    pub(crate) fn is_of(&self, key: &Key) -> bool {
+        self.home == key.home().as_str() && self.task == key.task().as_str()
+    }
+}
+
+/// The directory of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapshotDir {
+    path: PathBuf,
+}
+
+impl SnapshotDir {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns where the instance's own filesystem is.
+    pub(crate) fn system(&self) -> PathBuf {
+        self.path.join("system")
+    }
+
+    /// Returns whether there is anything, a snapshot or a part of one.
+    pub(crate) fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    pub(crate) fn read(&self) -> Result<Option<SnapshotRecord>, StoreError> {
+        read_versioned(&self.file(), VERSION)
+    }
+
+    /// Makes the directory a snapshot.
+    pub(crate) fn write(&self, record: &SnapshotRecord) -> Result<(), StoreError> {
+        write_versioned(&self.file(), record)
+    }
+
+    /// Makes the directory none.
+    pub(crate) fn forget(&self) -> Result<(), StoreError> {
+        remove_file_if_there(&self.file())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path.join("snapshot.json")
+    }
+}
+
+impl SandboxDir {
+    /// Returns the directory of all snapshots.
+    pub(crate) fn snapshots_dir(&self) -> PathBuf {
+        self.path().join("snapshots")
+    }
+
+    /// Returns the directory of a snapshot, which need not exist.
+    pub(crate) fn snapshot(&self, name: &SnapshotName) -> SnapshotDir {
+        SnapshotDir { path: self.snapshots_dir().join(name.as_str()) }
+    }
+
+    /// Returns the names of the snapshots that are whole, sorted.
+    pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotName>, StoreError> {
+        let path = self.snapshots_dir();
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("list", path, error)),
+        };
+        let mut names: Vec<SnapshotName> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|name| fs::symlink_metadata(self.snapshot(name).file()).is_ok())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes the directory of snapshots if there is none left.
+    pub(crate) fn tidy_snapshots(&self) {
+        // What is not empty stays, which is the whole point.
+        fs::remove_dir(self.snapshots_dir()).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Record;
+    use crate::{HomeId, Task};
+
+    #[test]
+    fn a_directory_is_a_snapshot_from_the_last_file_to_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = SandboxDir::new(root.path().join("default"));
+        let name: SnapshotName = "before".parse().unwrap();
+        assert_eq!(dir.snapshot_names().unwrap(), []);
+        let snapshot = dir.snapshot(&name);
+        fs::create_dir_all(snapshot.system()).unwrap();
+        assert_eq!((dir.snapshot_names().unwrap(), snapshot.read().unwrap()), (Vec::new(), None));
+        let key = Key::new(HomeId("h".into()), "p", Task::default_task());
+        let record = Record::new(&key, "native", Overrides::default(), Timestamp::now());
+        let written = SnapshotRecord {
+            saved: Some(serde_json::json!({"layers": ["usr"]})),
+            files: 3,
+            ..SnapshotRecord::new(&key, &record, Some("why"))
+        };
+        let renamed = Key::new(HomeId("h".into()), "renamed", Task::default_task());
+        let elsewhere = Key::new(HomeId("x".into()), "p", Task::default_task());
+        assert_eq!((written.is_of(&renamed), written.is_of(&elsewhere)), (true, false));
+        snapshot.write(&written).unwrap();
+        assert_eq!(dir.snapshot_names().unwrap(), [name]);
+        assert_eq!(snapshot.read().unwrap(), Some(written));
+        snapshot.forget().unwrap();
+        snapshot.forget().unwrap();
+        assert_eq!(dir.snapshot_names().unwrap(), []);
+        dir.tidy_snapshots();
+        assert!(snapshot.exists(), "what is left of it is for others to remove");
+    }
+}
