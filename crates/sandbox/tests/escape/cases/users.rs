@@ -1,0 +1,46 @@
+//! Users and their powers.
+
+use std::collections::BTreeMap;
+
+use crate::cell::Cell;
+
+/// Capabilities that commands may have where a sandbox has several users, by
+/// their bits: what it takes to own files, to become another user of the
+/// sandbox, and to end that one's processes.
+const HARMLESS: u64 = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7;
+
+pub(crate) async fn root_of_the_host_is_nobody_there(cell: &Cell) {
+    let guests = cell.world.guests();
+    assert!(!guests.is_empty());
+    for map in ["uid_map", "gid_map"] {
+        let written = std::fs::read_to_string(format!("/proc/{}/{map}", guests[0])).unwrap();
+        // Inside, outside, how many; outside as whoever reads it sees it.
+        let zero = |line: &str| line.split_whitespace().nth(1) == Some("0");
+        assert!(!written.is_empty());
+        cell.expect_unreached(written.lines().any(zero), &written);
+    }
+}
+
+pub(crate) async fn commands_have_no_power_and_gain_none(cell: &Cell) {
+    let printed = cell.run("cat /proc/self/status").await;
+    let status: BTreeMap<&str, &str> = printed
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name, value.trim()))
+        .collect();
+    assert_eq!((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"));
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        let held = u64::from_str_radix(status[set], 16).unwrap();
+        assert_eq!(held & !HARMLESS, 0, "{set}: {held:x}");
+        // As an ordinary user's, there is one user in it and nothing to be done to another.
+        if !rustix::process::getuid().is_root() && cell.shows_the_host() {
+            assert_eq!(held, 0, "{set}");
+        }
+    }
+}
+
+pub(crate) async fn set_uid_programs_give_nothing(cell: &Cell) {
+    let text = "cd; chmod 711 .; cp attack powerful; chmod 4755 powerful; echo $PWD";
+    let home = cell.run(text).await;
+    cell.expect_refused(&[&format!("regain={}/powerful", home.trim())]).await;
+}
