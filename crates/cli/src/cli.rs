@@ -4,11 +4,12 @@ use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
 };
 use vestal_config::{ConfigError, Override};
-use vestal_sandbox::{Engine, Task};
+use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, logs, model,
-    profile, prune, ps, rm, run, shell, stats, stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
+    model, profile, prune, ps, rebuild, restore, rm, run, shell, snapshot, snapshots, stats, stop,
+    touch, wait, write,
 };
 use crate::error::Failure;
 use crate::find;
@@ -127,7 +128,7 @@ pub(crate) struct Tasks {
     tasks: Vec<Task>,
 
     /// The same by name.
-    #[arg(short, long = "task", value_name = "TASK")]
+    #[arg(short = 't', short_alias = 'n', long = "task", value_name = "TASK")]
     named: Vec<Task>,
 }
 
@@ -141,6 +142,39 @@ impl Tasks {
     pub(crate) fn or_default(&self, engine: &Engine) -> Result<Vec<Task>, Failure> {
         let named = self.named(engine)?;
         if named.is_empty() { Ok(vec![find::task(engine, None)?]) } else { Ok(named) }
+    }
+}
+
+/// The one task a command is about, named by position or by option.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OneTask {
+    /// Task whose sandbox is meant.
+    #[arg(value_name = "TASK", id = "one_task")]
+    task: Option<Task>,
+
+    /// The same by name.
+    #[arg(short = 't', long = "task", value_name = "TASK", conflicts_with = "one_task")]
+    named: Option<Task>,
+}
+
+impl OneTask {
+    /// Returns the task that is meant by the name given, or the default one.
+    pub(crate) fn or_default(&self, engine: &Engine) -> Result<Task, Failure> {
+        find::task(engine, self.task.as_ref().or(self.named.as_ref()))
+    }
+}
+
+/// What is done about a sandbox that is in use.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Busy {
+    /// Ends what runs in the sandbox, as `vestal stop` does, instead of refusing.
+    #[arg(long)]
+    stop: bool,
+}
+
+impl From<Busy> for WhileBusy {
+    fn from(busy: Busy) -> Self {
+        if busy.stop { Self::Stop } else { Self::Refuse }
     }
 }
 
@@ -166,6 +200,11 @@ pub(crate) enum Verb {
     Kill(kill::KillArgs),
     Write(write::WriteArgs),
     Cp(cp::CpArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    Snapshots(snapshots::SnapshotsArgs),
+    Restore(restore::RestoreArgs),
+    Fork(fork::ForkArgs),
+    Rebuild(rebuild::RebuildArgs),
     Touch(touch::TouchArgs),
     Stop(stop::StopArgs),
     Rm(rm::RmArgs),
@@ -201,6 +240,17 @@ mod tests {
             command.get_subcommands().for_each(|command| walk(command, &path));
         }
         walk(&command(), "");
+    }
+
+    #[test]
+    fn a_task_is_named_by_position_or_by_the_same_option_everywhere() {
+        for verb in ["inspect", "stats", "touch", "stop", "rm", "snapshot", "snapshots", "rebuild"]
+        {
+            for words in [&["web"][..], &["-t", "web"], &["--task", "web"]] {
+                let line = ["vestal", verb].into_iter().chain(words.iter().copied());
+                assert!(command().try_get_matches_from(line).is_ok(), "{verb} {words:?}");
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use vestal_config::profiles::Profiles;
 use vestal_config::{
     AnyKey as _, BackendChoice, Environment, Home, HomeError, Override, ProfileName, Settings, keys,
 };
+use vestal_sandbox::backend::Remedy;
 use vestal_sandbox::{
     CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
 };
@@ -18,6 +19,7 @@ use crate::console::{Activity, Console};
 use crate::error::Failure;
 use crate::follow::unless_terminated;
 use crate::notices::About;
+use crate::values::quoted;
 
 /// How long the end of a command waits for the sweep its beginning set off.
 const SWEEP_WITHIN: Duration = Duration::from_secs(2);
@@ -52,6 +54,11 @@ impl Context {
 
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Returns what says what a sandbox is waiting for.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Returns the profile that the command line names.
@@ -135,18 +142,22 @@ impl Context {
         Ok(Engine::open_telling(settings, self.activity.sink(self.console))?)
     }
 
+    /// Returns the backend that a name on the command line stands for.
+    pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, Failure> {
+        let named = Override::parse(&format!("{}={name}", keys::BACKEND.name()))?;
+        Ok(self.settings_with(self.home()?, vec![named]).get(&keys::BACKEND)?.value)
+    }
+
     /// Returns what is asked for one sandbox alone.
     pub(crate) fn overrides(&self, wanted: &Wanted) -> Result<Overrides, Failure> {
         let Wanted { backend, image, mount_cwd } = wanted;
         if backend.is_none() && image.is_none() && !mount_cwd {
             return Ok(Overrides::default());
         }
-        let named = match backend {
-            Some(name) => vec![Override::parse(&format!("{}={name}", keys::BACKEND.name()))?],
-            None => Vec::new(),
+        let choice = match backend {
+            Some(name) => self.backend_named(name)?,
+            None => self.settings()?.get(&keys::BACKEND)?.value,
         };
-        let settings = self.settings_with(self.home()?, named);
-        let choice = settings.get(&keys::BACKEND)?.value;
         let mut overrides = Overrides {
             image: image.clone(),
             backend: backend.as_ref().map(|_| choice.as_str().to_owned()),
@@ -158,14 +169,18 @@ impl Context {
             (None, false) => return Ok(overrides),
         };
         match choice {
-            // Only containers have images and mounts: whoever asks for those
-            // asks for them, and must not be given less isolation than that.
-            BackendChoice::Auto => overrides.backend = Some("docker".to_owned()),
             BackendChoice::Local => {
+                let other = if image.is_some() { "-b docker" } else { "-b native or -b docker" };
                 return Err(Failure::usage(format!("{flag} means nothing to the backend local"))
-                    .advise("for a container: -b docker"));
+                    .advise(format!("for a system of its own: {other}")));
             }
-            BackendChoice::Docker => {}
+            BackendChoice::Native if image.is_some() => {
+                return Err(Failure::usage("--image means nothing to the backend native").advise(
+                    "for a container: -b docker; for another system: terminal.native_rootfs",
+                ));
+            }
+            // Of `auto`, the engine chooses among the backends that can give it.
+            BackendChoice::Auto | BackendChoice::Native | BackendChoice::Docker => {}
         }
         if *mount_cwd {
             let here = std::env::current_dir();
@@ -186,9 +201,9 @@ impl Context {
         let attach = Box::pin(self.attach(engine, task, overrides));
         let sandbox = self.activity.while_waiting(attach).await?;
         if overrides.image.is_some() {
-            refuse_other_image(&sandbox)?;
+            refuse_other_image(engine, &sandbox)?;
         }
-        self.tell(&sandbox);
+        self.tell(engine, &sandbox);
         if let Some(dir) = &overrides.mount
             && sandbox.state_before() == StateBefore::Absent
         {
@@ -220,18 +235,21 @@ impl Context {
     }
 
     /// Says what there is to know about a sandbox that was just attached to.
-    fn tell(&self, sandbox: &Sandbox) {
+    fn tell(&self, engine: &Engine, sandbox: &Sandbox) {
         if sandbox.notices().is_empty() {
             return;
         }
-        let about = About {
-            task: sandbox.task().as_str(),
-            backend: sandbox.backend(),
-            persistent: self.is_persistent(),
-        };
+        let about = self.about(engine, sandbox.task().as_str(), sandbox.backend());
         for notice in sandbox.notices() {
             self.console.note(&about.describe(notice));
         }
+    }
+
+    /// Returns what it takes to speak of a sandbox.
+    pub(crate) fn about<'a>(&self, engine: &Engine, task: &'a str, backend: &'a str) -> About<'a> {
+        // What is unknown has to be made anew in any case.
+        let remedy = engine.remedy(backend).unwrap_or(Remedy::Recreate);
+        About { task, backend, remedy, persistent: self.is_persistent() }
     }
 
     /// Returns whether the files of a sandbox outlive its instance. A setting
@@ -281,7 +299,16 @@ impl Context {
 
 /// Refuses a sandbox that was made from another image than the one asked for:
 /// the command was written for that one.
-fn refuse_other_image(sandbox: &Sandbox) -> Result<(), Failure> {
+fn refuse_other_image(engine: &Engine, sandbox: &Sandbox) -> Result<(), Failure> {
+    let (task, backend) = (sandbox.task(), sandbox.backend());
+    if engine.takes_images(backend) == Some(false) {
+        let message = format!("sandbox {task} is on the backend {backend}, which has no images");
+        let moving =
+            format!("to move this one: vestal rebuild {} --backend docker", quoted(task.as_str()));
+        return Err(Failure::new(message)
+            .advise("to give the image a sandbox of its own: -t TASK")
+            .advise(moving));
+    }
     let image = keys::DOCKER_IMAGE.name();
     let drift = sandbox.notices().iter().find_map(|notice| match notice {
         Notice::Drift(drift) => drift.iter().find(|drift| drift.key == image),

@@ -112,9 +112,12 @@ impl From<Error> for Failure {
             Error::Lock(LockError::Io { .. }) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
             Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
-            Error::BackendChanged { task, was, .. } => failure
+            Error::BackendChanged { task, was, now } => failure
                 .advise(format!("to use it as it is: -b {was}, or terminal.backend: auto"))
-                .advise(format!("to give it up for a new one: vestal rm {}", quoted(&task))),
+                .advise(format!(
+                    "to move it, workspace and home kept: vestal rebuild {} --backend {now}",
+                    quoted(&task)
+                )),
             Error::UnknownBackend { task, .. } => failure
                 .advise("use the version of vestal that made it")
                 .advise(format!("or give it up: vestal rm {}", quoted(&task))),
@@ -131,6 +134,7 @@ impl From<Error> for Failure {
             Error::Busy { task, .. } => {
                 failure.advise(format!("to see by what: vestal jobs -t {}", quoted(&task)))
             }
+            Error::Copy(error) => failure.advise(error.advice()),
             Error::Bind { .. } => failure.advise("choose another directory for the task"),
             Error::NeverStarted { .. } => failure.advise("it is safe to run it again"),
             Error::OutcomeUnknown { .. } => {

@@ -3,8 +3,10 @@
 mod agent;
 mod cli;
 mod commands;
+mod confirm;
 mod console;
 mod context;
+mod copies;
 mod error;
 mod exit;
 mod find;

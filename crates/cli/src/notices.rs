@@ -1,5 +1,6 @@
 //! What there is to know about a sandbox, in words.
 
+use vestal_sandbox::backend::Remedy;
 use vestal_sandbox::{Drift, Notice};
 
 use crate::values::quoted;
@@ -9,6 +10,8 @@ use crate::values::quoted;
 pub(crate) struct About<'a> {
     pub(crate) task: &'a str,
     pub(crate) backend: &'a str,
+    /// How changed settings reach it.
+    pub(crate) remedy: Remedy,
     /// Whether its workspace and home outlive its instance.
     pub(crate) persistent: bool,
 }
@@ -19,7 +22,8 @@ impl About<'_> {
         let Self { task, backend, .. } = self;
         match notice {
             Notice::NoIsolation => format!(
-                "sandbox {task} runs on the backend {backend}: commands run as you, without isolation"
+                "sandbox {task} runs on the backend {backend}: commands run as you, without isolation; \
+                 `vestal doctor` says what isolation takes here"
             ),
             Notice::Drift(drift) => {
                 let made = if self.is_restarted() { "started" } else { "made" };
@@ -53,16 +57,12 @@ impl About<'_> {
             return format!("to apply them: vestal stop {task}");
         }
         let files = if self.persistent { "only workspace and home stay" } else { "no file stays" };
-        format!(
-            "to make it anew with them ({files}): \
-             vestal run -t {task} --set terminal.on_config_change=recreate true"
-        )
+        format!("to make it anew with them ({files}): vestal rebuild {task}")
     }
 
-    /// Returns whether changed settings are taken at the next start. All but
-    /// plain processes are made with theirs.
+    /// Returns whether changed settings are taken at the next start.
     fn is_restarted(self) -> bool {
-        self.backend == "local"
+        self.remedy == Remedy::Restart
     }
 }
 
@@ -80,22 +80,26 @@ pub(crate) fn changes(drift: &[Drift]) -> String {
 mod tests {
     use super::*;
 
-    fn drift(backend: &str, persistent: bool) -> String {
+    fn drift(remedy: Remedy, persistent: bool) -> String {
         let drift =
             Drift { key: "terminal.k".into(), was: None, now: Some("1".into()), tightens: false };
-        About { task: "a b", backend, persistent }.describe(&Notice::Drift(vec![drift]))
+        let about = About { task: "a b", backend: "any", remedy, persistent };
+        about.describe(&Notice::Drift(vec![drift]))
     }
 
     #[test]
-    fn changed_settings_are_told_with_what_applies_them_on_that_backend() {
-        let local = drift("local", true);
-        assert!(local.contains("terminal.k (default → 1); to apply them: vestal stop 'a b'"));
-        let docker = drift("docker", true);
-        assert!(docker.contains("was made: terminal.k"), "{docker}");
-        assert!(docker.contains("only workspace and home stay"), "{docker}");
+    fn changed_settings_are_told_with_what_applies_them() {
+        let restarted = drift(Remedy::Restart, true);
         assert!(
-            docker.ends_with("vestal run -t 'a b' --set terminal.on_config_change=recreate true")
+            restarted.ends_with(
+                "was started: terminal.k (default → 1); to apply them: vestal stop 'a b'"
+            ),
+            "{restarted}"
         );
-        assert!(drift("docker", false).contains("no file stays"));
+        let made = drift(Remedy::Recreate, true);
+        assert!(made.contains("was made: terminal.k"), "{made}");
+        assert!(made.contains("only workspace and home stay"), "{made}");
+        assert!(made.ends_with(": vestal rebuild 'a b'"), "{made}");
+        assert!(drift(Remedy::Recreate, false).contains("no file stays"));
     }
 }

@@ -6,8 +6,9 @@ use vestal_config::Environment;
 
 use crate::cli::{self, Verb};
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, logs, model,
-    profile, prune, ps, rm, run, shell, stats, stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
+    model, profile, prune, ps, rebuild, restore, rm, run, shell, snapshot, snapshots, stats, stop,
+    touch, wait, write,
 };
 use crate::console::{Console, status, terminal, trace};
 use crate::context::Context;
@@ -63,6 +64,11 @@ async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Kill(args) => kill::run(context, args).await,
         Verb::Write(args) => write::run(context, args).await,
         Verb::Cp(args) => cp::run(context, args).await,
+        Verb::Snapshot(args) => Box::pin(snapshot::run(context, args)).await,
+        Verb::Snapshots(args) => snapshots::run(context, args).await,
+        Verb::Restore(args) => Box::pin(restore::run(context, args)).await,
+        Verb::Fork(args) => Box::pin(fork::run(context, args)).await,
+        Verb::Rebuild(args) => Box::pin(rebuild::run(context, args)).await,
         Verb::Touch(args) => touch::run(context, args).await,
         Verb::Stop(args) => stop::run(context, args).await,
         Verb::Rm(args) => rm::run(context, args).await,

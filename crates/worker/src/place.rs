@@ -8,14 +8,12 @@ use vestal_board::{Attachment, Board, Outcome, Run, Task, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, keys};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
-use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Sandbox, Task as SandboxTask};
+use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Reach, Sandbox, Task as SandboxTask};
 
 /// Where sandboxes with a system of their own have their files.
 const WORKSPACE: &str = "/workspace";
 /// The directory of scratch places below a sandbox's workspace.
 const KANBAN: &str = "kanban";
-/// The backend whose sandboxes see the host's own files.
-const LOCAL: &str = "local";
 /// What the place of an attempt that failed is called, behind the task's name.
 const FAILED: &str = ".failed";
 /// The variable that names the directory a worker was given.
@@ -209,7 +207,7 @@ pub(crate) async fn side(
     sandbox: &Sandbox,
     task: &Task,
 ) -> Result<PathBuf, PlaceError> {
-    let workspace = if sandbox.backend() == LOCAL {
+    let workspace = if sandbox.reach().await == Reach::Host {
         // A sandbox that sees the host's files has its own beside what is
         // recorded of it, as the others do.
         let found = engine.inspect(sandbox.task()).await?;

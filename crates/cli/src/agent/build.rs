@@ -9,7 +9,8 @@ use vestal_agent::{Agent, Parts, PromptParts};
 use vestal_config::{AnyKey as _, BackendChoice, Settings, keys};
 use vestal_conversations::Store;
 use vestal_model::{Endpoint, Models};
-use vestal_sandbox::Overrides;
+use vestal_sandbox::backend::Confinement;
+use vestal_sandbox::{Engine, Overrides};
 use vestal_worker::Desk;
 
 use crate::console::log;
@@ -86,6 +87,7 @@ pub(crate) struct Workplace {
 impl Workplace {
     /// Finds out where a conversation is begun.
     pub(crate) fn find(
+        engine: &Engine,
         settings: &Settings,
         overrides: &Overrides,
         is_attended: bool,
@@ -98,7 +100,8 @@ impl Workplace {
         };
         let mounts =
             overrides.mount.is_some() || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
-        let sees_cwd = mounts || backend.as_deref() == Some(BackendChoice::Local.as_str());
+        let confinement = backend.as_deref().and_then(|backend| engine.confinement(backend));
+        let sees_cwd = mounts || confinement == Some(Confinement::None);
         let instructions = settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value;
         let prompt = PromptParts {
             persona: vestal_agent::persona(&settings.home().dir()),

@@ -1,5 +1,6 @@
 //! `vestal doctor`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
@@ -12,7 +13,7 @@ use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::notices::{About, changes};
+use crate::notices::changes;
 use crate::values::quoted;
 
 /// Free space below which things begin to fail.
@@ -119,6 +120,7 @@ async fn examine(context: &Context) -> Vec<Check> {
             checks.push(home(&engine));
             checks.extend(backends(&engine, chosen).await);
             checks.extend(sandboxes(context, &engine).await);
+            checks.push(snapshots(&engine).await);
             checks.push(leftovers(&engine).await);
         }
         // A home that cannot be found has been told of.
@@ -145,13 +147,13 @@ fn shell(context: &Context) -> Check {
         Check::new(
             "shell",
             Health::Ok,
-            "this machine has bash: sessions of the backend local keep variables, functions and aliases",
+            "this machine has bash: sessions of native and local sandboxes keep variables, functions and aliases",
         )
     } else {
         Check::new(
             "shell",
             Health::Warning,
-            "this machine has no bash: sessions of the backend local keep what sh can print, no functions and arrays",
+            "this machine has no bash: sessions of native and local sandboxes keep what sh can print, no functions and arrays",
         )
         .advise("install bash")
     }
@@ -253,13 +255,33 @@ async fn sandboxes(context: &Context, engine: &Engine) -> Vec<Check> {
     let message = format!("{} in all, {} running", summaries.len(), running.count());
     let mut checks = vec![Check::new("sandboxes", Health::Ok, message)];
     for summary in &summaries {
-        checks.extend(sandbox(context, summary));
+        checks.extend(sandbox(context, engine, summary));
     }
+    checks.extend(limits(&summaries));
     checks
 }
 
+/// Says which limits were left out of how many sandboxes, because they cannot
+/// be enforced here.
+fn limits(summaries: &[Summary]) -> Option<Check> {
+    let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
+    for limit in summaries.iter().flat_map(|summary| &summary.description.unenforced) {
+        *left_out.entry(limit).or_default() += 1;
+    }
+    let said: Vec<String> = left_out
+        .iter()
+        .map(|(limit, count)| format!("{limit} in {}", sandbox_count(*count)))
+        .collect();
+    let message = format!("cannot be enforced here and are left out: {}", said.join(", "));
+    (!said.is_empty()).then(|| Check::new("limits", Health::Note, message))
+}
+
+fn sandbox_count(count: u64) -> String {
+    if count == 1 { "1 sandbox".to_owned() } else { format!("{count} sandboxes") }
+}
+
 /// Says what is wrong with one sandbox.
-fn sandbox(context: &Context, summary: &Summary) -> Vec<Check> {
+fn sandbox(context: &Context, engine: &Engine, summary: &Summary) -> Vec<Check> {
     let name = format!("sandbox {}", summary.task);
     let mut checks = Vec::new();
     match summary.state {
@@ -276,11 +298,7 @@ fn sandbox(context: &Context, summary: &Summary) -> Vec<Check> {
         SummaryState::Running | SummaryState::Stopped | SummaryState::Absent => {}
     }
     if !summary.drift.is_empty() {
-        let about = About {
-            task: &summary.task,
-            backend: &summary.backend,
-            persistent: context.is_persistent(),
-        };
+        let about = context.about(engine, &summary.task, &summary.backend);
         let message = format!("settings changed since: {}", changes(&summary.drift));
         checks.push(Check::new(&*name, Health::Note, message).advise(about.remedy()));
     }
@@ -290,6 +308,19 @@ fn sandbox(context: &Context, summary: &Summary) -> Vec<Check> {
         checks.push(Check::new(&*name, Health::Note, message));
     }
     checks
+}
+
+/// Says what the copies take that were kept.
+async fn snapshots(engine: &Engine) -> Check {
+    match engine.snapshots(None).await {
+        Ok(kept) if kept.is_empty() => Check::new("snapshots", Health::Ok, "none"),
+        Ok(kept) => {
+            let bytes = kept.iter().map(|snapshot| snapshot.bytes).sum();
+            let message = format!("{} in all, {}", kept.len(), text::bytes(bytes));
+            Check::new("snapshots", Health::Ok, message)
+        }
+        Err(error) => Check::failure("snapshots", &error.into()),
+    }
 }
 
 async fn leftovers(engine: &Engine) -> Check {

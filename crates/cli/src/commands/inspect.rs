@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Drift, Engine, Overrides, Summary, SummaryState, Task};
+use vestal_sandbox::{Drift, Engine, Overrides, Snapshot, Summary, SummaryState, Task};
 use vestal_wire::{JobInfo, Stats, Status, Welcome};
 
 use super::{jobs, ps, stats};
@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::views::{JobView, SandboxView, StatsView};
+use crate::views::{JobView, SandboxView, SnapshotView, StatsView};
 
 /// How long a guest may take to describe itself.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -48,6 +48,7 @@ pub(crate) struct InspectArgs {
 struct Inspected {
     summary: Summary,
     guest: Option<Guest>,
+    snapshots: Vec<Snapshot>,
 }
 
 #[derive(Debug)]
@@ -66,9 +67,12 @@ pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Fa
             Ok(summaries) => summaries,
             Err(error) => return Err(find::explain(&engine, error).await),
         };
+        let mut snapshots = engine.snapshots(Some(task)).await?;
         for summary in summaries {
             let guest = ask(&engine, task, &summary).await;
-            found.push(Inspected { summary, guest });
+            // They are the sandbox's, not those of instances that processes own.
+            let snapshots = if summary.owned { Vec::new() } else { std::mem::take(&mut snapshots) };
+            found.push(Inspected { summary, guest, snapshots });
         }
     }
     if args.json {
@@ -126,6 +130,9 @@ struct InspectView {
     guest: Option<GuestView>,
     stats: Option<StatsView>,
     jobs: Vec<JobView>,
+    /// What is missing for a better tier, and how to have it.
+    missing: Vec<String>,
+    snapshots: Vec<SnapshotView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -157,7 +164,7 @@ struct GuestView {
 }
 
 impl From<&Inspected> for InspectView {
-    fn from(Inspected { summary, guest }: &Inspected) -> Self {
+    fn from(Inspected { summary, guest, snapshots }: &Inspected) -> Self {
         let guest = guest.as_ref();
         let jobs = guest.map_or(&[][..], |guest| &guest.jobs);
         Self {
@@ -174,6 +181,8 @@ impl From<&Inspected> for InspectView {
             guest: guest.map(GuestView::from),
             stats: guest.map(|guest| (&guest.stats).into()),
             jobs: jobs.iter().map(|info| JobView::new(&summary.task, info)).collect(),
+            missing: summary.description.missing.clone(),
+            snapshots: snapshots.iter().map(SnapshotView::from).collect(),
         }
     }
 }
@@ -216,11 +225,15 @@ impl From<&Guest> for GuestView {
 /// Says what the backend tells of the instance, and what was asked for it.
 fn describe_instance(summary: &Summary, row: &mut impl FnMut(&str, Cell)) {
     let description = &summary.description;
-    match &description.name {
-        Some(name) => row("container", name.as_str().into()),
+    let process = summary.locator.pointer("/process/pid").and_then(serde_json::Value::as_u64);
+    match (&description.name, process) {
+        (Some(name), _) => row("container", name.as_str().into()),
+        (None, Some(pid)) => row("process", format!("{pid}, the first one").into()),
         // A backend that has no words for it is taken at its own.
-        None if !summary.locator.is_null() => row("locator", summary.locator.to_string().into()),
-        None => {}
+        (None, None) if !summary.locator.is_null() => {
+            row("locator", summary.locator.to_string().into());
+        }
+        (None, None) => {}
     }
     if let Some(id) = summary.locator.get("container").and_then(|id| id.as_str()) {
         row("container id", id.into());
@@ -231,11 +244,17 @@ fn describe_instance(summary: &Summary, row: &mut impl FnMut(&str, Cell)) {
     if let Some(transport) = &description.transport {
         row("transport", transport.as_str().into());
     }
+    if let Some(tier) = &description.tier {
+        row("tier", tier.as_str().into());
+    }
+    for missing in &description.missing {
+        row("for more", missing.as_str().into());
+    }
     if let Some(trouble) = &summary.trouble {
         row("trouble", Cell::styled(trouble, RED));
     }
     for limit in &description.unenforced {
-        row("not enforced", format!("{limit}: the container engine cannot").into());
+        row("not enforced", format!("{limit}: that cannot be done here").into());
     }
     for cause in &description.weakened {
         row("weakened by", Cell::styled(cause, YELLOW));
@@ -257,7 +276,14 @@ fn describe_instance(summary: &Summary, row: &mut impl FnMut(&str, Cell)) {
     }
 }
 
-fn print(context: &Context, Inspected { summary, guest }: &Inspected) -> Result<(), Failure> {
+fn described(snapshot: &Snapshot, now: Timestamp) -> String {
+    let Snapshot { name, bytes, note, .. } = snapshot;
+    let note = note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+    format!("{name}, {}, {}{note}", text::ago(snapshot.created_at, now), text::bytes(*bytes))
+}
+
+fn print(context: &Context, inspected: &Inspected) -> Result<(), Failure> {
+    let Inspected { summary, guest, snapshots } = inspected;
     let now = Timestamp::now();
     let mut table = Table::new(&["WHAT", "VALUE"]);
     let mut row = |name: &str, value: Cell| table.row(vec![name.into(), value]);
@@ -292,6 +318,9 @@ fn print(context: &Context, Inspected { summary, guest }: &Inspected) -> Result<
             "drift",
             format!("{}: {} → {}", drift.key, value(&drift.was), value(&drift.now)).into(),
         );
+    }
+    for snapshot in snapshots {
+        row("snapshot", described(snapshot, now).into());
     }
     if let Some(guest) = guest {
         let up = text::span(Duration::from_millis(guest.status.up_ms));

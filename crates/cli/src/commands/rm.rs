@@ -1,12 +1,11 @@
 //! `vestal rm`.
 
-use std::io::{self, IsTerminal as _};
-
 use clap::Args;
 use serde::Serialize;
 use vestal_sandbox::{Engine, Error, FilesOnRemoval, Removal, Summary, SummaryState, Task};
 
 use crate::cli::Tasks;
+use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -20,7 +19,7 @@ Examples:
   vestal rm web
   vestal rm -y --files web api";
 
-/// Removes sandboxes; workspace and home stay unless --files is given.
+/// Removes sandboxes; workspace, home and snapshots stay unless --files is given.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RmArgs {
@@ -28,7 +27,7 @@ pub(crate) struct RmArgs {
     #[arg(short, long)]
     yes: bool,
 
-    /// Removes workspace and home too.
+    /// Removes workspace, home and snapshots too.
     #[arg(long)]
     files: bool,
 
@@ -60,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
     for task in &tasks {
         plans.push(plan(&engine, task, args.files).await?);
     }
-    if !args.yes && !is_confirmed(context, &plans)? {
+    if !args.yes && !confirm::is_confirmed(context.console, "remove", "Remove?", &plans)? {
         context.console.note("nothing was removed");
         return Ok(Exit::No);
     }
@@ -92,7 +91,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
 /// Says what goes and what stays.
 async fn plan(engine: &Engine, task: &Task, files: bool) -> Result<String, Failure> {
     let dir = engine.sandboxes_dir().join(engine.key(task).dir_name());
-    let kept: Vec<String> = ["workspace", "home"]
+    let kept: Vec<String> = ["workspace", "home", "snapshots"]
         .map(|name| dir.join(name))
         .into_iter()
         .filter(|path| path.is_dir())
@@ -133,11 +132,12 @@ async fn plan(engine: &Engine, task: &Task, files: bool) -> Result<String, Failu
 
 /// Says what of one instance goes.
 fn part(summary: &Summary) -> String {
-    let on = match &summary.description.name {
+    let description = &summary.description;
+    let on = match &description.name {
         Some(name) => format!("on {} (container {name})", summary.backend),
         None => format!("on {}", summary.backend),
     };
-    let rest = if summary.description.image.is_some() {
+    let rest = if description.image.is_some() || description.tier.is_some() {
         ", with all that was installed in it"
     } else {
         ""
@@ -156,17 +156,6 @@ fn part(summary: &Summary) -> String {
             format!("the sandbox {on}, whose state cannot be told, goes{rest}")
         }
     }
-}
-
-fn is_confirmed(context: &Context, plans: &[String]) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::usage("to remove without a terminal to ask on, say so with -y")
-            .advise(plans.join("\n")));
-    }
-    for plan in plans {
-        context.console.note(plan);
-    }
-    Ok(context.console.ask("Remove?"))
 }
 
 fn describe(task: &Task, removal: &Removal) -> String {

@@ -1,11 +1,13 @@
 //! What a sandbox that is on its way is waiting for.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use vestal_sandbox::{Progress, ProgressSink};
 
+use super::copying::Copying;
 use super::{Console, progress, status, text};
 
 /// Blanks and blocks of a bar.
@@ -13,7 +15,11 @@ const BAR: usize = 24;
 
 /// The step that a sandbox is at. Cloning gives the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Activity(Arc<Mutex<Step>>);
+pub(crate) struct Activity {
+    step: Arc<Mutex<Step>>,
+    /// Whether what the copies are for has been said, where no line can show them.
+    told: Arc<AtomicBool>,
+}
 
 #[derive(Debug, Default)]
 enum Step {
@@ -22,6 +28,8 @@ enum Step {
     Unknown,
     /// An image is being fetched.
     Pull(Pull),
+    /// Files are being copied.
+    Copy(Copying),
     /// Something else, in words.
     Other(String),
 }
@@ -43,11 +51,29 @@ impl Activity {
         ProgressSink::new(move |progress| activity.take(console, progress))
     }
 
-    /// Awaits a sandbox and shows the step it is at if that takes long; a pull
-    /// is shown at once.
+    /// Awaits a sandbox and shows the step it is at if that takes long; pulls
+    /// and copies are shown at once.
     pub(crate) async fn while_waiting<T>(&self, work: impl Future<Output = T>) -> T {
         let done = progress::while_waiting(|| self.step().line(), work).await;
         *self.step() = Step::Unknown;
+        done
+    }
+
+    /// As [`Activity::while_waiting`] for something that has a name of its own,
+    /// which is said at once where no line can show how far it is.
+    pub(crate) async fn while_doing<T>(
+        &self,
+        console: Console,
+        what: &str,
+        work: impl Future<Output = T>,
+    ) -> T {
+        *self.step() = Step::Other(what.to_owned());
+        self.told.store(true, Ordering::Relaxed);
+        if !status::is_possible() {
+            console.note(what);
+        }
+        let done = self.while_waiting(work).await;
+        self.told.store(false, Ordering::Relaxed);
         done
     }
 
@@ -57,7 +83,7 @@ impl Activity {
     }
 
     fn step(&self) -> MutexGuard<'_, Step> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, console: Console, progress: Progress) {
@@ -86,6 +112,20 @@ impl Activity {
                 }
                 *step = Step::Unknown;
             }
+            Progress::Copying { what, files, bytes, total } => {
+                if !matches!(&*step, Step::Copy(copying) if copying.is_of(&what)) {
+                    if !status::is_possible() && !self.told.load(Ordering::Relaxed) {
+                        console.note(&format!("copying {what}"));
+                    }
+                    *step = Step::Copy(Copying::new(what));
+                }
+                if let Step::Copy(copying) = &mut *step {
+                    copying.advance(files, bytes, total);
+                }
+                if status::is_possible() {
+                    status::show(&format!("  {}", step.line()));
+                }
+            }
             Progress::Starting { what } => *step = Step::Other(what),
         }
     }
@@ -97,6 +137,7 @@ impl Step {
             Self::Unknown => "starting the sandbox …".to_owned(),
             Self::Other(what) => format!("{} …", text::printable(what)),
             Self::Pull(pull) => pull.line(),
+            Self::Copy(copying) => copying.line(),
         }
     }
 }

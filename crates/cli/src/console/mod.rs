@@ -4,6 +4,7 @@
 //! Colour only where a terminal shows it.
 
 mod activity;
+mod copying;
 pub(crate) mod log;
 mod progress;
 mod sink;

@@ -29,6 +29,8 @@ pub(crate) struct SandboxView {
     weakened: Vec<String>,
     /// Why its state is unknown.
     trouble: Option<String>,
+    /// How far it is a system of its own, where that depends on the machine.
+    tier: Option<String>,
 }
 
 impl From<&Summary> for SandboxView {
@@ -53,6 +55,7 @@ impl From<&Summary> for SandboxView {
             unenforced: description.unenforced.clone(),
             weakened: description.weakened.clone(),
             trouble: summary.trouble.clone(),
+            tier: description.tier.clone(),
         }
     }
 }

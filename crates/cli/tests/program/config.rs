@@ -6,7 +6,7 @@ use crate::support::{World, finish};
 
 #[test]
 fn a_value_is_set_shown_with_its_source_and_comments_stay() {
-    let world = World::new();
+    let world = World::automatic();
     fs::create_dir_all(world.home()).unwrap();
     let file = world.home().join("config.yaml");
     fs::write(&file, "# mine\nterminal:\n  timeout: 90 # a while\n").unwrap();

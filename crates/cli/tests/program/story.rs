@@ -19,6 +19,11 @@ fn local_keeps_the_workshop_lit() {
 }
 
 #[test]
+fn native_keeps_the_workshop_lit() {
+    Story::in_world(World::native(), "native").is_told();
+}
+
+#[test]
 fn docker_keeps_the_workshop_lit() {
     Story::in_world(World::docker(), "docker").is_told();
 }

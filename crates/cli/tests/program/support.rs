@@ -21,8 +21,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A home, a directory to work in, and the program.
 pub(crate) struct World {
     root: tempfile::TempDir,
-    /// Where sandboxes are containers.
-    engine: Option<Engine>,
+    sandboxes: Sandboxes,
+}
+
+/// What the sandboxes of a world are.
+enum Sandboxes {
+    /// Processes like any other.
+    Local,
+    /// Namespaces of this machine's kernel.
+    Native,
+    /// What the program itself chooses.
+    Automatic,
+    /// Containers.
+    Docker(Engine),
 }
 
 /// What a call of the program came to.
@@ -53,31 +64,44 @@ impl Outcome {
 impl World {
     /// Returns a world whose sandboxes are processes.
     pub(crate) fn new() -> Self {
-        Self::with(None)
+        Self::with(Sandboxes::Local)
+    }
+
+    /// Returns a world whose sandboxes are native.
+    pub(crate) fn native() -> Self {
+        Self::with(Sandboxes::Native)
+    }
+
+    /// Returns a world in which nobody has chosen anything.
+    pub(crate) fn automatic() -> Self {
+        Self::with(Sandboxes::Automatic)
     }
 
     /// Returns a world whose sandboxes are containers of the engine given to
     /// the tests.
     pub(crate) fn docker() -> Self {
-        Self::with(Some(Engine::given()))
+        Self::with(Sandboxes::Docker(Engine::given()))
     }
 
     /// Returns a world whose sandboxes are containers of the Podman engine
     /// given to the tests.
     pub(crate) fn podman() -> Self {
-        Self::with(Some(Engine::podman()))
+        Self::with(Sandboxes::Docker(Engine::podman()))
     }
 
-    fn with(engine: Option<Engine>) -> Self {
+    fn with(sandboxes: Sandboxes) -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("work")).unwrap();
         fs::create_dir(root.path().join("user")).unwrap();
-        Self { root, engine }
+        Self { root, sandboxes }
     }
 
     /// Returns the engine that the sandboxes' containers are on.
     pub(crate) fn engine(&self) -> &Engine {
-        self.engine.as_ref().unwrap()
+        match &self.sandboxes {
+            Sandboxes::Docker(engine) => engine,
+            _ => panic!("no engine in this world"),
+        }
     }
 
     /// Returns the label that this home's containers carry; nothing as long as
@@ -128,17 +152,19 @@ impl World {
             ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()),
             ("TERM", "xterm".into()),
         ];
-        match &self.engine {
-            Some(engine) => environment.extend([
+        // Whatever engines this machine has are not looked for.
+        let nobody = format!("unix://{}", self.root.path().join("no-engine.sock").display());
+        match &self.sandboxes {
+            Sandboxes::Docker(engine) => environment.extend([
                 ("DOCKER_HOST", engine.address().into()),
                 ("TERMINAL_ENV", "docker".into()),
                 ("TERMINAL_DOCKER_IMAGE", BASE.into()),
             ]),
-            // Whatever engines this machine has are not looked for.
-            None => {
-                let nobody = self.root.path().join("no-engine.sock");
-                environment.push(("DOCKER_HOST", format!("unix://{}", nobody.display()).into()));
-            }
+            Sandboxes::Local => environment
+                .extend([("DOCKER_HOST", nobody.into()), ("TERMINAL_ENV", "local".into())]),
+            Sandboxes::Native => environment
+                .extend([("DOCKER_HOST", nobody.into()), ("TERMINAL_ENV", "native".into())]),
+            Sandboxes::Automatic => environment.push(("DOCKER_HOST", nobody.into())),
         }
         environment
     }
@@ -215,7 +241,7 @@ impl Drop for World {
         for task in self.tasks() {
             self.vestal(["rm", "-y", "--files", &task]);
         }
-        if let (Some(engine), Some(label)) = (&self.engine, self.home_label()) {
+        if let (Sandboxes::Docker(engine), Some(label)) = (&self.sandboxes, self.home_label()) {
             engine.clear(&label);
         }
         // Only after a failure is anything left that names this home.

@@ -158,7 +158,8 @@ impl Talk<'_> {
             }
             _ => chain,
         };
-        let Workplace { cwd, prompt } = Workplace::find(settings, &overrides, human.is_present())?;
+        let Workplace { cwd, prompt } =
+            Workplace::find(agent.engine(), settings, &overrides, human.is_present())?;
         let place = Place { task: task.to_string(), overrides: overrides.clone() };
         let is_usual = task == Task::default_task() && overrides.is_empty();
         let opening = Opening {

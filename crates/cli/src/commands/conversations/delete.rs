@@ -1,12 +1,11 @@
 //! `vestal conversations delete`.
 
-use std::io::{self, IsTerminal as _};
-
 use clap::Args;
 use serde::Serialize;
 use vestal_conversations::{Store, Summary};
 
 use super::{find, view};
+use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -85,14 +84,7 @@ pub(super) async fn run(
 fn is_confirmed(context: &Context, summaries: &[Summary]) -> Result<bool, Failure> {
     let plans: Vec<String> =
         summaries.iter().map(|summary| format!("{} goes for good", described(summary))).collect();
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::usage("to delete without a terminal to ask on, say so with -y")
-            .advise(plans.join("\n")));
-    }
-    for plan in plans {
-        context.console.note(&plan);
-    }
-    Ok(context.console.ask("Delete?"))
+    confirm::is_confirmed(context.console, "delete", "Delete?", &plans)
 }
 
 fn described(summary: &Summary) -> String {

@@ -13,7 +13,8 @@ use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Sandboxes know their profile by its name. Their instances are removed, with running jobs and what was
-installed in them; workspaces and homes stay, and the next use makes new instances with them.
+installed in them; workspaces, homes and snapshots stay, and the next use makes new instances with
+them.
 
 Example:
   vestal profile rename work office";

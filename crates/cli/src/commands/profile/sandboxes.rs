@@ -105,7 +105,7 @@ impl Sandboxes {
     }
 
     /// Removes every instance and forgets the sandboxes under their old name.
-    /// Workspaces and homes stay for new ones.
+    /// Workspaces, homes and snapshots stay for new ones.
     pub(super) async fn free(self, context: &Context) -> Result<usize, Failure> {
         let mut instances = 0;
         for task in self.tasks()? {
@@ -168,8 +168,8 @@ impl Sandboxes {
 
 fn plan(own: &Summary) -> String {
     let jobs = text::count(u64::from(own.jobs_running), "running job");
-    let installed =
-        if own.description.image.is_some() { ", with all that was installed in it" } else { "" };
+    let is_a_system = own.description.image.is_some() || own.description.tier.is_some();
+    let installed = if is_a_system { ", with all that was installed in it" } else { "" };
     format!("{}: the sandbox on {} with {jobs} goes{installed}", own.task, own.backend)
 }
 

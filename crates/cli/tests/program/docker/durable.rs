@@ -85,11 +85,11 @@ fn changed_settings_are_told_with_the_command_that_applies_them() {
     let set = "terminal.docker_image=vestal-test/busybox:latest";
     let drifted = world.vestal(["--set", set, "run", "hostname"]).exits(0);
     assert_eq!(drifted.text(), before);
-    let remedy = "vestal run -t default --set terminal.on_config_change=recreate true";
+    let remedy = "vestal rebuild default";
     assert!(drifted.stderr.contains("terminal.docker_image (vestal-test/base:latest → "));
     assert!(drifted.stderr.contains(remedy), "{drifted:?}");
 
-    let words = remedy.split(' ').skip(1);
+    let words = remedy.split(' ').skip(1).chain(["-y"]);
     world.vestal(["--set", set].into_iter().chain(words)).exits(0);
     let after = world.vestal(["--set", set, "run", "hostname; cat note"]).exits(0);
     assert!(!after.text().starts_with(&before) && after.text().ends_with("kept\n"), "{after:?}");

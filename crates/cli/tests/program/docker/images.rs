@@ -34,7 +34,7 @@ fn a_sandbox_of_another_image_is_refused_before_anything_runs_in_it() {
 #[test]
 fn asking_for_an_image_is_asking_for_a_container() {
     let world = World::docker();
-    // Left to itself, the choice would fall on a backend without isolation.
+    // Left to itself, the choice would fall on a backend without images.
     let sets = ["terminal.backend=auto", "terminal.docker_image=vestal-test/none:1"];
     let auto = ["--set", sets[0], "--set", sets[1], "run", "--json", "--image", BUSYBOX, "true"];
     assert_eq!(world.vestal(auto).exits(0).json()["sandbox"]["backend"], "docker");

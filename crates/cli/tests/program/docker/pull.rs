@@ -97,7 +97,7 @@ fn a_pull_is_shown_as_it_goes_on_and_ends_cleanly_with_ctrl_c() {
 
 #[test]
 fn a_pull_that_no_terminal_shows_is_told_in_a_line() {
-    let world = World::new();
+    let world = World::automatic();
     let address = start_engine(&world);
     let mut command = world.command(["run", "--image", IMAGE, "echo ran"]);
     command.env("DOCKER_HOST", address);

@@ -138,7 +138,7 @@ fn the_doctor_describes_the_engine_and_what_is_on_it() {
     assert!(
         drifted.contains("note    sandbox default: settings changed since: terminal.docker_image")
     );
-    assert!(drifted.contains("terminal.on_config_change=recreate"), "{drifted}");
+    assert!(drifted.contains("vestal rebuild default"), "{drifted}");
     fs::remove_dir_all(world.home().join("sandboxes/default")).unwrap();
     let leaked = world.vestal(["doctor"]).exits(0).text();
     let container = world.containers().remove(0);

@@ -143,6 +143,11 @@ fn local_works_off_a_chain_of_tasks() {
 }
 
 #[test]
+fn native_works_off_a_chain_of_tasks() {
+    a_chain_is_worked_off(World::native(), "native");
+}
+
+#[test]
 fn docker_works_off_a_chain_of_tasks() {
     a_chain_is_worked_off(World::docker(), "docker");
 }

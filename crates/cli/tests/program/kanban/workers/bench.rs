@@ -34,10 +34,10 @@ impl Bench {
         Self::of(Chatting::new(script))
     }
 
-    /// Returns a bench whose sandboxes are containers.
-    pub(super) fn docker(replies: impl IntoIterator<Item = Reply>) -> Self {
+    /// Returns a bench in a world of its own kind.
+    pub(super) fn in_world(world: World, replies: impl IntoIterator<Item = Reply>) -> Self {
         let model = ScriptedModel::start(Script::replies(replies).strict());
-        Self::of(Chatting { world: World::docker(), model })
+        Self::of(Chatting { world, model })
     }
 
     fn of(chat: Chatting) -> Self {
@@ -91,7 +91,7 @@ impl Bench {
         let run = run.to_string();
         let words = ["kanban", "worker", "--task", task.as_str(), "--run", run.as_str()];
         let mut command = self.chat.command(words);
-        // Where sandboxes are containers, they are so for the worker, too.
+        // What sandboxes are in this world they are for the worker, too.
         command.envs(self.chat.world.environment());
         command
     }

@@ -18,7 +18,7 @@ use vestal_scripted_model::Reply;
 
 use super::bench::{Bench, complete, some};
 use crate::chat::world::terminal;
-use crate::support::{Started, finish};
+use crate::support::{Started, World, finish};
 
 /// Has a command tell the directory it runs in.
 fn tell_place(bench: &Bench) -> Reply {
@@ -260,13 +260,27 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
 
 #[test]
 fn a_container_has_the_directory_at_its_own_path_and_goes_when_the_task_is_done() {
-    let bench = Bench::docker([
-        terminal("pwd; echo made > made; cat /workspace/kanban/*/attachments/notes.txt"),
-        complete(),
-    ]);
+    let world = a_sandbox_has_the_directory_at_its_own_path(World::docker());
+    assert!(world.containers().is_empty());
+}
+
+#[test]
+fn a_native_sandbox_has_the_directory_at_its_own_path_and_goes_when_the_task_is_done() {
+    let world = a_sandbox_has_the_directory_at_its_own_path(World::native());
+    assert_eq!(world.tasks(), [""; 0]);
+}
+
+fn a_sandbox_has_the_directory_at_its_own_path(world: World) -> World {
+    let bench = Bench::in_world(
+        world,
+        [
+            terminal("pwd; echo made > made; cat /workspace/kanban/*/attachments/notes.txt"),
+            complete(),
+        ],
+    );
     let dir = bench.chat.world.work().join("project");
     fs::create_dir(&dir).unwrap();
-    // Whoever a container's commands run as may write there.
+    // Whoever the commands run as may write there.
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
     let workspace = Workspace::Dir { path: dir.clone() };
     let task = bench.task(NewTask { workspace, ..some() });
@@ -277,12 +291,21 @@ fn a_container_has_the_directory_at_its_own_path_and_goes_when_the_task_is_done(
     let expected = format!("{}\nthe year is 2026", dir.display());
     assert_eq!(seen["output"].as_str().map(str::trim), Some(expected.as_str()), "{seen}");
     assert_eq!(fs::read_to_string(dir.join("made")).unwrap(), "made\n");
-    assert!(bench.chat.world.containers().is_empty());
+    bench.chat.world
 }
 
 #[test]
 fn a_scratch_place_in_a_container_is_below_its_workspace() {
-    let bench = Bench::docker([terminal("pwd"), complete()]);
+    a_scratch_place_is_below_the_workspace(World::docker());
+}
+
+#[test]
+fn a_scratch_place_in_a_native_sandbox_is_below_its_workspace() {
+    a_scratch_place_is_below_the_workspace(World::native());
+}
+
+fn a_scratch_place_is_below_the_workspace(world: World) {
+    let bench = Bench::in_world(world, [terminal("pwd"), complete()]);
     let task = bench.some_task();
     bench.work(&task).exits(0);
     let seen: Value =

@@ -1,0 +1,168 @@
+//! `vestal rebuild`.
+
+use clap::Args;
+use vestal_config::BackendChoice;
+use vestal_sandbox::backend::Confinement;
+use vestal_sandbox::{Engine, Rebuild, Summary, SummaryState, Task};
+
+use crate::cli::{Busy, OneTask};
+use crate::confirm;
+use crate::console::text;
+use crate::context::Context;
+use crate::copies;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::find;
+use crate::views::RebuiltView;
+
+const AFTER_HELP: &str = "\
+Workspace, home and snapshots stay; what was installed elsewhere in the sandbox goes. With --backend
+it moves, and takes workspace and home along. If the new one cannot be made, the old one stays. With
+jobs or open calls in it nothing is done, unless --stop is given. On a terminal it asks first, unless
+-y is given; without a terminal it needs -y.
+
+Examples:
+  vestal rebuild web
+  vestal rebuild -y web --backend docker";
+
+/// Makes a sandbox anew with today's settings; workspace and home stay.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct RebuildArgs {
+    /// Moves it to this backend.
+    #[arg(short, long, value_name = "BACKEND")]
+    backend: Option<String>,
+
+    /// Asks no question.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    busy: Busy,
+
+    /// Prints a JSON object.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    task: OneTask,
+}
+
+pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let task = args.task.or_default(&engine)?;
+    let backend = match &args.backend {
+        Some(name) => Some(backend(context, name)?),
+        None => None,
+    };
+    let current = current(&engine, &task).await?;
+    if !args.yes {
+        let plan = Plan {
+            task: &task,
+            current: &current,
+            to: backend.as_deref(),
+            confined: engine.confinement(&current.backend) != Some(Confinement::None),
+            persistent: context.is_persistent(),
+        };
+        if !confirm::is_confirmed(context.console, "rebuild", "Rebuild?", &[plan.words()])? {
+            context.console.note("nothing was rebuilt");
+            return Ok(Exit::No);
+        }
+    }
+    let rebuild = Rebuild { backend };
+    let rebuilding = engine.rebuild(&task, &rebuild, args.busy.into());
+    let what = format!("rebuilding {task}");
+    let rebuilt = match copies::see_done(context, &engine, &what, rebuilding).await? {
+        Ok(rebuilt) => rebuilt,
+        Err(signal) => return Ok(Exit::Terminated(signal)),
+    };
+    for remark in &rebuilt.remarks {
+        context.console.note(remark);
+    }
+    if args.json {
+        context.console.print_json(&RebuiltView::new(&task, &rebuilt))?;
+        return Ok(Exit::Success);
+    }
+    let task = text::printable(task.as_str());
+    let moved = if rebuilt.was == rebuilt.now {
+        format!("on {}", rebuilt.now)
+    } else {
+        format!("on {} (was on {})", rebuilt.now, rebuilt.was)
+    };
+    let kept: Vec<String> = rebuilt.kept.iter().map(|path| path.display().to_string()).collect();
+    let kept = if kept.is_empty() { String::new() } else { format!("; kept {}", kept.join(", ")) };
+    context.console.print(&format!("rebuilt {task} {moved}{kept}"))?;
+    Ok(Exit::Success)
+}
+
+/// Returns the name of a backend as the settings know it.
+fn backend(context: &Context, name: &str) -> Result<String, Failure> {
+    match context.backend_named(name)? {
+        BackendChoice::Auto => Err(Failure::usage("to move a sandbox, name the backend")
+            .advise("`vestal doctor` says which ones work here")),
+        choice => Ok(choice.as_str().to_owned()),
+    }
+}
+
+/// Returns what there is of the sandbox.
+async fn current(engine: &Engine, task: &Task) -> Result<Summary, Failure> {
+    let summaries = match engine.inspect(task).await {
+        Ok(summaries) => summaries,
+        Err(error) => return Err(find::explain(engine, error).await),
+    };
+    summaries.into_iter().find(|summary| !summary.owned).ok_or_else(|| {
+        Failure::new(format!("what there is of {task} belongs to a process and ends with it"))
+            .advise("its next one is made with today's settings anyway")
+    })
+}
+
+/// A sandbox that is about to be made anew.
+#[derive(Debug)]
+struct Plan<'a> {
+    task: &'a Task,
+    current: &'a Summary,
+    /// The backend it moves to.
+    to: Option<&'a str>,
+    /// Whether it is a system of its own.
+    confined: bool,
+    /// Whether workspace and home are on disk.
+    persistent: bool,
+}
+
+impl Plan<'_> {
+    /// Says what goes and what stays.
+    fn words(&self) -> String {
+        let Self { task, current, to, confined, persistent } = self;
+        let moves = to.filter(|to| *to != current.backend);
+        let on = match &current.description.name {
+            Some(name) => format!("on {} ({name})", current.backend),
+            None => format!("on {}", current.backend),
+        };
+        let sandbox = match current.state {
+            SummaryState::Running => {
+                let jobs = text::count(u64::from(current.jobs_running), "running job");
+                format!("the running sandbox {on} with {jobs}")
+            }
+            _ => format!("the sandbox {on}"),
+        };
+        let anew = moves.map_or_else(|| "is made anew".to_owned(), |to| format!("moves to {to}"));
+        let mut parts = vec![format!("{sandbox} {anew} with today's settings")];
+        if *confined {
+            parts.push("what was installed outside workspace and home goes".to_owned());
+        }
+        if moves.is_some() {
+            parts.push("shell sessions and job logs go".to_owned());
+        }
+        parts.push(match (confined, persistent) {
+            (true, true) => {
+                format!("kept: workspace, home and snapshots in {}", current.dir.display())
+            }
+            (true, false) => "workspace and home are in memory and go too".to_owned(),
+            (false, _) => "files of yours that its commands made stay where they are".to_owned(),
+        });
+        if let Some(mount) = &current.overrides.mount {
+            parts.push(format!("{}, its /workspace, is yours and stays", mount.display()));
+        }
+        format!("{task}: {}", parts.join("; "))
+    }
+}

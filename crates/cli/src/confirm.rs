@@ -1,0 +1,25 @@
+//! Questions before something goes.
+
+use std::io::{self, IsTerminal as _};
+
+use crate::console::Console;
+use crate::error::Failure;
+
+/// Says what is about to happen and asks whether it may. Where there is no
+/// terminal to ask on, that is refused with what would have been said; `verb`
+/// says what was not done.
+pub(crate) fn is_confirmed(
+    console: Console,
+    verb: &str,
+    question: &str,
+    plans: &[String],
+) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let message = format!("to {verb} without a terminal to ask on, say so with -y");
+        return Err(Failure::usage(message).advise(plans.join("\n")));
+    }
+    for plan in plans {
+        console.note(plan);
+    }
+    Ok(console.ask(question))
+}

@@ -1,0 +1,89 @@
+//! What people see of native sandboxes.
+
+use crate::support::World;
+
+#[test]
+fn the_first_run_on_a_fresh_machine_is_isolated_and_needs_nothing() {
+    let world = World::automatic();
+    let first = world.run("date >> visits; wc -l < visits; pwd; id -u").exits(0);
+    assert_eq!(first.text(), "1\n/workspace\n0\n");
+    assert!(!first.stderr.contains("without isolation"), "{first:?}");
+    let second = world.run("date >> visits; wc -l < visits").exits(0);
+    assert_eq!((second.text(), &*second.stderr), ("2\n".to_owned(), ""));
+    let listed = world.vestal(["ps", "--json"]).exits(0).json();
+    assert_eq!(listed[0]["backend"], "native");
+    // It is a system of its own: neither the user's files nor Vestal's are there.
+    let here = world.work().display().to_string();
+    world.run(&format!("test ! -e '{here}'")).exits(0);
+    world.run(&format!("test ! -e '{}'", world.home().display())).exits(0);
+}
+
+#[test]
+fn the_tier_is_told_wherever_one_looks() {
+    let world = World::native();
+    world.run("true").exits(0);
+    let listed = world.vestal(["ps", "--json"]).exits(0).json();
+    let tier = listed[0]["tier"].as_str().unwrap();
+    let inspected = world.vestal(["inspect"]).exits(0).text();
+    let told = inspected.lines().find(|line| line.starts_with("tier ")).unwrap();
+    assert!(told.ends_with(&format!(" {tier}")), "{told}");
+    let json = world.vestal(["inspect", "--json"]).exits(0).json();
+    assert_eq!(json[0]["tier"], tier);
+    assert!(json[0]["missing"].is_array(), "{json}");
+    for missing in json[0]["missing"].as_array().unwrap() {
+        assert!(inspected.contains(missing.as_str().unwrap()), "{inspected}");
+    }
+    let doctor = world.vestal(["doctor"]).text();
+    assert!(doctor.contains("backend native: works"), "{doctor}");
+    // Limits that nobody asked for and nobody can enforce are no secret.
+    for limit in listed[0]["unenforced"].as_array().unwrap() {
+        let limit = limit.as_str().unwrap();
+        assert!(inspected.contains(limit) && doctor.contains(limit), "{limit}: {doctor}");
+    }
+    let plain = world.vestal(["ps"]).exits(0).text();
+    assert!(plain.contains("native"), "{plain}");
+}
+
+#[test]
+fn changed_settings_are_taken_at_the_next_start() {
+    let world = World::native();
+    world.run("echo kept > file").exits(0);
+    world.vestal(["config", "set", "terminal.job_log_bytes", "1M"]).exits(0);
+    let drifted = world.run("cat file").exits(0);
+    assert!(drifted.stderr.contains("vestal stop default"), "{drifted:?}");
+    world.vestal(["stop"]).exits(0);
+    let after = world.run("cat file").exits(0);
+    assert_eq!((after.text(), &*after.stderr), ("kept\n".to_owned(), ""));
+}
+
+#[test]
+fn a_project_is_mounted_where_it_is_asked_for() {
+    let world = World::automatic();
+    std::fs::write(world.work().join("file"), "mine\n").unwrap();
+    let mounted = world.vestal(["run", "--mount-cwd", "cat file; echo made > new"]).exits(0);
+    assert_eq!(mounted.text(), "mine\n");
+    assert_eq!(std::fs::read_to_string(world.work().join("new")).unwrap(), "made\n");
+    let task = format!("default@{}", world.work().display());
+    assert_eq!(world.tasks(), std::slice::from_ref(&task));
+    assert_eq!(world.vestal(["ps", "--json"]).json()[0]["backend"], "native");
+    // A fork has the same directory, and so it is part of its task.
+    let forked = world.vestal(["fork", &task, "other", "--json"]).exits(0).json();
+    let other = format!("other@{}", world.work().display());
+    assert_eq!(forked["task"], other);
+    let seen = world.vestal(["run", "-t", "other", "--mount-cwd", "cat file new"]).exits(0);
+    assert_eq!(seen.text(), "mine\nmade\n");
+    assert_eq!(world.tasks().len(), 2);
+}
+
+#[test]
+fn an_image_is_asked_of_containers_only() {
+    let world = World::native();
+    let asked = world.vestal(["run", "-b", "native", "--image", "x:1", "true"]).exits(2);
+    assert!(asked.stderr.contains("-b docker"), "{asked:?}");
+    let world = World::automatic();
+    world.run("true").exits(0);
+    // It has no image, whichever one is asked for.
+    let other = world.vestal(["run", "--image", "x:1", "touch ran"]).exits(125);
+    assert!(other.stderr.contains("vestal rebuild default --backend docker"), "{other:?}");
+    world.run("test ! -e ran").exits(0);
+}

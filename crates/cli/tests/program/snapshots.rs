@@ -1,0 +1,420 @@
+//! `snapshot`, `snapshots`, `restore`, `fork`, `rebuild`: told on every backend
+//! whose sandboxes have files of their own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::shell::Person;
+use crate::support::{PATIENCE, World};
+
+#[test]
+fn native_goes_back_and_branches_off() {
+    a_sandbox_goes_back_and_branches_off(&World::native());
+}
+
+#[test]
+fn docker_goes_back_and_branches_off() {
+    a_sandbox_goes_back_and_branches_off(&World::docker());
+}
+
+fn a_sandbox_goes_back_and_branches_off(world: &World) {
+    let read = "cat file ~/h /etc/made";
+    world.run("echo one > file; echo home > ~/h; echo system > /etc/made; export A=kept").exits(0);
+    let kept = world.vestal(["snapshot", "--name", "good", "--note", "all is well"]).exits(0);
+    assert!(kept.text().starts_with("kept default as good ("), "{kept:?}");
+    assert!(kept.stderr.contains("vestal restore default good"), "{kept:?}");
+
+    // Life goes on, and goes wrong.
+    assert_eq!(world.run("cat file; echo $A").exits(0).text(), "one\nkept\n");
+    world.run("echo two > file; rm ~/h /etc/made; echo new > more").exits(0);
+
+    // What there was lives in another place.
+    let forked = world.vestal(["fork", "default", "then", "--from", "good"]).exits(0);
+    assert!(forked.text().starts_with("forked default to then on "), "{forked:?}");
+    assert_eq!(then(world, "then", read), "one\nhome\nsystem\n");
+    assert_eq!(then(world, "then", "test ! -e more; echo $?"), "0\n");
+
+    // So does what there is.
+    world.vestal(["fork", "default", "now"]).exits(0);
+    assert_eq!(then(world, "now", "cat file more; ls ~/h /etc/made 2>&1 | wc -l"), "two\nnew\n2\n");
+    then(world, "now", "echo three > file; rm more");
+    assert_eq!(world.run("cat file more").exits(0).text(), "two\nnew\n");
+
+    // And then it is as it was.
+    let restored = world.vestal(["restore", "-y", "default", "good"]).exits(0);
+    assert!(restored.text().starts_with("restored default to good of "), "{restored:?}");
+    assert_eq!(world.run(read).exits(0).text(), "one\nhome\nsystem\n");
+    world.run("test ! -e more").exits(0);
+    assert_eq!(then(world, "now", "cat file"), "three\n");
+
+    // The snapshot outlives its use, and the sandbox.
+    world.run("rm file").exits(0);
+    world.vestal(["restore", "-y", "default", "good"]).exits(0);
+    assert_eq!(world.run(read).exits(0).text(), "one\nhome\nsystem\n");
+    world.vestal(["rm", "-y", "default"]).exits(0);
+    world.vestal(["restore", "-y", "default", "good"]).exits(0);
+    assert_eq!(world.run(read).exits(0).text(), "one\nhome\nsystem\n");
+
+    let removed = world.vestal(["snapshots", "rm", "-y", "default", "good"]).exits(0);
+    assert_eq!(removed.text(), "removed snapshot good of default\n");
+    assert_eq!(world.vestal(["snapshots", "--json"]).exits(0).json(), json!([]));
+    assert!(!world.home().join("sandboxes/default/snapshots").exists());
+    assert_eq!(then(world, "then", read), "one\nhome\nsystem\n");
+}
+
+/// Runs shell text in the sandbox of a task and returns what it printed.
+#[track_caller]
+fn then(world: &World, task: &str, text: &str) -> String {
+    world.vestal(["run", "-t", task, text]).exits(0).text()
+}
+
+#[test]
+fn native_is_made_anew_and_keeps_its_files() {
+    a_sandbox_is_made_anew(&World::native(), "native");
+}
+
+#[test]
+fn docker_is_made_anew_and_keeps_its_files() {
+    a_sandbox_is_made_anew(&World::docker(), "docker");
+}
+
+fn a_sandbox_is_made_anew(world: &World, backend: &str) {
+    world.run("echo w > file; echo h > ~/h; echo s > /etc/made").exits(0);
+    let asked = world.vestal(["rebuild"]).exits(2);
+    for part in ["-y", "is made anew", "what was installed", "kept: workspace, home"] {
+        assert!(asked.stderr.contains(part), "{part}: {asked:?}");
+    }
+    let id = |world: &World| world.vestal(["ps", "--json"]).exits(0).json()[0]["id"].clone();
+    let before = id(world);
+    let rebuilt = world.vestal(["rebuild", "-y", "--json"]).exits(0).json();
+    assert_eq!(
+        (&rebuilt["task"], &rebuilt["was"], &rebuilt["now"]),
+        (&"default".into(), &backend.into(), &backend.into())
+    );
+    let dir = world.home().join("sandboxes/default").display().to_string();
+    assert_eq!(rebuilt["kept"], json!([format!("{dir}/workspace"), format!("{dir}/home")]));
+    assert_eq!(world.run("cat file ~/h; test -e /etc/made").exits(1).text(), "w\nh\n");
+    assert_ne!(id(world), before);
+    let rebuilt = world.vestal(["rebuild", "-y", "default"]).exits(0);
+    assert!(rebuilt.text().starts_with(&format!("rebuilt default on {backend}")), "{rebuilt:?}");
+}
+
+#[test]
+fn docker_takes_over_what_was_native_and_gives_it_back() {
+    let world = World::docker();
+    let native = "native";
+    world.vestal(["run", "-b", native, "echo w > file; mkdir ~/d; echo h > ~/d/h"]).exits(0);
+    let moved = world.vestal(["rebuild", "-y", "--backend", "docker"]).exits(0);
+    assert!(moved.text().starts_with("rebuilt default on docker (was on native)"), "{moved:?}");
+    let seen = world.run("cat file ~/d/h; stat -c %u file; echo d >> file").exits(0);
+    assert_eq!(seen.text(), "w\nh\n0\n");
+    assert_eq!(world.containers().len(), 1);
+    world.vestal(["rebuild", "-y", "--backend", native, "default"]).exits(0);
+    // Nobody has to say any more where it lives, whatever the settings name.
+    assert_eq!(world.run("cat file ~/d/h; stat -c %u file").exits(0).text(), "w\nd\nh\n0\n");
+    let listed = world.vestal(["ps", "--json"]).exits(0).json();
+    assert_eq!(listed[0]["backend"], native);
+    assert_eq!(world.containers(), [""; 0]);
+    let auto = world.vestal(["rebuild", "-y", "--backend", "auto"]).exits(2);
+    assert!(auto.stderr.contains("name the backend"), "{auto:?}");
+    let unknown = world.vestal(["rebuild", "-y", "--backend", "dokcer"]).exits(125);
+    assert!(unknown.stderr.contains("dokcer"), "{unknown:?}");
+}
+
+#[test]
+fn what_copies_print_has_the_promised_shape() {
+    let world = World::native();
+    world.run("echo x > file").exits(0);
+    let redacted = |mut value: Value| {
+        let mut replace = |pointer: &str, word: &str| {
+            if let Some(found) = value.pointer_mut(pointer) {
+                *found = word.into();
+            }
+        };
+        for at in ["", "/snapshot", "/0"] {
+            replace(&format!("{at}/created_at"), "[time]");
+            replace(&format!("{at}/path"), "[path]");
+            replace(&format!("{at}/files"), "[count]");
+            replace(&format!("{at}/bytes"), "[bytes]");
+        }
+        value
+    };
+    let ran = |args: &[&str]| redacted(world.vestal(args).exits(0).json());
+    let snapshot = json!({
+        "task": "default", "name": "good", "created_at": "[time]", "backend": "native",
+        "system": true, "files": "[count]", "bytes": "[bytes]", "note": "why", "path": "[path]",
+    });
+    assert_eq!(ran(&["snapshot", "--name", "good", "--note", "why", "--json"]), snapshot);
+    assert_eq!(ran(&["snapshots", "--json"]), json!([snapshot]));
+    assert_eq!(ran(&["snapshots", "list", "default", "--json"]), json!([snapshot]));
+    assert_eq!(
+        ran(&["fork", "default", "new", "--json"]),
+        json!({
+            "task": "new", "from": "default", "snapshot": null, "backend": "native",
+            "files": "[count]", "bytes": "[bytes]",
+        })
+    );
+    assert_eq!(ran(&["fork", "default", "newer", "--from", "good", "--json"])["snapshot"], "good");
+    assert_eq!(
+        ran(&["restore", "-y", "default", "good", "--json"]),
+        json!({"task": "default", "snapshot": snapshot})
+    );
+    let inspected = world.vestal(["inspect", "--json"]).exits(0).json();
+    assert_eq!(redacted(inspected[0]["snapshots"].clone()), json!([snapshot]));
+    assert_eq!(ran(&["snapshots", "rm", "-y", "default", "good", "--json"]), json!([snapshot]));
+}
+
+#[test]
+fn snapshots_are_listed_to_read_and_counted() {
+    let world = World::native();
+    let none = world.vestal(["snapshots"]).exits(0);
+    assert!(none.stderr.contains("`vestal snapshot TASK` makes one"), "{none:?}");
+    world.vestal(["run", "-t", "web", "head -c 3000000 /dev/zero > file"]).exits(0);
+    let first = world.vestal(["snapshot", "web", "--json"]).exits(0).json();
+    let second = world.vestal(["snapshot", "-t", "web", "--json"]).exits(0).json();
+    let names = [&first, &second].map(|made| made["name"].as_str().unwrap().to_owned());
+    assert_ne!(names[0], names[1]);
+    for name in &names {
+        assert!(name.starts_with("20") && name.matches('-').count() >= 3, "{name}");
+    }
+    let listed = world.vestal(["snapshots", "web"]).exits(0).text();
+    let lines: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["TASK", "NAME", "CREATED", "SIZE", "NOTE"]);
+    assert_eq!([lines[1][1], lines[2][1]], [&*names[0], &*names[1]]);
+    assert!(listed.contains("MiB"), "{listed}");
+    let inspected = world.vestal(["inspect", "web"]).exits(0).text();
+    assert!(inspected.contains(&names[0]) && inspected.contains(&names[1]), "{inspected}");
+    let doctor = world.vestal(["doctor"]).text();
+    assert!(doctor.contains("snapshots: 2 in all, "), "{doctor}");
+}
+
+#[test]
+fn a_name_that_is_not_there_is_answered_with_the_one_that_was_meant() {
+    let world = World::native();
+    world.vestal(["run", "-t", "web", "true"]).exits(0);
+    world.vestal(["snapshot", "web", "--name", "before"]).exits(0);
+    for verb in [
+        &["restore", "-y", "web", "befroe"][..],
+        &["fork", "web", "new", "--from", "befroe"],
+        &["snapshots", "rm", "-y", "web", "before", "befroe"],
+    ] {
+        let refused = world.vestal(verb).exits(125);
+        assert!(refused.stderr.contains("did you mean before?"), "{verb:?}: {refused:?}");
+    }
+    for verb in [
+        &["snapshot", "wbe"][..],
+        &["snapshots", "wbe"],
+        &["restore", "-y", "wbe", "before"],
+        &["fork", "wbe", "new"],
+        &["rebuild", "-y", "wbe"],
+    ] {
+        let refused = world.vestal(verb).exits(125);
+        assert!(refused.stderr.contains("did you mean web?"), "{verb:?}: {refused:?}");
+    }
+    assert_eq!(world.tasks(), ["web"]);
+    assert_eq!(snapshots(&world), ["before"]);
+    for wrong in ["../x", ".x", "a b", ""] {
+        world.vestal(["snapshot", "web", "--name", wrong]).exits(2);
+    }
+}
+
+fn snapshots(world: &World) -> Vec<String> {
+    let listed = world.vestal(["snapshots", "--json"]).exits(0).json();
+    let listed = listed.as_array().unwrap().iter();
+    listed.map(|snapshot| snapshot["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_and_nothing_is_lost() {
+    let world = World::native();
+    world.run("echo one > file").exits(0);
+    world.vestal(["run", "-t", "other", "echo other > file"]).exits(0);
+    world.vestal(["snapshot", "--name", "good"]).exits(0);
+    world.run("echo two > file").exits(0);
+    let taken = world.vestal(["snapshot", "--name", "good"]).exits(125);
+    assert!(taken.stderr.contains("choose another name"), "{taken:?}");
+    let taken = world.vestal(["fork", "default", "other"]).exits(125);
+    assert!(taken.stderr.contains("choose another task"), "{taken:?}");
+    assert_eq!(then(&world, "other", "cat file"), "other\n");
+    world.vestal(["fork", "default", "default"]).exits(125);
+    world.vestal(["restore", "-y", "default", "good"]).exits(0);
+    assert_eq!(world.run("cat file").exits(0).text(), "one\n");
+}
+
+#[test]
+fn a_busy_sandbox_is_left_alone_unless_it_may_be_stopped() {
+    let world = World::native();
+    world.run("echo x > file").exits(0);
+    world.vestal(["snapshot", "--name", "good"]).exits(0);
+    let job = world.background("echo ready; sleep 1000");
+    assert_eq!(world.start(["logs", "-f", &job]).line(), "ready");
+    let verbs = [
+        &["snapshot", "--name", "more"][..],
+        &["fork", "default", "new"],
+        &["restore", "-y", "default", "good"],
+        &["rebuild", "-y"],
+    ];
+    for verb in verbs {
+        let refused = world.vestal(verb).exits(125);
+        assert!(refused.stderr.contains("is in use"), "{verb:?}: {refused:?}");
+        assert!(refused.stderr.contains("--stop"), "{verb:?}: {refused:?}");
+    }
+    assert_eq!(world.job(&job)["state"], "running");
+    assert_eq!(world.tasks(), ["default"]);
+    assert_eq!(snapshots(&world), ["good"]);
+    // Of what was kept a copy can be made whatever runs.
+    world.vestal(["fork", "default", "old", "--from", "good"]).exits(0);
+    assert_eq!(world.job(&job)["state"], "running");
+    for verb in verbs {
+        let job = world.background("echo ready; sleep 1000");
+        assert_eq!(world.start(["logs", "-f", &job]).line(), "ready");
+        world.vestal(verb.iter().chain(&["--stop"])).exits(0);
+        assert_eq!(world.run("cat file; pgrep sleep").exits(1).text(), "x\n", "{verb:?}");
+    }
+}
+
+#[test]
+fn a_sandbox_without_files_of_its_own_is_not_copied() {
+    let world = World::new();
+    world.run("true").exits(0);
+    for verb in [&["snapshot"][..], &["fork", "default", "new"]] {
+        let refused = world.vestal(verb).exits(125);
+        assert!(refused.stderr.contains("the host's own"), "{verb:?}: {refused:?}");
+        assert!(refused.stderr.contains("vestal rebuild --backend native"), "{refused:?}");
+    }
+    assert_eq!(world.tasks(), ["default"]);
+}
+
+#[test]
+fn a_person_is_told_what_goes_and_asked() {
+    let world = World::native();
+    world.run("echo one > file").exits(0);
+    world.vestal(["snapshot", "--name", "good"]).exits(0);
+    world.run("echo two > file").exits(0);
+    let refused = world.vestal(["restore", "default", "good"]).exits(2);
+    assert!(refused.stderr.contains("goes for good"), "{refused:?}");
+    world.vestal(["snapshots", "rm", "default", "good"]).exits(2);
+    for (verb, told, question, declined) in [
+        (&["restore", "default", "good"][..], "takes the place", "Restore? [y/N] ", "restored"),
+        (&["rebuild"], "is made anew", "Rebuild? [y/N] ", "rebuilt"),
+        (&["snapshots", "rm", "default", "good"], "for good", "Remove? [y/N] ", "removed"),
+    ] {
+        let mut person = Person::start(&world, verb);
+        person.sees(told);
+        person.sees(question);
+        person.types("n\r");
+        person.sees(&format!("nothing was {declined}"));
+        assert_eq!(person.leaves().0, 1);
+    }
+    assert_eq!(world.run("cat file").exits(0).text(), "two\n");
+    let mut person = Person::start(&world, &["restore", "default", "good"]);
+    person.sees("Restore? [y/N] ");
+    person.types("y\r");
+    assert_eq!(person.leaves().0, 0);
+    assert_eq!(world.run("cat file").exits(0).text(), "one\n");
+}
+
+#[test]
+fn a_copy_shows_how_far_it_is() {
+    let world = World::native();
+    world.run("truncate -s 1G big").exits(0);
+    fill(&world, 200);
+    let mut person = Person::start(&world, &["fork", "default", "new"]);
+    person.sees("copying ");
+    person.sees(" files");
+    let (code, rest) = person.leaves();
+    assert_eq!(code, 0, "{rest}");
+    let end = rest.find("forked default to new on native (40").unwrap();
+    assert!(rest[..end].ends_with("\r\x1b[2K"), "the line is cleared: {rest:?}");
+    // As large as it sounds, and on disk next to nothing.
+    let big = "stat -c %s big; test $(stat -c %b big) -lt 100 && echo hollow";
+    assert_eq!(then(&world, "new", big), "1073741824\nhollow\n");
+    // Where nothing can be shown, a line says what begins and one what came of it.
+    let piped = world.vestal(["snapshot", "--name", "x"]).exits(0);
+    assert_eq!(
+        piped.stderr,
+        "note: keeping a copy of default\n\
+         note: to go back to it: vestal restore default x\n"
+    );
+    assert!(piped.text().starts_with("kept default as x (40"), "{piped:?}");
+}
+
+#[test]
+fn a_copy_that_is_interrupted_leaves_nothing() {
+    let world = World::native();
+    world.run("true").exits(0);
+    fill(&world, 100);
+    let before = directories(&world.home().join("sandboxes"), 3);
+    let interrupted = |verb: &[&str]| {
+        let copies = trees(&world);
+        let mut person = Person::start(&world, verb);
+        let deadline = Instant::now() + PATIENCE;
+        while trees(&world) == copies {
+            assert!(Instant::now() < deadline, "no copy begins: {verb:?}");
+        }
+        person.types("\x03");
+        let (code, rest) = person.leaves();
+        assert_eq!(code, 130, "{verb:?}: {rest}");
+        assert!(rest.contains("nothing half-made is left"), "{verb:?}: {rest}");
+        assert_eq!(trees(&world), copies, "{verb:?}");
+    };
+    for verb in [&["fork", "default", "new"][..], &["snapshot", "--name", "half"]] {
+        interrupted(verb);
+        assert_eq!(directories(&world.home().join("sandboxes"), 3), before, "{verb:?}");
+    }
+    assert_eq!(world.tasks(), ["default"]);
+    assert_eq!(world.run("find many -type f | wc -l").exits(0).text(), "20000\n");
+    // What was interrupted can be done, and what it made be gone back to.
+    world.vestal(["snapshot", "--name", "half"]).exits(0);
+    world.run("rm -r many/1; echo x > more").exits(0);
+    interrupted(&["restore", "-y", "default", "half"]);
+    let left = world.run("find many -type f | wc -l; cat more").exits(0).text();
+    assert_eq!(left, "19800\nx\n");
+    assert_eq!(snapshots(&world), ["half"]);
+    world.vestal(["restore", "-y", "default", "half"]).exits(0);
+    assert_eq!(world.run("find many -type f | wc -l; ls").exits(0).text(), "20000\nmany\n");
+}
+
+/// Fills the workspace with directories of 200 files each, as commands in it
+/// would.
+fn fill(world: &World, directories: u32) {
+    let many = world.home().join("sandboxes/default/workspace/many");
+    fs::create_dir(&many).unwrap();
+    for directory in 0..directories {
+        let directory = many.join(directory.to_string());
+        fs::create_dir(&directory).unwrap();
+        for file in 0..200 {
+            fs::write(directory.join(file.to_string()), "x").unwrap();
+        }
+    }
+}
+
+/// Returns where the many files and their copies are.
+fn trees(world: &World) -> Vec<PathBuf> {
+    let mut found = directories(&world.home().join("sandboxes"), 6);
+    found.retain(|path| path.ends_with("many"));
+    found
+}
+
+/// Returns the directories below one, this many levels deep.
+fn directories(dir: &Path, depth: u32) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    if depth > 1 {
+        let inner: Vec<PathBuf> = found
+            .iter()
+            .filter(|path| !path.ends_with("many"))
+            .flat_map(|path| directories(path, depth - 1))
+            .collect();
+        found.extend(inner);
+    }
+    found.sort();
+    found
+}
