@@ -13,3 +13,14 @@ pub fn resident(pid: u32) -> Result<u64> {
         .ok_or("no VmRSS")?;
     Ok(kibibytes.parse::<u64>()? << 10)
 }
+
+/// Returns the memory of a process in bytes, with pages that several processes
+/// have shared out among them.
+pub fn proportional(pid: u32) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let kibibytes = rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB"))
+        .ok_or("no Pss")?;
+    Ok(kibibytes.parse::<u64>()? << 10)
+}

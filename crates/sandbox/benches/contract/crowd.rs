@@ -7,10 +7,9 @@ use tokio::task::JoinSet;
 use crate::Result;
 use crate::stage::Stage;
 use crate::workload::stateless;
-use vestal_bench::report::{Figure, Row};
+use vestal_bench::report::{Bar, Figure, Row};
 use vestal_bench::sample::{Samples, repeat};
 
-const SANDBOXES: usize = 50;
 const COMMANDS: usize = 5;
 
 /// What one sandbox of the crowd took.
@@ -19,9 +18,19 @@ struct Member {
     commands: Samples,
 }
 
-pub(crate) async fn measure(stage: &Stage) -> Result<Vec<Row>> {
+/// Returns what is measured with so many.
+pub(crate) fn names(sandboxes: usize) -> [String; 3] {
+    [
+        format!("new sandbox, {sandboxes} at once"),
+        format!("{sandboxes} sandboxes × {COMMANDS} commands at once, p95"),
+        format!("the same beside {sandboxes} plain shells at once, p95"),
+    ]
+}
+
+/// Makes so many sandboxes at once, which all run when this returns.
+pub(crate) async fn measure(stage: &Stage, sandboxes: usize, bar: Option<Bar>) -> Result<Vec<Row>> {
     let mut crowd = JoinSet::new();
-    for number in 0..SANDBOXES {
+    for number in 0..sandboxes {
         let stage = stage.clone();
         crowd.spawn(async move { member(&stage, number).await });
     }
@@ -34,14 +43,45 @@ pub(crate) async fn measure(stage: &Stage) -> Result<Vec<Row>> {
     let sandbox = stage.sandbox(&task(0)).await?;
     let alone = async |_| stateless(&sandbox, "echo alone").await.map(drop);
     let alone = repeat(2, 4 * COMMANDS, alone).await?;
-    let at_once = format!("{SANDBOXES} sandboxes × {COMMANDS} commands at once, p95");
+    // What the machine is to be blamed for: that all share its cores.
+    let shells = shells(stage, sandboxes).await?;
+    let [new, at_once, beside_shells] = names(sandboxes).map(|what| stage.label(&what));
+    let at_once = Row::times(at_once, &commands).p95_beside(Figure::time(alone.p50()));
     Ok(vec![
-        Row::times(stage.label(&format!("new sandbox, {SANDBOXES} at once")), &made),
-        Row::times(stage.label(&at_once), &commands).p95_beside(Figure::time(alone.p50())),
+        Row::times(new, &made),
+        bar.into_iter().fold(at_once, Row::bar),
+        Row::times(beside_shells, &commands).p95_beside(Figure::time(shells.p95())),
     ])
 }
 
-fn task(number: usize) -> String {
+/// Runs as many commands at once without any sandbox.
+async fn shells(stage: &Stage, at_once: usize) -> Result<Samples> {
+    let mut crowd = JoinSet::new();
+    for number in 0..at_once {
+        let stage = stage.clone();
+        crowd.spawn(async move {
+            let mut samples = Samples::default();
+            for command in 0..COMMANDS {
+                let shell = stage.bash_command(&format!("echo {number} {command}"));
+                let start = Instant::now();
+                let output = tokio::process::Command::from(shell).output().await?;
+                samples.push(start.elapsed());
+                if !output.status.success() {
+                    return Err("bash -c failed".into());
+                }
+            }
+            Result::Ok(samples)
+        });
+    }
+    let mut samples = Samples::default();
+    while let Some(one) = crowd.join_next().await {
+        samples.extend(one??);
+    }
+    Ok(samples)
+}
+
+/// Returns the name of a sandbox of the crowd.
+pub(crate) fn task(number: usize) -> String {
     format!("crowd-{number}")
 }
 

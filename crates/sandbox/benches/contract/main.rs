@@ -5,7 +5,8 @@
 //! cargo bench -p vestal-sandbox --bench contract -- [--short] [--json]
 //! ```
 //!
-//! Containers are made with the engine that `VESTAL_TEST_DOCKER_HOST` names, and
+//! Sandboxes of namespaces are made where this machine can; `bwrap`, which they
+//! are held against, has to be installed. Containers are made with the engine that `VESTAL_TEST_DOCKER_HOST` names, and
 //! a few with the one of `VESTAL_TEST_PODMAN_HOST`; both have the test images.
 //! Without an engine its rows are reported as not run.
 //!
@@ -18,6 +19,7 @@ mod containers;
 mod crowd;
 mod files;
 mod memory;
+mod native;
 mod options;
 mod process;
 mod program;
@@ -35,6 +37,9 @@ use vestal_bench::report::{Format, Report};
 use vestal_bench::{machine, program as built};
 
 use vestal_bench::Result;
+
+/// How many sandboxes a crowd of the backend `local` has.
+const CROWD: usize = 50;
 
 fn main() -> ExitCode {
     match Options::from_arguments().and_then(|options| run(&options)) {
@@ -62,6 +67,7 @@ fn run(options: &Options) -> Result<Report> {
 fn measure(report: &mut Report, plan: Plan) -> Result<()> {
     let program = built::build();
     local(report, plan, &program)?;
+    native::measure(report, plan, &program)?;
     containers::docker(report, plan, &program)?;
     containers::podman(report, plan)
 }
@@ -78,6 +84,6 @@ fn local(report: &mut Report, plan: Plan, program: &Program) -> Result<()> {
     report.add(theatre.perform(file)?);
     report.add(theatre.perform(async |stage| memory::measure(&stage).await)?);
     report.add(theatre.perform(async |stage| streaming::measure(&stage, plan).await)?);
-    report.add(theatre.perform(async |stage| crowd::measure(&stage).await)?);
+    report.add(theatre.perform(async |stage| crowd::measure(&stage, CROWD, None).await)?);
     theatre.close()
 }

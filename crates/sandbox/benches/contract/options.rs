@@ -19,6 +19,10 @@ pub(crate) struct Plan {
     pub(crate) files: usize,
     /// Times the output is streamed.
     pub(crate) streams: usize,
+    /// Sandboxes of namespaces made per row.
+    pub(crate) lives: usize,
+    /// Copies made per row.
+    pub(crate) forks: usize,
     /// How much less is done where the alternative is an engine's, which takes
     /// far longer than a shell.
     pub(crate) containers: ContainerPlan,
@@ -69,6 +73,8 @@ const SHORT: Plan = Plan {
     processes: 50,
     files: 200,
     streams: 1,
+    lives: 30,
+    forks: 5,
     containers: ContainerPlan {
         warm_up: 5,
         commands: 40,
@@ -84,6 +90,8 @@ const LONG: Plan = Plan {
     processes: 500,
     files: 3000,
     streams: 5,
+    lives: 200,
+    forks: 15,
     containers: ContainerPlan {
         warm_up: 20,
         commands: 400,

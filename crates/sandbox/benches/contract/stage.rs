@@ -16,6 +16,8 @@ use crate::containers::Api;
 pub(crate) enum Ground {
     /// Processes of the user.
     Local,
+    /// Namespaces.
+    Native,
     /// Containers.
     Containers {
         /// Whose.
@@ -29,6 +31,7 @@ impl Ground {
     const fn name(&self) -> &'static str {
         match self {
             Self::Local => "local",
+            Self::Native => "native",
             Self::Containers { name, .. } => name,
         }
     }
@@ -38,6 +41,7 @@ impl Ground {
     const fn config(&self) -> &'static str {
         match self {
             Self::Local => "terminal:\n  backend: local\n  retention_seconds: 600\n",
+            Self::Native => "terminal:\n  backend: native\n  retention_seconds: 600\n",
             Self::Containers { .. } => {
                 "terminal:\n  backend: docker\n  docker_image: vestal-test/base:latest\n  \
                  retention_seconds: 600\n"
@@ -47,7 +51,7 @@ impl Ground {
 
     fn host(&self) -> Option<&str> {
         match self {
-            Self::Local => None,
+            Self::Local | Self::Native => None,
             Self::Containers { host, .. } => Some(host),
         }
     }

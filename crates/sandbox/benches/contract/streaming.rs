@@ -16,7 +16,7 @@ use vestal_bench::process::resident;
 use vestal_bench::report::{Bar, Figure, Row};
 use vestal_bench::sample::Samples;
 
-const SIZE: u64 = 1 << 30;
+pub(crate) const SIZE: u64 = 1 << 30;
 
 /// What writes at once. Not `head`, which in a small system writes byte by byte
 /// and would be what is measured.

@@ -1,0 +1,108 @@
+//! The rows of the backend `native`, beside a shell without a sandbox, another
+//! way to make one, and another way to copy one.
+
+mod fork;
+mod lives;
+mod weight;
+
+use std::path::Path;
+
+use vestal_sandbox::Sandbox;
+use vestal_sandbox::backend::Availability;
+
+use crate::Result;
+use crate::commands::{self, SESSION, STATELESS, TASK};
+use crate::options::Plan;
+use crate::stage::{Ground, Stage, Theatre};
+use crate::streaming::{self, GUEST_GROWTH, HOST_GROWTH, THROUGH_A_JOB};
+use crate::{crowd, files, memory, program};
+use vestal_bench::program::Program;
+use vestal_bench::report::{Bar, Report, Row};
+
+/// How many sandboxes live at once.
+const CROWD: usize = 200;
+
+/// Where the small file is.
+const FILE: &str = "/workspace/small.txt";
+
+/// Measures everything, if sandboxes can be made of namespaces here.
+pub(crate) fn measure(report: &mut Report, plan: Plan, ours: &Program) -> Result<()> {
+    let theatre = Theatre::open(&Ground::Native)?;
+    if let Some(why) = theatre.perform(async |stage| Ok(missing(&stage).await))? {
+        let row = |what: &String| Row::not_run(format!("native: {what}"), &*why);
+        report.add(names().iter().map(row).collect());
+        return theatre.close();
+    }
+    report.add(theatre.perform(async |stage| commands::measure(&stage, plan).await)?);
+    report.add(theatre.perform(async |stage| program::measure(&stage, plan, ours).await)?);
+    report.add(theatre.perform(async |stage| files::measure(&stage, plan, Path::new(FILE)).await)?);
+    report.add(theatre.perform(async |stage| guest_memory(&stage).await)?);
+    report.add(theatre.perform(async |stage| stream(&stage, plan).await)?);
+    report.add(theatre.perform(async |stage| lives::measure(&stage, plan).await)?);
+    report.add(theatre.perform(async |stage| fork::measure(&stage, plan).await)?);
+    report.add(theatre.perform(async |stage| at_once(&stage).await)?);
+    theatre.close()
+}
+
+/// Returns what is measured.
+fn names() -> Vec<String> {
+    let fixed = [
+        STATELESS,
+        SESSION,
+        program::NAME,
+        files::NAMES[0],
+        files::NAMES[1],
+        files::NAMES[2],
+        memory::NAME,
+        THROUGH_A_JOB,
+        HOST_GROWTH,
+        GUEST_GROWTH,
+        lives::NEW,
+        lives::STOPPED,
+        fork::NAME,
+    ];
+    let mut names: Vec<_> = fixed.map(str::to_owned).into();
+    names.extend(crowd::names(CROWD));
+    names.push(weight::name(CROWD));
+    names
+}
+
+/// Returns why there are no such sandboxes here.
+async fn missing(stage: &Stage) -> Option<String> {
+    let backends = stage.engine.backends().await;
+    match backends.into_iter().find(|(name, _)| *name == "native") {
+        Some((_, Availability::Works { .. })) => None,
+        Some((_, Availability::Missing { reason, .. })) => Some(reason),
+        None => Some("there is no such backend".to_owned()),
+    }
+}
+
+async fn guest_memory(stage: &Stage) -> Result<Vec<Row>> {
+    let sandbox = stage.sandbox(TASK).await?;
+    Ok(vec![memory::idle(stage, first_process(stage, &sandbox).await?)?])
+}
+
+/// Much output beside a plain pipe.
+async fn stream(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let sandbox = stage.sandbox(TASK).await?;
+    let guest = first_process(stage, &sandbox).await?;
+    let other = |text: &str| streaming::through_a_pipe(&mut stage.bash_command(text));
+    streaming::rows(stage, guest, (plan.streams, streaming::SIZE), other, None).await
+}
+
+/// Many sandboxes, what they take and what they weigh.
+async fn at_once(stage: &Stage) -> Result<Vec<Row>> {
+    let before = weight::Host::now()?;
+    let mut rows = crowd::measure(stage, CROWD, Some(Bar::Times(20.0))).await?;
+    rows.push(weight::measure(stage, CROWD, &before).await?);
+    Ok(rows)
+}
+
+/// Returns the first process of a sandbox, as this machine counts processes.
+async fn first_process(stage: &Stage, sandbox: &Sandbox) -> Result<u32> {
+    let instances = stage.engine.sandboxes_dir().join(sandbox.key().dir_name()).join("instances");
+    let record = std::fs::read(instances.join(sandbox.instance().await).join("init.json"))?;
+    let record: serde_json::Value = serde_json::from_slice(&record)?;
+    let pid = record["pid"].as_u64().ok_or("the sandbox has no first process")?;
+    Ok(u32::try_from(pid)?)
+}
