@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Counts tests, in all and per backend of the conformance suite.
+# Counts tests, in all and per backend of the conformance and escape suites.
 #
 # A line of a file of counts is "KIND NAME PASSED FAILED", where KIND is `all`
 # or `backend`. Only awk, because nothing else is on every machine.
@@ -16,7 +16,7 @@ count_junit() {
     function count_case() {
       if (!open || skipped) return
       all[bad]++
-      if (suite ~ /::conformance$/ && index(test, "::")) {
+      if (suite ~ /::(conformance|escape)$/ && index(test, "::")) {
         backend = substr(test, 1, index(test, "::") - 1)
         seen[backend] = 1
         cases[backend, bad]++

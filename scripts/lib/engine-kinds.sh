@@ -25,13 +25,10 @@ ask() {
 
 # An ordinary user with a range of ids, for a rootless engine or a remapped one.
 # It exists in the engine's own /etc only; outside it is a number.
-readonly USER_NAME=vestal-test USER_ID=59871 USER_RANGE=1996488704:65536
+readonly USER_NAME=vestal-test USER_ID=59871 USER_RANGE=1996488704
 
-add_user() {
-  echo "$USER_NAME:x:$USER_ID:$USER_ID::$DIR/own/home:/bin/sh" >>/etc/passwd
-  echo "$USER_NAME:x:$USER_ID:" >>/etc/group
-  echo "$USER_NAME:$USER_RANGE" >>/etc/subuid
-  echo "$USER_NAME:$USER_RANGE" >>/etc/subgid
+add_engine_user() {
+  add_user "$USER_NAME" "$USER_ID" "$DIR/own/home" "$USER_RANGE"
 }
 
 # ---------------------------------------------------------------- docker ----

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# The container engines of a run: started before the first phase that needs
-# them, told to the tests by VESTAL_TEST_* variables, stopped after the last.
+# The container engines of a run and its ordinary user: there before the first
+# phase that needs them, told to the tests by VESTAL_TEST_* variables, gone after
+# the last.
 
 readonly ENGINE_PHASES=(test bench soak)
 readonly ENGINE_KINDS=(docker podman rootless)
@@ -82,6 +83,7 @@ phase_engines() {
   tell VESTAL_TEST_IMAGE_DIR "$(target_dir)/test-images"
   tell VESTAL_TEST_CGROUP "$(run_name)"
   tell VESTAL_TEST_IMAGES "$(scripts/lib/images --list | tr '\n' ' ')"
+  ordinary_user
   mapfile -t kinds < <(own_engines)
   if ((${#kinds[@]} > 0 && EUID != 0)); then
     for kind in "${kinds[@]}"; do
@@ -101,6 +103,19 @@ phase_engines() {
     wait "${starts[kind]}" || failed=1
   done
   return "$failed"
+}
+
+# The user that native sandboxes are tested with beside root; who is not root is
+# that user.
+ordinary_user() {
+  tell VESTAL_TEST_USER "$PWD/scripts/lib/user"
+  tell VESTAL_TEST_USER_DIR "$WORK/u"
+  if ((EUID == 0)); then
+    scripts/lib/user make "$WORK/u"
+  else
+    mkdir -p "$WORK/u/own/tmp"
+    echo "native sandboxes of root: not run, which needs root"
+  fi
 }
 
 start_engine() {

@@ -48,6 +48,11 @@ begin() {
   export CARGO_HOME="${CARGO_HOME:-$HOME/.cargo}"
   export RUSTUP_HOME="${RUSTUP_HOME:-$HOME/.rustup}"
   export PATH="$CARGO_HOME/vestal-tools/bin:$PATH:$CARGO_HOME/bin"
+  # What is built once and thrown away has no use for what speeds up a second
+  # time, and takes more than half of the disk.
+  if [[ ${CI:-} == true ]]; then
+    export CARGO_INCREMENTAL=0
+  fi
 }
 
 # Runs the function phase_NAME with the further arguments and keeps its result.
@@ -157,13 +162,15 @@ fresh_scratch() {
 }
 
 # Prints the ids of the processes that hermetic commands started and left: the
-# scratch directory's random name is in their environment, arguments or files.
+# random name of their directories, which may be the ordinary user's, is in their
+# environment, arguments, files or, in a sandbox, mounts.
 strays() {
   [[ -n $SCRATCH ]] || return 0
+  local -r user="$WORK/u/own"
   local pid
   {
-    grep -lsF -- "$SCRATCH" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || true
-    find /proc/[0-9]*/exe /proc/[0-9]*/cwd /proc/[0-9]*/fd -lname "$SCRATCH*" 2>/dev/null || true
+    grep -lsF -e "$SCRATCH" -e "$user" /proc/[0-9]*/{environ,cmdline,mountinfo} || true
+    find /proc/[0-9]*/{exe,cwd,fd} \( -lname "$SCRATCH*" -o -lname "$user*" \) 2>/dev/null || true
   } | cut -d/ -f3 | sort -un | while IFS= read -r pid; do
     # The search itself carries the name too, but is over by now.
     [[ -d /proc/$pid ]] && echo "$pid"
@@ -175,7 +182,7 @@ strays() {
 # removes them.
 nothing_left_behind() {
   local -a left=()
-  local second pid failed=0
+  local second pid command failed=0
   # A detached process may need a moment to see that its work is over.
   for ((second = 0; second < 10; second++)); do
     mapfile -t left < <(strays)
@@ -184,12 +191,17 @@ nothing_left_behind() {
   done
   engines_left_clean || failed=1
   for pid in "${left[@]}"; do
-    [[ -s /proc/$pid/cmdline ]] || continue
-    printf 'left behind: process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
+    # What is dead and not yet reaped has no command line.
+    command="$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" || command=
+    [[ -n $command ]] || continue
+    printf 'left behind: process %s: %s\n' "$pid" "$command"
     kill -KILL "$pid" 2>/dev/null || true
     failed=1
   done
-  mapfile -t left < <(find "$SCRATCH" -mindepth 2 -printf '%P\n' | sort)
+  mapfile -t left < <({
+    find "$SCRATCH" -mindepth 2 -printf '%P\n'
+    find "$WORK/u/own/"{home,tmp,run} -mindepth 1 -printf 'user/%P\n' 2>/dev/null
+  } | sort)
   if ((${#left[@]} > 0)); then
     printf 'left behind: %d files, among them:\n' "${#left[@]}"
     printf '  %s\n' "${left[@]:0:10}"
