@@ -401,7 +401,7 @@ fn idle_since(
 /// in its journal, for a guest that was killed and could not leave a trace.
 pub(super) fn last_sign_of_life(dir: &SandboxDir, ended: Timestamp) -> Timestamp {
     let journal: PathBuf = dir.path().join("state").join("journal");
-    let written = std::fs::metadata(journal)
+    let written = std::fs::symlink_metadata(journal)
         .and_then(|metadata| metadata.modified())
         .ok()
         .and_then(|time| Timestamp::try_from(time).ok());
