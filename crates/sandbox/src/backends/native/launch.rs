@@ -16,7 +16,7 @@ use super::rootfs::Rootfs;
 use super::settings::NativeSettings;
 use super::stage::Build;
 use super::tier::Tier;
-use super::{choose, identity, make_dirs, said};
+use super::{choose, identity, make_dirs, numbers, said};
 use crate::backend::{self, BackendError, Instance, Order};
 use crate::backends::boot;
 use crate::backends::layout::{IO_DIR, STATE_DIR};
@@ -69,6 +69,7 @@ impl Native {
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);
+        numbers::check(&users)?;
         make_private(&order.sandbox_dir)?;
         make_private(&order.instance.dir)?;
         let rootfs = self.rootfs(&settings, &order.progress).await?;
@@ -93,6 +94,7 @@ impl Native {
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);
+        numbers::check(&users)?;
         let rootfs = self.rootfs(&settings, &order.progress).await?;
         let identity = rootfs.as_ref().map(|rootfs| &rootfs.identity);
         if made.tier != tier || made.rootfs.as_ref() != identity {

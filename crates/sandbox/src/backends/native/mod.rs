@@ -25,6 +25,7 @@ mod label;
 mod launch;
 mod locator;
 mod make_dirs;
+mod numbers;
 mod plan;
 mod report;
 mod rootfs;

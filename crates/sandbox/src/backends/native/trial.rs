@@ -16,7 +16,7 @@ use super::plan::{self, HostDirs, PlanInput};
 use super::settings::NativeSettings;
 use super::stage::Build;
 use super::tier::Tier;
-use super::{choose, make_dirs, rootfs};
+use super::{choose, make_dirs, numbers, rootfs};
 use crate::backend::{Availability, BackendError};
 use crate::backends::boot::make_open_dir;
 use crate::key::random_hex;
@@ -83,6 +83,7 @@ impl Native {
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);
+        numbers::check(&users)?;
         rootfs::check(&settings)?;
         // An archive is unpacked for those who want a sandbox, not for those who
         // ask whether they could have one.
