@@ -4,6 +4,7 @@ mod binds;
 mod boot;
 mod copying;
 pub(crate) mod docker;
+mod guest_process;
 mod layout;
 mod limits;
 pub(crate) mod local;

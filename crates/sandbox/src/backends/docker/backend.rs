@@ -22,7 +22,8 @@ use crate::backend::{
     InstanceState, JobEnvironment, KeptVolumes, Locator, Made, Order, Remark, Remedy, Saved,
     Stream, Whose,
 };
-use crate::client::socket::{PeerExpectation, SocketError, connect};
+use crate::backends::guest_process;
+use crate::client::socket::{PeerExpectation, connect};
 use crate::key::random_hex;
 use crate::spec::Tightening;
 use crate::{HomeId, Key, Overrides, ProgressSink, Spec};
@@ -186,13 +187,7 @@ impl Backend for Docker {
         };
         match connect(&places::io_dir(&instance.dir), expected).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(SocketError::Absent) => Err(not_listening()),
-            Err(SocketError::Io(source)) => {
-                Err(BackendError::Io { action: "connect to the guest".into(), source })
-            }
-            Err(other) => {
-                Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
-            }
+            Err(error) => Err(guest_process::unreached(instance, error)),
         }
     }
 

@@ -14,6 +14,7 @@ use super::inspect::{Seen, inspect, is_below};
 use super::locator::Transport;
 use super::places::io_dir;
 use crate::backend::{BackendError, Instance, InstanceState};
+use crate::backends::guest_process;
 use crate::client::Connection;
 use crate::client::socket::{PeerExpectation, SocketError, connect};
 
@@ -124,12 +125,7 @@ async fn knock(instance: &Instance, seen: &Seen) -> Result<Option<Transport>, Ba
             // It is bound and not yet opened to everyone.
             Ok(None)
         }
-        Err(SocketError::Io(source)) => {
-            Err(BackendError::Io { action: "connect to the guest".to_owned(), source })
-        }
-        Err(other) => {
-            Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
-        }
+        Err(error) => Err(guest_process::unreached(instance, error)),
     }
 }
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use vestal_config::{ConfigError, Settings};
 
@@ -17,8 +16,9 @@ use crate::backend::{
     Availability, Backend, BackendError, Confinement, Instance, InstanceState, JobEnvironment,
     Made, Order, Remedy, Stream,
 };
+use crate::backends::guest_process;
 use crate::backends::scope::Scope;
-use crate::client::socket::{PeerExpectation, SocketError, connect};
+use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::GUEST_PROGRAM;
 use crate::spec::Tightening;
 use crate::store::make_private_dir;
@@ -128,18 +128,7 @@ impl Backend for Local {
         if Self::process(instance)?.is_some() {
             return Ok(InstanceState::Running);
         }
-        match fs::metadata(socket_dir(&instance.dir)) {
-            Ok(metadata) => {
-                // The guest's end removed its files here and so moved the time.
-                let since =
-                    metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-                Ok(InstanceState::Stopped { since })
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(InstanceState::Absent),
-            Err(error) => {
-                Err(BackendError::io(format!("look at {}", instance.dir.display()))(error))
-            }
-        }
+        guest_process::at_rest(&socket_dir(&instance.dir))
     }
 
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
@@ -155,27 +144,13 @@ impl Backend for Local {
         };
         match connect(&socket_dir(&instance.dir), expected).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(SocketError::Absent) => Err(BackendError::NotListening { id: instance.id.clone() }),
-            Err(SocketError::Io(source)) => {
-                Err(BackendError::Io { action: "connect to the guest".into(), source })
-            }
-            Err(other) => {
-                Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
-            }
+            Err(error) => Err(guest_process::unreached(instance, error)),
         }
     }
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        let wont_end = |reason| BackendError::WontEnd { id: instance.id.clone(), reason };
         if let Some(process) = Self::process(instance)? {
-            let handle = process.handle().map_err(BackendError::io("open the guest's process"))?;
-            if let Some(handle) = handle {
-                handle.kill().map_err(BackendError::io("kill the guest"))?;
-                let ended = handle.ended_within(patience).await;
-                if !ended.map_err(BackendError::io("wait for the guest's end"))? {
-                    return Err(wont_end(format!("process {} does not die", process.pid)));
-                }
-            }
+            guest_process::kill(&process, instance, patience).await?;
         }
         let left = sweep::sweep(&instance.id, patience)
             .await
@@ -183,7 +158,8 @@ impl Backend for Local {
         if left.is_empty() {
             Ok(())
         } else {
-            Err(wont_end(format!("processes {left:?} do not die")))
+            let reason = format!("processes {left:?} do not die");
+            Err(BackendError::WontEnd { id: instance.id.clone(), reason })
         }
     }
 

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
@@ -24,8 +22,9 @@ use crate::backend::{
     Availability, Backend, BackendError, Confinement, Copied, Description, Found, Instance,
     InstanceState, JobEnvironment, Locator, Made, Order, Remark, Remedy, Saved, Stream, Whose,
 };
+use crate::backends::guest_process;
 use crate::backends::scope::Scope;
-use crate::client::socket::{PeerExpectation, SocketError, connect};
+use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
 use crate::spec::Tightening;
 use crate::store::InstanceMark;
@@ -151,18 +150,7 @@ impl Backend for Native {
         if mark.is_some_and(|mark| mark.owner.is_some()) {
             return Ok(InstanceState::Absent);
         }
-        match fs::metadata(instance.dir.join("io")) {
-            Ok(metadata) => {
-                // The guest's end removed its files here and so moved the time.
-                let since =
-                    metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
-                Ok(InstanceState::Stopped { since })
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(InstanceState::Absent),
-            Err(error) => {
-                Err(BackendError::io(format!("look at {}", instance.dir.display()))(error))
-            }
-        }
+        guest_process::at_rest(&instance.dir.join("io"))
     }
 
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
@@ -179,13 +167,7 @@ impl Backend for Native {
         let expected = PeerExpectation::process_of_user(pid, uid);
         match connect(&instance.dir.join("io"), expected).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(SocketError::Absent) => Err(not_listening()),
-            Err(SocketError::Io(source)) => {
-                Err(BackendError::Io { action: "connect to the guest".into(), source })
-            }
-            Err(other) => {
-                Err(BackendError::Impostor { id: instance.id.clone(), reason: other.to_string() })
-            }
+            Err(error) => Err(guest_process::unreached(instance, error)),
         }
     }
 

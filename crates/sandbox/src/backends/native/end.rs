@@ -7,6 +7,7 @@ use super::label::Label;
 use super::locator::NativeLocator;
 use super::{cgroups, identity};
 use crate::backend::{BackendError, Instance};
+use crate::backends::guest_process;
 
 impl Native {
     /// Makes sure that nothing of an instance runs and that its control groups
@@ -18,17 +19,7 @@ impl Native {
         patience: Duration,
     ) -> Result<(), BackendError> {
         if let Some(process) = identity::living(instance)? {
-            let handle = process.handle().map_err(BackendError::io("open the guest's process"))?;
-            if let Some(handle) = handle {
-                handle.kill().map_err(BackendError::io("kill the guest"))?;
-                let ended = handle.ended_within(patience).await;
-                if !ended.map_err(BackendError::io("wait for the guest's end"))? {
-                    return Err(BackendError::WontEnd {
-                        id: instance.id.clone(),
-                        reason: format!("process {} does not die", process.pid),
-                    });
-                }
-            }
+            guest_process::kill(&process, instance, patience).await?;
         }
         let located = NativeLocator::of(&instance.locator).map(|locator| locator.made.cgroups);
         let labelled = Label::read(&instance.dir).map(|label| label.made.cgroups);

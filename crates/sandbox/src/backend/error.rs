@@ -1,0 +1,133 @@
+//! What can go wrong with instances.
+
+use vestal_config::ConfigError;
+
+/// A failure of a backend.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// Nobody listens there.
+    #[error("no guest answers in instance {id}")]
+    NotListening {
+        /// The instance.
+        id: String,
+    },
+    /// Something listens that is not the guest.
+    #[error("what answers for instance {id} is not its guest: {reason}")]
+    Impostor {
+        /// The instance.
+        id: String,
+        /// How that was noticed.
+        reason: String,
+    },
+    /// The guest did not come up.
+    #[error("the guest did not start: {reason}")]
+    GuestFailed {
+        /// What it, or the system, said.
+        reason: String,
+    },
+    /// Something of the instance still runs.
+    #[error("instance {id} does not end: {reason}")]
+    WontEnd {
+        /// The instance.
+        id: String,
+        /// What is in the way.
+        reason: String,
+    },
+    /// The engine that makes instances cannot be reached.
+    #[error("the container engine at {address} cannot be reached: {reason}")]
+    Unreachable {
+        /// Where it was looked for.
+        address: String,
+        /// What went wrong.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// The image is not there and cannot be had.
+    #[error("image {image} cannot be had: {reason}")]
+    NoImage {
+        /// The image.
+        image: String,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A limit that the user asked for cannot be enforced here.
+    #[error("{key} cannot be enforced here: {reason}")]
+    Unenforceable {
+        /// The setting.
+        key: &'static str,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A name that is needed belongs to something else.
+    #[error("the name {name} is taken by a container that is not this sandbox's")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The engine refused.
+    #[error("the container engine could not {action}: {message}")]
+    Engine {
+        /// What it was asked for.
+        action: String,
+        /// Its answer.
+        message: String,
+    },
+    /// Something else that the user can mend.
+    #[error("{problem}")]
+    Advised {
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        advice: String,
+    },
+    /// A setting has a wrong value.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The system refused.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+impl BackendError {
+    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Io { action, source }
+    }
+
+    /// Returns whether another attempt would run into the same: the engine is
+    /// not there, or it is a setting that has to be mended.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::NoImage { .. }
+                | Self::Unenforceable { .. }
+                | Self::Advised { .. }
+                | Self::Config(_)
+        )
+    }
+
+    /// Returns what to do about it, where that is known.
+    pub fn advice(&self) -> Option<&str> {
+        match self {
+            Self::Unreachable { advice, .. }
+            | Self::NoImage { advice, .. }
+            | Self::Unenforceable { advice, .. }
+            | Self::Advised { advice, .. } => Some(advice),
+            Self::NameTaken { .. } => {
+                Some("look at it with `docker inspect` and rename or remove it")
+            }
+            _ => None,
+        }
+    }
+}
