@@ -11,7 +11,7 @@ needs_of() {
     shell) echo shellcheck:shellcheck ;;
     lint | docs | deny | soak) echo cc:gcc,libc6-dev ;;
     # The alternative to native sandboxes is measured in the same run.
-    bench) echo cc:gcc,libc6-dev bwrap:bubblewrap ;;
+    bench) echo cc:gcc,libc6-dev bwrap:bubblewrap python3:python3-minimal ;;
     # Scripts of the agent are Python, and tasks of the board have git worktrees.
     test) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
     bare) echo debootstrap:debootstrap ;;

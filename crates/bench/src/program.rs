@@ -8,9 +8,15 @@ use vestal_config::Environment;
 /// The program, or why there is none.
 pub type Program = Result<PathBuf, String>;
 
-/// Returns the program, built from the sources that the benchmark was built
-/// from: one that is there may be of earlier ones.
+/// Names the program to measure, for those who have just built it.
+const GIVEN: &str = "VESTAL_TEST_PROGRAM";
+
+/// Returns the program: the one given, else one built from the sources that the
+/// benchmark was built from, since one that is there may be of earlier ones.
 pub fn build() -> Program {
+    if let Some(given) = Environment::capture().non_empty(GIVEN) {
+        return Ok(given.into());
+    }
     // This is <target>/<profile>/deps/<benchmark>-….
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let profile_dir = own.ancestors().nth(2);

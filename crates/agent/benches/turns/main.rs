@@ -16,11 +16,10 @@ mod program;
 mod stage;
 mod turn;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use vestal_bench::Result;
-use vestal_bench::report::{Format, Report};
+use vestal_bench::report::Report;
 
 use crate::stage::Stage;
 
@@ -40,34 +39,7 @@ const LONG: Plan =
     Plan { warm_up: 20, turns: 500, processes: 100, conversations: 100, turns_each: 20 };
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(report) if report.missed() == 0 => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(1),
-        Err(error) => {
-            // If standard error is closed there is nobody left to tell.
-            writeln!(std::io::stderr(), "the benchmark failed: {error}").ok();
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn run() -> Result<Report> {
-    let (mut plan, mut format) = (LONG, Format::Table);
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "--short" => plan = SHORT,
-            "--json" => format = Format::Json,
-            "--bench" => {}
-            other => return Err(format!("{other}: only --short and --json are known").into()),
-        }
-    }
-    let mut report = Report::new(vestal_bench::machine::facts());
-    let measured = measure(&mut report, plan);
-    match format {
-        Format::Table => report.print_table()?,
-        Format::Json => report.print_json()?,
-    }
-    measured.map(|()| report)
+    vestal_bench::run(SHORT, LONG, measure)
 }
 
 fn measure(report: &mut Report, plan: Plan) -> Result<()> {

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use vestal_bench::Result;
 use vestal_bench::program::Program;
-use vestal_bench::report::{Format, Report};
+use vestal_bench::report::Report;
 
 use crate::stage::Stage;
 
@@ -67,43 +67,24 @@ const LONG: Scale = Scale {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match arguments.as_slice() {
-        // One of the eight processes: this program, started by itself.
-        [word, file, count] if word == crowd::WORD => crowd::create(file, count).map(|()| 0),
-        arguments => run(arguments).map(|report| report.missed()),
-    };
-    match done {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(1),
-        Err(error) => {
-            // If standard error is closed there is nobody left to tell.
-            writeln!(std::io::stderr(), "the benchmark failed: {error}").ok();
-            ExitCode::from(2)
-        }
+    // One of the eight processes: this program, started by itself.
+    if let [word, file, count] = arguments.as_slice()
+        && word == crowd::WORD
+    {
+        return match crowd::create(file, count) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                // If standard error is closed there is nobody left to tell.
+                writeln!(std::io::stderr(), "the crowd failed: {error}").ok();
+                ExitCode::from(2)
+            }
+        };
     }
-}
-
-fn run(arguments: &[String]) -> Result<Report> {
-    let (mut scale, mut format) = (LONG, Format::Table);
-    for argument in arguments {
-        match argument.as_str() {
-            "--short" => scale = SHORT,
-            "--json" => format = Format::Json,
-            "--bench" => {}
-            other => return Err(format!("{other}: only --short and --json are known").into()),
-        }
-    }
-    let mut report = Report::new(vestal_bench::machine::facts());
-    report.fact("durability", "full: a commit survives a loss of power".to_owned());
-    let measured = measure(&mut report, scale);
-    match format {
-        Format::Table => report.print_table()?,
-        Format::Json => report.print_json()?,
-    }
-    measured.map(|()| report)
+    vestal_bench::run(SHORT, LONG, measure)
 }
 
 fn measure(report: &mut Report, scale: Scale) -> Result<()> {
+    report.fact("durability", "full: a commit survives a loss of power".to_owned());
     let program: Program = vestal_bench::program::build();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     report.add(crowd::measure(scale)?);
