@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::error::ConfigError;
+use crate::files;
 use crate::input::Input;
 use crate::key::AnyKey;
 use crate::layers::Given;
@@ -22,6 +23,15 @@ mod tests;
 pub struct AppendOutcome {
     /// Whether the item was not there before.
     pub added: bool,
+    /// Where the list is, and what hides it.
+    pub set: SetOutcome,
+}
+
+/// What taking out of a list did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeOutcome {
+    /// Whether the item was there.
+    pub taken: bool,
     /// Where the list is, and what hides it.
     pub set: SetOutcome,
 }
@@ -54,6 +64,43 @@ pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutco
     let is_right = |written: &Node| matches!(key.read_untyped(Input::Node(written)), Ok(Some(Value::List(all))) if all.contains(&wanted));
     let set = edit_file(settings, key, edit, is_right)?;
     Ok(AppendOutcome { added: added.get(), set })
+}
+
+/// Takes an item out of a list of text in the profile's `config.yaml`, and
+/// returns whether it was there. Of the file nothing else changes, and what
+/// other processes do to the list at the same time is not lost.
+pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutcome, SetError> {
+    let key = require_key(name)?;
+    let schema = key.schema();
+    if schema["type"] != "array" || schema["items"]["type"] != "string" {
+        return Err(SetError::NoList { key: key.name() });
+    }
+    let taken = Cell::new(false);
+    let unwanted = Value::Text(item.to_owned());
+    let edit = |text: &str, path: &[&str]| {
+        let there = items(key, text, path);
+        if !there.contains(&unwanted) {
+            return Ok(text.to_owned());
+        }
+        taken.set(true);
+        let left = there.iter().filter(|own| **own != unwanted).filter_map(|own| match own {
+            Value::Text(text) => Some(Node::scalar_for(text, true)),
+            _ => None,
+        });
+        yaml::set(text, path, &Node::list_of(left.collect()))
+    };
+    let is_right = |written: &Node| matches!(key.read_untyped(Input::Node(written)), Ok(Some(Value::List(all))) if !all.contains(&unwanted));
+    // A file that does not name it is not touched, and need not be there.
+    let path = settings.home().config_file();
+    let text = files::read_text(&path);
+    let text = text.map_err(|problem| SetError::Read { path: path.clone(), problem })?;
+    let place: Vec<&str> = key.name().split('.').collect();
+    if !items(key, &text.unwrap_or_default(), &place).contains(&unwanted) {
+        let set = SetOutcome { name: key.name().to_owned(), path, hidden_by: None };
+        return Ok(TakeOutcome { taken: false, set });
+    }
+    let set = edit_file(settings, key, edit, is_right)?;
+    Ok(TakeOutcome { taken: taken.get(), set })
 }
 
 /// Refuses an item that the key would not take in a list of its own.

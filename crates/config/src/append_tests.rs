@@ -95,3 +95,27 @@ fn items_added_at_the_same_time_are_all_there() {
     assert_eq!(items, expected);
     assert!(home.read_config().contains("- first # kept\n"));
 }
+
+#[test]
+fn an_item_is_taken_out_and_the_others_stay() {
+    let home = TestHome::with_config("# mine\nskills:\n  disabled: [a, b, c]  # these\n");
+    let take = |item: &str| take_out(&home.settings(&[], &[]), "skills.disabled", item);
+    assert!(take("b").expect("taken").taken);
+    assert!(!take("b").expect("gone").taken);
+    let left = home.settings(&[], &[]).get(&crate::keys::SKILLS_DISABLED).expect("read").value;
+    assert_eq!(left.iter().collect::<Vec<_>>(), ["a", "c"]);
+    assert!(home.read_config().starts_with("# mine\n"), "{}", home.read_config());
+    assert!(take("a").expect("taken").taken && take("c").expect("taken").taken);
+    assert!(matches!(
+        take_out(&home.settings(&[], &[]), "agent.max_turns", "x"),
+        Err(SetError::NoList { .. })
+    ));
+}
+
+#[test]
+fn nothing_is_taken_out_of_a_file_that_is_not_there() {
+    let home = TestHome::new();
+    let outcome = take_out(&home.settings(&[], &[]), "skills.disabled", "a").expect("fine");
+    assert!(!outcome.taken);
+    assert!(!home.home().config_file().exists());
+}

@@ -103,7 +103,8 @@ fn row(out: &mut String, key: &dyn AnyKey) {
         Secrecy::Within(names) => {
             doc.push(' ');
             doc.push_str(&code(names));
-            doc.push_str(" is masked when shown.");
+            doc.push_str(if names.len() == 1 { " is" } else { " are" });
+            doc.push_str(" masked when shown.");
         }
     }
     line(out, &[&code(&[key.name()]), &code(key.env()), &default, &key.allowed(), &doc]);

@@ -25,6 +25,8 @@ pub(crate) struct Entry {
     pub(crate) name: EnvName,
     pub(crate) value: OsString,
     pub(crate) line: usize,
+    /// The line after it: a quoted value may span several.
+    pub(crate) next_line: usize,
 }
 
 /// Leaves the value out: it is likely a secret.
@@ -102,7 +104,8 @@ impl<'a> Reader<'a> {
         if value.contains(&0) {
             return Err("holds a NUL character");
         }
-        Ok(Some(Entry { name, value: OsString::from_vec(value), line: number }))
+        let value = OsString::from_vec(value);
+        Ok(Some(Entry { name, value, line: number, next_line: self.line }))
     }
 
     /// Returns the rest of the line and goes past its end.

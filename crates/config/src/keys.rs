@@ -41,19 +41,36 @@ macro_rules! keys {
 }
 
 mod agent;
+mod chat;
 mod kanban;
+mod mcp;
+mod memory;
 mod model;
 mod safety;
+mod skills;
 mod terminal;
 
 pub use agent::*;
+pub use chat::*;
 pub use kanban::*;
+pub use mcp::*;
+pub use memory::*;
 pub use model::*;
 pub use safety::*;
+pub use skills::*;
 pub use terminal::*;
 
-static GROUPS: [&[&dyn AnyKey]; 5] =
-    [terminal::GROUP, model::GROUP, agent::GROUP, safety::GROUP, kanban::GROUP];
+static GROUPS: [&[&dyn AnyKey]; 9] = [
+    terminal::GROUP,
+    model::GROUP,
+    agent::GROUP,
+    safety::GROUP,
+    memory::GROUP,
+    skills::GROUP,
+    mcp::GROUP,
+    chat::GROUP,
+    kanban::GROUP,
+];
 
 const COUNT: usize = {
     let (mut count, mut at) = (0, 0);

@@ -1,6 +1,7 @@
 //! The secrets that this process knows, to be kept out of what it shows.
 
 use crate::keys;
+use crate::kinds::McpConnection;
 use crate::secrets;
 use crate::settings::Settings;
 
@@ -42,9 +43,41 @@ impl Settings {
         if let Ok(own) = self.get(&keys::MODEL_API_KEY) {
             found.extend(own.value.expose().map(str::to_owned));
         }
+        found.extend(self.secrets_of_servers());
         found.retain(|value| value.len() >= SHORTEST && !is_plain_address(value));
         found.sort();
         found.dedup();
+        found
+    }
+}
+
+impl Settings {
+    /// Returns what servers of tools are started and asked with that is secret:
+    /// values of headers, variables that are secrets by their name, and what
+    /// either refers to.
+    fn secrets_of_servers(&self) -> Vec<String> {
+        let servers = self.get(&keys::MCP_SERVERS).map(|found| found.value).ok();
+        let mut found = Vec::new();
+        for (_, server) in servers.iter().flat_map(crate::McpServers::iter) {
+            let values: Vec<&str> = match &server.connection {
+                McpConnection::Address { headers, .. } => {
+                    headers.iter().map(|(_, value)| value).collect()
+                }
+                McpConnection::Program { env, .. } => env
+                    .iter()
+                    .filter(|(name, _)| secrets::is_secret_name(name.as_str()))
+                    .map(|(_, value)| value)
+                    .collect(),
+            };
+            for value in values {
+                found.extend(self.referred_values(value));
+                // `Bearer KEY` is a word that everybody knows and one that nobody should.
+                let written = value.rsplit(' ').next().unwrap_or(value);
+                if !written.contains('$') {
+                    found.push(written.to_owned());
+                }
+            }
+        }
         found
     }
 }

@@ -26,9 +26,11 @@ mod check;
 mod contradictions;
 mod docs;
 mod dotenv;
+mod entries;
 mod environment;
 mod error;
 mod files;
+mod forward;
 mod home;
 mod input;
 mod key;
@@ -38,9 +40,11 @@ mod known_secrets;
 mod layers;
 mod overrides;
 pub mod profiles;
+mod references;
 mod reserved;
 pub mod secrets;
 mod set;
+mod set_variable;
 mod settings;
 mod show;
 mod source;
@@ -53,31 +57,35 @@ mod kanban_tests;
 #[cfg(test)]
 mod testing;
 
-pub use append::{AppendOutcome, append};
+pub use append::{AppendOutcome, TakeOutcome, append, take_out};
 pub use check::{Finding, Severity};
 pub use docs::{json_schema, markdown};
+pub use entries::{remove_entry, set_entry};
 pub use environment::{
     ENGINE_VARIABLES, Environment, PROXY_VARIABLES, VARIABLES, Variable, WORKER_VARIABLES,
 };
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, NotASection,
 };
+pub use forward::Handing;
 pub use home::{Home, HomeError, ProfileName};
 pub use key::{AnyKey, Key, Secrecy};
 pub use kinds::{
     ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Cap, Count, CountOrNone, CountOrSame,
     Cpus, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames, EnvPairs,
-    ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, HostPath, ImageName, Isolation, Lines,
-    Megabytes, Mount, MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices,
-    Propagation, Protocol, Provider, ProviderChoice, ProviderName, Providers, Range, Relabel,
-    Rootfs, SandboxDir, Seccomp, Seconds, SecondsOrNever, Secret, SecurityOption, Setting,
-    StartDir, Text, TextLimits, TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume,
-    VolumeSource, Volumes,
+    ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, Headers, HostPath, ImageName, Isolation, Lines,
+    McpConnection, McpServer, McpServerName, McpServers, McpTransport, Megabytes, Moment, Mount,
+    MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices, Propagation, Protocol,
+    Provider, ProviderChoice, ProviderName, Providers, Range, Relabel, Rootfs, SandboxDir, Seccomp,
+    Seconds, SecondsOrNever, Secret, SecurityOption, Setting, StartDir, Text, TextLimits,
+    TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume, VolumeSource, Volumes,
 };
 pub use overrides::Override;
+pub use references::Unresolved;
 pub use set::{SetError, SetOutcome, set};
+pub use set_variable::{SetVariableError, set_variable};
 pub use settings::{JobEnvironment, Resolved, Settings};
 pub use show::Row;
 pub use source::Source;
 pub use value::{Decimal, Value};
-pub use yaml::{EditError, SyntaxError};
+pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};

@@ -27,15 +27,7 @@ const TERMINAL: &[&str] = &[
 ];
 
 /// Sections that belong to features on the way.
-const SECTIONS: &[&str] = &[
-    "checkpoints",
-    "display",
-    "file_read_max_chars",
-    "gateway",
-    "mcp_servers",
-    "memory",
-    "session_reset",
-];
+const SECTIONS: &[&str] = &["checkpoints", "file_read_max_chars", "gateway", "session_reset"];
 
 /// Keys of sections that exist which belong to features on the way.
 const IN_SECTIONS: &[&str] = &[
@@ -50,12 +42,26 @@ const IN_SECTIONS: &[&str] = &[
     "compression.abort_on_summary_failure",
     "compression.in_place",
     "delegation.child_timeout_seconds",
+    "display.bell_on_complete",
+    "display.busy_input_mode",
+    "display.compact",
+    "display.file_mutation_verifier",
+    "display.interface",
+    "display.personality",
+    "display.resume_display",
+    "display.skin",
+    "display.streaming",
+    "display.tool_progress",
+    "display.turn_completion_explainer",
     "kanban.auto_decompose",
     "kanban.auto_decompose_per_tick",
     "kanban.auto_promote_children",
     "kanban.auto_subscribe_on_create",
     "kanban.dispatch_in_gateway",
     "kanban.orchestrator_profile",
+    "memory.flush_min_turns",
+    "memory.nudge_interval",
+    "memory.provider",
     "security.allow_lazy_installs",
     "tool_loop_guardrails.hard_stop_enabled",
 ];

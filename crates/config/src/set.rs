@@ -52,6 +52,12 @@ pub enum SetError {
         /// The key.
         key: &'static str,
     },
+    /// Only maps have entries.
+    #[error("{key} is no map of entries")]
+    NoMap {
+        /// The key.
+        key: &'static str,
+    },
     /// The file cannot be read.
     #[error("{}: {problem}", path.display())]
     Read {
@@ -182,8 +188,8 @@ fn hidden_by(settings: &Settings, key: &dyn AnyKey) -> Option<Source> {
 }
 
 /// The file to be replaced, with the lock that keeps others from doing so.
-struct Target {
-    path: PathBuf,
+pub(crate) struct Target {
+    pub(crate) path: PathBuf,
     /// The directory of the file. Its lock is held until this is dropped; a
     /// lock on the file itself would not outlive its replacement.
     directory: File,
@@ -192,7 +198,7 @@ struct Target {
 impl Target {
     /// Follows a link to the file it means, makes the directory when there is
     /// none, and waits for the lock.
-    fn open(link: &Path) -> io::Result<Self> {
+    pub(crate) fn open(link: &Path) -> io::Result<Self> {
         let parent = link.parent().ok_or(ErrorKind::InvalidInput)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         let path = match fs::canonicalize(link) {
@@ -208,7 +214,7 @@ impl Target {
         Ok(Self { path, directory })
     }
 
-    fn replace(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn replace(&self, text: &str) -> io::Result<()> {
         // Only the holder of the lock uses the name, so one left by a crash is stale.
         let mut name = std::ffi::OsString::from(".");
         name.push(self.path.file_name().ok_or(ErrorKind::InvalidInput)?);

@@ -66,6 +66,12 @@ impl Settings {
         Self { home, env, overrides, dotenv, file }
     }
 
+    /// Reads the profile's files again, with the same environment and command line.
+    #[must_use]
+    pub fn reload(&self) -> Self {
+        Self::load(self.home.clone(), self.env.clone(), self.overrides.clone())
+    }
+
     /// Returns the home these settings belong to.
     pub fn home(&self) -> &Home {
         &self.home

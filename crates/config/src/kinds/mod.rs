@@ -8,7 +8,9 @@ mod environment;
 mod flag;
 mod items;
 mod limits;
+mod mcp;
 mod model;
+mod moment;
 mod places;
 mod secret;
 mod text;
@@ -27,10 +29,12 @@ pub use docker::{
 };
 pub use environment::{EnvName, EnvNames, EnvPairs};
 pub use limits::{CountOrNone, Cpus, Megabytes};
+pub use mcp::{Headers, McpConnection, McpServer, McpServerName, McpServers, McpTransport};
 pub use model::{
     Fallback, Fallbacks, Price, Prices, Provider, ProviderChoice, ProviderName, Providers,
     TokenPrices,
 };
+pub use moment::Moment;
 pub use places::{Rootfs, SandboxDir, StartDir};
 pub use secret::Secret;
 pub use text::{Lines, Names, Patterns, Text, TextLimits};

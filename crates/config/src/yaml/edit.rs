@@ -428,7 +428,7 @@ fn texts(comments: &[Comment]) -> impl Iterator<Item = &str> {
 }
 
 /// Returns what the document should mean after the edit.
-fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> Node {
+pub(super) fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> Node {
     let Some((name, rest)) = path.split_first() else {
         return value.clone();
     };
@@ -454,6 +454,6 @@ fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> Node {
     synthetic(NodeKind::Map { entries, layout: Layout::Block })
 }
 
-fn synthetic(kind: NodeKind) -> Node {
+pub(super) fn synthetic(kind: NodeKind) -> Node {
     Node { kind, start: 0, end: 0, line: 1, column: 1, shared: false }
 }

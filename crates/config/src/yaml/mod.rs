@@ -5,6 +5,8 @@ mod edit;
 mod emit;
 mod node;
 mod parse;
+mod read;
+mod remove;
 
 pub use edit::EditError;
 pub(crate) use edit::{append, set};
@@ -12,6 +14,8 @@ pub(crate) use emit::{flow, quote};
 pub(crate) use node::{Entry, Node, NodeKind};
 pub use parse::SyntaxError;
 pub(crate) use parse::parse;
+pub use read::{Yaml, YamlKind};
+pub(crate) use remove::remove;
 
 #[cfg(test)]
 #[path = "edit_tests.rs"]
@@ -19,3 +23,6 @@ mod edit_tests;
 #[cfg(test)]
 #[path = "parse_tests.rs"]
 mod parse_tests;
+#[cfg(test)]
+#[path = "remove_tests.rs"]
+mod remove_tests;

@@ -7,14 +7,18 @@ use crate::yaml::{Node, NodeKind};
 /// A map whose entries have fixed names, and whose it is.
 ///
 /// No message repeats a value: one of them may be a key in the wrong place.
-pub(super) struct Fields<'a> {
+pub(in crate::kinds) struct Fields<'a> {
     owner: String,
     entries: Vec<(&'a str, &'a Node)>,
 }
 
 impl<'a> Fields<'a> {
     /// Reads a map that may have these entries and no others, each once.
-    pub(super) fn read(node: &'a Node, owner: &str, known: &[&str]) -> Result<Self, Refusal> {
+    pub(in crate::kinds) fn read(
+        node: &'a Node,
+        owner: &str,
+        known: &[&str],
+    ) -> Result<Self, Refusal> {
         let NodeKind::Map { entries, .. } = &node.kind else {
             let reason = format!("gives {owner} {}, not a map", node.noun());
             return Err(Refusal::new(reason).suggesting(Some(one_of(known))));
@@ -41,7 +45,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the value of an entry, unless it is absent or null.
-    pub(super) fn value<T>(
+    pub(in crate::kinds) fn value<T>(
         &self,
         name: &str,
         read: impl FnOnce(&'a Node) -> Result<T, Refusal>,
@@ -57,7 +61,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the value of an entry that must be there.
-    pub(super) fn required<T>(
+    pub(in crate::kinds) fn required<T>(
         &self,
         name: &str,
         read: impl FnOnce(&'a Node) -> Result<T, Refusal>,

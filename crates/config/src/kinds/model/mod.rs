@@ -1,7 +1,7 @@
 //! Who answers: providers of models, what follows when one fails, and prices.
 
 mod fallbacks;
-mod fields;
+pub(super) mod fields;
 mod prices;
 mod provider;
 mod providers;

@@ -1,0 +1,77 @@
+use super::*;
+use crate::{Environment, Home};
+
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new(text: &str) -> Self {
+        let dir = tempfile::tempdir().expect("made");
+        std::fs::write(dir.path().join("config.yaml"), text).expect("written");
+        Self { dir }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings::load(Home::at(self.dir.path()), Environment::default(), Vec::new())
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("config.yaml")).expect("there")
+    }
+}
+
+fn server(command: &str) -> Value {
+    Value::Map([("command".to_owned(), Value::Text(command.to_owned()))].into())
+}
+
+#[test]
+fn an_entry_is_set_and_everything_else_in_the_file_stays() {
+    let world = World::new("# mine\nmcp_servers:\n  a: {command: one} # first\nmodel: m # last\n");
+    set_entry(&world.settings(), "mcp_servers", "b.c", &server("two words")).expect("set");
+    assert_eq!(
+        world.text(),
+        "# mine\nmcp_servers:\n  a: {command: one} # first\n  b.c: {command: \"two words\"}\nmodel: m # last\n"
+    );
+    set_entry(&world.settings(), "mcp_servers", "a", &server("uno")).expect("set");
+    assert!(world.text().contains("  a: {command: uno} # first\n"), "{}", world.text());
+    let removed = remove_entry(&world.settings(), "mcp_servers", "b.c").expect("removed");
+    assert!(removed.is_some());
+    assert_eq!(
+        world.text(),
+        "# mine\nmcp_servers:\n  a: {command: uno} # first\nmodel: m # last\n"
+    );
+}
+
+#[test]
+fn the_first_entry_makes_the_map() {
+    let world = World::new("model: m\n");
+    set_entry(&world.settings(), "mcp_servers", "a", &server("one")).expect("set");
+    assert_eq!(world.text(), "model: m\nmcp_servers:\n  a: {command: one}\n");
+}
+
+#[test]
+fn a_wrong_entry_changes_nothing() {
+    let world = World::new("model: m\n");
+    let wrong = Value::Map([("comand".to_owned(), Value::Text("x".to_owned()))].into());
+    let error = set_entry(&world.settings(), "mcp_servers", "a", &wrong).expect_err("wrong");
+    assert!(error.to_string().contains("did you mean command?"), "{error}");
+    assert_eq!(world.text(), "model: m\n");
+}
+
+#[test]
+fn an_entry_that_is_not_there_is_not_removed() {
+    for text in ["", "model: m\n", "mcp_servers:\n  a: {command: one}\n"] {
+        let world = World::new(text);
+        let removed = remove_entry(&world.settings(), "mcp_servers", "b").expect("no trouble");
+        assert_eq!(removed, None, "{text}");
+        assert_eq!(world.text(), text);
+    }
+}
+
+#[test]
+fn a_wrong_entry_can_be_removed() {
+    let world = World::new("mcp_servers:\n  a: {command: one}\n  b: {nonsense: 1}\n");
+    assert!(remove_entry(&world.settings(), "mcp_servers", "b").expect("removed").is_some());
+    assert_eq!(world.text(), "mcp_servers:\n  a: {command: one}\n");
+}

@@ -1,0 +1,24 @@
+//! Servers of tools.
+
+use crate::key::Secrecy;
+use crate::kinds::{McpServers, Moment, Range};
+
+keys! {
+    /// Servers whose tools the agent gets, by name, over the Model Context Protocol: programs that
+    /// are started, or addresses. `${NAME}` in their entries stands for a variable of the
+    /// environment or of `.env`; that is the place for keys.
+    MCP_SERVERS: McpServers = "mcp_servers" {
+        default: McpServers::EMPTY,
+        limits: (),
+        env: ["VESTAL_MCP_SERVERS"],
+        secrecy: Secrecy::Within(&["env", "headers"]),
+    }
+
+    /// How long the first turn of a conversation waits for servers that are still being asked
+    /// for their tools. What comes later is there from the next turn on.
+    MCP_DISCOVERY_TIMEOUT: Moment = "mcp_discovery_timeout" {
+        default: Moment::from_millis(1500),
+        limits: Range { min: 0, max: 60_000 },
+        env: ["VESTAL_MCP_DISCOVERY_TIMEOUT"],
+    }
+}

@@ -1,0 +1,13 @@
+//! What the agent can look up how to do.
+
+use crate::kinds::Names;
+
+keys! {
+    /// Skills that are installed and not used: the agent does not see them, and the variables they
+    /// ask for are not forwarded.
+    SKILLS_DISABLED: Names = "skills.disabled" {
+        default: Names::EMPTY,
+        limits: (),
+        env: ["VESTAL_SKILLS_DISABLED"],
+    }
+}
