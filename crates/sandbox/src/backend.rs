@@ -17,7 +17,7 @@ use vestal_wire::GuestSettings;
 pub use self::error::BackendError;
 pub use crate::owner::Owner;
 use crate::spec::Tightening;
-use crate::{HomeId, Key, Overrides, Progress, ProgressSink, Spec};
+use crate::{Bundle, HomeId, Key, Overrides, Progress, ProgressSink, PublishedName, Spec};
 
 /// A byte stream to a guest.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -181,6 +181,20 @@ pub trait Backend: Send + Sync + fmt::Debug {
             advice: "use the backend native or docker".to_owned(),
         })
     }
+
+    /// Shows files to an instance, in a place that it can read and, where
+    /// anything confines it, not change. What was shown under the name before is
+    /// replaced in one step; the same files again change nothing. Returns where
+    /// the instance finds them.
+    ///
+    /// It is no part of what the instance was made with, and made without the
+    /// key's lock.
+    async fn publish(
+        &self,
+        instance: &Instance,
+        name: &PublishedName,
+        bundle: &Bundle,
+    ) -> Result<PathBuf, BackendError>;
 
     /// Returns what a locator tells people.
     fn describe(&self, locator: &Locator) -> Description {

@@ -7,6 +7,7 @@ use vestal_wire::JobId;
 use crate::backend::BackendError;
 use crate::client::{CallError, ConnectError};
 use crate::job::JobError;
+use crate::publish::PublishError;
 use crate::spec::Drift;
 use crate::store::{HomeError, LockError, StoreError};
 
@@ -107,6 +108,9 @@ pub enum Error {
     /// A copy of the sandbox cannot be made or used.
     #[error(transparent)]
     Copy(#[from] CopyError),
+    /// Files cannot be shown to the sandbox.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
     /// The guest cannot be talked to.
     #[error("cannot talk to the guest: {0}")]
     Connect(#[from] ConnectError),

@@ -12,6 +12,7 @@ mod output;
 mod overrides;
 mod owner;
 mod progress;
+mod publish;
 mod sandbox;
 mod snapshot;
 mod spec;
@@ -35,6 +36,9 @@ pub use key::{HomeId, InvalidTask, Key, Task, label_value};
 pub use output::{Captured, Output};
 pub use overrides::Overrides;
 pub use progress::{Progress, ProgressSink};
+pub use publish::{
+    Bundle, BundleError, Content as BundleContent, Item as BundleItem, PublishError, PublishedName,
+};
 pub use sandbox::{Cleanup, Lost, Opening, Reach, Sandbox};
 pub use snapshot::{
     Forked, InvalidSnapshotName, Rebuild, Rebuilt, Restored, Snapshot, SnapshotName, WhileBusy,

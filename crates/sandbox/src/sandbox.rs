@@ -3,6 +3,7 @@
 mod calls;
 mod cleanup;
 mod handle;
+mod publish;
 mod reach;
 
 pub use calls::Lost;

@@ -11,5 +11,6 @@ pub(crate) mod local;
 pub(crate) mod native;
 mod scope;
 mod shaping;
+mod show;
 mod spawn;
 mod start_dir;

@@ -98,6 +98,8 @@ impl Inner {
         };
         match made {
             Ok((made, about)) => {
+                let up = Instance { locator: made.locator.clone(), ..instance };
+                self.publish_again(dir, &*backend, &up).await;
                 record.instance = Some(InstanceRecord { locator: made.locator, ..about });
                 Ok(made.remarks)
             }
@@ -162,6 +164,7 @@ impl Inner {
         };
         failpoint::reach("start.guest-started");
         let instance = Instance { locator: made.locator, ..instance };
+        self.publish_again(dir, &*backend, &instance).await;
         if let Some(started) = &mut record.instance {
             started.locator = instance.locator.clone();
             started.retention_seconds = now.retention_seconds;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) base_environment: OnceLock<Vec<EnvVar>>,
     /// The same for jobs that do not start with the caller's.
     pub(crate) container_environment: OnceLock<Vec<EnvVar>>,
+    /// Variables that jobs are given because somebody asked for them by name.
+    pub(crate) asked: RwLock<Arc<[EnvVar]>>,
     /// Who opens which sandbox now.
     pub(crate) turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
     /// Sandboxes this process has a connection to.
@@ -93,6 +95,7 @@ impl Engine {
             backends,
             base_environment: OnceLock::new(),
             container_environment: OnceLock::new(),
+            asked: RwLock::default(),
             turns: Mutex::default(),
             handles: Mutex::default(),
             sweep: Sweep::default(),
@@ -100,6 +103,11 @@ impl Engine {
             progress,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns the settings of the profile.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.inner.settings
     }
 
     /// Returns the name of the profile.

@@ -223,6 +223,7 @@ impl Sandbox {
             JobEnvironment::Callers => command.or_env(|| engine.base_environment())?,
             JobEnvironment::Guests => command.with_secret_env(engine.container_environment()?),
         };
+        let command = command.with_secret_env(engine.asked_environment(environment)?);
         let asked = self.handle.overrides().await.cwd;
         command.or_start_dir(|| engine.start_dir(environment, asked.as_deref()))
     }

@@ -203,6 +203,15 @@ conformance! {
             directories_of_the_host_are_at_the_same_path,
             a_directory_that_cannot_be_there_is_refused_by_name,
         }
+        publishing: {
+            published_files_can_be_read_and_run_and_not_changed,
+            a_new_version_of_published_files_replaces_the_old,
+            published_files_outlive_a_stop_and_come_with_a_new_instance,
+            publishing_is_no_drift_and_makes_no_new_instance,
+            what_cannot_be_published_is_refused_by_name,
+            whoever_publishes_at_once_leaves_one_whole_version,
+            variables_that_are_asked_for_reach_a_sandbox_that_is_there,
+        }
         reaping: {
             a_stopped_sandbox_past_its_retention_is_removed,
             a_stopped_sandbox_within_its_retention_stays,

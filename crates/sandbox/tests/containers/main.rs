@@ -89,6 +89,7 @@ containers! {
     apart on docker, podman: {
         through_the_engine_everything_works_as_by_a_socket,
         much_goes_both_ways_through_the_engine_unharmed,
+        published_files_are_sent_and_replaced,
         a_caller_that_dies_leaves_its_job_to_the_next,
         a_removal_keeps_the_volumes_unless_the_files_go_too,
         an_instance_of_one_process_leaves_no_volume,

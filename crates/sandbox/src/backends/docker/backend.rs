@@ -26,7 +26,7 @@ use crate::backends::guest_process;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::key::random_hex;
 use crate::spec::Tightening;
-use crate::{HomeId, Key, Overrides, ProgressSink, Spec};
+use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
 
 /// The backend `docker`.
 #[derive(Debug)]
@@ -193,6 +193,15 @@ impl Backend for Docker {
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
         remove::end(&self.client().await?, instance, patience).await
+    }
+
+    async fn publish(
+        &self,
+        instance: &Instance,
+        name: &PublishedName,
+        bundle: &Bundle,
+    ) -> Result<PathBuf, BackendError> {
+        self.show(instance, name, bundle).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {

@@ -33,6 +33,7 @@ mod ready;
 mod remove;
 mod save;
 mod settings;
+mod show;
 mod strays;
 mod ulimits;
 

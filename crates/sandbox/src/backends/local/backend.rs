@@ -18,11 +18,12 @@ use crate::backend::{
 };
 use crate::backends::guest_process;
 use crate::backends::scope::Scope;
+use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::GUEST_PROGRAM;
 use crate::spec::Tightening;
 use crate::store::make_private_dir;
-use crate::{Overrides, Spec};
+use crate::{Bundle, Overrides, PublishedName, Spec};
 use vestal_process::ProcessId;
 
 /// What the backend remembers of an instance.
@@ -161,6 +162,18 @@ impl Backend for Local {
             let reason = format!("processes {left:?} do not die");
             Err(BackendError::WontEnd { id: instance.id.clone(), reason })
         }
+    }
+
+    /// They are a copy here, too: a command that writes where it was told to read
+    /// must not change what it was shown. Where nothing confines commands, what
+    /// keeps them from writing are the files' permissions, which root ignores.
+    async fn publish(
+        &self,
+        instance: &Instance,
+        name: &PublishedName,
+        bundle: &Bundle,
+    ) -> Result<PathBuf, BackendError> {
+        show::show(instance, "shown", name, bundle).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {

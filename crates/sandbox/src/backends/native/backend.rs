@@ -23,12 +23,14 @@ use crate::backend::{
     InstanceState, JobEnvironment, Locator, Made, Order, Remark, Remedy, Saved, Stream, Whose,
 };
 use crate::backends::guest_process;
+use crate::backends::layout::BOOT_DIR;
 use crate::backends::scope::Scope;
+use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
 use crate::spec::Tightening;
 use crate::store::InstanceMark;
-use crate::{Overrides, ProgressSink, Spec};
+use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 
 /// The backend `native`.
 #[derive(Debug)]
@@ -173,6 +175,16 @@ impl Backend for Native {
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
         self.end_all(instance, patience).await
+    }
+
+    async fn publish(
+        &self,
+        instance: &Instance,
+        name: &PublishedName,
+        bundle: &Bundle,
+    ) -> Result<PathBuf, BackendError> {
+        show::show(instance, "boot", name, bundle).await?;
+        Ok(Path::new(BOOT_DIR).join(name.shelf()).join(name.name()))
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {

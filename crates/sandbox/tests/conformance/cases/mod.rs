@@ -14,6 +14,7 @@ pub(crate) mod model;
 pub(crate) mod overrides;
 pub(crate) mod owned;
 pub(crate) mod places;
+pub(crate) mod publishing;
 pub(crate) mod reaping;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;

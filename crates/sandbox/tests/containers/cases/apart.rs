@@ -139,3 +139,36 @@ pub(crate) async fn where_files_are_not_shared_a_stream_is_used(world: World) {
     assert_eq!(world.api.containers_with(&format!("vestal-task-id={task}")), Vec::<Value>::new());
     assert_eq!(world.api.volumes_with(&format!("vestal-task-id={task}")), Vec::<String>::new());
 }
+
+pub(crate) async fn published_files_are_sent_and_replaced(world: World) {
+    let world = apart(world);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("scripts")).unwrap();
+    let script = dir.path().join("scripts/run");
+    std::fs::write(&script, "#!/bin/sh\ncat \"${0%/*}/../text\"\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink("scripts/run", dir.path().join("link")).unwrap();
+    std::fs::write(dir.path().join("text"), "one\n").unwrap();
+    let sandbox = world.sandbox().await;
+    let shown = sandbox.publish("skills/one", dir.path()).await.unwrap();
+    let at = shown.display();
+    let look = format!("cat {at}/text; {at}/scripts/run; readlink {at}/link; stat -c %a {at}/text");
+    assert_eq!(out(&sandbox, &look).await, "one\none\nscripts/run\n444\n");
+    std::fs::write(dir.path().join("text"), "two\n").unwrap();
+    std::fs::remove_file(dir.path().join("link")).unwrap();
+    assert_eq!(sandbox.publish("skills/one", dir.path()).await.unwrap(), shown);
+    let look = format!("{at}/scripts/run; ls {at}");
+    assert_eq!(out(&sandbox, &look).await, "two\nscripts\ntext\n");
+    // Of the version before nothing is left that takes room.
+    let files = "find /.vestal/boot/skills -type f | wc -l";
+    assert_eq!(out(&sandbox, files).await.trim(), "2");
+    // They outlive a restart, and come with a container that is made anew.
+    let sandbox = restarted(&world).await;
+    assert_eq!(out(&sandbox, &look).await, "two\nscripts\ntext\n");
+    out(&sandbox, "echo kept > ~/kept").await;
+    drop(sandbox);
+    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    let sandbox = world.sandbox().await;
+    assert_eq!(out(&sandbox, &look).await, "two\nscripts\ntext\n");
+    world.finish().await;
+}
