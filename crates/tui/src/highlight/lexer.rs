@@ -1,0 +1,216 @@
+//! Code as words, strings and comments.
+
+use super::words;
+use crate::style::{self, Style};
+use crate::text::{Line, Span};
+
+/// What tells the parts of a language apart.
+#[derive(Debug)]
+pub(super) struct Syntax {
+    /// What begins a comment that ends with its line.
+    pub(super) comments: &'static [&'static str],
+    /// What begins and ends a comment that may have several lines.
+    pub(super) blocks: &'static [(&'static str, &'static str)],
+    /// Strings; a longer mark stands before the ones that it begins with.
+    pub(super) strings: &'static [Quote],
+    /// Words that belong to the language.
+    pub(super) keywords: &'static [&'static str],
+    /// What else is special.
+    pub(super) traits: &'static [Trait],
+}
+
+/// How strings look.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quote {
+    pub(super) open: &'static str,
+    pub(super) close: &'static str,
+    pub(super) escapes: Escapes,
+    pub(super) span: Extent,
+}
+
+/// Whether a backslash in a string makes the next character an ordinary one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escapes {
+    Backslash,
+    None,
+}
+
+/// How far a string may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    Line,
+    Lines,
+}
+
+/// What is special about a language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trait {
+    /// Keywords may be written in capitals.
+    AnyCase,
+    /// A word in front of a parenthesis is a function.
+    Calls,
+    /// A word that begins with a capital is a type.
+    Types,
+    /// `$name` and `${name}` are variables.
+    Dollars,
+    /// `@name` is an annotation.
+    Annotations,
+    /// `#[…]` is an attribute, `'a` a lifetime, `name!` a macro.
+    Rust,
+    /// `#word` at the beginning of a line is for the preprocessor.
+    Preprocessor,
+    /// The first word of a command is its name.
+    Commands,
+    /// A string or a word in front of a colon is a key.
+    Keys,
+    /// Lines begin with a key and `=` or `:`, or with a section in brackets.
+    Settings,
+    /// As settings, but only where the line is not indented.
+    Rules,
+    /// Lines begin with an instruction in capitals.
+    Instructions,
+    /// Words have dashes in them.
+    Dashes,
+}
+
+impl Syntax {
+    pub(super) fn is(&self, what: Trait) -> bool {
+        self.traits.contains(&what)
+    }
+}
+
+/// Reads code of a language line by line.
+#[derive(Debug, Clone)]
+pub(super) struct Lexer {
+    syntax: &'static Syntax,
+    /// What the last line did not end.
+    open: Option<Open>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    close: &'static str,
+    escapes: Escapes,
+    style: Style,
+}
+
+/// A line that is being read.
+pub(super) struct Reading<'c> {
+    pub(super) rest: &'c str,
+    /// The last character that was read.
+    pub(super) before: char,
+    /// Whether the next word is the name of a command.
+    pub(super) command: bool,
+    /// Whether the next word is the name of a function.
+    pub(super) naming: bool,
+    /// Whether a variable is being set, behind which the command may still come.
+    pub(super) setting: bool,
+    line: Line,
+}
+
+impl Reading<'_> {
+    fn take(&mut self, length: usize, style: Style) {
+        let (token, rest) = self.rest.split_at(length);
+        self.before = token.chars().next_back().unwrap_or(self.before);
+        self.line.push(Span::new(token, style));
+        self.rest = rest;
+    }
+}
+
+impl Lexer {
+    pub(super) const fn new(syntax: &'static Syntax) -> Self {
+        Self { syntax, open: None }
+    }
+
+    /// Returns a line of code as it is shown.
+    pub(super) fn line(&mut self, code: &str) -> Line {
+        let line = Line::empty();
+        let mut reading =
+            Reading { rest: code, before: ' ', command: true, setting: false, naming: false, line };
+        if self.open.is_none() {
+            let (length, style) = words::beginning(self.syntax, code);
+            reading.take(length, style);
+        }
+        while let Some(first) = reading.rest.chars().next() {
+            let (length, style) = self.token(&mut reading, first);
+            reading.take(length, style);
+        }
+        reading.line
+    }
+
+    /// Returns how long the next token is, and how it looks.
+    fn token(&mut self, reading: &mut Reading<'_>, first: char) -> (usize, Style) {
+        let rest = reading.rest;
+        let syntax = self.syntax;
+        if let Some(open) = self.open {
+            let end = end_of(rest, open.close, open.escapes);
+            if end.is_some() {
+                self.open = None;
+            }
+            return (end.unwrap_or(rest.len()), open.style);
+        }
+        if syntax.comments.iter().any(|mark| begins_comment(rest, mark, reading.before)) {
+            return (rest.len(), style::DIM);
+        }
+        if let Some((open, close)) = syntax.blocks.iter().find(|(open, _)| rest.starts_with(open)) {
+            let end = end_of(&rest[open.len()..], close, Escapes::None);
+            if end.is_none() {
+                self.open = Some(Open { close, escapes: Escapes::None, style: style::DIM });
+            }
+            return (end.map_or(rest.len(), |end| open.len() + end), style::DIM);
+        }
+        if let Some(quote) = syntax.strings.iter().find(|quote| rest.starts_with(quote.open))
+            && let Some(token) = self.string(quote, rest)
+        {
+            reading.command = false;
+            return token;
+        }
+        words::token(syntax, reading, first)
+    }
+
+    fn string(&mut self, quote: &Quote, rest: &str) -> Option<(usize, Style)> {
+        let Quote { open, close, escapes, span } = *quote;
+        let Some(end) = end_of(&rest[open.len()..], close, escapes) else {
+            if span == Extent::Line {
+                // A mark without its twin is only that.
+                return None;
+            }
+            self.open = Some(Open { close, escapes, style: style::GREEN });
+            return Some((rest.len(), style::GREEN));
+        };
+        let length = open.len() + end;
+        // `'a` and `'b` in one line are lifetimes, not a string.
+        let character = rest[open.len()..length - close.len()].trim_start_matches('\\');
+        if self.syntax.is(Trait::Rust)
+            && open == "'"
+            && character.chars().count() > 1
+            && !rest.starts_with("'\\")
+        {
+            return None;
+        }
+        let key = self.syntax.is(Trait::Keys) && rest[length..].trim_start().starts_with(':');
+        Some((length, if key { style::BLUE } else { style::GREEN }))
+    }
+}
+
+/// Whether a comment begins here. `#` in `a#b` and in `$#` begins none.
+fn begins_comment(rest: &str, mark: &str, before: char) -> bool {
+    let alone = !mark.starts_with(['#', ';', '%']) || before.is_whitespace();
+    alone && rest.starts_with(mark)
+}
+
+/// Returns where a text is behind the mark that ends it.
+fn end_of(text: &str, close: &str, escapes: Escapes) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        if std::mem::take(&mut escaped) {
+            continue;
+        }
+        if c == '\\' && escapes == Escapes::Backslash {
+            escaped = true;
+        } else if text[at..].starts_with(close) {
+            return Some(at + close.len());
+        }
+    }
+    None
+}

@@ -1,0 +1,220 @@
+//! The file of the history: a line of JSON per message, appended to by several
+//! processes at once.
+//!
+//! Who writes holds a lock on the file itself. When it has grown too long it is
+//! written anew beside itself and put in its own place, so a writer that waited for
+//! the lock looks whether what it locked is still the file.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::{MOST_BYTES, MOST_ENTRIES, entry};
+use crate::editor::Fragment;
+
+/// A file beyond this is written anew. It is a good deal more than what is kept,
+/// so that this is rare.
+const MOST_FILE_BYTES: u64 = 2 * MOST_BYTES as u64;
+
+/// A file with more lines than this is written anew.
+const MOST_FILE_ENTRIES: usize = MOST_ENTRIES + MOST_ENTRIES / 4;
+
+/// Nobody holds the lock for longer than it takes to write a line, or the file.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where the messages are kept.
+#[derive(Debug)]
+pub(super) struct File {
+    path: PathBuf,
+    /// How long the lock is waited for.
+    patience: Duration,
+    counted: Counted,
+}
+
+/// How many lines a file had when it had so many bytes, so that only what was
+/// added since needs to be looked at.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    inode: u64,
+    bytes: u64,
+    lines: usize,
+}
+
+impl File {
+    /// Returns the file at a path, which need not be there.
+    pub(super) fn at(path: &Path) -> Self {
+        // Somebody may keep the file elsewhere and have a link to it: the link stays.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Self { path, patience: PATIENCE, counted: Counted::default() }
+    }
+
+    /// Returns the messages in it, the oldest first. Lines that are none are passed
+    /// over.
+    pub(super) fn read(&self) -> io::Result<Vec<Fragment>> {
+        match fs::File::open(&self.path) {
+            Ok(mut file) => {
+                let lines = last_lines(&mut file)?;
+                Ok(split(&lines).filter_map(entry::read).collect())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds a message.
+    pub(super) fn append(&mut self, message: &Fragment) -> io::Result<()> {
+        let mut line = entry::write(message);
+        // One that drives out all others when the file is written anew is not kept.
+        if line.len() > MOST_BYTES {
+            return Ok(());
+        }
+        let mut file = self.locked()?;
+        let len = file.metadata()?.len();
+        // Somebody may have died within a line.
+        let mut last = [b'\n'];
+        if len > 0 {
+            file.read_exact_at(&mut last, len - 1)?;
+        }
+        if last != *b"\n" {
+            line.insert(0, '\n');
+        }
+        file.write_all(line.as_bytes())?;
+        self.shorten(&mut file)
+    }
+
+    /// Returns the file, locked. The lock goes with it.
+    fn locked(&self) -> io::Result<fs::File> {
+        let begun = Instant::now();
+        loop {
+            let file = self.opened()?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {
+                    if self.is_still(&file)? {
+                        return Ok(file);
+                    }
+                }
+                Err(Errno::WOULDBLOCK) if begun.elapsed() < self.patience => {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::WouldBlock,
+                        format!("another process keeps {} locked", self.path.display()),
+                    ));
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn opened(&self) -> io::Result<fs::File> {
+        if let Some(dir) = self.path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        }
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.path)?;
+        let permissions = file.metadata()?.permissions();
+        if permissions.mode() & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
+        Ok(file)
+    }
+
+    /// Returns whether an open file is the one at the path.
+    fn is_still(&self, file: &fs::File) -> io::Result<bool> {
+        let open = file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(found) => Ok(found.ino() == open.ino() && found.dev() == open.dev()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the locked file anew when it is too long.
+    fn shorten(&mut self, file: &mut fs::File) -> io::Result<()> {
+        if file.metadata()?.len() <= MOST_FILE_BYTES {
+            self.counted = self.counted.now(file)?;
+            if self.counted.lines <= MOST_FILE_ENTRIES {
+                return Ok(());
+            }
+        }
+        let lines = last_lines(file)?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        // Only its owner can read it, as the one that it replaces.
+        let mut anew = tempfile::NamedTempFile::new_in(dir)?;
+        for line in newest(&lines) {
+            anew.write_all(line)?;
+            anew.write_all(b"\n")?;
+        }
+        anew.as_file().sync_data()?;
+        anew.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+impl Counted {
+    /// Returns how many lines a file has now.
+    fn now(self, file: &mut fs::File) -> io::Result<Self> {
+        let found = file.metadata()?;
+        let (inode, bytes) = (found.ino(), found.len());
+        // Another file, or a shorter one, was written anew by somebody.
+        let is_same = inode == self.inode && bytes >= self.bytes;
+        let known = if is_same { self } else { Self::default() };
+        file.seek(SeekFrom::Start(known.bytes))?;
+        let mut added = Vec::new();
+        file.take(bytes - known.bytes).read_to_end(&mut added)?;
+        let lines = known.lines + split(&added).count();
+        Ok(Self { inode, bytes, lines })
+    }
+}
+
+/// Returns the end of a file, from the beginning of a line on: as much as a file
+/// may have, and what a message more than that takes.
+fn last_lines(file: &mut fs::File) -> io::Result<Vec<u8>> {
+    let len = file.metadata()?.len();
+    let from = len.saturating_sub(MOST_FILE_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(2 * MOST_FILE_BYTES).read_to_end(&mut bytes)?;
+    if from > 0 {
+        let begun = bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| end + 1);
+        bytes.drain(..begun);
+    }
+    Ok(bytes)
+}
+
+fn split(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
+}
+
+/// Returns the newest lines that are messages, as they are: as many as are kept.
+fn newest(lines: &[u8]) -> VecDeque<&[u8]> {
+    let mut kept = VecDeque::new();
+    let mut bytes = 0;
+    let messages: Vec<_> = split(lines).filter(|line| entry::read(line).is_some()).collect();
+    for line in messages.into_iter().rev().take(MOST_ENTRIES) {
+        bytes += line.len();
+        if bytes > MOST_BYTES && !kept.is_empty() {
+            break;
+        }
+        kept.push_front(line);
+    }
+    kept
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,27 @@
+//! A terminal interface that leaves the terminal its own: what is said goes into
+//! its scroll-back, and only a few lines at the bottom are drawn again and again.
+//!
+//! See the crate's README for the contract.
+
+mod complete;
+pub mod diff;
+mod editor;
+#[cfg(feature = "emulator")]
+pub mod emulator;
+pub mod highlight;
+mod history;
+mod key;
+mod markdown;
+mod screen;
+pub mod style;
+pub mod terminal;
+mod text;
+
+pub use complete::{Completer, Completion, Paths, mentioned_paths, pasted_path};
+pub use editor::{Editor, Reaction, Submission, bindings, edit_externally};
+pub use history::History;
+pub use key::{Decoder, Input, Key, KeyCode, Modifiers};
+pub use markdown::Markdown;
+pub use screen::{Reflow, Screen, View};
+pub use style::Colour;
+pub use text::{Line, Size, Span, Style, harmless, width};

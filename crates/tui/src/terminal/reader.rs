@@ -1,0 +1,220 @@
+//! The thread that reads what is typed.
+//!
+//! A thread, because the terminal is shared with others who do not expect it to be
+//! non-blocking. It reads only when there is something, so that it can be told to
+//! leave what comes to another program.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::key::{Decoder, Input};
+
+/// How long the thread may take to hear that it should not read. It is longer only
+/// if somebody else took what was there to be read; then the thread waits for more,
+/// and so does whoever is told that it is quiet.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The hand on the reading thread.
+#[derive(Debug)]
+pub(super) struct Reader {
+    state: Mutex<State>,
+    changed: Condvar,
+    wake: OwnedFd,
+    terminal: OwnedFd,
+}
+
+#[derive(Debug)]
+struct State {
+    wish: Wish,
+    /// Whether the thread leaves the terminal alone.
+    is_quiet: bool,
+    /// Bytes that were typed before the terminal was taken. It was in its usual
+    /// mode then, in which Enter comes as the end of a line.
+    typed_before: usize,
+}
+
+/// What the thread should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Read,
+    Pause,
+    End,
+}
+
+impl Reader {
+    /// Starts the thread; it does not read yet.
+    pub(super) fn start(terminal: OwnedFd) -> io::Result<(Arc<Self>, UnboundedReceiver<Input>)> {
+        let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let state = Mutex::new(State { wish: Wish::Pause, is_quiet: true, typed_before: 0 });
+        let own = terminal.try_clone()?;
+        let reader = Arc::new(Self { state, changed: Condvar::new(), wake, terminal: own });
+        let (send, read) = unbounded_channel();
+        let thread = Reading {
+            hand: Arc::clone(&reader),
+            terminal,
+            woken,
+            decoder: Decoder::default(),
+            told: Vec::new(),
+            send,
+        };
+        thread::Builder::new().name("keys".to_owned()).spawn(move || thread.run())?;
+        Ok((reader, read))
+    }
+
+    pub(super) fn go_on(&self) {
+        let mut state = self.lock();
+        if state.wish != Wish::End {
+            state.wish = Wish::Read;
+            state.is_quiet = false;
+            // Where it cannot be told, nothing was.
+            let typed = rustix::io::ioctl_fionread(&self.terminal).unwrap_or_default();
+            state.typed_before = usize::try_from(typed).unwrap_or_default();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Returns when nothing is read any more.
+    pub(super) fn pause(&self) -> io::Result<()> {
+        self.stop(Wish::Pause)
+    }
+
+    /// As [`Reader::pause`], for ever.
+    pub(super) fn end(&self) -> io::Result<()> {
+        self.stop(Wish::End)
+    }
+
+    fn stop(&self, wish: Wish) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.wish == Wish::End {
+            return Ok(());
+        }
+        state.wish = wish;
+        self.changed.notify_all();
+        match rustix::io::write(&self.wake, b"!") {
+            // A pipe that is full wakes as well.
+            Ok(_) | Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let until = Instant::now() + PATIENCE;
+        while !state.is_quiet {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the ends of lines that were typed before the terminal was taken into
+    /// what they were typed as: Enter.
+    fn as_keys(&self, bytes: &mut [u8]) {
+        let mut state = self.lock();
+        let before = state.typed_before.min(bytes.len());
+        state.typed_before -= before;
+        bytes.iter_mut().take(before).filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+    }
+
+    /// Waits, as the thread, until it should read; returns whether it ever will.
+    fn may_read(&self) -> bool {
+        let mut state = self.lock();
+        loop {
+            match state.wish {
+                Wish::Read => return true,
+                Wish::End => return false,
+                Wish::Pause => {
+                    state.is_quiet = true;
+                    self.changed.notify_all();
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// The thread's own.
+struct Reading {
+    hand: Arc<Reader>,
+    terminal: OwnedFd,
+    woken: OwnedFd,
+    decoder: Decoder,
+    told: Vec<Input>,
+    send: UnboundedSender<Input>,
+}
+
+/// Why the thread woke up.
+enum Woken {
+    /// There is something to read, or there never will be again.
+    Ready,
+    /// It should look what is wished.
+    Told,
+    /// Nothing came for as long as the decoder has patience.
+    Silence,
+}
+
+impl Reading {
+    fn run(mut self) {
+        let mut bytes = vec![0; 16 << 10];
+        while self.hand.may_read() {
+            let woken = self.wait();
+            match woken {
+                Ok(Woken::Ready) => match rustix::io::read(&self.terminal, &mut bytes) {
+                    Ok(0) => break,
+                    Ok(count) => {
+                        self.hand.as_keys(&mut bytes[..count]);
+                        self.decoder.feed(&bytes[..count], &mut self.told);
+                    }
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    Err(_) => break,
+                },
+                Ok(Woken::Told) => {}
+                Ok(Woken::Silence) => self.decoder.silence(&mut self.told),
+                Err(_) => break,
+            }
+            if self.told.drain(..).any(|input| self.send.send(input).is_err()) {
+                break;
+            }
+        }
+        let mut state = self.hand.lock();
+        state.wish = Wish::End;
+        state.is_quiet = true;
+        self.hand.changed.notify_all();
+        // The end of the channel, which follows, is what tells of it.
+    }
+
+    fn wait(&self) -> io::Result<Woken> {
+        let patience = self.decoder.patience().and_then(|time| Timespec::try_from(time).ok());
+        let mut ready =
+            [PollFd::new(&self.terminal, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
+        match poll(&mut ready, patience.as_ref()) {
+            Ok(0) => Ok(Woken::Silence),
+            Ok(_) if !ready[1].revents().is_empty() => {
+                // However often it was woken, it looks once.
+                match rustix::io::read(&self.woken, &mut [0; 64]) {
+                    Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Woken::Told),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Ok(_) => Ok(Woken::Ready),
+            Err(Errno::INTR) => Ok(Woken::Told),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
