@@ -9,8 +9,10 @@ use vestal_sandbox::Engine;
 use crate::approvals::{Policy, Remember};
 use crate::compress::Compression;
 use crate::limits::Limits;
+use crate::memory::{Memory, Patience};
 use crate::redact::Redactor;
 use crate::registry::Registry;
+use crate::source::ToolSource;
 use crate::turn::Guardrails;
 
 /// One profile's agent in one process. Cheap to clone; any number of
@@ -28,8 +30,12 @@ pub struct Parts {
     pub store: Store,
     /// Who is asked.
     pub models: Models,
-    /// All tools there are.
+    /// The tools that are always there.
     pub tools: Registry,
+    /// Who has further tools, which may come and go.
+    pub sources: Vec<Arc<dyn ToolSource>>,
+    /// Who remembers from conversation to conversation.
+    pub memory: Option<Arc<dyn Memory>>,
     /// What keeps secrets out of what is stored and shown.
     pub redactor: Arc<Redactor>,
     /// What the settings say.
@@ -55,6 +61,8 @@ pub struct Options {
     pub policy: Policy,
     /// How work is given to others.
     pub delegation: Delegation,
+    /// How long a memory is waited for.
+    pub patience: Patience,
 }
 
 /// How work is given to others.
@@ -105,7 +113,12 @@ impl Agent {
         &self.parts.models
     }
 
-    /// Returns all tools there are.
+    /// Returns what keeps secrets out of what is stored and shown.
+    pub fn redactor(&self) -> &Redactor {
+        &self.parts.redactor
+    }
+
+    /// Returns the tools that are always there.
     pub fn tools(&self) -> &Registry {
         &self.parts.tools
     }

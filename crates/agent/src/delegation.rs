@@ -21,7 +21,7 @@ use crate::delegate::{Assignment, Delegates, Report};
 use crate::event::EventSink;
 use crate::human::Nobody;
 use crate::prompt::PromptParts;
-use crate::registry::Selection;
+use crate::registry::{Registry, Selection};
 use crate::workshop::Workshop;
 
 /// Tools that a child does not get: it cannot ask the person, and what it does
@@ -41,7 +41,7 @@ pub(crate) struct Desk {
     chain: Vec<Endpoint>,
     workshop: Workshop,
     guard: Arc<Guard>,
-    tools: Vec<String>,
+    tools: Arc<Registry>,
     depth: u32,
     profile: String,
 }
@@ -54,7 +54,7 @@ impl Desk {
             chain: conversation.chain.clone(),
             workshop: conversation.workshop.clone(),
             guard: Arc::clone(&conversation.guard),
-            tools: conversation.tools.names().map(str::to_owned).collect(),
+            tools: Arc::clone(&conversation.tools),
             depth: conversation.depth,
             profile: conversation.workshop.engine().profile().to_string(),
         }
@@ -112,6 +112,7 @@ impl Desk {
             depth: self.depth + 1,
             cancel: cancel.clone(),
             guard: Arc::new(self.guard.for_child(delegation.auto_approve)),
+            tools: Arc::clone(&self.tools),
         };
         let mut conversation = self.agent.open_with(self.opening(&part), Some(heritage)).await?;
         let id = conversation.id().clone();
@@ -138,11 +139,9 @@ impl Desk {
     fn opening(&self, part: &Assignment) -> Opening {
         let delegation = self.agent.parts.options.delegation;
         let may_delegate = self.depth + 1 < delegation.max_depth;
-        let all = &self.agent.parts.tools;
         let kept = |name: &str| {
-            self.tools.iter().any(|own| own == name)
-                && !NOT_FOR_CHILDREN.contains(&name)
-                && all.get(name).is_some_and(|tool| tool.is_for_children())
+            !NOT_FOR_CHILDREN.contains(&name)
+                && self.tools.get(name).is_some_and(|tool| tool.is_for_children())
                 && (may_delegate || name != DELEGATE)
         };
         let toolsets = if part.toolsets.is_empty() {
@@ -150,7 +149,8 @@ impl Desk {
         } else {
             part.toolsets.clone()
         };
-        let without_tools = all.names().filter(|name| !kept(name)).map(str::to_owned).collect();
+        let without_tools =
+            self.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
         Opening {
             start: Start::New { source: "delegate".to_owned(), title: None },
             chain: self.chain.clone(),

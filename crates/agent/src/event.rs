@@ -54,6 +54,15 @@ pub enum Event {
         /// What.
         text: String,
     },
+    /// A tool has changed a file.
+    FileChanged {
+        /// The call's id.
+        call: String,
+        /// The file, as the model named it.
+        path: String,
+        /// What has changed, as a unified diff, secrets masked.
+        diff: String,
+    },
     /// A tool has done its work.
     ToolEnded {
         /// The call's id.

@@ -8,10 +8,13 @@ mod delegation;
 mod event;
 mod human;
 mod limits;
+mod log;
+mod memory;
 mod notebook;
 mod notice;
 mod prompt;
 mod registry;
+mod source;
 #[cfg(test)]
 mod testing;
 mod tool;
@@ -21,19 +24,25 @@ mod workshop;
 pub mod approvals;
 pub mod redact;
 pub mod settings;
+pub mod slash;
 pub mod tools;
 
 pub use agent::{Agent, Delegation, Options, Parts};
 pub use compress::Compression;
-pub use conversation::{Conversation, EndReason, OpenError, Opening, Start, run_conversation};
+pub use conversation::{
+    Compressed, ContextUsed, Conversation, EndReason, NotCompressed, NotSwitched, OpenError,
+    Opening, Start, Switch, ToolInfo, Undone, run_conversation,
+};
 
 pub use delegate::{Assignment, Delegates, Report};
 pub use event::{Event, EventSink};
 pub use human::{Approval, ApprovalRequest, Human, Nobody, Question};
 pub use limits::Limits;
+pub use memory::{CompletedTurn, Memory, Patience, Recalled};
 pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
 pub use prompt::{PromptParts, persona};
 pub use registry::{ALL, Registry, Selection};
+pub use source::ToolSource;
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 pub use turn::{Control, CostSum, Guardrails, Outcome, TurnError, TurnResult};
 pub use workshop::Workshop;

@@ -39,6 +39,10 @@ pub struct PromptParts {
     pub persona: Option<String>,
     /// Words of the settings or the caller, after what is always said.
     pub instructions: Option<String>,
+    /// What is remembered from earlier conversations.
+    pub memory: Option<String>,
+    /// Which skills there are, and how they are looked at.
+    pub skills: Option<String>,
     /// What the model is there for, where that is more than to talk to somebody:
     /// the last of all, so that nothing before it stands against it.
     pub role: Option<String>,
@@ -75,7 +79,8 @@ pub(crate) fn build(parts: &PromptParts, today: Date) -> String {
     if let Some((name, words)) = parts.project.as_deref().and_then(project_words) {
         section(&format!("The project's own instructions, from {name}:\n{words}"));
     }
-    for words in [&parts.instructions, &parts.role].into_iter().flatten() {
+    let PromptParts { memory, skills, instructions, role, .. } = parts;
+    for words in [skills, memory, instructions, role].into_iter().flatten() {
         section(words);
     }
     text

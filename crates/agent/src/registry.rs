@@ -43,6 +43,11 @@ impl Registry {
         self.tools.insert(tool.spec().name, tool);
     }
 
+    /// Removes a tool.
+    pub fn remove(&mut self, name: &str) {
+        self.tools.remove(name);
+    }
+
     /// Returns a tool.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name)
@@ -54,7 +59,7 @@ impl Registry {
     }
 
     /// Returns the names of all toolsets, sorted.
-    pub fn toolsets(&self) -> BTreeSet<&'static str> {
+    pub fn toolsets(&self) -> BTreeSet<&str> {
         self.tools.values().map(|tool| tool.toolset()).collect()
     }
 
@@ -68,13 +73,13 @@ impl Registry {
     pub fn select(&self, selection: &Selection) -> (Self, Vec<String>) {
         let Selection { toolsets, without_toolsets, without_tools } = selection;
         let known = self.toolsets();
-        let stands_for_a_set = |name: &&String| *name == ALL || known.contains(name.as_str());
+        let stands_for_a_set = |name: &&String| known.iter().any(|set| stands_for(name, set));
         let unknown_sets = toolsets.iter().chain(without_toolsets).filter(|n| !stands_for_a_set(n));
         let unknown_tools = without_tools.iter().filter(|name| self.get(name).is_none());
         let unknown = unknown_sets.chain(unknown_tools).cloned().collect();
         let chosen = |tool: &Arc<dyn Tool>| {
             let set = tool.toolset();
-            let named = |list: &[String]| list.iter().any(|name| name == set || name == ALL);
+            let named = |list: &[String]| list.iter().any(|name| stands_for(name, set));
             named(toolsets) && !named(without_toolsets)
         };
         let tools = self
@@ -85,6 +90,13 @@ impl Registry {
             .collect();
         (Self { tools }, unknown)
     }
+}
+
+/// Reports whether a name stands for a toolset: its own, the word for all, or
+/// the first part of one such as `mcp-files`.
+pub(crate) fn stands_for(name: &str, toolset: &str) -> bool {
+    let begins = |rest: &str| rest.is_empty() || rest.starts_with('-');
+    name == ALL || toolset.strip_prefix(name).is_some_and(begins)
 }
 
 impl std::fmt::Debug for Registry {

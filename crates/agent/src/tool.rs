@@ -17,6 +17,9 @@ use crate::notebook::Notebook;
 use crate::redact::Redactor;
 use crate::workshop::Workshop;
 
+/// Bytes of a change that those who watch are told.
+const DIFF: usize = 64 << 10;
+
 /// Something the model can do. Implementations hold no state of a
 /// conversation: that is in the [`ToolContext`].
 #[async_trait]
@@ -25,7 +28,7 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
 
     /// Returns the group it is enabled and disabled with.
-    fn toolset(&self) -> &'static str;
+    fn toolset(&self) -> &str;
 
     /// Reports whether children that work on a part get it, too.
     fn is_for_children(&self) -> bool {
@@ -132,5 +135,16 @@ impl ToolContext {
     /// Tells those who watch that the call prints something.
     pub fn tell_output(&self, text: impl Into<String>) {
         self.events.tell(Event::ToolOutput { call: self.call.clone(), text: text.into() });
+    }
+
+    /// Tells those who watch that the call has changed a file: secrets are
+    /// masked, and more than anybody would read is left out.
+    pub fn tell_change(&self, path: impl Into<String>, diff: &str) {
+        let masked = self.redactor.redact_file(diff);
+        let end = masked.floor_char_boundary(DIFF);
+        let end =
+            if end < masked.len() { masked[..end].rfind('\n').map_or(0, |at| at + 1) } else { end };
+        let (call, diff) = (self.call.clone(), masked[..end].to_owned());
+        self.events.tell(Event::FileChanged { call, path: path.into(), diff });
     }
 }

@@ -33,7 +33,7 @@ pub use lease::Lease;
 pub use list::Filter;
 pub use message::{Kind, NewMessage, Seq, Standing, Stored};
 pub use schema::VERSION as SCHEMA_VERSION;
-pub use search::{Hit, Piece, Role};
+pub use search::{Hit, Piece, Role, Scope};
 pub use store::Store;
 pub use title::{InvalidTitle, Title};
 pub use undo::Undone;

@@ -26,6 +26,8 @@ pub enum Kind {
     /// Somebody said it. Such a message of a person begins a turn.
     #[default]
     Said,
+    /// A person said it while a turn ran; it belongs to that turn.
+    Aside,
     /// The program put it in for the model; it begins no turn.
     Note,
     /// It stands for messages before it.
@@ -36,6 +38,7 @@ impl Kind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Said => "said",
+            Self::Aside => "aside",
             Self::Note => "note",
             Self::Summary => "summary",
         }
@@ -43,6 +46,7 @@ impl Kind {
 
     pub(crate) fn named(name: &str) -> Self {
         match name {
+            "aside" => Self::Aside,
             "note" => Self::Note,
             "summary" => Self::Summary,
             _ => Self::Said,
@@ -71,6 +75,11 @@ impl NewMessage {
     /// Makes one that somebody said.
     pub fn said(message: Message) -> Self {
         Self { message, kind: Kind::Said, usage: None, cost: None, provider: None, model: None }
+    }
+
+    /// Makes one that a person said while a turn ran.
+    pub fn aside(message: Message) -> Self {
+        Self { kind: Kind::Aside, ..Self::said(message) }
     }
 
     /// Makes one that the program puts in.

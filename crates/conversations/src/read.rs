@@ -4,9 +4,12 @@ use sqlx::Row as _;
 
 use crate::conversation::Conversation;
 use crate::id::ConversationId;
-use crate::message::{Standing, Stored};
+use crate::message::{Seq, Standing, Stored};
 use crate::store::Store;
 use crate::{Result, row};
+
+/// The numbers that messages can have.
+const EVERY: (Seq, Seq) = (Seq(i64::MIN), Seq(i64::MAX));
 
 impl Store {
     /// Returns a conversation without its messages.
@@ -42,16 +45,32 @@ impl Store {
     /// Returns what the model sees: the messages that were neither taken back
     /// nor replaced by a summary, in order.
     pub async fn messages(&self, id: &ConversationId) -> Result<Vec<Stored>> {
-        self.read(id, Some(Standing::Active)).await
+        self.read(id, Some(Standing::Active), EVERY).await
     }
 
     /// Returns every message there ever was, in order; each tells whether it
     /// still counts.
     pub async fn history(&self, id: &ConversationId) -> Result<Vec<Stored>> {
-        self.read(id, None).await
+        self.read(id, None, EVERY).await
     }
 
-    async fn read(&self, id: &ConversationId, only: Option<Standing>) -> Result<Vec<Stored>> {
+    /// Returns every message there ever was with a number from the first to the
+    /// last of these, in order; each tells whether it still counts.
+    pub async fn history_between(
+        &self,
+        id: &ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Stored>> {
+        self.read(id, None, (first, last)).await
+    }
+
+    async fn read(
+        &self,
+        id: &ConversationId,
+        only: Option<Standing>,
+        (first, last): (Seq, Seq),
+    ) -> Result<Vec<Stored>> {
         let mut reader = self.reader().await?;
         // One statement, so that no other process's write is seen by half; a
         // conversation without messages is a row without a number.
@@ -59,10 +78,12 @@ impl Store {
             "SELECT m.seq, m.kind, m.at, m.undone, m.archived_by, m.provider, m.model, m.usage, \
              m.cost, m.body FROM conversations c LEFT JOIN messages m \
              ON m.conversation = c.key AND (NOT ?2 OR (m.undone = 0 AND m.archived_by IS NULL)) \
-             WHERE c.id = ?1 ORDER BY m.place, m.seq",
+             AND m.seq BETWEEN ?3 AND ?4 WHERE c.id = ?1 ORDER BY m.place, m.seq",
         )
         .bind(id.as_str())
         .bind(only.is_some())
+        .bind(first.0)
+        .bind(last.0)
         .fetch_all(&mut *reader)
         .await
         .map_err(|error| self.explain(error))?;

@@ -66,6 +66,15 @@ pub struct Piece {
     pub found: bool,
 }
 
+/// Where is looked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Only in this conversation.
+    pub only: Option<ConversationId>,
+    /// Not in this one.
+    pub without: Option<ConversationId>,
+}
+
 impl Store {
     /// Finds messages that have all the words, each at the beginning of a word
     /// of theirs, whatever the case; words in `"…"` stand beside each other. In
@@ -73,6 +82,11 @@ impl Store {
     ///
     /// What a summary stands for is found; what was taken back is not.
     pub async fn search(&self, query: &str, limit: u32) -> Result<Vec<Hit>> {
+        self.search_in(&Scope::default(), query, limit).await
+    }
+
+    /// As [`Store::search`], in some conversations only.
+    pub async fn search_in(&self, scope: &Scope, query: &str, limit: u32) -> Result<Vec<Hit>> {
         let expression = expression(query);
         if expression.is_empty() {
             return Ok(Vec::new());
@@ -83,11 +97,14 @@ impl Store {
              snippet(words, 0, char(1), char(2), '…', ?2) \
              FROM words JOIN messages m ON m.key = words.rowid \
              JOIN conversations c ON c.key = m.conversation \
-             WHERE words MATCH ?1 AND m.undone = 0 ORDER BY words.rank, m.key DESC LIMIT ?3",
+             WHERE words MATCH ?1 AND m.undone = 0 AND (?4 IS NULL OR c.id = ?4) \
+             AND (?5 IS NULL OR c.id <> ?5) ORDER BY words.rank, m.key DESC LIMIT ?3",
         )
         .bind(expression)
         .bind(SNIPPET)
         .bind(i64::from(limit))
+        .bind(scope.only.as_ref().map(ConversationId::as_str))
+        .bind(scope.without.as_ref().map(ConversationId::as_str))
         .fetch_all(&mut *reader)
         .await
         .map_err(|error| self.explain(error))?;

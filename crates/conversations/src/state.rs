@@ -53,4 +53,18 @@ impl Store {
         query.execute(write.on()).await.map_err(|error| write.explain(error))?;
         write.commit().await
     }
+    /// Lets a conversation remember all that another does, in place of what it
+    /// remembers under the same names.
+    pub async fn copy_state(&self, from: &ConversationId, to: &ConversationId) -> Result<()> {
+        let mut write = self.write().await?;
+        let from = row::key(&mut write, from).await?;
+        let to = row::key(&mut write, to).await?;
+        let query = sqlx::query(
+            "INSERT OR REPLACE INTO state (conversation, name, value) \
+             SELECT ?2, name, value FROM state WHERE conversation = ?1",
+        );
+        let done = query.bind(from).bind(to).execute(write.on()).await;
+        done.map_err(|error| write.explain(error))?;
+        write.commit().await
+    }
 }

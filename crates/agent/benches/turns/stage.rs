@@ -91,6 +91,8 @@ impl Stage {
             store: Store::open(self.home().join("state.db")).await?,
             engine: Engine::open(settings)?,
             tools: tools::standard(),
+            sources: Vec::new(),
+            memory: None,
             redactor: Arc::new(Redactor::new(Vec::new())),
             remember: Arc::new(|_| Ok(())),
         }))

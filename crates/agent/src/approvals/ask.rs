@@ -9,6 +9,7 @@ use super::shell::Finding;
 use super::verdict::{Clearance, Refusal, RefusalStatus};
 use crate::human::{Approval, ApprovalRequest, Human};
 use crate::redact::Redactor;
+use crate::tool::ToolContext;
 
 /// Longest approval that is worth keeping.
 const LONGEST_KEY: usize = 500;
@@ -22,6 +23,43 @@ pub(super) struct Asking<'a> {
 }
 
 impl Guard {
+    /// Asks a person about something that neither a setting nor an approval of
+    /// everything allows unasked, such as to let secrets of theirs into the
+    /// sandbox. Each time anew, and where nobody can be asked it is refused;
+    /// `kind` is what it is called then.
+    pub async fn ask_person(
+        &self,
+        context: &ToolContext,
+        kind: &str,
+        request: &ApprovalRequest,
+    ) -> Result<Clearance, Refusal> {
+        if self.child().is_some() || !context.human.is_present() {
+            let message = format!(
+                "Refused: this {kind} needs a person's approval, and nobody is there to be asked."
+            );
+            return Err(Refusal { status: RefusalStatus::Unattended, message });
+        }
+        let _turn = tokio::select! {
+            () = context.cancel.cancelled() => return Err(interrupted(kind)),
+            turn = self.turn() => turn,
+        };
+        let answer = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return Err(interrupted(kind)),
+            answer = context.human.approve(request) => answer,
+            () = tokio::time::sleep(self.policy().timeout) => {
+                return Err(unanswered(kind, self.policy().timeout));
+            }
+        };
+        match answer {
+            Approval::Deny(why) => Err(denied(kind, why.as_deref())),
+            Approval::Once | Approval::Conversation | Approval::Always => {
+                let text = format!("approved by the user: {}", request.reason);
+                Ok(Clearance { approved_by_person: Some(text) })
+            }
+        }
+    }
+
     /// Decides, asking a person where the rules say so.
     pub(super) async fn decide(
         &self,

@@ -94,6 +94,25 @@ impl Guard {
         *self.state.yolo.borrow()
     }
 
+    /// Returns what has been approved for this conversation, sorted: each a
+    /// rule's name and what it was about, secrets and all.
+    pub fn approvals(&self) -> Vec<String> {
+        let mut approvals: Vec<String> = self.approved().iter().cloned().collect();
+        approvals.sort_unstable();
+        approvals
+    }
+
+    /// Returns what the settings approve for every conversation.
+    pub fn lasting_approvals(&self) -> &[String] {
+        &self.policy.allowlist
+    }
+
+    /// Takes an approval for this conversation back: it is asked about again.
+    /// Returns whether there was one.
+    pub fn withdraw(&self, approval: &str) -> bool {
+        self.approved().remove(approval)
+    }
+
     /// Decides about a shell command.
     pub async fn command(
         &self,
@@ -116,6 +135,29 @@ impl Guard {
     pub async fn write(&self, context: &ToolContext, path: &str) -> Result<Clearance, Refusal> {
         let scene = scene(context).await?;
         let deed = self.write_deed(&scene.reach, path);
+        self.decide(&scene, &deed, asking(context)).await
+    }
+
+    /// Decides about a call that does something outside the sandbox and says of
+    /// itself that it may destroy something there. `name` is what is approved,
+    /// `text` what a person is shown of the call. No isolation makes it harmless.
+    pub async fn outside(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        text: &str,
+    ) -> Result<Clearance, Refusal> {
+        let scene =
+            Scene { reach: Reach::Host, automatic: false, attended: context.human.is_present() };
+        let finding = Finding {
+            rule: shell::OUTSIDE.0,
+            reason: shell::OUTSIDE.1,
+            severity: Severity::Dangerous,
+            form: name.to_owned(),
+            definite: true,
+        };
+        let commands = vec![name.to_owned()];
+        let deed = Deed { kind: "call", text: text.to_owned(), findings: vec![finding], commands };
         self.decide(&scene, &deed, asking(context)).await
     }
 

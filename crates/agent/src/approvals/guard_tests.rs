@@ -165,6 +165,19 @@ async fn an_approval_for_the_conversation_holds_for_the_same_and_nothing_else() 
 }
 
 #[tokio::test]
+async fn an_approval_that_was_taken_back_is_asked_for_again() {
+    let guard = guard(policy());
+    let human = Scripted::approving([Approval::Conversation, Approval::Deny(None)]);
+    assert!(on_host(&guard, DANGEROUS, &*human).await.is_ok());
+    let approvals = guard.approvals();
+    assert_eq!(approvals.len(), 1, "{approvals:?}");
+    assert!(guard.withdraw(&approvals[0]) && !guard.withdraw(&approvals[0]));
+    assert_eq!(guard.approvals(), [""; 0]);
+    assert!(on_host(&guard, DANGEROUS, &*human).await.is_err());
+    assert_eq!(human.asked().len(), 2);
+}
+
+#[tokio::test]
 async fn what_differs_each_time_is_approved_as_a_whole_and_not_for_always() {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&kept);

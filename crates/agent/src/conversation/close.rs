@@ -31,7 +31,9 @@ impl EndReason {
 
 impl Conversation {
     /// Closes the conversation: its end is stored, and the sandbox is let go
-    /// of as the settings say. It can be resumed.
+    /// of as the settings say. It can be resumed; one in which nothing was ever
+    /// said is forgotten. What its memory has not heard
+    /// yet is waited for, but not for ever.
     pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
         self.keep_notes().await?;
         let left = if self.depth == 0 {
@@ -47,6 +49,19 @@ impl Conversation {
         if let Err(error) = left {
             tracing::warn!(%error, "the sandbox could not be left as it should be");
         }
-        self.agent.parts.store.end(&self.id, reason.word()).await
+        // A command of the person's own is on record without a title.
+        let nothing_was_said = self.untitled && self.messages.is_empty();
+        let Self { agent, id, memory, _lease: lease, .. } = self;
+        let store = &agent.parts.store;
+        let ended = if nothing_was_said {
+            // Somebody looked in and left: there is nothing to go on with.
+            store.delete(&id).await
+        } else {
+            store.end(&id, reason.word()).await
+        };
+        // All is stored: whoever wants to go on with it need not wait for the memory.
+        drop(lease);
+        memory.close((store, &id)).await;
+        ended
     }
 }

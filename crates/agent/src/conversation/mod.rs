@@ -1,8 +1,17 @@
 //! A conversation in the hands of this process.
 
+mod about;
+mod branch;
 mod close;
+mod compress;
+mod context;
+mod model;
 mod open;
 mod record;
+mod shell;
+mod sources;
+mod tools;
+mod undo;
 
 use std::sync::Arc;
 
@@ -14,14 +23,21 @@ use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::event::EventSink;
 use crate::human::Human;
+use crate::memory::Listening;
 use crate::notebook::{Notebook, Notes};
-use crate::registry::Registry;
+use crate::registry::{Registry, Selection};
 use crate::turn::{Control, TurnResult};
 use crate::workshop::Workshop;
 
+pub use about::ContextUsed;
 pub use close::EndReason;
+pub(crate) use compress::Summarised;
+pub use compress::{Compressed, NotCompressed};
 pub(crate) use open::Heritage;
 pub use open::{OpenError, Opening, Start};
+pub(crate) use record::masked;
+pub use tools::{NotSwitched, Switch, ToolInfo};
+pub use undo::Undone;
 
 /// A conversation that this process, and no other, may go on with.
 ///
@@ -45,12 +61,22 @@ pub struct Conversation {
     pub(crate) workshop: Workshop,
     pub(crate) guard: Arc<Guard>,
     pub(crate) human: Arc<dyn Human>,
+    /// Which tools it gets, as it was opened.
+    pub(crate) selection: Selection,
+    /// The tools that a child has from its parent: all that it can have.
+    pub(crate) inherited: Option<Arc<Registry>>,
+    /// Which of the sources' tools it has.
+    pub(crate) looked: sources::Looked,
+    /// Which tools somebody gave it and took from it since.
+    pub(crate) switched: tools::Switched,
     pub(crate) tools: Arc<Registry>,
     pub(crate) specs: Vec<ToolSpec>,
     pub(crate) notebook: Notebook,
     /// Files whose lines are before the model's eyes.
     pub(crate) sightings: Arc<crate::tools::Sightings>,
     pub(crate) stored_notes: Notes,
+    /// The first words since the notes were stored.
+    pub(crate) noted_since: Option<Seq>,
     pub(crate) control: Control,
     pub(crate) max_turns: u32,
     /// How many parents it has.
@@ -62,6 +88,8 @@ pub struct Conversation {
     pub(crate) counted: Option<(u64, usize)>,
     /// Whether what is said first becomes its title.
     pub(crate) untitled: bool,
+    /// Who remembers beyond it; nobody for a child.
+    pub(crate) memory: Listening,
     /// Names in the settings that stand for no tool, to be told once.
     pub(crate) untold: Vec<String>,
 }

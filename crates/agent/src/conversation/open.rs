@@ -4,20 +4,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Zoned;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use vestal_config::Isolation;
-use vestal_conversations::{ConversationId, Error, New, ParentKind, Title};
+use vestal_conversations::{ConversationId, Error, New, ParentKind, Store, Title};
 use vestal_model::Endpoint;
 use vestal_sandbox::{InvalidTask, Overrides, Task};
 
 use super::Conversation;
+use super::branch::{WORKS_IN, WorksIn};
 use super::record::NOTES;
+use super::sources::Looked;
+use super::tools::{SWITCHED, Switched};
 use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::human::Human;
+use crate::memory::Listening;
 use crate::notebook::{Notebook, Notes};
 use crate::prompt::{self, PromptParts};
-use crate::registry::Selection;
+use crate::registry::{Registry, Selection};
 use crate::turn::Control;
 use crate::workshop::Workshop;
 
@@ -80,6 +85,8 @@ pub(crate) struct Heritage {
     pub(crate) depth: u32,
     pub(crate) cancel: CancellationToken,
     pub(crate) guard: Arc<Guard>,
+    /// The tools the parent has.
+    pub(crate) tools: Arc<Registry>,
 }
 
 impl Agent {
@@ -92,11 +99,22 @@ impl Agent {
     /// Opens a conversation of somebody else's work.
     pub(crate) async fn open_with(
         &self,
-        opening: Opening,
+        mut opening: Opening,
         heritage: Option<Heritage>,
     ) -> Result<Conversation, OpenError> {
         let store = &self.parts.store;
         let options = &self.parts.options;
+        // A child works on a part for somebody who remembers.
+        let memory = self.parts.memory.as_ref().filter(|_| heritage.is_none());
+        let redactor = Arc::clone(&self.parts.redactor);
+        let mut memory = Listening::new(memory.cloned(), options.patience, redactor);
+        if matches!(&opening.start, Start::New { .. })
+            && let Some(words) = memory.recall().await
+        {
+            let before = opening.prompt.memory.take();
+            opening.prompt.memory =
+                Some(before.into_iter().chain([words]).collect::<Vec<_>>().join("\n\n"));
+        }
         let untitled = matches!(&opening.start, Start::New { title: None, .. });
         let begun = match &opening.start {
             Start::New { source, title } => {
@@ -106,24 +124,31 @@ impl Agent {
             }
             Start::Resume(id) => Begun::found(self, id, opening.chain.first()).await?,
         };
-        let Begun { id, lease, system, messages, seqs, notes } = begun;
+        let Begun { id, lease, system, messages, seqs, notes, switched, works_in } = begun;
         let session = format!("c-{id}");
         let depth = heritage.as_ref().map_or(0, |child| child.depth);
+        let inherited = heritage.as_ref().map(|child| Arc::clone(&child.tools));
         let (workshop, guard, parent_cancel) = match heritage {
             Some(child) => (child.workshop.with_session(&session), child.guard, Some(child.cancel)),
             None => {
-                let task = own_task(&opening, &id)?;
+                let task = own_task(&opening, &id, works_in.as_ref())?;
                 let (engine, overrides) = (self.parts.engine.clone(), opening.overrides);
-                let workshop = Workshop::new(engine, task, overrides, &session);
+                let mut workshop = Workshop::new(engine, task, overrides, &session);
+                if let Some(dir) = works_in.and_then(|place| place.dir) {
+                    workshop.start_in(&dir);
+                }
                 let remember = Arc::clone(&self.parts.remember);
                 let guard = Guard::new(options.policy.clone(), remember);
                 (workshop, Arc::new(guard), None)
             }
         };
-        let (tools, untold) = self.parts.tools.select(&opening.selection);
+        let all = inherited.as_deref().unwrap_or(&self.parts.tools);
+        let (tools, mut untold) = all.select(&opening.selection);
+        // What a source may yet have is not missing.
+        untold.retain(|name| !self.parts.sources.iter().any(|source| source.may_offer(name)));
         let specs = tools.specs();
         store.touch(&id).await?;
-        Ok(Conversation {
+        let mut conversation = Conversation {
             agent: self.clone(),
             id,
             _lease: lease,
@@ -135,19 +160,27 @@ impl Agent {
             workshop,
             guard,
             human: opening.human,
+            selection: opening.selection,
+            inherited,
+            looked: Looked::default(),
+            switched,
             tools: Arc::new(tools),
             specs,
             notebook: Notebook::new(notes.clone()),
             sightings: Arc::default(),
             stored_notes: notes,
+            noted_since: None,
             control: Control::default(),
             max_turns: opening.max_turns.unwrap_or(options.max_turns),
             depth,
             parent_cancel,
             counted: None,
             untitled,
+            memory,
             untold,
-        })
+        };
+        conversation.choose_tools();
+        Ok(conversation)
     }
 }
 
@@ -159,6 +192,8 @@ struct Begun {
     messages: Vec<vestal_model::Message>,
     seqs: Vec<vestal_conversations::Seq>,
     notes: Notes,
+    switched: Switched,
+    works_in: Option<WorksIn>,
 }
 
 impl Begun {
@@ -186,8 +221,16 @@ impl Begun {
             system_prompt: system.clone(),
         };
         store.create(new).await?;
-        let (messages, seqs, notes) = (Vec::new(), Vec::new(), Notes::default());
-        Ok(Self { id, lease, system, messages, seqs, notes })
+        Ok(Self {
+            id,
+            lease,
+            system,
+            messages: Vec::new(),
+            seqs: Vec::new(),
+            notes: Notes::default(),
+            switched: Switched::default(),
+            works_in: None,
+        })
     }
 
     async fn found(
@@ -207,17 +250,33 @@ impl Begun {
         let stored = store.messages(id).await?;
         let (seqs, messages) =
             stored.into_iter().map(|stored| (stored.seq, stored.message)).unzip();
-        // Notes that cannot be read are a loss of convenience, not of words.
-        let notes = store.state(id, NOTES).await?;
-        let notes = notes.and_then(|notes| serde_json::from_value(notes).ok()).unwrap_or_default();
-        Ok(Self { id: id.clone(), lease, system, messages, seqs, notes })
+        // What cannot be read of these is a loss of convenience, not of words.
+        let notes = read(store, id, NOTES).await?.unwrap_or_default();
+        let switched = read(store, id, SWITCHED).await?.unwrap_or_default();
+        let works_in = read(store, id, WORKS_IN).await?;
+        Ok(Self { id: id.clone(), lease, system, messages, seqs, notes, switched, works_in })
     }
 }
 
+/// Returns something that a conversation remembers, if it can be read.
+async fn read<T: DeserializeOwned>(
+    store: &Store,
+    id: &ConversationId,
+    name: &str,
+) -> Result<Option<T>, Error> {
+    let value = store.state(id, name).await?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+}
+
 /// Returns the task whose sandbox a conversation works in.
-fn own_task(opening: &Opening, id: &ConversationId) -> Result<Task, InvalidTask> {
-    match opening.isolation {
-        Isolation::Shared | Isolation::Task => Ok(opening.task.clone()),
-        Isolation::Conversation => format!("conversation-{id}").parse(),
+fn own_task(
+    opening: &Opening,
+    id: &ConversationId,
+    works_in: Option<&WorksIn>,
+) -> Result<Task, InvalidTask> {
+    match (opening.isolation, works_in) {
+        (Isolation::Shared | Isolation::Task, _) => Ok(opening.task.clone()),
+        (Isolation::Conversation, Some(place)) => place.task.parse(),
+        (Isolation::Conversation, None) => format!("conversation-{id}").parse(),
     }
 }

@@ -4,6 +4,7 @@ use vestal_conversations::{Error, NewMessage};
 use vestal_model::{AssistantMessage, Completion, Message, Part, ToolResult};
 
 use super::Conversation;
+use crate::notebook::Notes;
 use crate::redact::Redactor;
 
 /// What the store knows the notes by.
@@ -15,8 +16,22 @@ impl Conversation {
         let news: Vec<NewMessage> =
             messages.iter().map(|message| self.for_the_record(message).into()).collect();
         let seqs = self.agent.parts.store.append(&self.id, &news).await?;
+        if let (Some(Message::User(_)), Some(first)) = (messages.first(), seqs.first()) {
+            self.noted_since.get_or_insert(*first);
+        }
         self.seqs.extend(seqs);
         self.messages.extend(messages);
+        Ok(())
+    }
+
+    /// Stores what somebody said during a turn, which it belongs to, and then
+    /// lets the model see it.
+    pub(crate) async fn say_aside(&mut self, words: &str) -> Result<(), Error> {
+        let message = Message::user(words);
+        let aside = NewMessage::aside(self.for_the_record(&message));
+        let seqs = self.agent.parts.store.append(&self.id, &[aside]).await?;
+        self.seqs.extend(seqs);
+        self.messages.push(message);
         Ok(())
     }
 
@@ -66,10 +81,19 @@ impl Conversation {
     pub(crate) async fn keep_notes(&mut self) -> Result<(), Error> {
         let notes = self.notebook.read();
         if notes != self.stored_notes {
-            let value = serde_json::json!(notes);
-            self.agent.parts.store.set_state(&self.id, NOTES, Some(&value)).await?;
-            self.stored_notes = notes;
+            // First: notes that came to be stored without those before them
+            // could not be taken back.
+            self.keep_notes_before().await?;
+            self.store_notes(notes).await?;
         }
+        self.noted_since = None;
+        Ok(())
+    }
+
+    pub(crate) async fn store_notes(&mut self, notes: Notes) -> Result<(), Error> {
+        let value = serde_json::json!(notes);
+        self.agent.parts.store.set_state(&self.id, NOTES, Some(&value)).await?;
+        self.stored_notes = notes;
         Ok(())
     }
 
@@ -80,7 +104,8 @@ impl Conversation {
     }
 }
 
-fn masked(redactor: &Redactor, message: &Message) -> Message {
+/// Returns a message without secrets.
+pub(crate) fn masked(redactor: &Redactor, message: &Message) -> Message {
     let mask = |text: &str| redactor.redact(text).into_owned();
     match message {
         Message::User(user) => {

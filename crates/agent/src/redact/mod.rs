@@ -23,7 +23,7 @@ mod redact_tests;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use find::Hit;
 use serde_json::Value;
@@ -34,11 +34,12 @@ pub use stream::Stream;
 /// often words.
 const SHORTEST: usize = 8;
 
-/// Masks secrets in text. Cheap to clone.
+/// Masks secrets in text. Cheap to clone; what one of the clones learns all of
+/// them know.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// Values that are known to be secret, the longest first.
-    secrets: Arc<[String]>,
+    secrets: Arc<RwLock<Arc<[String]>>>,
     off: bool,
 }
 
@@ -47,7 +48,16 @@ impl Redactor {
     /// one. Those shorter than eight characters, and plain addresses, are only
     /// found by their surroundings.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut known: Vec<String> = Vec::new();
+        let redactor = Self::default();
+        redactor.learn(secrets);
+        redactor
+    }
+
+    /// Knows these secrets as well from now on, by the same rules.
+    pub fn learn(&self, secrets: impl IntoIterator<Item = String>) {
+        // Written under one lock, or of two that learn at once one would forget.
+        let mut own = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known: Vec<String> = own.to_vec();
         for secret in secrets {
             let secret = secret.trim();
             // A key of several lines is also printed line by line.
@@ -64,7 +74,11 @@ impl Redactor {
         });
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
-        Self { secrets: known.into(), off: false }
+        *own = known.into();
+    }
+
+    fn known(&self) -> Arc<[String]> {
+        Arc::clone(&self.secrets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns a redactor that changes nothing.
@@ -138,7 +152,7 @@ impl Redactor {
         if self.off {
             return Cow::Borrowed(text);
         }
-        let hits = find::all(text, &self.secrets, pem);
+        let hits = find::all(text, &self.known(), pem);
         if hits.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -171,7 +185,7 @@ fn char_len(text: &str, at: usize) -> usize {
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor")
-            .field("secrets", &self.secrets.len())
+            .field("secrets", &self.known().len())
             .field("off", &self.off)
             .finish()
     }

@@ -279,3 +279,19 @@ fn a_result_is_masked_text_by_text() {
     assert_eq!(redactor.redact_result("{ TOKEN=abc1"), "{ TOKEN=***");
     assert_eq!(redactor.redact_result("{ \"a\" : 1 }"), "{ \"a\" : 1 }");
 }
+
+#[test]
+fn what_one_clone_learns_all_of_them_know() {
+    let redactor = Redactor::default();
+    let (clone, mut stream) = (redactor.clone(), redactor.stream());
+    let value = "plain words that are a secret";
+    assert_eq!(clone.redact(value), value);
+    redactor.learn([value.to_owned(), "short".to_owned()]);
+    redactor.learn(["another value of somebody".to_owned()]);
+    for secret in [value, "another value of somebody"] {
+        assert!(!clone.redact(&format!("it is {secret}.")).contains(secret));
+    }
+    assert_eq!(clone.redact("short"), "short");
+    let streamed = stream.push(&format!("{value}\n")) + &stream.finish();
+    assert!(!streamed.contains(value), "{streamed}");
+}

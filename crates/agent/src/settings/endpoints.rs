@@ -8,15 +8,15 @@ use vestal_config::{
 use vestal_model::{Api, Endpoint, Prices, Secret};
 
 /// A provider that needs no address.
-struct BuiltIn {
-    name: &'static str,
-    api: Api,
-    base_url: &'static str,
-    key: &'static str,
+pub(super) struct BuiltIn {
+    pub(super) name: &'static str,
+    pub(super) api: Api,
+    pub(super) base_url: &'static str,
+    pub(super) key: &'static str,
 }
 
 /// In the order in which their keys are looked for.
-const BUILT_IN: &[BuiltIn] = &[
+pub(super) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "anthropic",
         api: Api::AnthropicMessages,
@@ -38,7 +38,7 @@ const BUILT_IN: &[BuiltIn] = &[
 ];
 
 /// The provider that `model.base_url` makes.
-const CUSTOM: &str = "custom";
+pub(super) const CUSTOM: &str = "custom";
 
 /// Why nobody can be asked.
 #[derive(Debug, thiserror::Error)]
@@ -271,7 +271,7 @@ fn dollars(price: vestal_config::Price) -> f64 {
     price.millionths() as f64 / 1e6
 }
 
-fn api(mode: ApiMode, base_url: &str) -> Api {
+pub(super) fn api(mode: ApiMode, base_url: &str) -> Api {
     match mode {
         ApiMode::ChatCompletions => Api::ChatCompletions,
         ApiMode::AnthropicMessages => Api::AnthropicMessages,

@@ -1,8 +1,12 @@
 //! Reads from the settings what the agent is to be like. The one place that
 //! does, so every entry point gets the same.
 
+mod candidate;
 mod endpoints;
+mod lists;
 mod options;
 
+pub use candidate::Candidate;
 pub use endpoints::{EndpointError, ProviderRow, endpoints, provider_rows, split_model};
+pub use lists::model_lists;
 pub use options::{model_options, options, selection};

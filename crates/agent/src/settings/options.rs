@@ -11,6 +11,7 @@ use crate::agent::{Delegation, Options};
 use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
 use crate::compress::Compression;
 use crate::limits::Limits;
+use crate::memory::Patience;
 use crate::registry::Selection;
 use crate::turn::Guardrails;
 
@@ -27,6 +28,7 @@ pub fn options(settings: &Settings) -> Result<Options, ConfigError> {
         limits: Arc::new(limits(settings)?),
         policy: policy(settings)?,
         delegation: delegation(settings)?,
+        patience: Patience::default(),
     })
 }
 

@@ -53,17 +53,13 @@ impl Turn<'_> {
 
     async fn ask_once(&mut self, whisper: Option<&str>) -> Result<Answer, ModelError> {
         let conversation = &*self.conversation;
-        let whispered: Vec<Message>;
-        let messages = match whisper {
-            None => &conversation.messages,
-            Some(words) => {
-                whispered = [conversation.messages.as_slice(), &[Message::user(words)]].concat();
-                &whispered
-            }
-        };
+        let mut messages = self.messages_with_memory();
+        if let Some(words) = whisper {
+            messages.to_mut().push(Message::user(words));
+        }
         let request = Request {
             system: &conversation.system,
-            messages,
+            messages: &messages,
             tools: &conversation.specs,
             max_output_tokens: conversation.agent.parts.options.max_output_tokens,
         };

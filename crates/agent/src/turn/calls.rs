@@ -12,7 +12,6 @@ use super::batch::groups;
 use super::guardrails::Finding;
 use super::outcome::TurnError;
 use super::run::Turn;
-use crate::delegation::Desk;
 use crate::event::{Event, EventSink};
 use crate::registry::Registry;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -105,23 +104,7 @@ impl Turn<'_> {
 
     /// Returns what a tool works with.
     pub(super) fn context(&self, call: &str) -> ToolContext {
-        let conversation = &*self.conversation;
-        let parts = &conversation.agent.parts;
-        ToolContext {
-            conversation: conversation.id.clone(),
-            call: call.to_owned(),
-            workshop: conversation.workshop.clone(),
-            cancel: self.cancel.clone(),
-            events: self.events.clone(),
-            guard: Arc::clone(&conversation.guard),
-            human: Arc::clone(&conversation.human),
-            redactor: Arc::clone(&parts.redactor),
-            limits: Arc::clone(&parts.options.limits),
-            notebook: conversation.notebook.clone(),
-            sightings: Arc::clone(&conversation.sightings),
-            delegates: Arc::new(Desk::of(conversation)),
-            tools: Arc::clone(&conversation.tools),
-        }
+        self.conversation.tool_context(call, &self.cancel, self.events)
     }
 
     /// Returns how many bytes of a result go into the conversation.

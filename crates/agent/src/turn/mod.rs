@@ -6,6 +6,7 @@ mod calls;
 mod control;
 mod guardrails;
 mod outcome;
+mod recollect;
 mod run;
 mod shrink;
 mod summary;

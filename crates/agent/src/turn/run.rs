@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
-use vestal_conversations::Title;
+use vestal_conversations::{Seq, Title};
 use vestal_model::{AssistantMessage, Finish, Message, Usage, UserMessage};
 
 use super::ask::Answer;
@@ -42,7 +42,11 @@ pub(crate) async fn run(
         let text = format!("the settings name the tool or toolset {name:?}, and there is none");
         events.tell(Event::Warning { text });
     }
+    for text in conversation.memory.take_news() {
+        events.tell(Event::Warning { text });
+    }
     let running = conversation.control.begin(conversation.parent_cancel.as_ref());
+    conversation.look_at_sources(events, &running.token).await;
     let rails = conversation.agent.parts.options.guardrails;
     let mut turn = Turn::new(conversation, events, &running, rails);
     let outcome = match turn.work(input).await {
@@ -70,6 +74,8 @@ pub(super) struct Turn<'a> {
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) last_prompt_tokens: u64,
+    /// What began the turn, and what a memory knows about it.
+    pub(super) begun_by: Option<(Seq, Option<String>)>,
     text: String,
     reasoning: String,
 }
@@ -94,6 +100,7 @@ impl<'a> Turn<'a> {
             provider: String::new(),
             model: String::new(),
             last_prompt_tokens: 0,
+            begun_by: None,
             text: String::new(),
             reasoning: String::new(),
         }
@@ -101,7 +108,9 @@ impl<'a> Turn<'a> {
 
     async fn work(&mut self, input: UserMessage) -> Result<Outcome, TurnError> {
         self.name_after(&input).await?;
+        let said = input.text();
         self.conversation.say(vec![Message::User(input)]).await?;
+        self.recollect(&said).await;
         let mut continuations = 0;
         let mut empty = 0;
         loop {
@@ -176,7 +185,7 @@ impl<'a> Turn<'a> {
             self.conversation.note(&text).await?;
         }
         for text in self.conversation.control.take_steer() {
-            self.conversation.say(vec![Message::user(text.clone())]).await?;
+            self.conversation.say_aside(&text).await?;
             self.events.tell(Event::Steered { text });
         }
         Ok(())
@@ -233,6 +242,9 @@ impl<'a> Turn<'a> {
             && let Err(error) = self.conversation.workshop.turn_ended()
         {
             self.events.tell(Event::Warning { text: format!("after the turn: {error}") });
+        }
+        if outcome.is_completed() {
+            self.tell_memory();
         }
         outcome
     }

@@ -4,11 +4,16 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod answers;
+mod branch;
+mod choices;
 mod compression;
 mod delegation;
 mod interrupts;
 mod many;
+mod memory;
 mod resume;
+mod sources;
 mod stage;
 mod tools;
 mod trouble;
+mod undo;

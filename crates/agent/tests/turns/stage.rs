@@ -67,6 +67,11 @@ impl Stage {
 
     /// Makes an agent that knows these secrets.
     pub(crate) async fn agent_knowing(&self, secrets: &[&str]) -> Agent {
+        Agent::new(self.parts(secrets).await)
+    }
+
+    /// Returns what an agent is made of that knows these secrets.
+    pub(crate) async fn parts(&self, secrets: &[&str]) -> Parts {
         let settings = self.settings();
         let options = settings::options(&settings).unwrap();
         let model_options = settings::model_options(&settings).unwrap();
@@ -76,15 +81,17 @@ impl Stage {
             ..model_options
         };
         let engine = Engine::open(settings).unwrap();
-        Agent::new(Parts {
+        Parts {
             engine,
             store: Store::open(self.store_file()).await.unwrap(),
             models: Models::new(model_options).unwrap(),
             tools: tools::standard(),
+            sources: Vec::new(),
+            memory: None,
             redactor: Arc::new(Redactor::new(secrets.iter().map(|secret| (*secret).to_owned()))),
             options,
             remember: Arc::new(|_| Ok(())),
-        })
+        }
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {

@@ -1,4 +1,4 @@
-use vestal_conversations::{Hit, Role, Store};
+use vestal_conversations::{Hit, Role, Scope, Store};
 
 use crate::{answer, begin, call, place, result, user};
 
@@ -108,4 +108,22 @@ async fn what_was_taken_back_or_deleted_is_not_found() {
     place.delete(&other).await.unwrap();
     assert_eq!(hits(&place, "needle").await, [1]);
     assert_eq!(place.search("needle", 0).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn one_conversation_is_searched_alone_or_left_out() {
+    let place = place().await;
+    let (one, other) = (begin(&place).await, begin(&place).await);
+    let many: Vec<_> = (0..20).map(|n| user(&format!("needle {n}"))).collect();
+    place.append(&one, &many).await.unwrap();
+    place.append(&other, &[user("a needle in much hay, and more of it")]).await.unwrap();
+    let only = Scope { only: Some(other.clone()), ..Scope::default() };
+    let without = Scope { without: Some(one.clone()), ..Scope::default() };
+    for scope in [only, without] {
+        let found = place.search_in(&scope, "needle", 5).await.unwrap();
+        let whose: Vec<_> = found.iter().map(|hit| &hit.conversation).collect();
+        assert_eq!(whose, [&other], "{scope:?}");
+    }
+    let both = Scope { only: Some(one.clone()), without: Some(one) };
+    assert_eq!(place.search_in(&both, "needle", 5).await.unwrap(), []);
 }

@@ -136,3 +136,17 @@ async fn a_branch_can_go_back_to_before_a_summary() {
     assert_eq!(view(7).await, expected(&[(7, "abcd")]));
     assert_eq!(view(5).await, expected(&[(7, "abcd"), (5, "e")]));
 }
+
+#[tokio::test]
+async fn a_stretch_of_the_history_is_read_by_its_numbers_whatever_became_of_it() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let said = [user("a"), answer("b"), user("c"), answer("d"), user("e")];
+    let seqs = place.append(&id, &said).await.unwrap();
+    place.compact(&id, seqs[3], &[user("sum")]).await.unwrap();
+    let stretch = place.history_between(&id, seqs[1], seqs[4]).await.unwrap();
+    let words = [(2, "b"), (3, "c"), (4, "d"), (5, "e")];
+    assert_eq!(texts(&stretch), expected(&words));
+    assert_eq!(place.history_between(&id, Seq(77), Seq(99)).await.unwrap(), []);
+    assert_eq!(place.history_between(&id, Seq(3), Seq(1)).await.unwrap(), []);
+}

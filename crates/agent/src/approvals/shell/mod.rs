@@ -39,6 +39,10 @@ pub(super) use walk::{OVERWRITE_DISK, WRITE_SENSITIVE};
 pub(super) const SCRIPT: (&str, &str) =
     ("script", "runs with your rights on this machine, and nobody has looked at what it does");
 
+/// Name and reason of the rule for tools that work outside the sandbox.
+pub(super) const OUTSIDE: (&str, &str) =
+    ("outside", "may destroy something outside the sandbox, by its own account");
+
 /// How bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Severity {

@@ -21,8 +21,9 @@ const DEEPEST: usize = 12;
 const MOST_FINDINGS: usize = 64;
 
 /// Names of the rules that are kept here and in `run.rs`.
-pub(super) const RULES: [&str; 8] = [
+pub(super) const RULES: [&str; 9] = [
     super::SCRIPT.0,
+    super::OUTSIDE.0,
     UNREADABLE.0,
     HIDDEN.0,
     super::run::PIPE_TO_SHELL.0,

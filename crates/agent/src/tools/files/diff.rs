@@ -32,30 +32,33 @@ pub(in crate::tools) fn unified_diff(
     let mut text = String::new();
     let mut left_out = 0_usize;
     for group in diff.grouped_ops(CONTEXT) {
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        let old_range = first.old_range().start..last.old_range().end;
-        let new_range = first.new_range().start..last.new_range().end;
+        let Some(first) = group.first() else { continue };
+        let changes: Vec<_> = group.iter().flat_map(|op| diff.iter_changes(op)).collect();
+        // Counted by the lines themselves: the ranges of the operations need not
+        // join on to each other.
+        let mut old_lines = changes.iter().filter_map(similar::Change::old_index).peekable();
+        let mut new_lines = changes.iter().filter_map(similar::Change::new_index).peekable();
+        let old_start = old_lines.peek().copied().unwrap_or(first.old_range().start);
+        let new_start = new_lines.peek().copied().unwrap_or(first.new_range().start);
         let header = format!(
             "@@ -{} +{} @@\n",
-            numbers(before.start + old_range.start, old_range.len()),
-            numbers(before.start + new_range.start, new_range.len())
+            numbers(before.start + old_start, old_lines.count()),
+            numbers(before.start + new_start, new_lines.count())
         );
         if text.is_empty() {
             text = format!("--- {old_name}\n+++ {new_name}\n");
         }
         text.push_str(&header);
-        for op in &group {
-            for change in diff.iter_changes(op) {
-                let sign = match change.tag() {
-                    ChangeTag::Equal => ' ',
-                    ChangeTag::Delete => '-',
-                    ChangeTag::Insert => '+',
-                };
-                if text.len() > MAX {
-                    left_out += 1;
-                } else {
-                    put(&mut text, sign, change.value());
-                }
+        for change in &changes {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            if text.len() > MAX {
+                left_out += 1;
+            } else {
+                put(&mut text, sign, change.value());
             }
         }
     }

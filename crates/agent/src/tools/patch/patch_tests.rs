@@ -277,3 +277,30 @@ fn it_may_run_beside_calls_that_touch_other_files() {
     let footprint = Patch.footprint(&json!({ "path": "a", "old_string": "x", "new_string": "y" }));
     assert_eq!(footprint, Footprint::Writes(vec!["a".to_owned()]));
 }
+
+#[tokio::test]
+async fn those_who_watch_are_told_of_each_file_that_has_changed_and_of_none_that_has_not() {
+    let stage = Stage::new();
+    put(&stage, "a", "1\n2\n");
+    put(&stage, "b", "gone\n");
+    let told = || -> Vec<(String, String)> {
+        let change = |event| match event {
+            crate::Event::FileChanged { path, diff, .. } => Some((path, diff)),
+            _ => None,
+        };
+        stage.events().into_iter().filter_map(change).collect()
+    };
+    let refused = "*** Begin Patch\n*** Update File: a\n@@\n-no such line\n+x\n*** End Patch\n";
+    patched(&stage, refused).await;
+    assert_eq!(told(), Vec::new());
+    let patch = "*** Begin Patch\n*** Update File: a\n@@\n 1\n-2\n+zwei\n*** Delete File: b\n\
+                 *** Add File: new\n+hello\n*** End Patch\n";
+    patched(&stage, patch).await;
+    let shown = |name: &str| stage.start_dir().join(name).to_str().unwrap().to_owned();
+    let mut told = told();
+    told.sort();
+    let paths: Vec<&String> = told.iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, [&shown("a"), &shown("b"), &shown("new")]);
+    assert!(told[0].1.ends_with("-2\n+zwei\n"), "{told:?}");
+    assert!(told[1].1.ends_with("-gone\n") && told[1].1.contains("+++ /dev/null"), "{told:?}");
+}

@@ -38,7 +38,13 @@ pub(super) async fn patch(
                 for (index, version) in versions {
                     context.sightings.wrote(&overlay.drafts[index].place.absolute, version);
                 }
-                return Ok(ToolOutput::json(&result(context, &overlay, &steps, &approvals)));
+                let changes: Vec<(String, String)> = changes(&overlay).collect();
+                for (path, diff) in &changes {
+                    context.tell_change(path, diff);
+                }
+                let mut result = result(&overlay, &steps, &approvals);
+                result["diff"] = context.redactor.redact_file(&diffs(&changes)).into();
+                return Ok(ToolOutput::json(&result));
             }
             Err(failed)
                 if attempt == 0
@@ -67,7 +73,7 @@ fn failure(failed: Failed) -> ToolOutput {
     ToolOutput { is_error: true, ..ToolOutput::json(&content) }
 }
 
-fn result(context: &ToolContext, overlay: &Overlay, steps: &[Step], approvals: &[String]) -> Value {
+fn result(overlay: &Overlay, steps: &[Step], approvals: &[String]) -> Value {
     let shown = |index: usize| overlay.drafts[index].place.shown();
     let (mut modified, mut created, mut deleted, mut moved) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -101,7 +107,6 @@ fn result(context: &ToolContext, overlay: &Overlay, steps: &[Step], approvals: &
             result[name] = list;
         }
     }
-    result["diff"] = context.redactor.redact_file(&diffs(overlay)).into();
     let lints: Map<String, Value> = overlay.drafts.iter().filter_map(linted).collect();
     if !lints.is_empty() {
         result["lint"] = lints.into();
@@ -119,18 +124,30 @@ fn linted(draft: &Draft) -> Option<(String, Value)> {
 }
 
 /// Returns what changed in all files.
-fn diffs(overlay: &Overlay) -> String {
-    const NOTHING: &str = "/dev/null";
+fn diffs(changes: &[(String, String)]) -> String {
     let mut all = String::new();
-    for draft in overlay.drafts.iter().filter(|draft| draft.is_changed()) {
-        let source = draft.moved_from.map(|from| &overlay.drafts[from]);
-        let is_moved_away = overlay.drafts.iter().any(|it| {
-            it.moved_from.is_some_and(|from| std::ptr::eq(&raw const overlay.drafts[from], draft))
-        });
-        if is_moved_away && draft.now.is_none() {
-            continue;
+    for (_, diff) in changes {
+        if all.len() + diff.len() > MAX_DIFF {
+            all.push_str("… more files changed\n");
+            break;
         }
-        let old = source.unwrap_or(draft);
+        all.push_str(diff);
+    }
+    all
+}
+
+/// Returns what changed in each file.
+fn changes(overlay: &Overlay) -> impl Iterator<Item = (String, String)> {
+    const NOTHING: &str = "/dev/null";
+    let is_moved_away = |draft: &Draft| {
+        overlay.drafts.iter().any(|it| {
+            it.moved_from.is_some_and(|from| std::ptr::eq(&raw const overlay.drafts[from], draft))
+        })
+    };
+    let shown =
+        move |draft: &&Draft| draft.is_changed() && !(is_moved_away(draft) && draft.now.is_none());
+    overlay.drafts.iter().filter(shown).map(|draft| {
+        let old = draft.moved_from.map_or(draft, |from| &overlay.drafts[from]);
         let before = old.before.as_ref().map(|before| Text::new(before.bytes.clone()));
         let now = draft.now.as_ref().map(|now| Text::new(now.clone()));
         let name = |draft: &Draft, there: bool| {
@@ -142,11 +159,6 @@ fn diffs(overlay: &Overlay) -> String {
             before.as_ref().map_or("", Text::view),
             now.as_ref().map_or("", Text::view),
         );
-        if all.len() + diff.len() > MAX_DIFF {
-            all.push_str("… more files changed\n");
-            break;
-        }
-        all.push_str(&diff);
-    }
-    all
+        (draft.place.shown(), diff)
+    })
 }

@@ -71,6 +71,7 @@ pub(super) async fn replace(
         }
     })?;
     context.sightings.wrote(&place.absolute, written.metadata.version);
+    context.tell_change(place.shown(), &outcome.diff);
     let mut result = json!({
         "success": true,
         "path": place.shown(),

@@ -30,6 +30,9 @@ use result::{CommandResult, Status};
 /// give it more by default.
 const LONGEST: Duration = Duration::from_mins(10);
 
+/// How long a command may take that a person waits for and can interrupt.
+const PERSONS_PATIENCE: Duration = Duration::from_hours(24);
+
 /// The terminal of commands that want one.
 const WINDOW: WindowSize = WindowSize { rows: 30, cols: 120 };
 
@@ -88,6 +91,34 @@ impl Wanted {
         }
         Ok(wanted)
     }
+}
+
+/// Runs a command that a person typed: nobody else is asked, and it takes as
+/// long as they let it.
+pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> ToolOutput {
+    if command.contains('\0') {
+        let error = "the command contains a NUL character";
+        return CommandResult::failed(Status::Error, error).into_output();
+    }
+    let sandbox = tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => return CommandResult::interrupted("").into_output(),
+        sandbox = context.workshop.sandbox(&context.events) => sandbox,
+    };
+    let sandbox = match sandbox {
+        Ok(sandbox) => sandbox,
+        Err(error) => return CommandResult::from_error(context, &error).into_output(),
+    };
+    let wanted = Wanted {
+        command: command.to_owned(),
+        background: false,
+        timeout: PERSONS_PATIENCE,
+        workdir: None,
+        pty: false,
+        notify_on_complete: false,
+        watch_patterns: Vec::new(),
+    };
+    foreground::run(context, &sandbox, wanted, None).await
 }
 
 #[async_trait]

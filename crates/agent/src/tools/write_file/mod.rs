@@ -16,7 +16,8 @@ use vestal_wire::FaultCode;
 
 use super::arguments::{Arguments, BadArgument};
 use super::files::{
-    BOM, Newline, Place, Text, cleared, demand_unmasked, in_words, is, locate, with_lf,
+    BOM, Newline, Place, Text, cleared, demand_unmasked, in_words, is, locate, unified_diff,
+    with_lf,
 };
 use super::lint::lint;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -116,6 +117,10 @@ async fn write(
         .as_ref()
         .is_some_and(|before| context.sightings.is_stale(&place.absolute, before.metadata.version));
     context.sightings.wrote(&place.absolute, written.metadata.version);
+    let is_whole = before.as_ref().map_or(written.created, |before| before.eof);
+    if is_whole {
+        tell_change(context, &place, text, bytes.to_vec()).await;
+    }
     let mut result = json!({
         "path": place.shown(),
         "bytes_written": bytes.len(),
@@ -140,6 +145,24 @@ async fn write(
         result["lint"] = found;
     }
     Ok(ToolOutput::json(&result))
+}
+
+/// Tells those who watch what has changed, worked out off the threads that
+/// others wait on.
+async fn tell_change(context: &ToolContext, place: &Place, before: Option<Text>, now: Vec<u8>) {
+    let shown = place.shown();
+    let compared = tokio::task::spawn_blocking(move || {
+        let now = Text::new(now);
+        let old_name = if before.is_some() { shown.as_str() } else { "/dev/null" };
+        let old = before.as_ref().map_or("", Text::view);
+        unified_diff(old_name, &shown, old, now.view())
+    });
+    // Without it nobody sees what changed; the file is written all the same.
+    if let Ok(diff) = compared.await
+        && !diff.is_empty()
+    {
+        context.tell_change(place.shown(), &diff);
+    }
 }
 
 /// Returns the name that says what kind of file it is.

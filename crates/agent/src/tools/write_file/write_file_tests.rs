@@ -152,3 +152,46 @@ fn it_may_run_beside_calls_that_touch_other_files() {
     let footprint = WriteFile.footprint(&json!({ "path": "a", "content": "" }));
     assert_eq!(footprint, Footprint::Writes(vec!["a".to_owned()]));
 }
+
+/// Returns what those who watch were told of changed files.
+fn told(stage: &Stage) -> Vec<(String, String)> {
+    let change = |event| match event {
+        crate::Event::FileChanged { path, diff, .. } => Some((path, diff)),
+        _ => None,
+    };
+    stage.events().into_iter().filter_map(change).collect()
+}
+
+#[tokio::test]
+async fn those_who_watch_are_told_what_has_changed_without_secrets() {
+    let mut stage = Stage::new();
+    let secret = "correct-horse-battery-staple-1234";
+    stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
+    let path = stage.start_dir().join("f").to_str().unwrap().to_owned();
+    let first = json!({ "path": "f", "content": format!("KEY={secret}\nb\n") });
+    stage.call(&WriteFile, first).await;
+    let second = json!({ "path": "f", "content": format!("KEY={secret}\nc\n") });
+    stage.call(&WriteFile, second).await;
+    let told = told(&stage);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|(of, diff)| *of == path && !diff.contains(secret)), "{told:?}");
+    assert!(told[0].1.starts_with("--- /dev/null\n"), "{told:?}");
+    assert!(told[1].1.ends_with("-b\n+c\n"), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_is_told_of_a_change_is_bounded() {
+    let stage = Stage::new();
+    stage.context.tell_change("f", &"+é\n".repeat(100_000));
+    let told = told(&stage);
+    assert!(told[0].1.len() <= 64 << 10, "{}", told[0].1.len());
+    assert!(told[0].1.ends_with("+é\n"));
+}
+
+#[tokio::test]
+async fn a_file_that_stays_as_it_is_has_not_changed() {
+    let stage = Stage::new();
+    put(&stage, "f", b"a\n");
+    stage.call(&WriteFile, json!({ "path": "f", "content": "a\n" })).await;
+    assert_eq!(told(&stage), Vec::new());
+}

@@ -1,0 +1,174 @@
+//! Has a summary stand for what is long past.
+
+use tokio_util::sync::CancellationToken;
+use vestal_conversations::Error;
+use vestal_model::{Completion, Message, ModelError, Request};
+
+use super::Conversation;
+use crate::compress::{SUMMARY_INSTRUCTIONS, as_message, cut, tokens, tokens_of, transcript};
+use crate::event::{Event, EventSink};
+
+/// Tokens that are taken for a model's context when nobody has said and the
+/// conversation is too long all the same.
+const ASSUMED_CONTEXT: u64 = 32_000;
+
+/// Tokens that a summary may take.
+const SUMMARY_TOKENS: u64 = 4_000;
+
+/// Messages at the end that stay when somebody asks for it to be compressed.
+const STAY_WHEN_ASKED: usize = 4;
+
+/// The part of the conversation that stays then: one of so many.
+const PARTS_WHEN_ASKED: u64 = 4;
+
+/// What a conversation became.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compressed {
+    /// Messages that the summary stands for.
+    pub messages: usize,
+    /// Tokens it had, by estimate.
+    pub tokens_before: u64,
+    /// Tokens it has now, by estimate.
+    pub tokens: u64,
+}
+
+/// Why a conversation was not compressed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum NotCompressed {
+    /// There is too little of it.
+    #[error(
+        "there is nothing to sum up: its last messages stay word for word, and there are {messages} in all (about {tokens} tokens)"
+    )]
+    TooShort {
+        /// Messages that the model sees.
+        messages: usize,
+        /// Tokens they take with all the rest, by estimate.
+        tokens: u64,
+    },
+    /// Somebody interrupted.
+    #[error("interrupted; the conversation is as it was")]
+    Interrupted,
+    /// The model gave no summary.
+    #[error("no summary could be had, and the conversation is as it was: {0}")]
+    Model(ModelError),
+    /// The model's summary was empty.
+    #[error("the model's summary is empty, and the conversation is as it was")]
+    Empty,
+    /// The store has a reason.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// What came of asking for a summary.
+pub(crate) enum Summarised {
+    By(Box<Completion>),
+    Empty,
+    Interrupted,
+    Failed(ModelError),
+}
+
+impl Conversation {
+    /// Has a summary stand for what is long past, because somebody wants it so:
+    /// the last turn or so stays word for word. `control` interrupts it.
+    pub async fn compress(&mut self, events: &EventSink) -> Result<Compressed, NotCompressed> {
+        let running = self.control.begin(self.parent_cancel.as_ref());
+        let tokens_before = self.request_tokens();
+        let said: u64 = self.messages.iter().map(tokens_of).sum();
+        let budget = (said / PARTS_WHEN_ASKED).min(self.tail_budget());
+        let Some(start) = cut(&self.messages, STAY_WHEN_ASKED, budget) else {
+            let messages = self.messages.len();
+            return Err(NotCompressed::TooShort { messages, tokens: tokens_before });
+        };
+        events.tell(Event::Compressing { tokens: tokens_before });
+        let gone = self.giving_way(start);
+        let summary = match self.summarise(&gone, &running.token).await {
+            Summarised::By(completion) => completion,
+            Summarised::Empty => return Err(NotCompressed::Empty),
+            Summarised::Interrupted => return Err(NotCompressed::Interrupted),
+            Summarised::Failed(error) => return Err(NotCompressed::Model(error)),
+        };
+        self.give_way(&gone, &summary.message.text, events).await?;
+        Ok(Compressed { messages: start, tokens_before, tokens: self.request_tokens() })
+    }
+
+    /// Returns about how many tokens the next request takes: what the provider
+    /// counted last, and an estimate of what came since.
+    pub(crate) fn request_tokens(&self) -> u64 {
+        match self.counted {
+            Some((counted, messages)) => {
+                let since = self.messages.get(messages..).unwrap_or_default();
+                counted + since.iter().map(tokens_of).sum::<u64>()
+            }
+            None => tokens(&self.system, &self.messages, &self.specs),
+        }
+    }
+
+    /// Returns where it is cut to make room; nothing when that would gain nothing.
+    pub(crate) fn cut_for_room(&self) -> Option<usize> {
+        let compression = self.agent.parts.options.compression;
+        cut(&self.messages, compression.protect_last, self.tail_budget())
+    }
+
+    /// Returns the first messages, which are about to give way.
+    pub(crate) fn giving_way(&mut self, count: usize) -> Vec<Message> {
+        let gone = self.messages.get(..count).unwrap_or_default().to_vec();
+        self.memory.compressing((&self.agent.parts.store, &self.id), &gone);
+        gone
+    }
+
+    /// Has a model write what stands for messages, and counts what that took.
+    pub(crate) async fn summarise(
+        &self,
+        gone: &[Message],
+        cancel: &CancellationToken,
+    ) -> Summarised {
+        let messages = [Message::user(transcript(gone))];
+        let request = Request {
+            system: SUMMARY_INSTRUCTIONS,
+            messages: &messages,
+            tools: &[],
+            max_output_tokens: Some(SUMMARY_TOKENS),
+        };
+        let mut unwatched = |_| ();
+        let asked = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Summarised::Interrupted,
+            asked = self.chat.complete(&request, &mut unwatched) => asked,
+        };
+        let completion = match asked {
+            Ok(completion) => completion,
+            Err(error) => return Summarised::Failed(error),
+        };
+        let Completion { provider, model, usage, cost, .. } = &completion;
+        let store = &self.agent.parts.store;
+        // A count that is lost costs no word.
+        if let Err(error) = store.record_usage(&self.id, provider, model, usage, Some(*cost)).await
+        {
+            tracing::warn!(%error, "what a summary took could not be counted");
+        }
+        if completion.message.text.trim().is_empty() {
+            return Summarised::Empty;
+        }
+        Summarised::By(Box::new(completion))
+    }
+
+    /// Replaces the first messages by a summary, here and in the store.
+    pub(crate) async fn give_way(
+        &mut self,
+        gone: &[Message],
+        summary: &str,
+        events: &EventSink,
+    ) -> Result<(), Error> {
+        let quoted = self.agent.parts.options.compression.protect_first;
+        self.replace_beginning(gone.len(), as_message(gone, quoted, summary)).await?;
+        self.counted = None;
+        self.sightings.forget();
+        events.tell(Event::Compressed { messages: gone.len(), tokens: self.request_tokens() });
+        Ok(())
+    }
+
+    fn tail_budget(&self) -> u64 {
+        let context = self.chat.context_length().tokens().unwrap_or(ASSUMED_CONTEXT);
+        self.agent.parts.options.compression.tail_budget(context)
+    }
+}

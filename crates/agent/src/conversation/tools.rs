@@ -1,0 +1,155 @@
+//! Which tools the model has in this conversation.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use vestal_conversations::Error;
+
+use super::Conversation;
+use crate::registry::{Registry, stands_for};
+use crate::slash::nearest;
+
+/// What the store knows the switched tools by.
+pub(crate) const SWITCHED: &str = "tools";
+
+/// A tool as a person sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolInfo {
+    /// Its name.
+    pub name: String,
+    /// The group it belongs to.
+    pub toolset: String,
+    /// Whether the model has it in this conversation.
+    pub is_on: bool,
+    /// The beginning of what the model is told of it.
+    pub about: String,
+}
+
+/// Whether a tool is given or taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// The model gets it.
+    On,
+    /// The model has it no more.
+    Off,
+}
+
+/// Why a tool was not switched.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSwitched {
+    /// There is none of that name.
+    #[error("there is no tool or toolset {name:?}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+    },
+    /// The store has a reason.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// What was switched by hand, against what the settings say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Switched {
+    #[serde(default)]
+    on: BTreeSet<String>,
+    #[serde(default)]
+    off: BTreeSet<String>,
+}
+
+impl Conversation {
+    /// Returns the tools there are, sorted by toolset and name.
+    pub fn tools(&self) -> Vec<ToolInfo> {
+        let all = self.all_tools();
+        let mut tools: Vec<ToolInfo> = all
+            .names()
+            .filter_map(|name| all.get(name))
+            .map(|tool| {
+                let spec = tool.spec();
+                ToolInfo {
+                    is_on: self.tools.get(&spec.name).is_some(),
+                    toolset: tool.toolset().to_owned(),
+                    about: first_sentence(&spec.description),
+                    name: spec.name,
+                }
+            })
+            .collect();
+        tools.sort_by(|a, b| (&a.toolset, &a.name).cmp(&(&b.toolset, &b.name)));
+        tools
+    }
+
+    /// Gives the model a tool or a toolset, or takes it, in this conversation
+    /// only and also when it is resumed. Returns the tools that this changed.
+    pub async fn switch_tool(
+        &mut self,
+        name: &str,
+        switch: Switch,
+    ) -> Result<Vec<String>, NotSwitched> {
+        let tools = self.tools();
+        let meant: Vec<&ToolInfo> = tools
+            .iter()
+            .filter(|tool| tool.name == name || stands_for(name, &tool.toolset))
+            .collect();
+        if meant.is_empty() {
+            let known = tools.iter().flat_map(|tool| [tool.name.as_str(), tool.toolset.as_str()]);
+            let nearest = nearest(name, known).map(str::to_owned);
+            return Err(NotSwitched::Unknown { name: name.to_owned(), nearest });
+        }
+        let mut switched = self.switched.clone();
+        for tool in &meant {
+            let (to, from) = match switch {
+                Switch::On => (&mut switched.on, &mut switched.off),
+                Switch::Off => (&mut switched.off, &mut switched.on),
+            };
+            to.insert(tool.name.clone());
+            from.remove(&tool.name);
+        }
+        let value = serde_json::json!(switched);
+        self.agent.parts.store.set_state(&self.id, SWITCHED, Some(&value)).await?;
+        self.switched = switched;
+        self.choose_tools();
+        let changes = |tool: &&ToolInfo| tool.is_on != (switch == Switch::On);
+        Ok(meant.into_iter().filter(changes).map(|tool| tool.name.clone()).collect())
+    }
+
+    /// Chooses the tools anew, of all that there are now.
+    pub(crate) fn choose_tools(&mut self) {
+        let all = self.all_tools();
+        let (mut chosen, _) = all.select(&self.selection);
+        for name in &self.switched.on {
+            if let Some(tool) = all.get(name) {
+                chosen.add(Arc::clone(tool));
+            }
+        }
+        for name in &self.switched.off {
+            chosen.remove(name);
+        }
+        self.specs = chosen.specs();
+        self.tools = Arc::new(chosen);
+        // Another set of tools is another request: what was counted counts no more.
+        self.counted = None;
+    }
+
+    /// Returns the tools that are always there, and those of the sources.
+    fn all_tools(&self) -> Registry {
+        if let Some(inherited) = &self.inherited {
+            return Registry::clone(inherited);
+        }
+        let mut all = self.agent.parts.tools.clone();
+        for tool in self.agent.parts.sources.iter().flat_map(|source| source.tools()) {
+            all.add(tool);
+        }
+        all
+    }
+}
+
+fn first_sentence(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => line,
+    }
+}

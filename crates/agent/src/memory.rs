@@ -1,0 +1,82 @@
+//! What is remembered from conversation to conversation.
+
+mod guarded;
+mod listening;
+mod patience;
+
+use async_trait::async_trait;
+use vestal_conversations::ConversationId;
+use vestal_model::Message;
+
+pub(crate) use listening::Listening;
+pub use patience::Patience;
+
+/// Somebody who remembers. Nothing it does costs a turn its answer: it is waited
+/// for no longer than its [`Patience`] says, what fails or panics is told once
+/// to the person, and the conversation goes on without it.
+///
+/// A turn is told in the background and in order, one thing at a time. None of
+/// the functions may block the thread it is called on.
+#[async_trait]
+pub trait Memory: Send + Sync {
+    /// Returns its name, for people.
+    fn name(&self) -> &str;
+
+    /// Returns what a model should know when a conversation begins. It is frozen
+    /// into the conversation's prompt, so that the provider's cache stays warm.
+    async fn recall(&self) -> Recalled;
+
+    /// Returns what is known about what was just said, put before the model with
+    /// this one message and stored nowhere.
+    async fn prefetch(&self, said: &str) -> Result<Option<String>, String> {
+        let _ = said;
+        Ok(None)
+    }
+
+    /// Reports whether it wants to hear what happens in a conversation. One that
+    /// does not costs nothing after [`Memory::recall`].
+    fn listens(&self) -> bool {
+        true
+    }
+
+    /// Hears of a turn that is complete, with everything that was said in it.
+    async fn sync_turn(&self, turn: &CompletedTurn<'_>) -> Result<(), String> {
+        let _ = turn;
+        Ok(())
+    }
+
+    /// Hears of messages that a summary will stand for from now on.
+    async fn before_compression(
+        &self,
+        conversation: &ConversationId,
+        messages: &[Message],
+    ) -> Result<(), String> {
+        let _ = (conversation, messages);
+        Ok(())
+    }
+
+    /// Hears that this process is done with a conversation.
+    async fn conversation_ended(&self, conversation: &ConversationId) -> Result<(), String> {
+        let _ = conversation;
+        Ok(())
+    }
+}
+
+/// What a model should know when a conversation begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// A section of the prompt; none: nothing is known.
+    pub words: Option<String>,
+    /// What a person should be told: a file that cannot be read, …
+    pub notices: Vec<String>,
+}
+
+/// A turn that came to its end with an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct CompletedTurn<'a> {
+    /// The conversation it belongs to.
+    pub conversation: &'a ConversationId,
+    /// What was said in it, from the person's words to the answer, as it is
+    /// stored: secrets masked, and whole even where a summary stands for it.
+    pub messages: &'a [Message],
+}

@@ -1,0 +1,154 @@
+//! What a command is.
+
+/// A command of the program, as it is typed in a conversation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its name, without the `/`.
+    pub name: &'static str,
+    /// Other names it goes by.
+    pub aliases: &'static [&'static str],
+    /// What may follow it, as help shows it: `[N]`, `ID | kill ID`.
+    pub arguments: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// What it is about.
+    pub group: Group,
+    /// Who carries it out.
+    pub reach: Reach,
+    /// Whether it has to wait until no turn runs.
+    pub timing: Timing,
+    /// How what follows it is read.
+    pub takes: Takes,
+    /// Words that may follow it.
+    pub words: &'static [Word],
+    /// More to know, a paragraph to a line; for the help of this one command.
+    pub details: &'static str,
+}
+
+/// What commands are about; help shows them by it, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// The conversation: begun, left, taken back.
+    Conversation,
+    /// The agent: who answers, and what it may do.
+    Agent,
+    /// The sandbox it works in.
+    Sandbox,
+    /// What is kept beside conversations.
+    Around,
+}
+
+impl Group {
+    /// All of them, in the order of the help.
+    pub const ALL: [Self; 4] = [Self::Conversation, Self::Agent, Self::Sandbox, Self::Around];
+
+    /// Returns what stands above its commands.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Conversation => "The conversation",
+            Self::Agent => "The agent",
+            Self::Sandbox => "Its sandbox",
+            Self::Around => "Everything else",
+        }
+    }
+}
+
+/// Who carries a command out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// It is about this conversation, and done in it wherever that is held.
+    Conversation,
+    /// It is this verb of the command line, and its words are the verb's.
+    Verb(&'static [&'static str]),
+    /// It is of use only to somebody who sits before the program.
+    Terminal,
+}
+
+/// Whether a command has to wait until no turn runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Timing {
+    /// It acts at once, also while the model works.
+    AtOnce,
+    /// It changes what the model works with, and so acts between turns only.
+    BetweenTurns,
+}
+
+/// How what follows a command is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Takes {
+    /// Nothing may follow.
+    Nothing,
+    /// Words, divided as in a shell.
+    Words,
+    /// Words of a person, as they are: quotes mean nothing.
+    Text,
+}
+
+/// A word that may follow a command.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The word; empty where a value stands by itself.
+    pub word: &'static str,
+    /// What follows it.
+    pub value: Option<Value>,
+    /// What it does, in a line.
+    pub about: &'static str,
+}
+
+/// What kind of name stands somewhere, so that whoever knows the names can
+/// offer them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// A model, `PROVIDER:MODEL`.
+    Model,
+    /// A conversation.
+    Conversation,
+    /// A job of the sandbox.
+    Job,
+    /// A task.
+    Task,
+    /// A snapshot of the sandbox.
+    Snapshot,
+    /// A tool or a toolset.
+    Tool,
+    /// A command of this table.
+    Command,
+    /// The number of an approval.
+    Approval,
+    /// A number.
+    Number,
+    /// Anything.
+    Text,
+    /// Words of a verb of the command line, which has its own completion.
+    Verb,
+}
+
+impl Value {
+    /// Returns what stands for it in help.
+    pub const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Model | Self::Conversation | Self::Snapshot | Self::Tool => "NAME",
+            Self::Job => "ID",
+            Self::Task => "TASK",
+            Self::Command => "COMMAND",
+            Self::Approval | Self::Number => "N",
+            Self::Text => "TEXT",
+            Self::Verb => "…",
+        }
+    }
+}
+
+impl Command {
+    /// Returns the name and the aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// Returns it as it is typed: `/undo [N]`.
+    pub fn usage(&self) -> String {
+        match self.arguments {
+            "" => format!("/{}", self.name),
+            arguments => format!("/{} {arguments}", self.name),
+        }
+    }
+}

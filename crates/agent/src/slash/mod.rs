@@ -1,0 +1,35 @@
+//! What is said to the program in a conversation, and not to the model.
+//!
+//! One table of commands serves whoever holds conversations: a chat at a
+//! terminal, one over a messenger, a dashboard. How a command is read, what its
+//! help says and what could be typed next all come from the table, and nothing
+//! of a terminal is in it.
+
+mod command;
+mod complete;
+mod help;
+mod nearest;
+mod parse;
+mod table;
+mod words;
+
+#[cfg(test)]
+#[path = "complete_tests.rs"]
+mod complete_tests;
+#[cfg(test)]
+#[path = "help_tests.rs"]
+mod help_tests;
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod parse_tests;
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod table_tests;
+
+pub use command::{Command, Group, Reach, Takes, Timing, Value, Word};
+pub use complete::{Candidate, Completing, complete};
+pub use help::{help, help_of};
+pub use nearest::nearest;
+pub use parse::{Invocation, SlashError, parse};
+pub use table::{COMMANDS, find};
+pub use words::{Unclosed, quoted, words};

@@ -1,0 +1,118 @@
+//! Reads what somebody typed.
+
+use std::path::Path;
+
+use super::command::{Command, Takes, Timing};
+use super::nearest::nearest;
+use super::table::{COMMANDS, find};
+use super::words::{Unclosed, words};
+
+/// A command and what follows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The command.
+    pub command: &'static Command,
+    /// What follows it, by words.
+    pub words: Vec<String>,
+    /// What follows it, as it was typed, blanks around it left out.
+    pub rest: String,
+}
+
+/// Why a command cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SlashError {
+    /// Nothing follows the `/`.
+    #[error("no command follows the /")]
+    Empty,
+    /// There is no such command.
+    #[error("there is no command /{name}")]
+    Unknown {
+        /// What was typed.
+        name: String,
+        /// The command that was probably meant.
+        nearest: Option<&'static str>,
+    },
+    /// A quote is not closed.
+    #[error(transparent)]
+    Unclosed(#[from] Unclosed),
+    /// The command takes nothing.
+    #[error("/{command} takes nothing after it")]
+    TakesNothing {
+        /// The command.
+        command: &'static str,
+    },
+}
+
+impl SlashError {
+    /// Returns what to do about it.
+    pub fn advice(&self) -> String {
+        match self {
+            Self::Unknown { nearest: Some(meant), .. } => format!("did you mean /{meant}?"),
+            Self::Empty | Self::Unknown { nearest: None, .. } => "/help lists them".to_owned(),
+            Self::Unclosed(unclosed) => unclosed.advice(),
+            Self::TakesNothing { command } => format!("type /{command} by itself"),
+        }
+    }
+}
+
+/// Reads what somebody typed; nothing where it is meant for the model.
+///
+/// That is whatever does not begin with `/`, and of what does: `//…`, and paths
+/// (`/etc/hosts …`; `/tmp …`, where there is such a directory).
+pub fn parse(text: &str) -> Option<Result<Invocation, SlashError>> {
+    parse_unless(text, |path| Path::new(path).exists())
+}
+
+/// The same, with somebody else's idea of which paths there are.
+pub(super) fn parse_unless(
+    text: &str,
+    is_path: impl FnOnce(&str) -> bool,
+) -> Option<Result<Invocation, SlashError>> {
+    let text = text.trim();
+    let after = text.strip_prefix('/')?;
+    let (name, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
+    if name.contains('/') {
+        return None;
+    }
+    if name.is_empty() {
+        // A blank after the sign makes it somebody's words.
+        return rest.is_empty().then_some(Err(SlashError::Empty));
+    }
+    let Some(command) = find(name) else {
+        if is_path(&format!("/{name}")) {
+            return None;
+        }
+        let known = COMMANDS.iter().flat_map(Command::names);
+        let nearest = nearest(name, known).and_then(find).map(|command| command.name);
+        return Some(Err(SlashError::Unknown { name: name.to_owned(), nearest }));
+    };
+    Some(invocation(command, rest.trim()))
+}
+
+fn invocation(command: &'static Command, rest: &str) -> Result<Invocation, SlashError> {
+    let words = match command.takes {
+        Takes::Nothing if !rest.is_empty() => {
+            return Err(SlashError::TakesNothing { command: command.name });
+        }
+        Takes::Nothing => Vec::new(),
+        Takes::Words => words(rest)?,
+        Takes::Text => rest.split_whitespace().map(str::to_owned).collect(),
+    };
+    Ok(Invocation { command, words, rest: rest.to_owned() })
+}
+
+impl Invocation {
+    /// Returns whether it has to wait until no turn runs. What only shows
+    /// something does not.
+    pub fn timing(&self) -> Timing {
+        match (self.command.name, self.words.is_empty()) {
+            ("sandbox" | "model", true) => Timing::AtOnce,
+            _ => self.command.timing,
+        }
+    }
+
+    /// Returns the words as they are compared.
+    pub fn strs(&self) -> Vec<&str> {
+        self.words.iter().map(String::as_str).collect()
+    }
+}

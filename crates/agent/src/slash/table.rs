@@ -1,0 +1,315 @@
+//! The commands there are.
+
+use super::command::{Command, Group, Reach, Takes, Timing, Value, Word};
+
+/// A command about the conversation, between turns, that takes nothing.
+const PLAIN: Command = Command {
+    name: "",
+    aliases: &[],
+    arguments: "",
+    summary: "",
+    group: Group::Conversation,
+    reach: Reach::Conversation,
+    timing: Timing::BetweenTurns,
+    takes: Takes::Nothing,
+    words: &[],
+    details: "",
+};
+
+const fn word(word: &'static str, about: &'static str) -> Word {
+    Word { word, value: None, about }
+}
+
+const fn value(value: Value, about: &'static str) -> Word {
+    Word { word: "", value: Some(value), about }
+}
+
+const fn word_of(word: &'static str, value: Value, about: &'static str) -> Word {
+    Word { word, value: Some(value), about }
+}
+
+/// Words of a verb, which has its own help and completion.
+const OF_VERB: &[Word] = &[value(Value::Verb, "")];
+
+/// All commands, in the order of the help.
+pub static COMMANDS: &[Command] = &[
+    Command {
+        name: "new",
+        aliases: &["reset", "clear"],
+        arguments: "[TITLE]",
+        summary: "begin a new conversation in the same sandbox",
+        takes: Takes::Text,
+        details: "\
+Files, installed tools and background jobs stay: the sandbox is the same. The shell is a new one, the model is the \
+configured one, and nothing is approved beforehand.
+The conversation so far is kept: /resume goes back to it.",
+        ..PLAIN
+    },
+    Command {
+        name: "resume",
+        aliases: &["continue"],
+        arguments: "[NAME]",
+        summary: "go on with an earlier conversation",
+        takes: Takes::Text,
+        words: &[value(Value::Conversation, "")],
+        details: "\
+NAME is an id, a beginning or the last part of one, or a title. Without one the latest are listed to choose from.
+It goes on in its own sandbox and with its own model.",
+        ..PLAIN
+    },
+    Command {
+        name: "sessions",
+        aliases: &["conversations"],
+        arguments: "[VERB …]",
+        summary: "list, show and search conversations",
+        reach: Reach::Verb(&["conversations"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        details: "The same as `vestal conversations`; without words, its list.",
+        ..PLAIN
+    },
+    Command {
+        name: "branch",
+        arguments: "[TITLE]",
+        summary: "go another way from here, in a copy",
+        takes: Takes::Text,
+        details: "\
+The copy is gone on with; the conversation so far stays as it is, and /resume goes back to it. Both work in the same \
+sandbox, each with its own shell.",
+        ..PLAIN
+    },
+    Command {
+        name: "title",
+        aliases: &["rename"],
+        arguments: "[TITLE]",
+        summary: "show or change the title",
+        takes: Takes::Text,
+        ..PLAIN
+    },
+    Command {
+        name: "undo",
+        arguments: "[N]",
+        summary: "take back the last turn, or the last N",
+        takes: Takes::Words,
+        words: &[value(Value::Number, "")],
+        details: "\
+The model sees them no more, here and wherever the conversation is resumed. What was done in the sandbox stays done; \
+/sandbox restore goes back there.",
+        ..PLAIN
+    },
+    Command {
+        name: "retry",
+        summary: "take back the last turn and say it again",
+        ..PLAIN
+    },
+    Command {
+        name: "compress",
+        aliases: &["compact"],
+        summary: "sum up what is long past, to make room",
+        details: "\
+The last messages stay word for word. What gives way to the summary stays in the store, and a search finds it.",
+        ..PLAIN
+    },
+    Command {
+        name: "status",
+        summary: "show where things stand",
+        timing: Timing::AtOnce,
+        ..PLAIN
+    },
+    Command {
+        name: "usage",
+        aliases: &["cost"],
+        summary: "show tokens and cost, by model",
+        timing: Timing::AtOnce,
+        ..PLAIN
+    },
+    Command {
+        name: "stop",
+        arguments: "[--yes]",
+        summary: "interrupt the turn, end background jobs",
+        timing: Timing::AtOnce,
+        takes: Takes::Words,
+        details: "\
+While a turn runs it is interrupted. Otherwise the background jobs of this conversation are ended, after a question \
+unless --yes is given.",
+        ..PLAIN
+    },
+    Command {
+        name: "quit",
+        aliases: &["exit", "q"],
+        summary: "leave; the sandbox stays",
+        reach: Reach::Terminal,
+        timing: Timing::AtOnce,
+        ..PLAIN
+    },
+    Command {
+        name: "model",
+        aliases: &["models"],
+        arguments: "[NAME | list | --global NAME]",
+        summary: "show models, ask another one",
+        group: Group::Agent,
+        takes: Takes::Words,
+        words: &[
+            value(Value::Model, ""),
+            word("list", "what the providers offer, as `vestal model` shows it"),
+            word_of("--global", Value::Model, "for all conversations, as `vestal model set`"),
+        ],
+        details: "\
+NAME is MODEL or PROVIDER:MODEL, and asked in this conversation only, also when it is resumed. Without words the list of \
+`vestal model` is shown, and --refresh asks the providers again.",
+        ..PLAIN
+    },
+    Command {
+        name: "tools",
+        arguments: "[enable | disable NAME…]",
+        summary: "show tools, switch them on and off",
+        group: Group::Agent,
+        takes: Takes::Words,
+        words: &[
+            word_of("enable", Value::Tool, "give the model a tool or a toolset"),
+            word_of("disable", Value::Tool, "take a tool or a toolset from it"),
+        ],
+        details: "NAME is a tool or a toolset. It counts for this conversation only.",
+        ..PLAIN
+    },
+    Command {
+        name: "yolo",
+        arguments: "[on | off]",
+        summary: "stop asking before what is dangerous",
+        group: Group::Agent,
+        timing: Timing::AtOnce,
+        takes: Takes::Words,
+        words: &[word("on", "do not ask"), word("off", "ask again")],
+        details: "\
+It acts at once, also on a question that is being asked, and only on this conversation; /new begins without. What is \
+never allowed stays refused.",
+        ..PLAIN
+    },
+    Command {
+        name: "approvals",
+        arguments: "[forget N | forget all]",
+        summary: "show or take back what was approved",
+        group: Group::Agent,
+        timing: Timing::AtOnce,
+        takes: Takes::Words,
+        words: &[word_of("forget", Value::Approval, "ask about it again")],
+        ..PLAIN
+    },
+    Command {
+        name: "sandbox",
+        aliases: &["box"],
+        arguments: "[VERB …]",
+        summary: "show where it works; change that",
+        group: Group::Sandbox,
+        takes: Takes::Words,
+        words: &[
+            word("snapshot", "keep a copy to go back to"),
+            word("snapshots", "list the copies"),
+            word_of("restore", Value::Snapshot, "go back to a copy"),
+            word_of("fork", Value::Task, "make a new sandbox that is a copy"),
+            word_of("switch", Value::Task, "go on in another task's sandbox"),
+            word("rebuild", "make it anew with today's settings"),
+            word("stop", "end its processes, keep its files"),
+            word("reset", "make it anew, all that is in it gone"),
+        ],
+        details: "\
+The verbs are those of the command line, for this sandbox: more about each with `vestal snapshot --help` and so on. What \
+takes something away is asked about first.",
+        ..PLAIN
+    },
+    Command {
+        name: "jobs",
+        arguments: "[ID | follow ID | kill ID]",
+        summary: "show, follow and kill background jobs",
+        group: Group::Sandbox,
+        timing: Timing::AtOnce,
+        takes: Takes::Words,
+        words: &[
+            value(Value::Job, ""),
+            word_of("follow", Value::Job, "show what it prints until it ends; Ctrl-C leaves"),
+            word_of("kill", Value::Job, "end it with everything it started"),
+        ],
+        details: "ID is a job's, or a beginning of it. `--all` lists those that have ended, too.",
+        ..PLAIN
+    },
+    Command {
+        name: "memory",
+        arguments: "[VERB …]",
+        summary: "what is remembered, as `vestal memory`",
+        group: Group::Around,
+        reach: Reach::Verb(&["memory"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        ..PLAIN
+    },
+    Command {
+        name: "skills",
+        arguments: "[VERB …]",
+        summary: "skills it can use, as `vestal skills`",
+        group: Group::Around,
+        reach: Reach::Verb(&["skills"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        ..PLAIN
+    },
+    Command {
+        name: "mcp",
+        arguments: "[VERB …]",
+        summary: "servers with tools, as `vestal mcp`",
+        group: Group::Around,
+        reach: Reach::Verb(&["mcp"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        ..PLAIN
+    },
+    Command {
+        name: "kanban",
+        aliases: &["board"],
+        arguments: "[VERB …]",
+        summary: "the board, as `vestal kanban`",
+        group: Group::Around,
+        reach: Reach::Verb(&["kanban"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        ..PLAIN
+    },
+    Command {
+        name: "profile",
+        aliases: &["profiles"],
+        arguments: "[VERB …]",
+        summary: "isolated homes, as `vestal profile`",
+        group: Group::Around,
+        reach: Reach::Verb(&["profile"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        ..PLAIN
+    },
+    Command {
+        name: "config",
+        aliases: &["settings"],
+        arguments: "[VERB …]",
+        summary: "the settings, as `vestal config`",
+        group: Group::Around,
+        reach: Reach::Verb(&["config"]),
+        takes: Takes::Words,
+        words: OF_VERB,
+        details: "What is set counts for conversations that are opened afterwards.",
+        ..PLAIN
+    },
+    Command {
+        name: "help",
+        aliases: &["?"],
+        arguments: "[COMMAND]",
+        summary: "this page, or more about one command",
+        group: Group::Around,
+        timing: Timing::AtOnce,
+        takes: Takes::Words,
+        words: &[value(Value::Command, "")],
+        ..PLAIN
+    },
+];
+
+/// Returns the command of a name or an alias, however it is capitalised.
+pub fn find(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.names().any(|known| known.eq_ignore_ascii_case(name)))
+}

@@ -1,0 +1,421 @@
+//! Those who remember beyond a conversation.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use vestal_agent::{
+    Agent, CompletedTurn, Conversation, EndReason, Event, Memory, Parts, Patience, Recalled,
+};
+use vestal_conversations::ConversationId;
+use vestal_model::Message;
+use vestal_scripted_model::{Finish, Reply, Rule, Script};
+
+use crate::stage::{PATIENCE, Stage, new, said};
+
+const KEY: &str = "hunter2-and-a-long-tail-0123456789";
+
+/// What it was told, in order.
+#[derive(Debug, Clone, PartialEq)]
+enum Heard {
+    Recall,
+    Prefetch(String),
+    Turn(ConversationId, Vec<String>),
+    Compression(usize),
+    Ended(ConversationId),
+}
+
+/// What it does when it is called.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    Works,
+    Fails,
+    Panics,
+    Hangs,
+}
+
+/// A memory that keeps what it hears.
+struct Recorder {
+    way: Way,
+    heard: Mutex<Vec<Heard>>,
+    known: Recalled,
+    about: Option<String>,
+}
+
+impl Recorder {
+    fn new(way: Way) -> Self {
+        Self { way, heard: Mutex::default(), known: Recalled::default(), about: None }
+    }
+
+    fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    fn turns(&self) -> Vec<Vec<String>> {
+        let turn = |heard| match heard {
+            Heard::Turn(_, words) => Some(words),
+            _ => None,
+        };
+        self.heard().into_iter().filter_map(turn).collect()
+    }
+
+    async fn hear(&self, heard: Heard) -> Result<(), String> {
+        self.heard.lock().unwrap().push(heard);
+        match self.way {
+            Way::Works => Ok(()),
+            Way::Fails => Err(format!("no connection, key {KEY}")),
+            Way::Panics => panic!("a defect of the memory"),
+            Way::Hangs => std::future::pending().await,
+        }
+    }
+
+    async fn until(&self, is_it: impl Fn(&[Heard]) -> bool) {
+        let waiting = async {
+            while !is_it(&self.heard()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        assert!(waited.is_ok(), "not so: {:?}", self.heard());
+    }
+}
+
+#[async_trait]
+impl Memory for Recorder {
+    fn name(&self) -> &'static str {
+        "recorder"
+    }
+
+    async fn recall(&self) -> Recalled {
+        match self.hear(Heard::Recall).await {
+            Ok(()) => self.known.clone(),
+            Err(notice) => Recalled { words: None, notices: vec![notice] },
+        }
+    }
+
+    async fn prefetch(&self, said: &str) -> Result<Option<String>, String> {
+        self.hear(Heard::Prefetch(said.to_owned())).await?;
+        Ok(self.about.clone())
+    }
+
+    async fn sync_turn(&self, turn: &CompletedTurn<'_>) -> Result<(), String> {
+        let words = turn.messages.iter().map(told).collect();
+        self.hear(Heard::Turn(turn.conversation.clone(), words)).await
+    }
+
+    async fn before_compression(
+        &self,
+        _: &ConversationId,
+        messages: &[Message],
+    ) -> Result<(), String> {
+        self.hear(Heard::Compression(messages.len())).await
+    }
+
+    async fn conversation_ended(&self, conversation: &ConversationId) -> Result<(), String> {
+        self.hear(Heard::Ended(conversation.clone())).await
+    }
+}
+
+/// Returns a message in a line, its calls included.
+fn told(message: &Message) -> String {
+    match message {
+        Message::User(user) => format!("user: {}", user.text()),
+        Message::Assistant(said) => {
+            let calls: Vec<&str> = said.calls.iter().map(|call| call.name.as_str()).collect();
+            format!("assistant: {}{}", said.text, calls.join(","))
+        }
+        Message::Tool(result) => format!("tool: {}", result.name),
+    }
+}
+
+/// Waits for a memory no longer than a test should.
+fn hasty() -> Patience {
+    let short = Duration::from_millis(50);
+    Patience {
+        recall: short,
+        prefetch: short,
+        hearing: PATIENCE,
+        parting: short,
+        ..Patience::default()
+    }
+}
+
+async fn agent(stage: &Stage, memory: &Arc<Recorder>, patience: Patience) -> Agent {
+    let mut parts: Parts = stage.parts(&[KEY]).await;
+    parts.memory = Some(Arc::clone(memory) as Arc<dyn Memory>);
+    parts.options.patience = patience;
+    Agent::new(parts)
+}
+
+async fn begin(stage: &Stage, memory: &Arc<Recorder>, patience: Patience) -> Conversation {
+    agent(stage, memory, patience).await.open(stage.opening(new())).await.unwrap()
+}
+
+fn warnings(stage: &Stage) -> Vec<String> {
+    let warning = |event| match event {
+        Event::Warning { text } => Some(text),
+        _ => None,
+    };
+    stage.events().into_iter().filter_map(warning).collect()
+}
+
+#[tokio::test]
+async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "true"})).with_text("Let me see. "),
+        Reply::text("one, ").finish(Finish::Length),
+        Reply::text("two."),
+        Reply::text("again"),
+    ]));
+    let memory = Arc::new(Recorder::new(Way::Works));
+    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let id = conversation.id().clone();
+    conversation.run(said(&format!("count with {KEY}")), &stage.ears()).await;
+    conversation.run(said("once more"), &stage.ears()).await;
+    conversation.close(EndReason::Left).await.unwrap();
+    let masked = memory.heard();
+    assert!(!format!("{masked:?}").contains(KEY), "{masked:?}");
+    let turns = memory.turns();
+    assert_eq!(turns.len(), 2, "{turns:?}");
+    assert!(turns[0][0].starts_with("user: count with "), "{turns:?}");
+    assert_eq!(turns[0][1..3], ["assistant: Let me see. terminal", "tool: terminal"]);
+    assert_eq!(turns[0][3], "assistant: one, ");
+    assert_eq!(turns[0][5], "assistant: two.");
+    assert_eq!(turns[0].len(), 6, "{turns:?}");
+    assert_eq!(turns[1], ["user: once more", "assistant: again"]);
+    assert_eq!(memory.heard().last(), Some(&Heard::Ended(id)));
+    let told = warnings(&stage);
+    assert!(told.iter().all(|text| !text.contains("memory")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "sleep 1000"})),
+        Reply::error(401, "no"),
+        Reply::text("").finish(Finish::Refusal),
+        Reply::text("fine"),
+    ]));
+    let memory = Arc::new(Recorder::new(Way::Works));
+    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (interrupted, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
+        stage.hear(|event| matches!(event, Event::ToolStarted { .. })).await;
+        control.interrupt();
+    });
+    assert_eq!(interrupted.outcome.word(), "interrupted");
+    assert_eq!(conversation.run(said("fail"), &ears).await.outcome.word(), "failed");
+    assert_eq!(conversation.run(said("refuse"), &ears).await.outcome.word(), "refused");
+    assert_eq!(conversation.run(said("work"), &ears).await.outcome.word(), "completed");
+    conversation.close(EndReason::Left).await.unwrap();
+    assert_eq!(memory.turns(), [["user: work", "assistant: fine"]]);
+}
+
+#[tokio::test]
+async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
+    let stage = Stage::new(Script::replies([Reply::text("a"), Reply::text("b"), Reply::text("c")]));
+    let mut recorder = Recorder::new(Way::Works);
+    recorder.known = Recalled {
+        words: Some(format!("She likes tea, and her key is {KEY}.")),
+        notices: vec!["a file cannot be read".to_owned()],
+    };
+    let memory = Arc::new(recorder);
+    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let id = conversation.id().clone();
+    conversation.run(said("one"), &stage.ears()).await;
+    conversation.run(said("two"), &stage.ears()).await;
+    conversation.close(EndReason::Left).await.unwrap();
+    assert_eq!(warnings(&stage), ["a file cannot be read"]);
+    // A resumed conversation goes on under the words it began under.
+    let mut opening = stage.opening(vestal_agent::Start::Resume(id));
+    opening.cwd = None;
+    let other = Arc::new(Recorder::new(Way::Works));
+    let agent = agent(&stage, &other, Patience::default()).await;
+    agent.open(opening).await.unwrap().run(said("three"), &stage.ears()).await;
+    assert!(!other.heard().contains(&Heard::Recall), "{:?}", other.heard());
+    let requests = stage.model.requests();
+    assert_eq!(requests.len(), 3);
+    for request in requests {
+        let system = request.system();
+        assert!(system.contains("She likes tea") && !system.contains(KEY), "{system}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_stored_nowhere() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "true"})),
+        Reply::text("a"),
+        Reply::text("b"),
+    ]));
+    let mut recorder = Recorder::new(Way::Works);
+    recorder.about = Some(format!("tea is at four; {}", "x".repeat(50_000)));
+    let memory = Arc::new(recorder);
+    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    conversation.run(said("when is tea?"), &stage.ears()).await;
+    let requests = stage.model.requests();
+    assert_eq!(requests.len(), 2);
+    for request in &requests {
+        let read = request.messages()[1..].iter().map(ToString::to_string).collect::<String>();
+        assert!(read.contains("when is tea?") && read.contains("tea is at four"), "{read}");
+        assert!(read.len() < 12_000, "{}", read.len());
+    }
+    conversation.run(said("thanks"), &stage.ears()).await;
+    let last = stage.model.requests().pop().unwrap();
+    let read: String = last.messages().iter().map(ToString::to_string).collect();
+    assert_eq!(read.matches("tea is at four").count(), 1, "{read}");
+    let history = conversation.messages().iter().map(Message::text).collect::<String>();
+    assert!(!history.contains("tea is at four"), "{history}");
+    let id = conversation.id().clone();
+    let store = stage.agent().await.store().clone();
+    for stored in store.history(&id).await.unwrap() {
+        assert!(!stored.message.text().contains("tea is at four"), "{stored:?}");
+    }
+    conversation.close(EndReason::Left).await.unwrap();
+    assert!(!format!("{:?}", memory.turns()).contains("tea is at four"));
+}
+
+#[tokio::test]
+async fn a_memory_that_fails_hangs_or_panics_costs_the_turn_nothing_and_is_told_of_once() {
+    for way in [Way::Fails, Way::Panics, Way::Hangs] {
+        let replies = (1..=4).map(|n| Reply::text(format!("answer {n}")));
+        let stage = Stage::new(Script::replies(replies));
+        let memory = Arc::new(Recorder::new(way));
+        let mut conversation = begin(&stage, &memory, hasty()).await;
+        for n in 1..=4 {
+            let result = conversation.run(said(&format!("say {n}")), &stage.ears()).await;
+            assert!(result.outcome.is_completed(), "{way:?}: {:?}", result.outcome);
+            assert_eq!(result.text, format!("answer {n}"));
+            // What a failure comes to is told when the next turn begins.
+            let is_turn = |heard: &Heard| matches!(heard, Heard::Turn(..));
+            memory.until(|heard| heard.iter().any(is_turn)).await;
+        }
+        conversation.close(EndReason::Left).await.unwrap();
+        // Asked about one message alone: a second one would wait for it again.
+        let asked = memory.heard().iter().filter(|h| matches!(h, Heard::Prefetch(_))).count();
+        assert_eq!(asked, 1, "{way:?}");
+        let told = warnings(&stage);
+        let failures = if way == Way::Hangs { 2 } else { 3 };
+        assert_eq!(told.len(), failures, "{way:?}: {told:?}");
+        assert!(told.iter().all(|text| !text.contains(KEY)), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_is_closed() {
+    struct Slow(tokio::sync::Semaphore, Mutex<usize>);
+    #[async_trait]
+    impl Memory for Slow {
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+        async fn recall(&self) -> Recalled {
+            Recalled::default()
+        }
+        async fn sync_turn(&self, turn: &CompletedTurn<'_>) -> Result<(), String> {
+            self.0.acquire().await.map_err(|error| error.to_string())?.forget();
+            *self.1.lock().unwrap() += turn.messages.len();
+            Ok(())
+        }
+    }
+    let stage = Stage::new(Script::replies([Reply::text("a"), Reply::text("b")]));
+    let memory = Arc::new(Slow(tokio::sync::Semaphore::new(0), Mutex::default()));
+    let mut parts = stage.parts(&[]).await;
+    parts.memory = Some(Arc::clone(&memory) as Arc<dyn Memory>);
+    parts.options.patience.parting = PATIENCE;
+    let mut conversation = Agent::new(parts).open(stage.opening(new())).await.unwrap();
+    // Both turns end, although nobody has heard of them yet.
+    conversation.run(said("one"), &stage.ears()).await;
+    conversation.run(said("two"), &stage.ears()).await;
+    assert_eq!(*memory.1.lock().unwrap(), 0);
+    let id = conversation.id().clone();
+    let store = stage.agent().await.store().clone();
+    let closing = tokio::spawn(conversation.close(EndReason::Left));
+    // All is stored, and the memory alone is still waited for.
+    let ended = async {
+        while store.get(&id).await.unwrap().ended.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    memory.0.add_permits(2);
+    closing.await.unwrap().unwrap();
+    assert_eq!(*memory.1.lock().unwrap(), 4);
+}
+
+#[tokio::test]
+async fn what_children_do_is_told_as_the_parents_turn_alone() {
+    let stage = Stage::new(Script::rules([
+        Rule::when_user_contains("split it")
+            .reply(Reply::tool_call("delegate_task", json!({"goal": "child: think"}))),
+        Rule::when_user_contains("child: ").reply(Reply::text("thought")),
+        Rule::when_user_contains("split it").after_tool_results(1).reply(Reply::text("done")),
+    ]));
+    let mut recorder = Recorder::new(Way::Works);
+    recorder.known.words = Some("She likes tea.".to_owned());
+    let memory = Arc::new(recorder);
+    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let id = conversation.id().clone();
+    let result = conversation.run(said("split it"), &stage.ears()).await;
+    assert!(result.outcome.is_completed(), "{:?}", result.outcome);
+    conversation.close(EndReason::Left).await.unwrap();
+    let turn =
+        ["user: split it", "assistant: delegate_task", "tool: delegate_task", "assistant: done"];
+    assert_eq!(
+        memory.heard(),
+        [
+            Heard::Recall,
+            Heard::Prefetch("split it".to_owned()),
+            Heard::Turn(id.clone(), turn.map(str::to_owned).into()),
+            Heard::Ended(id),
+        ]
+    );
+    let requests = stage.model.requests();
+    let knowing = requests.iter().filter(|r| r.system().contains("She likes tea"));
+    assert_eq!((requests.len(), knowing.count()), (3, 2));
+}
+
+#[tokio::test]
+async fn what_a_summary_will_stand_for_is_told_and_the_turn_is_told_whole() {
+    let script = Script::new()
+        .rule(
+            Rule::always()
+                .after_any_tool_results()
+                .when_system_contains("earlier part of a conversation")
+                .reply(Reply::text("Goal: read. Done: much.")),
+        )
+        .rule(
+            Rule::when_user_contains("summary")
+                .after_tool_results(2)
+                .reply(Reply::text("all read")),
+        )
+        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+            let n = request.messages().len();
+            Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+        }));
+    let stage = Stage::new(script).with("compression.protect_last_n=1");
+    let mut recorder = Recorder::new(Way::Works);
+    recorder.about = Some("tea is at four".to_owned());
+    let memory = Arc::new(recorder);
+    let mut opening = stage.opening(new());
+    opening.chain[0].context_length = Some(24_000);
+    let agent = agent(&stage, &memory, Patience::default()).await;
+    let mut conversation = agent.open(opening).await.unwrap();
+    let result = conversation.run(said("read it all"), &stage.ears()).await;
+    assert_eq!(result.text, "all read", "{:?}", result.outcome);
+    conversation.close(EndReason::Left).await.unwrap();
+    let heard = memory.heard();
+    assert!(
+        heard.iter().any(|heard| matches!(heard, Heard::Compression(n) if *n > 1)),
+        "{heard:?}"
+    );
+    let [turn] = <[Vec<String>; 1]>::try_from(memory.turns()).unwrap();
+    assert_eq!(turn.first().map(String::as_str), Some("user: read it all"));
+    assert_eq!(turn.last().map(String::as_str), Some("assistant: all read"));
+    let calls = turn.iter().filter(|words| *words == "assistant: terminal").count();
+    let results = turn.iter().filter(|words| *words == "tool: terminal").count();
+    assert_eq!((calls, results), (result.tool_calls as usize, result.tool_calls as usize));
+    assert!(turn.iter().all(|words| !words.contains("Goal: read.")), "{turn:?}");
+}

@@ -1,0 +1,154 @@
+//! Taking turns back.
+
+use serde_json::json;
+use vestal_agent::{Conversation, EndReason, Undone};
+use vestal_model::Part;
+use vestal_scripted_model::{Reply, Request, Rule, Script};
+
+use crate::stage::{Stage, said};
+
+/// A model that repeats what it is told, and keeps a list when told to.
+fn echo() -> Script {
+    Script::new()
+        .rule(Rule::when_user_contains("list ").reply_with(|request| {
+            let words = request.last_user_text().unwrap_or_default();
+            let item = json!({"id": "1", "content": words, "status": "pending"});
+            Reply::tool_call("todo", json!({"todos": [item]}))
+        }))
+        .rule(Rule::when_user_contains("read ").reply_with(|request| {
+            let path = request.last_user_text().unwrap_or_default().replace("read ", "");
+            Reply::tool_call("read_file", json!({"path": path}))
+        }))
+        .rule(Rule::after_tool_results(1).reply_with(last_result))
+        .or_echo()
+}
+
+fn last_result(request: &Request) -> Reply {
+    Reply::text(request.last_tool_results().concat())
+}
+
+/// Returns what the model saw of a person in the last request.
+fn heard(stage: &Stage) -> Vec<String> {
+    let requests = stage.model.requests();
+    let messages = requests.last().unwrap().messages().to_vec();
+    let of_person = messages.iter().filter(|message| message["role"] == "user");
+    of_person.map(|message| message["content"].as_str().unwrap_or("parts").to_owned()).collect()
+}
+
+fn todos(conversation: &Conversation) -> Vec<String> {
+    conversation.todos().into_iter().map(|todo| todo.content).collect()
+}
+
+#[tokio::test]
+async fn a_turn_that_was_taken_back_is_gone_here_and_wherever_it_is_resumed() {
+    let stage = Stage::new(echo());
+    let mut conversation = stage.begin().await;
+    for words in ["one", "two", "three"] {
+        conversation.run(said(words), &stage.ears()).await;
+    }
+    let undone = conversation.undo(2).await.unwrap();
+    assert_eq!(undone, Undone { turns: 2, messages: 4, said: Some(said("two")) });
+    conversation.run(said("four"), &stage.ears()).await;
+    assert_eq!(heard(&stage), ["one", "four"]);
+
+    let id = conversation.id().clone();
+    conversation.close(EndReason::Left).await.unwrap();
+    let mut again = stage.resume(&id).await;
+    again.run(said("five"), &stage.ears()).await;
+    assert_eq!(heard(&stage), ["one", "four", "five"]);
+}
+
+#[tokio::test]
+async fn more_turns_than_there_are_take_back_all_and_then_nothing() {
+    let stage = Stage::new(echo());
+    let mut conversation = stage.begin().await;
+    assert_eq!(conversation.undo(1).await.unwrap(), Undone::default());
+    conversation.run(said("one"), &stage.ears()).await;
+    assert_eq!(conversation.undo(9).await.unwrap().turns, 1);
+    assert_eq!(conversation.messages(), []);
+    assert_eq!(conversation.undo(1).await.unwrap(), Undone::default());
+    assert_eq!(conversation.retry().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_is_said_again_is_said_with_its_pictures_and_once() {
+    let stage = Stage::new(echo());
+    let mut conversation = stage.begin().await;
+    conversation.run(said("one"), &stage.ears()).await;
+    let mut words = said("what is this?");
+    let (media_type, data) = ("image/png".to_owned(), "aGVsbG8=".to_owned());
+    words.parts.push(Part::Image(vestal_model::Image { media_type, data }));
+    conversation.run(words.clone(), &stage.ears()).await;
+    let again = conversation.retry().await.unwrap().unwrap();
+    assert_eq!(again, words);
+    conversation.run(again, &stage.ears()).await;
+    assert_eq!(heard(&stage), ["one", "parts"]);
+}
+
+#[tokio::test]
+async fn what_steered_a_turn_goes_with_it() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
+        Reply::text("as you wish"),
+        Reply::text("again"),
+    ]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    tokio::join!(conversation.run(said("go"), &ears), async {
+        stage.model.wait_for_requests(1).await;
+        control.steer("use tabs");
+        stage.model.release();
+    });
+    let again = conversation.retry().await.unwrap().unwrap();
+    assert_eq!(again, said("go"));
+    assert_eq!(conversation.messages(), []);
+}
+
+#[tokio::test]
+async fn the_list_is_what_it_was_before_the_turns_that_were_taken_back() {
+    let stage = Stage::new(echo());
+    let mut conversation = stage.begin().await;
+    for words in ["list a", "hello", "list b", "list c"] {
+        conversation.run(said(words), &stage.ears()).await;
+    }
+    assert_eq!(todos(&conversation), ["list c"]);
+    conversation.undo(1).await.unwrap();
+    assert_eq!(todos(&conversation), ["list b"]);
+
+    let id = conversation.id().clone();
+    conversation.close(EndReason::Left).await.unwrap();
+    let mut again = stage.resume(&id).await;
+    assert_eq!(todos(&again), ["list b"]);
+    again.undo(2).await.unwrap();
+    assert_eq!(todos(&again), ["list a"]);
+    again.undo(1).await.unwrap();
+    assert_eq!(todos(&again), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_file_whose_lines_were_taken_back_is_shown_again() {
+    let stage = Stage::new(echo());
+    std::fs::write(stage.file("notes"), "the lines\n").unwrap();
+    let mut conversation = stage.begin().await;
+    let first = conversation.run(said("read notes"), &stage.ears()).await;
+    assert!(first.text.contains("the lines"), "{}", first.text);
+    let known = conversation.run(said("read notes"), &stage.ears()).await;
+    assert!(!known.text.contains("the lines"), "{}", known.text);
+    conversation.undo(2).await.unwrap();
+    let anew = conversation.run(said("read notes"), &stage.ears()).await;
+    assert!(anew.text.contains("the lines"), "{}", anew.text);
+}
+
+#[tokio::test]
+async fn secrets_that_the_model_works_with_survive_an_undo() {
+    let secret = "hunter2-and-more";
+    let stage = Stage::new(echo());
+    let agent = stage.agent_knowing(&[secret]).await;
+    let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
+    conversation.run(said(&format!("log in with {secret}")), &stage.ears()).await;
+    conversation.run(said("two"), &stage.ears()).await;
+    conversation.undo(1).await.unwrap();
+    conversation.run(said("three"), &stage.ears()).await;
+    assert_eq!(heard(&stage), [&format!("log in with {secret}"), "three"]);
+}
