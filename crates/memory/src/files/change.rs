@@ -1,0 +1,134 @@
+//! Changes notes.
+
+use super::lock::{Lock, PATIENCE};
+use super::{Files, Refusal, Trouble};
+use crate::clean::clean;
+use crate::entries::{Entries, is_separator};
+use crate::target::Target;
+
+/// A change of the notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Adds a note at the end.
+    Add {
+        /// Its words.
+        entry: &'a str,
+    },
+    /// Puts a note in the place of another.
+    Replace {
+        /// Words of the other one, which no other has.
+        old: &'a str,
+        /// Its words.
+        entry: &'a str,
+    },
+    /// Removes a note.
+    Remove {
+        /// Words of it, which no other has.
+        old: &'a str,
+    },
+    /// Removes all.
+    Clear,
+    /// Puts a text that a person wrote in the place of the whole file, if that
+    /// still has the text they began with.
+    Rewrite {
+        /// The text they began with.
+        from: &'a str,
+        /// The text they wrote.
+        text: &'a str,
+    },
+}
+
+impl Files {
+    /// Changes notes and returns those there are then. However many processes
+    /// change them at once, every change is made to what the one before it left.
+    /// One that is refused or fails changes nothing.
+    pub fn change(&self, target: Target, change: Change<'_>) -> Result<Entries, Trouble> {
+        let _lock = Lock::take(&self.lock, PATIENCE)?;
+        let text = self.read_text(target)?;
+        let before = Entries::parse(&text);
+        if let Change::Rewrite { from, .. } = change
+            && text != from
+        {
+            return Err(Refusal::Changed { target }.into());
+        }
+        let after = self.apply(&before, target, change)?;
+        let (used, wanted) = (before.characters(), after.characters());
+        let limit = self.limit(target);
+        // Notes that a person made too long can be made shorter step by step.
+        if wanted > limit && wanted >= used {
+            return Err(Refusal::Full { target, used, wanted, limit }.into());
+        }
+        if after != before {
+            self.write(target, &after.to_text())?;
+        }
+        Ok(after)
+    }
+}
+
+impl Files {
+    fn apply(
+        &self,
+        before: &Entries,
+        target: Target,
+        change: Change<'_>,
+    ) -> Result<Entries, Refusal> {
+        let mut after = before.clone();
+        match change {
+            Change::Add { entry } => {
+                let entry = self.note(entry)?;
+                if before.contains(&entry) {
+                    return Err(Refusal::Duplicate);
+                }
+                after.push(entry);
+            }
+            Change::Replace { old, entry } => {
+                let at = find(before, target, old)?;
+                let entry = self.note(entry)?;
+                if before.iter().enumerate().any(|(other, own)| other != at && own == entry) {
+                    return Err(Refusal::Duplicate);
+                }
+                after.replace(at, entry);
+            }
+            Change::Remove { old } => after.remove(find(before, target, old)?),
+            Change::Clear => after = Entries::default(),
+            Change::Rewrite { text, .. } => {
+                // Cleaned first: what looks like a separator then is one.
+                after = Entries::parse(&self.redactor.redact_file(&clean(text)));
+            }
+        }
+        Ok(after)
+    }
+
+    /// Returns the words of a note as they are kept.
+    fn note(&self, words: &str) -> Result<String, Refusal> {
+        let words = clean(words);
+        if words.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        if words.lines().any(is_separator) {
+            return Err(Refusal::Separator);
+        }
+        Ok(self.redactor.redact_file(&words).into_owned())
+    }
+}
+
+/// Finds the one note that has these words.
+fn find(entries: &Entries, target: Target, words: &str) -> Result<usize, Refusal> {
+    let words = clean(words);
+    if words.is_empty() {
+        return Err(Refusal::NoneMeant);
+    }
+    // A note that is exactly these words is meant, even if another has them too.
+    if let Some(at) = entries.iter().position(|entry| clean(entry) == words) {
+        return Ok(at);
+    }
+    let has_words = |(_, entry): &(usize, &str)| clean(entry).contains(&words);
+    let found: Vec<(usize, &str)> = entries.iter().enumerate().filter(has_words).collect();
+    match found.as_slice() {
+        [] => Err(Refusal::not_found(target, &words)),
+        [(at, _)] => Ok(*at),
+        // The same note twice, as only a person can have written it.
+        [(at, first), rest @ ..] if rest.iter().all(|(_, entry)| entry == first) => Ok(*at),
+        several => Err(Refusal::ambiguous(&words, several.iter().map(|(_, entry)| *entry))),
+    }
+}

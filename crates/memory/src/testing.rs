@@ -1,0 +1,83 @@
+//! What the tests of tools stand on: a home, a store and a context to call them in.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use vestal_agent::approvals::{Guard, Policy};
+use vestal_agent::redact::Redactor;
+use vestal_agent::{
+    Assignment, Delegates, EventSink, Limits, Nobody, Notebook, Registry, Report, Tool,
+    ToolContext, Workshop,
+};
+use vestal_config::{Environment, Home, Settings};
+use vestal_conversations::Store;
+use vestal_sandbox::{Engine, Overrides, Task};
+
+/// A secret that everybody here knows to be one.
+pub(crate) const KEY: &str = "hunter2-and-a-long-tail-0123456789";
+
+/// The conversation that tools are called in.
+pub(crate) const CURRENT: &str = "20261115-103001-k3f9ab";
+
+/// A home with a store, and a context in which tools are called. No sandbox is
+/// ever made.
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) store: Store,
+    context: ToolContext,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("home/state.db")).await.unwrap();
+        let environment = Environment::from_pairs([("HOME", dir.path().as_os_str())]);
+        let settings = Settings::load(Home::at(dir.path().join("home")), environment, Vec::new());
+        let engine = Engine::open(settings).unwrap();
+        let workshop =
+            Workshop::new(engine, Task::default_task(), Overrides::default(), "under-test");
+        let context = ToolContext {
+            conversation: CURRENT.parse().unwrap(),
+            call: "call-1".to_owned(),
+            workshop,
+            cancel: CancellationToken::new(),
+            events: EventSink::nobody(),
+            guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
+            human: Arc::new(Nobody),
+            redactor: redactor(),
+            limits: Arc::new(Limits::default()),
+            notebook: Notebook::default(),
+            sightings: Arc::default(),
+            delegates: Arc::new(NoDelegates),
+            tools: Arc::new(Registry::default()),
+        };
+        Self { dir, store, context }
+    }
+
+    /// Calls a tool and returns what the model reads, and whether it failed.
+    pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> (Value, bool) {
+        let output = tool.call(&self.context, arguments).await;
+        (serde_json::from_str(&output.content).unwrap(), output.is_error)
+    }
+}
+
+pub(crate) fn redactor() -> Arc<Redactor> {
+    Arc::new(Redactor::new([KEY.to_owned()]))
+}
+
+struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _: Vec<Assignment>,
+        _: &EventSink,
+        _: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there to give work to".to_owned())
+    }
+}

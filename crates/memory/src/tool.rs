@@ -1,0 +1,188 @@
+//! `memory`: the model's notes for later conversations.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::{Oversized, Tool, ToolContext, ToolOutput};
+use vestal_model::ToolSpec;
+
+use crate::entries::Entries;
+use crate::files::{Change, Files, Trouble};
+use crate::prompt::usage;
+use crate::settings::Enabled;
+use crate::target::Target;
+
+/// The group the tool is enabled and disabled with.
+pub const TOOLSET: &str = "memory";
+
+const DESCRIPTION: &str = "\
+Keeps short notes that you are told again at the beginning of every later conversation. \
+Note unasked what will still be true and useful then: how the user wants things done, corrections of theirs, facts about them, \
+what you found out about this environment, a project's conventions, ways that work. Do not note what is done and over, what is easily found again, raw data, \
+or secrets (they are left out). \
+Targets: memory is for your own notes, user for what concerns the user as a person. \
+Actions: add (content); replace (old_text, content) and remove (old_text), where old_text is a part of the one note that is meant; read. \
+Room is short: write compactly, and when it is full, first join or remove notes. \
+Changes are kept at once, but the notes at the beginning of this conversation stay as they were.";
+
+/// The tool.
+#[derive(Debug, Clone)]
+pub struct MemoryTool {
+    files: Files,
+    enabled: Enabled,
+}
+
+impl MemoryTool {
+    /// Returns the tool for these files.
+    pub fn new(files: Files, enabled: Enabled) -> Self {
+        Self { files, enabled }
+    }
+}
+
+#[async_trait]
+impl Tool for MemoryTool {
+    fn spec(&self) -> ToolSpec {
+        let targets: Vec<&str> = self.enabled.targets().map(Target::word).collect();
+        ToolSpec {
+            name: "memory".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "action": {"type": "string", "enum": ["add", "replace", "remove", "read"]},
+                    "target": {"type": "string", "enum": targets, "description": "Default memory."},
+                    "content": {"type": "string", "description": "The note, for add and replace."},
+                    "old_text": {"type": "string", "description": "A part of the one note that replace and remove mean."}
+                },
+                "required": ["action"]
+            }),
+        }
+    }
+
+    fn toolset(&self) -> &'static str {
+        TOOLSET
+    }
+
+    // Children work on a part; what is worth keeping of it is the parent's to say.
+    fn is_for_children(&self) -> bool {
+        false
+    }
+
+    async fn call(&self, _: &ToolContext, arguments: Value) -> ToolOutput {
+        let request = match Request::read(arguments, self.enabled) {
+            Ok(request) => request,
+            Err(bad) => return bad.into(),
+        };
+        let files = self.files.clone();
+        // Another process may have the lock for a moment.
+        let done = tokio::task::spawn_blocking(move || request.carry_out(&files)).await;
+        done.unwrap_or_else(|error| ToolOutput::error(format!("the notes were given up: {error}")))
+    }
+}
+
+struct Request {
+    action: Action,
+    target: Target,
+    content: String,
+    old: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Add,
+    Replace,
+    Remove,
+    Read,
+}
+
+impl Request {
+    fn read(arguments: Value, enabled: Enabled) -> Result<Self, BadArgument> {
+        let arguments = Arguments::new(arguments)?;
+        let word = arguments.words("action")?;
+        let action = match word.trim().to_ascii_lowercase().as_str() {
+            "add" => Action::Add,
+            "replace" | "update" => Action::Replace,
+            "remove" | "delete" => Action::Remove,
+            "read" | "list" | "view" | "show" => Action::Read,
+            _ => {
+                let message =
+                    format!("`action` must be add, replace, remove or read, got {word:?}");
+                return Err(BadArgument::new(message));
+            }
+        };
+        let target = match arguments.optional_text("target")? {
+            None => enabled.targets().next().unwrap_or(Target::Memory),
+            Some(word) => word.trim().parse().map_err(|_| {
+                BadArgument::new(format!("`target` must be memory or user, got {word:?}"))
+            })?,
+        };
+        if !enabled.has(target) {
+            let message = format!("the notes of {target} are switched off in the settings");
+            return Err(BadArgument::new(message));
+        }
+        let content = match action {
+            Action::Add | Action::Replace => arguments.words("content")?,
+            Action::Remove | Action::Read => String::new(),
+        };
+        let old = match action {
+            Action::Replace | Action::Remove => arguments.words("old_text")?,
+            Action::Add | Action::Read => String::new(),
+        };
+        Ok(Self { action, target, content, old })
+    }
+
+    fn carry_out(&self, files: &Files) -> ToolOutput {
+        let Self { action, target, content, old } = self;
+        let (change, message) = match action {
+            Action::Add => (Change::Add { entry: content }, "the note is kept"),
+            Action::Replace => (Change::Replace { old, entry: content }, "the note is replaced"),
+            Action::Remove => (Change::Remove { old }, "the note is removed"),
+            Action::Read => {
+                return match files.read(*target) {
+                    Ok(entries) => output(&view(files, *target, &entries), false),
+                    Err(error) => failure(&error.into(), files, *target),
+                };
+            }
+        };
+        match files.change(*target, change) {
+            Ok(entries) => {
+                let mut told = view(files, *target, &entries);
+                let message = if files.has_secret(content) {
+                    format!("{message}, without the secret in it")
+                } else {
+                    message.to_owned()
+                };
+                told["message"] = message.into();
+                output(&told, false)
+            }
+            Err(trouble) => failure(&trouble, files, *target),
+        }
+    }
+}
+
+fn view(files: &Files, target: Target, entries: &Entries) -> Value {
+    json!({
+        "success": true,
+        "target": target,
+        "entries": files.shown(entries),
+        "usage": usage(entries, files.limit(target)),
+    })
+}
+
+/// Says what went wrong, and what there is: the model mends it without looking first.
+fn failure(trouble: &Trouble, files: &Files, target: Target) -> ToolOutput {
+    let mut told = json!({"success": false, "error": trouble.to_string(), "target": target});
+    if let (Trouble::Refused(_), Ok(entries)) = (trouble, files.read(target)) {
+        told["entries"] = files.shown(&entries).into();
+        told["usage"] = usage(&entries, files.limit(target)).into();
+    }
+    output(&told, true)
+}
+
+fn output(told: &Value, is_error: bool) -> ToolOutput {
+    ToolOutput { content: told.to_string(), is_error, oversized: Oversized::Spill }
+}
+
+#[cfg(test)]
+#[path = "tool_tests.rs"]
+mod tests;
