@@ -1,0 +1,196 @@
+//! What is installed, in order or not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, DirEntry};
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::front_matter::FrontMatter;
+use crate::limits::{MAX_FRONT_MATTER, MAX_INSTRUCTIONS, MAX_SKILLS};
+use crate::place::open_file;
+use crate::skill::{INSTRUCTIONS, Skill};
+
+/// What is below a folder of skills.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    /// Those that are in order, by name.
+    pub skills: Vec<Skill>,
+    /// Those that are not.
+    pub broken: Vec<Broken>,
+}
+
+/// A skill that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The name of its folder.
+    pub name: String,
+    /// The file or folder that is at fault.
+    pub path: PathBuf,
+    /// The line at fault.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, path, line, reason, advice } = self;
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        write!(f, "skill {name} is broken: {}{line}: {reason}; {advice}", path.display())
+    }
+}
+
+impl Catalogue {
+    /// Looks at all skills below a folder: `<skill>/SKILL.md`, and
+    /// `<category>/<skill>/SKILL.md`. A folder that is not there has none.
+    pub(crate) fn scan(root: &Path, is_disabled: impl Fn(&str) -> bool) -> Self {
+        let mut scan = Scan { found: BTreeMap::new(), broken: Vec::new(), looked: 0 };
+        scan.folder(root, None);
+        let Scan { found, mut broken, .. } = scan;
+        let mut skills: Vec<Skill> = found.into_values().collect();
+        for skill in &mut skills {
+            skill.enabled = !is_disabled(skill.name().as_str());
+        }
+        broken.sort_by(|a, b| a.path.cmp(&b.path));
+        Self { skills, broken }
+    }
+
+    /// Returns the skill of a name, used or not.
+    pub fn get(&self, name: &str) -> Option<&Skill> {
+        self.skills.iter().find(|skill| skill.name().as_str() == name)
+    }
+
+    /// Returns the broken skill in a folder of this name.
+    pub fn get_broken(&self, name: &str) -> Option<&Broken> {
+        self.broken.iter().find(|broken| broken.name == name)
+    }
+}
+
+/// Reads the front matter of the skill in a folder.
+pub(crate) fn read_about(dir: &Path) -> Result<FrontMatter, Broken> {
+    let path = dir.join(INSTRUCTIONS);
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let broken = |line, reason: String, advice: &str| Broken {
+        name: name.clone(),
+        path: path.clone(),
+        line,
+        reason,
+        advice: advice.to_owned(),
+    };
+    let file = open_file(&path).map_err(|error| {
+        let advice = "put a file there that you may read";
+        broken(None, format!("it cannot be read: {error}"), advice)
+    })?;
+    let length = file.metadata().map(|metadata| metadata.len()).unwrap_or_default();
+    if length > MAX_INSTRUCTIONS {
+        let reason = format!("it is larger than {} KiB", MAX_INSTRUCTIONS >> 10);
+        return Err(broken(None, reason, "put parts of it into files of their own beside it"));
+    }
+    // The front matter is all that is needed here.
+    let mut bytes = Vec::new();
+    let most = MAX_FRONT_MATTER as u64 + (4 << 10);
+    file.take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|error| broken(None, format!("it cannot be read: {error}"), "look at the disk"))?;
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        // A character may be cut off at the end of what was read.
+        Err(error) if error.error_len().is_none() && bytes.len() as u64 == most => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(error) => {
+            let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+            return Err(broken(Some(line), "it is no UTF-8".to_owned(), "save it as UTF-8"));
+        }
+    };
+    FrontMatter::parse(text)
+        .map_err(|problem| broken(Some(problem.line), problem.reason, &problem.advice))
+}
+
+struct Scan {
+    found: BTreeMap<String, Skill>,
+    broken: Vec<Broken>,
+    looked: usize,
+}
+
+impl Scan {
+    /// Looks at the folders in a folder; at those of a category only for skills.
+    fn folder(&mut self, dir: &Path, category: Option<&str>) {
+        let mut entries: Vec<DirEntry> = match fs::read_dir(dir) {
+            Ok(entries) => entries.flatten().collect(),
+            Err(error) if error.kind() == ErrorKind::NotFound && category.is_none() => return,
+            Err(error) => {
+                let reason = format!("it cannot be looked into: {error}");
+                self.tell(dir, reason, "make it a folder that you may read");
+                return;
+            }
+        };
+        entries.sort_by_key(DirEntry::file_name);
+        for entry in entries {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.starts_with('.') {
+                continue;
+            }
+            let (path, kind) = (entry.path(), entry.file_type());
+            match kind {
+                Ok(kind) if kind.is_symlink() && path.is_dir() => {
+                    let advice = "copy it there, or install it: vestal skills install PATH";
+                    self.tell(&path, "it is a link, which is not followed".to_owned(), advice);
+                }
+                Ok(kind) if kind.is_dir() => self.entry(&path, &name, category),
+                _ => {}
+            }
+        }
+    }
+
+    fn entry(&mut self, dir: &Path, name: &str, category: Option<&str>) {
+        if self.looked >= MAX_SKILLS {
+            return;
+        }
+        if dir.join(INSTRUCTIONS).symlink_metadata().is_ok() {
+            self.looked += 1;
+            if self.looked == MAX_SKILLS {
+                let reason = format!("there are more than {MAX_SKILLS} skills; this is the last");
+                self.tell(dir, reason, "remove some");
+            }
+            self.skill(dir, category);
+        } else if ["skill.md", "Skill.md"].iter().any(|other| dir.join(other).exists()) {
+            let reason = format!("it has no {INSTRUCTIONS}");
+            self.tell(dir, reason, "write the file's name in capitals: SKILL.md");
+        } else if category.is_none() {
+            self.folder(dir, Some(name));
+        }
+    }
+
+    fn skill(&mut self, dir: &Path, category: Option<&str>) {
+        let about = match read_about(dir) {
+            Ok(about) => about,
+            Err(broken) => return self.broken.push(broken),
+        };
+        let name = about.name.as_str().to_owned();
+        if let Some(other) = self.found.get(&name) {
+            let reason = format!("{} has the same name, {name}", other.dir.display());
+            return self.tell(dir, reason, "rename or remove one of them");
+        }
+        let category = category.map(str::to_owned);
+        let skill = Skill { about, category, dir: dir.to_owned(), enabled: true };
+        self.found.insert(name, skill);
+    }
+
+    fn tell(&mut self, path: &Path, reason: String, advice: &str) {
+        self.broken.push(Broken {
+            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            path: path.to_owned(),
+            line: None,
+            reason,
+            advice: advice.to_owned(),
+        });
+    }
+}
+
+#[cfg(test)]
+#[path = "catalogue_tests.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+//! The skills of a profile.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vestal_agent::redact::Redactor;
+use vestal_agent::{Registry, Tool};
+use vestal_config::{EnvName, Settings, keys};
+use vestal_sandbox::{BundleError, Engine};
+
+use crate::catalogue::Catalogue;
+use crate::error::SkillError;
+use crate::skill::Skill;
+use crate::survey::Survey;
+use crate::tools::{SkillManage, SkillView, SkillsList};
+use crate::variables::{self, Need};
+
+/// Name of the folder of skills in a profile's home.
+const FOLDER: &str = "skills";
+
+/// How much a name may differ from what was meant.
+const LIKENESS: f64 = 0.75;
+
+/// The skills of a profile. Cheap to clone; what is installed is looked at anew
+/// whenever it is asked for.
+#[derive(Debug, Clone)]
+pub struct Skills {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    settings: Arc<Settings>,
+    /// What a person was told of broken skills.
+    told: Mutex<BTreeSet<String>>,
+}
+
+/// Returns the skills of the profile that the settings belong to. What is wrong
+/// with one of them is told by [`Skills::take_news`] and hinders none.
+pub fn from_settings(settings: &Arc<Settings>) -> Skills {
+    let inner = Inner {
+        root: settings.home().dir().join(FOLDER),
+        settings: Arc::clone(settings),
+        told: Mutex::default(),
+    };
+    Skills { inner: Arc::new(inner) }
+}
+
+impl Skills {
+    /// Returns the folder they are in.
+    pub fn root(&self) -> &Path {
+        &self.inner.root
+    }
+
+    /// Returns the settings they were made from.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Looks at what is installed.
+    pub fn catalogue(&self) -> Catalogue {
+        // Whoever disables a skill means conversations that run, too.
+        let disabled = self.settings().reload().get(&keys::SKILLS_DISABLED);
+        let disabled = disabled.or_else(|_| self.settings().get(&keys::SKILLS_DISABLED));
+        let disabled = disabled.map(|found| found.value);
+        Catalogue::scan(self.root(), |name| {
+            disabled.as_ref().is_ok_and(|names| names.contains(name))
+        })
+    }
+
+    /// Returns the skill of a name that is in order and used: what `/name` means
+    /// where no command has that name.
+    pub fn find(&self, name: &str) -> Option<Skill> {
+        self.catalogue()
+            .skills
+            .into_iter()
+            .find(|skill| skill.enabled && skill.name().as_str() == name)
+    }
+
+    /// Returns the names of those that are used, for completion.
+    pub fn names(&self) -> Vec<String> {
+        let skills = self.catalogue().skills.into_iter().filter(|skill| skill.enabled);
+        skills.map(|skill| skill.name().to_string()).collect()
+    }
+
+    /// Returns the skill of a name, or says why it cannot be used.
+    pub fn get(&self, name: &str) -> Result<Skill, SkillError> {
+        let skill = self.installed(name)?;
+        if skill.enabled { Ok(skill) } else { Err(SkillError::Disabled(name.to_owned())) }
+    }
+
+    /// Returns the skill of a name, used or not.
+    pub fn installed(&self, name: &str) -> Result<Skill, SkillError> {
+        let catalogue = self.catalogue();
+        if let Some(skill) = catalogue.get(name) {
+            return Ok(skill.clone());
+        }
+        if let Some(broken) = catalogue.get_broken(name) {
+            return Err(SkillError::Broken(Box::new(broken.clone())));
+        }
+        let names = catalogue.skills.iter().map(|skill| skill.name().as_str());
+        let alike = names.map(|own| (strsim::jaro_winkler(own, name), own));
+        let nearest = alike.max_by(|a, b| a.0.total_cmp(&b.0));
+        let suggestion = nearest.filter(|(alike, _)| *alike > LIKENESS);
+        Err(SkillError::Unknown {
+            name: name.to_owned(),
+            suggestion: suggestion.map(|(_, own)| own.to_owned()),
+        })
+    }
+
+    /// Returns what a skill consists of.
+    pub fn survey(&self, skill: &Skill) -> Result<Survey, BundleError> {
+        Survey::of(skill.dir())
+    }
+
+    /// Returns the variables that a skill asks for, and whether it has them.
+    pub fn needs(&self, skill: &Skill) -> Vec<Need> {
+        let need = |variable| Need::of(self.settings(), variable);
+        skill.about.variables.iter().map(need).collect()
+    }
+
+    /// Returns the variables that the skills in use ask for.
+    pub fn variables(&self) -> Vec<EnvName> {
+        // Every command of the program comes by here, and most homes have none.
+        if !self.root().is_dir() {
+            return Vec::new();
+        }
+        let catalogue = self.catalogue();
+        let used = catalogue.skills.iter().filter(|skill| skill.enabled);
+        let names = used.flat_map(|skill| &skill.about.variables).map(|own| own.name.clone());
+        names.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Forwards the variables that skills ask for into the engine's sandboxes,
+    /// as they are now.
+    pub fn forward(&self, engine: &Engine) {
+        engine.forward(&self.variables());
+    }
+
+    /// Forwards the variables that skills ask for into the engine's sandboxes,
+    /// and has their values kept out of what is stored and shown.
+    pub fn equip(&self, engine: &Engine, redactor: &Redactor) {
+        let names = self.variables();
+        redactor.learn(variables::values(self.settings(), &names));
+        engine.forward(&names);
+    }
+
+    /// Returns the tools: `skills_list`, `skill_view` and `skill_manage`.
+    pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        vec![
+            Arc::new(SkillsList::new(self.clone())),
+            Arc::new(SkillView::new(self.clone())),
+            Arc::new(SkillManage::new(self.clone())),
+        ]
+    }
+
+    /// Adds the tools to an agent's.
+    pub fn add_to(&self, registry: &mut Registry) {
+        for tool in self.tools() {
+            registry.add(tool);
+        }
+    }
+
+    /// Takes what a person should be told: which skills are broken, each once.
+    pub fn take_news(&self) -> Vec<String> {
+        let broken = self.catalogue().broken;
+        let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.iter().map(ToString::to_string).filter(|news| told.insert(news.clone())).collect()
+    }
+}

@@ -1,0 +1,217 @@
+//! `skill_view`: a skill's instructions, and the files it links to.
+
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
+use vestal_model::ToolSpec;
+
+use super::{TOOLSET, aside};
+use crate::error::SkillError;
+use crate::limits::MAX_FILE;
+use crate::place::{inner_path, open_file, within};
+use crate::skill::{INSTRUCTIONS, Skill};
+use crate::skills::Skills;
+use crate::survey::Survey;
+
+/// Files that are named in a result.
+const MOST_NAMED: usize = 200;
+
+const DESCRIPTION: &str = "\
+Reads a skill: its instructions, which files it has, and where its folder is in the sandbox, read-only, so that its scripts can be \
+run from there. With `file` it reads one of those files.";
+
+/// The tool.
+#[derive(Debug, Clone)]
+pub(crate) struct SkillView {
+    skills: Skills,
+}
+
+impl SkillView {
+    pub(crate) fn new(skills: Skills) -> Self {
+        Self { skills }
+    }
+}
+
+#[async_trait]
+impl Tool for SkillView {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "skill_view".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "The skill, as skills_list names it."},
+                    "file": {
+                        "type": "string",
+                        "description": "A file of the skill, relative to its folder. Absent: SKILL.md."
+                    }
+                },
+                "required": ["name"]
+            }),
+        }
+    }
+
+    fn toolset(&self) -> &str {
+        TOOLSET
+    }
+
+    fn footprint(&self, _: &Value) -> Footprint {
+        Footprint::Reads
+    }
+
+    async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
+        let (name, file) = match read(arguments) {
+            Ok(asked) => asked,
+            Err(bad) => return bad.into(),
+        };
+        let seen = match file {
+            Some(file) => self.file(&name, &file).await,
+            None => self.instructions(context, &name).await,
+        };
+        match seen {
+            Ok(result) => ToolOutput::json(&result),
+            Err(error) => ToolOutput::error(error.to_string()),
+        }
+    }
+}
+
+fn read(arguments: Value) -> Result<(String, Option<String>), BadArgument> {
+    let arguments = Arguments::new(arguments)?;
+    let name = arguments.words("name")?.trim().trim_start_matches('/').to_owned();
+    let file = arguments.optional_text("file")?.filter(|file| !file.trim().is_empty());
+    Ok((name, file.filter(|file| file.trim() != INSTRUCTIONS)))
+}
+
+impl SkillView {
+    async fn instructions(&self, context: &ToolContext, name: &str) -> Result<Value, SkillError> {
+        let (skills, name) = (self.skills.clone(), name.to_owned());
+        let looked = aside(move || {
+            let skill = skills.get(&name)?;
+            let text = skills.read_instructions(&skill)?;
+            let survey = skills.survey(&skill);
+            Ok::<_, SkillError>((skill, text, survey))
+        });
+        let (skill, content, survey) = looked.await?;
+        // It may have been installed, or been given variables, since the start.
+        self.skills.equip(context.workshop.engine(), &context.redactor);
+        let mut result = json!({
+            "name": skill.name().as_str(),
+            "description": skill.about.description,
+            "category": skill.category,
+            "content": content,
+        });
+        match survey {
+            Ok(survey) if survey.has_more_than_instructions() => {
+                result["files"] = named(&survey);
+                show(context, &skill, &mut result).await;
+            }
+            // Without other files there is nothing to be found in the sandbox, and
+            // no reason to start one.
+            Ok(_) => {}
+            Err(error) => {
+                let problem = format!("its files cannot be shown: {error}");
+                result["path_problem"] = problem.into();
+            }
+        }
+        let needs = self.skills.needs(&skill);
+        if !needs.is_empty() {
+            let variable = |need: &crate::Need| json!({"name": need.variable.name.as_str(), "state": need.state.as_str()});
+            result["variables"] = needs.iter().map(variable).collect();
+        }
+        let unmet: Vec<String> =
+            needs.iter().filter(|need| need.is_unmet()).map(crate::Need::in_words).collect();
+        if !unmet.is_empty() {
+            result["missing"] = unmet.into();
+            result["hint"] =
+                "tell the user what is missing, and go on with what works without it".into();
+        }
+        Ok(result)
+    }
+
+    async fn file(&self, name: &str, file: &str) -> Result<Value, SkillError> {
+        let (skills, name, file) = (self.skills.clone(), name.to_owned(), file.trim().to_owned());
+        aside(move || {
+            let skill = skills.get(&name)?;
+            let inner = inner_path(&file)?;
+            let content = read_file(&skill, &inner)?;
+            let mut result = json!({"name": name, "file": inner.display().to_string()});
+            match content {
+                Content::Text(text) => result["content"] = text.into(),
+                Content::Bytes(bytes) => {
+                    let words = "it is no text; use it by its path in the sandbox, which \
+                                 skill_view without `file` tells";
+                    result["bytes"] = bytes.into();
+                    result["note"] = words.into();
+                }
+            }
+            Ok(result)
+        })
+        .await
+    }
+}
+
+/// What is in a file of a skill.
+enum Content {
+    Text(String),
+    /// So many bytes that are no text.
+    Bytes(u64),
+}
+
+fn read_file(skill: &Skill, inner: &Path) -> Result<Content, SkillError> {
+    let path = within(skill.dir(), inner)?;
+    let failed = || SkillError::io("read", &path);
+    let file = match open_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let (name, file) = (skill.name().to_string(), inner.display().to_string());
+            return Err(SkillError::NoFile { name, file });
+        }
+        opened => opened.map_err(failed())?,
+    };
+    let length = file.metadata().map_err(failed())?.len();
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed())?;
+    if bytes.len() as u64 > MAX_FILE {
+        let text = format!(
+            "{} is larger than {} KiB; read parts of it by its path in the sandbox",
+            inner.display(),
+            MAX_FILE >> 10
+        );
+        return Err(SkillError::TooLarge(text));
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Content::Text(text),
+        _ => Content::Bytes(length),
+    })
+}
+
+fn named(survey: &Survey) -> Value {
+    let others = survey.files.iter().filter(|file| file.path != Path::new(INSTRUCTIONS));
+    let mut names: Vec<String> =
+        others.clone().take(MOST_NAMED).map(|file| file.path.display().to_string()).collect();
+    let left = others.count().saturating_sub(MOST_NAMED);
+    if left > 0 {
+        names.push(format!("… and {left} more"));
+    }
+    names.into()
+}
+
+/// Shows the skill's files to the sandbox and says where they are. That they
+/// cannot be shown keeps nobody from reading the instructions.
+async fn show(context: &ToolContext, skill: &Skill, result: &mut Value) {
+    let shown = async {
+        let sandbox = context.workshop.sandbox(&context.events).await?;
+        sandbox.publish(&format!("skills/{}", skill.name()), skill.dir()).await
+    };
+    match shown.await {
+        Ok(path) => result["path"] = path.display().to_string().into(),
+        Err(error) => {
+            let problem = format!("its files cannot be shown to the sandbox: {error}");
+            result["path_problem"] = problem.into();
+        }
+    }
+}
