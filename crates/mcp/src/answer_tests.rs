@@ -1,0 +1,63 @@
+use serde_json::json;
+
+use super::*;
+
+fn read(result: Value) -> ToolOutput {
+    output(&serde_json::from_value(result).unwrap())
+}
+
+#[test]
+fn text_is_joined_and_everything_else_described() {
+    let result = read(json!({"content": [
+        {"type": "text", "text": "one"},
+        {"type": "text", "text": "two\nthree"},
+        {"type": "image", "mimeType": "image/png", "data": "AAAAAA=="},
+        {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"},
+        {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
+        {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "image/gif", "blob": "AAAA"}},
+        {"type": "resource_link", "uri": "file:///c", "name": "c", "description": "a\u{1b}file"},
+    ]}));
+    assert_eq!(
+        result.content,
+        "one\ntwo\nthree\n[image: image/png, 4 bytes, which cannot be shown here]\n\
+         [audio: audio/wav, 3 bytes, which cannot be shown here]\n[resource file:///a]\ninside\n\
+         [resource file:///b: image/gif, 3 bytes]\n[resource c at file:///c: afile]"
+    );
+    assert!(!result.is_error);
+}
+
+#[test]
+fn structured_content_is_said_once() {
+    let both = json!({
+        "content": [{"type": "text", "text": "{\"b\": 2, \"a\": 1}"}],
+        "structuredContent": {"a": 1, "b": 2},
+    });
+    assert_eq!(read(both).content, "{\"b\": 2, \"a\": 1}");
+    for (text, value) in [("5", json!(5)), ("sunny", json!("sunny"))] {
+        let wrapped = json!({
+            "content": [{"type": "text", "text": text}],
+            "structuredContent": {"result": value},
+        });
+        assert_eq!(read(wrapped).content, text);
+    }
+    let other = json!({
+        "content": [{"type": "text", "text": "sunny"}],
+        "structuredContent": {"degrees": 21},
+    });
+    assert_eq!(read(other).content, "sunny\n{\"degrees\":21}");
+    let alone = json!({"content": [], "structuredContent": {"a": 1}});
+    assert_eq!(read(alone).content, "{\"a\":1}");
+}
+
+#[test]
+fn a_failure_is_one_and_nothing_is_said_in_words() {
+    let failed =
+        read(json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}));
+    assert_eq!((failed.content.as_str(), failed.is_error), ("no such city", true));
+    let silent = read(json!({"content": [], "isError": true}));
+    assert_eq!(
+        (silent.content.as_str(), silent.is_error),
+        ("the tool failed and did not say why", true)
+    );
+    assert_eq!(read(json!({"content": []})).content, "(done; the tool returned nothing)");
+}

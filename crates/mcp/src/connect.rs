@@ -1,0 +1,251 @@
+//! Reaching a server, and what is known when that fails.
+
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
+};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Listener;
+use crate::lines::{self, Oddities, Watched};
+use crate::plan::{Plan, Target};
+use crate::printable::one_line;
+use crate::process::{self, Process, Program};
+use crate::stderr::{Log, Tail};
+use crate::trouble::Trouble;
+use crate::{command, environment, web};
+
+/// How long a server that went away has to show how it ended.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Characters of an error.
+const WORDS: usize = 300;
+
+/// A server that answers.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) running: RunningService<RoleClient, Listener>,
+    pub(crate) listener: Listener,
+    pub(crate) remains: Remains,
+}
+
+/// What there is besides the connection itself.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    process: Option<Process>,
+    stderr: Option<JoinHandle<()>>,
+    oddities: Oddities,
+    tail: Tail,
+}
+
+/// Reaches a server, within the time it has for that. What fails leaves
+/// nothing behind, also when nobody wants it any more.
+pub(crate) async fn connect(
+    plan: &Plan,
+    log: &Log,
+    cancel: &CancellationToken,
+) -> Result<Live, Trouble> {
+    let target = plan.target.as_ref().map_err(Clone::clone)?;
+    match attempt(plan, target, log, ClientLifecycleMode::Initialize, cancel).await {
+        Err(Failure { wants_discovery: true, .. }) => {
+            let preferred_versions = vec![ProtocolVersion::LATEST];
+            let newer = ClientLifecycleMode::Discover { preferred_versions };
+            attempt(plan, target, log, newer, cancel).await.map_err(|failure| failure.trouble)
+        }
+        other => other.map_err(|failure| failure.trouble),
+    }
+}
+
+/// Why an attempt came to nothing.
+struct Failure {
+    trouble: Trouble,
+    /// Whether the server is one that does without the usual greeting.
+    wants_discovery: bool,
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        Self { trouble, wants_discovery: false }
+    }
+}
+
+async fn attempt(
+    plan: &Plan,
+    target: &Target,
+    log: &Log,
+    mode: ClientLifecycleMode,
+    cancel: &CancellationToken,
+) -> Result<Live, Failure> {
+    let listener = Listener::default();
+    let mut remains = Remains::default();
+    let within = plan.connect_timeout;
+    let opened = match target {
+        Target::Program { .. } => {
+            let transport = remains.start(&plan.name, target, log)?;
+            let serving = serve_client_with_lifecycle(listener.clone(), transport, mode);
+            tokio::select! {
+                served = timeout(within, serving) => served,
+                () = remains.gone() => {
+                    Ok(Err(ClientInitializeError::ConnectionClosed("it ended".to_owned())))
+                }
+                () = cancel.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
+            }
+        }
+        Target::Address { url, headers, proxy } => {
+            let transport = web::transport(url, headers, proxy.as_deref())?;
+            let serving = serve_client_with_lifecycle(listener.clone(), transport, mode);
+            tokio::select! {
+                served = timeout(within, serving) => served,
+                () = cancel.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
+            }
+        }
+    };
+    let error = match opened {
+        Ok(Ok(running)) => return Ok(Live { running, listener, remains }),
+        Ok(Err(error)) => error,
+        Err(_) => {
+            let hint = remains.last_words().await;
+            remains.end().await;
+            return Err(Trouble::Late { within, hint }.into());
+        }
+    };
+    let wants_discovery = matches!(
+        &error,
+        ClientInitializeError::JsonRpcError(error)
+            if [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION].contains(&error.code)
+    );
+    let trouble = remains.trouble(plan, target, &error).await;
+    remains.end().await;
+    Err(Failure { trouble, wants_discovery })
+}
+
+type ProgramTransport =
+    AsyncRwTransport<RoleClient, Watched<tokio::process::ChildStdout>, tokio::process::ChildStdin>;
+
+impl Remains {
+    /// Starts a program and returns what speaks to it.
+    fn start(
+        &mut self,
+        name: &str,
+        target: &Target,
+        log: &Log,
+    ) -> Result<ProgramTransport, Trouble> {
+        let Target::Program { command, args, env, cwd, places } = target else {
+            return Err(Trouble::Settings("it is no program".to_owned()));
+        };
+        let found = command::find(command, environment::path_of(env), places)?;
+        let mut env = env.clone();
+        env.retain(|(name, _)| name != "PATH");
+        env.push(("PATH".into(), found.path));
+        if let Some(cwd) = cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
+            let text = format!("mcp_servers.{name}.cwd, {}, is no directory", cwd.display());
+            return Err(Trouble::Settings(text));
+        }
+        let program = Program { file: found.program, args: args.clone(), env, cwd: cwd.clone() };
+        let (process, streams) =
+            process::start(&program).map_err(|error| Trouble::Failed(error.to_string()))?;
+        self.process = Some(process);
+        let following = log.clone().follow(name.to_owned(), streams.stderr, self.tail.clone());
+        self.stderr = Some(tokio::spawn(following));
+        let stdout = Watched::new(streams.stdout, self.oddities.clone());
+        // What is too long is the watcher's to decide: here it would be passed over in silence.
+        let transport = AsyncRwTransport::new_client(stdout, streams.stdin);
+        Ok(transport.with_max_line_length(2 * lines::LONGEST))
+    }
+
+    /// Waits until the program is gone and what it said last has arrived. That
+    /// its output has ended is no sign of it: something it started may hold it.
+    pub(crate) async fn gone(&mut self) {
+        match &mut self.process {
+            Some(process) => process.gone().await,
+            None => std::future::pending().await,
+        }
+        tokio::time::sleep(LAST_WORDS).await;
+    }
+
+    /// Returns what is known about an end, in words that follow others.
+    pub(crate) async fn last_words(&mut self) -> String {
+        let mut words = Vec::new();
+        if let Some(process) = &mut self.process
+            && let Some(status) = process.ended(LAST_WORDS).await
+        {
+            words.push(format!("its program ended ({status})"));
+            // What is finished must not be asked again.
+            if let Some(stderr) = &mut self.stderr
+                && timeout(LAST_WORDS, stderr).await.is_ok()
+            {
+                self.stderr = None;
+            }
+        }
+        words.extend(self.oddities.in_words());
+        words.extend(self.tail.in_words());
+        words.iter().flat_map(|words| ["; ", words]).collect()
+    }
+
+    async fn trouble(
+        &mut self,
+        plan: &Plan,
+        target: &Target,
+        error: &ClientInitializeError,
+    ) -> Trouble {
+        let Target::Address { url, .. } = target else {
+            let known = self.last_words().await;
+            let gone = matches!(
+                error,
+                ClientInitializeError::ConnectionClosed(_)
+                    | ClientInitializeError::TransportError { .. }
+            );
+            // That the connection is closed says less than why.
+            let text = match known.strip_prefix("; ") {
+                Some(known) if gone => known.to_owned(),
+                _ => format!("{}{known}", chain(error)),
+            };
+            return Trouble::Failed(text);
+        };
+        let public = web::public(url);
+        let text = chain(error).replace(url.as_str(), &public);
+        let unauthorized = error.is_authorization_required()
+            || ["HTTP 401", "HTTP 403"].iter().any(|status| text.contains(status));
+        if unauthorized {
+            return Trouble::Unauthorized(format!(
+                "{public} wants to know who asks; give it a key in mcp_servers.{}.headers, such as \
+                 Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
+                plan.name
+            ));
+        }
+        Trouble::Failed(format!("{public} does not answer as a server of tools: {text}"))
+    }
+
+    /// Ends what was started. Afterwards nothing of it is left.
+    pub(crate) async fn end(self) {
+        if let Some(process) = self.process {
+            process.end().await;
+        }
+        if let Some(stderr) = self.stderr {
+            // Something that left the group may hold the stream.
+            let abort = stderr.abort_handle();
+            drop(timeout(LAST_WORDS, stderr).await);
+            abort.abort();
+        }
+    }
+}
+
+/// Returns an error and what caused it, each thing once.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let text = one_line(&error.to_string(), WORDS);
+        if !texts.iter().any(|known| known.contains(&text)) {
+            texts.push(text);
+        }
+        cause = error.source();
+    }
+    texts.join(": ")
+}

@@ -1,0 +1,121 @@
+//! What a server prints on its standard output, watched on its way.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::printable::one_line;
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;
+
+/// Longest message that is taken.
+pub(crate) const LONGEST: usize = 16 << 20;
+
+/// Bytes of a line that is no message which are remembered.
+const REMEMBERED: usize = 300;
+
+/// What was wrong with a server's output, for who wonders why it does not answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Oddities(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    chatter: Option<String>,
+    too_long: bool,
+}
+
+impl Oddities {
+    /// Returns what was odd, in words that follow others.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.too_long {
+            return Some(format!("it sent a message of more than {} MiB", LONGEST >> 20));
+        }
+        let chatter = seen.chatter.as_deref()?;
+        Some(format!("it prints what is no message of the protocol: {chatter:?}"))
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Passes a server's output on. A line that is too long ends it: whoever waits
+/// for the message in it would wait for ever if it were passed over.
+pub(crate) struct Watched<R> {
+    inner: R,
+    oddities: Oddities,
+    length: usize,
+    /// The beginning of a line that is no message.
+    chatter: Vec<u8>,
+    is_chatter: bool,
+    ended: bool,
+}
+
+impl<R> Watched<R> {
+    pub(crate) fn new(inner: R, oddities: Oddities) -> Self {
+        let (length, chatter, is_chatter, ended) = (0, Vec::new(), false, false);
+        Self { inner, oddities, length, chatter, is_chatter, ended }
+    }
+
+    fn look_at(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+            if self.length == 0 {
+                let first = part.iter().find(|byte| !byte.is_ascii_whitespace());
+                self.is_chatter = first.is_some_and(|byte| !b"{[\xef".contains(byte));
+            }
+            self.length += part.len();
+            if self.is_chatter {
+                let room = REMEMBERED.saturating_sub(self.chatter.len()).min(part.len());
+                self.chatter.extend_from_slice(part.get(..room).unwrap_or_default());
+            }
+            if self.length > LONGEST {
+                self.oddities.note(|seen| seen.too_long = true);
+                self.ended = true;
+                return;
+            }
+            if end.is_some() {
+                self.end_line();
+            }
+            bytes = rest;
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.length = 0;
+        if std::mem::take(&mut self.is_chatter) {
+            let text = one_line(&String::from_utf8_lossy(&self.chatter), 120);
+            self.oddities.note(|seen| {
+                seen.chatter.get_or_insert(text);
+            });
+        }
+        self.chatter.clear();
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Watched<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.ended {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        let new = buffer.filled().get(before..).unwrap_or_default().to_vec();
+        if new.is_empty() {
+            self.end_line();
+        } else {
+            self.look_at(&new);
+        }
+        Poll::Ready(Ok(()))
+    }
+}

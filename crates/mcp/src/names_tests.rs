@@ -1,0 +1,49 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn names_say_whose_tool_it_is() {
+    let mut names = Names::default();
+    assert_eq!(names.give("files", "read_file"), "mcp_files_read_file");
+    assert_eq!(names.give("my.server", "look up/über"), "mcp_my_server_look_up__ber");
+    assert_eq!(names.give("s", ""), "mcp_s__");
+}
+
+#[test]
+fn names_that_would_be_the_same_are_told_apart_and_stay_what_they_are() {
+    let all = [("a", "b.c"), ("a", "b c"), ("a_b", "c"), ("a", "b_c"), ("a", "b_c")];
+    let give = || {
+        let mut names = Names::default();
+        all.map(|(server, tool)| names.give(server, tool))
+    };
+    let names = give();
+    assert_eq!(names, give());
+    assert_eq!(names[0], "mcp_a_b_c");
+    assert_eq!(names.iter().collect::<HashSet<_>>().len(), all.len());
+    assert!(names.iter().all(|name| name.starts_with("mcp_a_b_c")), "{names:?}");
+}
+
+#[test]
+fn a_long_name_keeps_its_beginning_and_gets_an_end_of_its_own() {
+    let mut names = Names::default();
+    let long = "x".repeat(100);
+    let (one, two) = (names.give("s", &format!("{long}1")), names.give("s", &format!("{long}2")));
+    assert_eq!((one.len(), two.len()), (64, 64));
+    assert_ne!(one, two);
+    assert!(one.starts_with("mcp_s_xxx"), "{one}");
+}
+
+proptest! {
+    #[test]
+    fn every_name_is_one_that_providers_take(all in proptest::collection::vec((".{0,50}", ".{0,120}"), 0..20)) {
+        let mut names = Names::default();
+        let mut given = HashSet::new();
+        for (server, tool) in &all {
+            let name = names.give(server, tool);
+            prop_assert!((1..=LONGEST).contains(&name.len()));
+            prop_assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)), "{name}");
+            prop_assert!(given.insert(name));
+        }
+    }
+}

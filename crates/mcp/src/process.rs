@@ -1,0 +1,121 @@
+//! A server's processes: one group, which never outlives us.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// How long a server has to end by itself once nobody speaks to it any more.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The guard leads the group that the server is in. It waits for the end of a
+/// pipe whose other end is ours, so it learns of our death whatever we die of,
+/// and ends the group, itself included. As long as it lives, nobody else can
+/// have the group's number.
+const GUARD: &str =
+    "trap '' HUP INT TERM; read -r _; kill -s TERM -- -$$; sleep 1; kill -s KILL -- -$$";
+
+const SHELL: &str = "/bin/sh";
+
+/// What is started.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Its arguments.
+    pub(crate) args: Vec<String>,
+    /// Its whole environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Where it is started.
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+/// A server that runs, with all it has started in its group. Dropping it has
+/// the group asked to end, and ended a second later.
+#[derive(Debug)]
+pub(crate) struct Process {
+    server: Child,
+    guard: Child,
+    /// The guard waits for the end of it.
+    _lead: Option<ChildStdin>,
+}
+
+/// A server's ends of its streams.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+}
+
+/// Starts a server.
+pub(crate) fn start(program: &Program) -> io::Result<(Process, Streams)> {
+    let mut guard = Command::new(SHELL)
+        .args(["-c", GUARD, "vestal-mcp-guard"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| named(Path::new(SHELL), &error))?;
+    let lead = guard.stdin.take();
+    let group = guard.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
+    let mut command = Command::new(&program.file);
+    command
+        .args(&program.args)
+        .env_clear()
+        .envs(program.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(group);
+    if let Some(cwd) = &program.cwd {
+        command.current_dir(cwd);
+    }
+    let mut server = command.spawn().map_err(|error| named(&program.file, &error))?;
+    let streams = (server.stdin.take(), server.stdout.take(), server.stderr.take());
+    let process = Process { server, guard, _lead: lead };
+    match streams {
+        (Some(stdin), Some(stdout), Some(stderr)) => {
+            Ok((process, Streams { stdin, stdout, stderr }))
+        }
+        _ => Err(io::Error::other("the server has no streams")),
+    }
+}
+
+fn named(file: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("failed to start {}: {error}", file.display()))
+}
+
+impl Process {
+    /// Waits until the server has ended.
+    pub(crate) async fn gone(&mut self) {
+        // That it cannot be waited for means that it is no more.
+        drop(self.server.wait().await);
+    }
+
+    /// Returns how the server ended, if it has or does so very soon.
+    pub(crate) async fn ended(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
+        tokio::time::timeout(within, self.server.wait()).await.ok()?.ok()
+    }
+
+    /// Ends the server, which nobody speaks to any more, and all it has
+    /// started. When this returns, nothing of the group is left.
+    pub(crate) async fn end(mut self) {
+        self.ended(GRACE).await;
+        // Until it has been waited for, the guard's number is nobody else's.
+        if let Some(group) = self.guard.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            // Nothing in it is left to be ended, if this fails.
+            kill_process_group(group, Signal::KILL).ok();
+        }
+        drop(self.guard.wait().await);
+        drop(self.server.wait().await);
+    }
+}

@@ -1,0 +1,199 @@
+//! One server: kept connected, and asked again when it went away.
+
+mod keep;
+mod list;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::service::Peer;
+use serde::Serialize;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Watchers;
+use crate::plan::Plan;
+use crate::stderr::Log;
+use crate::tool::Offered;
+use crate::trouble::Trouble;
+
+pub(crate) use keep::keep;
+pub(crate) use list::list;
+
+/// What the servers of a process share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Changes whenever the tools of a server have.
+    version: AtomicU64,
+    news: Mutex<Vec<String>>,
+    pub(crate) log: Log,
+    /// Fires when nobody needs the servers any more.
+    pub(crate) cancel: CancellationToken,
+}
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) plan: Plan,
+    pub(crate) shared: Arc<Shared>,
+    phase: watch::Sender<Phase>,
+    offered: Mutex<Arc<[Offered]>>,
+    /// Rings when somebody waits for a connection.
+    wanted: Notify,
+}
+
+/// Where things stand with a server.
+#[derive(Debug, Clone)]
+pub(crate) enum Phase {
+    /// It is being connected to; so many attempts were made before.
+    Connecting { attempts: u64 },
+    /// It answers.
+    Up(Arc<Connection>),
+    /// It does not; so many attempts were made.
+    Down { trouble: Trouble, attempts: u64 },
+}
+
+/// A connection that calls go over.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) watchers: Watchers,
+    /// Fires when it is known why the connection has ended.
+    pub(crate) lost: CancellationToken,
+    why: Mutex<String>,
+}
+
+/// How a server is doing, for people and programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerStatus {
+    /// Its name in the settings.
+    pub name: String,
+    /// Whether it answers.
+    pub state: ServerState,
+    /// How many tools it has that are taken.
+    pub tools: usize,
+    /// What is wrong, if something is.
+    pub error: Option<String>,
+}
+
+/// Whether a server answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerState {
+    /// It is being connected to.
+    Connecting,
+    /// It does.
+    Connected,
+    /// It does not.
+    Failed,
+}
+
+impl Shared {
+    pub(crate) fn new(log: Log) -> Arc<Self> {
+        Arc::new(Self {
+            version: AtomicU64::new(0),
+            news: Mutex::default(),
+            log,
+            cancel: CancellationToken::new(),
+        })
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn tell(&self, news: String) {
+        lock(&self.news).push(news);
+    }
+
+    pub(crate) fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.news))
+    }
+}
+
+impl Server {
+    pub(crate) fn new(plan: Plan, shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self {
+            plan,
+            shared,
+            phase: watch::Sender::new(Phase::Connecting { attempts: 0 }),
+            offered: Mutex::new(Arc::default()),
+            wanted: Notify::new(),
+        })
+    }
+
+    /// Returns the tools it has.
+    pub(crate) fn offered(&self) -> Arc<[Offered]> {
+        Arc::clone(&lock(&self.offered))
+    }
+
+    /// Takes note of the tools it has; those who look learn of a change.
+    fn offer(&self, tools: Vec<Offered>) {
+        let mut offered = lock(&self.offered);
+        if **offered != *tools {
+            *offered = tools.into();
+            self.shared.version.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Waits until the first attempt to connect has ended.
+    pub(crate) async fn settled(&self) {
+        let mut phase = self.phase.subscribe();
+        let is_settled = |phase: &Phase| !matches!(phase, Phase::Connecting { attempts: 0 });
+        // The sender is ours, so it is still there.
+        drop(phase.wait_for(is_settled).await);
+    }
+
+    /// Returns a connection; one that is gone is made again.
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, Trouble> {
+        let mut phase = self.phase.subscribe();
+        let (Phase::Connecting { attempts } | Phase::Down { attempts, .. }) =
+            phase.borrow().clone()
+        else {
+            return self.up();
+        };
+        self.wanted.notify_one();
+        let is_decided = |phase: &Phase| match phase {
+            Phase::Connecting { .. } => false,
+            Phase::Up(_) => true,
+            Phase::Down { trouble, attempts: made } => *made > attempts || !trouble.may_pass(),
+        };
+        // Both the connection and the tools have their time; nobody waits longer.
+        let within = self.plan.connect_timeout.saturating_mul(3);
+        drop(tokio::time::timeout(within, phase.wait_for(is_decided)).await);
+        self.up()
+    }
+
+    fn up(&self) -> Result<Arc<Connection>, Trouble> {
+        match &*self.phase.borrow() {
+            Phase::Up(connection) => Ok(Arc::clone(connection)),
+            Phase::Down { trouble, .. } => Err(trouble.clone()),
+            Phase::Connecting { .. } => {
+                Err(Trouble::Failed("it is being connected to; try again".to_owned()))
+            }
+        }
+    }
+
+    /// Returns how it is doing.
+    pub(crate) fn status(&self) -> ServerStatus {
+        let (state, error) = match &*self.phase.borrow() {
+            Phase::Connecting { .. } => (ServerState::Connecting, None),
+            Phase::Up(_) => (ServerState::Connected, None),
+            Phase::Down { trouble, .. } => (ServerState::Failed, Some(trouble.to_string())),
+        };
+        ServerStatus { name: self.plan.name.clone(), state, tools: self.offered().len(), error }
+    }
+}
+
+impl Connection {
+    /// Returns why the connection has ended; to be asked when it has.
+    pub(crate) fn why(&self) -> String {
+        lock(&self.why).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these is whole after each statement, whatever panicked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,232 @@
+//! All servers of a profile.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use vestal_agent::redact::Redactor;
+use vestal_agent::{Tool, ToolSource};
+use vestal_config::{McpServer, Settings, keys};
+
+use crate::connect::{Live, connect};
+use crate::names::Names;
+use crate::plan::Plan;
+use crate::server::{Server, ServerStatus, Shared, keep, list};
+use crate::stderr::Log;
+use crate::tool::{RemoteTool, ToolStatus};
+use crate::trouble::Trouble;
+
+/// What toolsets of servers begin with; alone it stands for all of them.
+const TOOLSET: &str = "mcp";
+
+/// How long the end of the servers is waited for.
+const CLOSE_WITHIN: Duration = Duration::from_secs(4);
+
+/// The servers of a profile, connected to in the background from the beginning
+/// on. Dropping it ends them.
+#[derive(Debug)]
+pub struct Servers {
+    all: Vec<Arc<Server>>,
+    shared: Arc<Shared>,
+    keepers: Mutex<JoinSet<()>>,
+    /// When the first turn waits no longer for those that are still being asked.
+    patience: Instant,
+    built: Mutex<Built>,
+}
+
+/// The tools of a version.
+#[derive(Default)]
+struct Built {
+    version: u64,
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl std::fmt::Debug for Built {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Built").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// What a look at a server found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// What it calls itself, with its version.
+    pub about: Option<String>,
+    /// The version of the protocol it speaks.
+    pub protocol: String,
+    /// Its tools that are taken.
+    pub tools: Vec<ToolStatus>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Servers {
+    /// Begins to connect to the servers that the settings name. To be called
+    /// within a runtime; nothing is waited for. Settings that cannot be
+    /// understood are news, and nothing else.
+    pub fn from_settings(settings: &Settings) -> Arc<Self> {
+        let found = settings.get(&keys::MCP_SERVERS);
+        // Without servers this costs nothing worth the name.
+        let none = found.as_ref().is_ok_and(|found| found.value.is_empty());
+        let redactor = if none { Redactor::off() } else { redactor(settings) };
+        let shared = Shared::new(Log::new(&settings.home().logs_dir(), redactor));
+        let mut servers = Vec::new();
+        match found {
+            Ok(found) => {
+                for (name, server) in found.value.iter().filter(|(_, server)| server.enabled) {
+                    let plan = Plan::new(settings, name.as_str(), server);
+                    servers.push(Server::new(plan, Arc::clone(&shared)));
+                }
+            }
+            Err(error) => shared.tell(format!("no MCP server is used: {error}")),
+        }
+        let patience =
+            settings.get(&keys::MCP_DISCOVERY_TIMEOUT).map(|found| found.value.duration());
+        let patience = patience.unwrap_or_else(|error| {
+            shared.tell(error.to_string());
+            keys::MCP_DISCOVERY_TIMEOUT.default_value().duration()
+        });
+        let mut keepers = JoinSet::new();
+        for server in &servers {
+            keepers.spawn(keep(Arc::clone(server)));
+        }
+        Arc::new(Self {
+            all: servers,
+            shared,
+            keepers: Mutex::new(keepers),
+            patience: Instant::now() + patience,
+            built: Mutex::default(),
+        })
+    }
+
+    /// Reports whether the settings name none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns how each server is doing, in order of name.
+    pub fn statuses(&self) -> Vec<ServerStatus> {
+        self.all.iter().map(|server| server.status()).collect()
+    }
+
+    /// Ends the servers. When this returns, none of their processes is left,
+    /// unless one does not let itself be ended.
+    pub async fn close(&self) {
+        self.shared.cancel.cancel();
+        let mut keepers =
+            std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async { while keepers.join_next().await.is_some() {} };
+        if tokio::time::timeout(CLOSE_WITHIN, all).await.is_err() {
+            tracing::debug!("some MCP servers take long to end");
+        }
+    }
+
+    /// Connects to one server, asks what it has, and ends it again.
+    pub async fn probe(
+        settings: &Settings,
+        name: &str,
+        server: &McpServer,
+    ) -> Result<Probe, Trouble> {
+        let began = std::time::Instant::now();
+        let plan = Plan::new(settings, name, server);
+        let log = Log::new(&settings.home().logs_dir(), redactor(settings));
+        let Live { running, mut remains, .. } =
+            connect(&plan, &log, &CancellationToken::new()).await?;
+        let listed = list(&plan, running.peer()).await;
+        let about = running.peer().peer_info();
+        drop(running);
+        let listed = match listed {
+            Err(Trouble::Failed(text)) => {
+                Err(Trouble::Failed(format!("{text}{}", remains.last_words().await)))
+            }
+            other => other,
+        };
+        remains.end().await;
+        let mut names = Names::default();
+        let tools =
+            listed?.iter().map(|own| ToolStatus::new(names.give(name, &own.name), own)).collect();
+        let own = about.as_ref().and_then(|about| about.server_info.as_ref());
+        Ok(Probe {
+            about: own.map(|own| {
+                crate::printable::one_line(&format!("{} {}", own.name, own.version), 200)
+            }),
+            protocol: about
+                .as_ref()
+                .map(|about| about.protocol_version.to_string())
+                .unwrap_or_default(),
+            tools,
+            took: began.elapsed(),
+        })
+    }
+
+    fn build(&self) -> Vec<Arc<dyn Tool>> {
+        let mut names = Names::default();
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for server in &self.all {
+            let toolset = format!("{TOOLSET}-{}", server.plan.name);
+            for own in server.offered().iter() {
+                tools.push(Arc::new(RemoteTool {
+                    name: names.give(&server.plan.name, &own.name),
+                    toolset: toolset.clone(),
+                    own: own.clone(),
+                    server: Arc::clone(server),
+                }));
+            }
+        }
+        tools
+    }
+}
+
+#[async_trait]
+impl ToolSource for Servers {
+    async fn settle(&self) {
+        let all = async {
+            for server in &self.all {
+                server.settled().await;
+            }
+        };
+        // Who is late is there from the next turn on.
+        drop(tokio::time::timeout_at(self.patience, all).await);
+    }
+
+    fn version(&self) -> u64 {
+        self.shared.version()
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.shared.version();
+        if built.version != version {
+            // A change in between is seen by the next who looks.
+            *built = Built { version, tools: self.build() };
+        }
+        built.tools.clone()
+    }
+
+    fn take_news(&self) -> Vec<String> {
+        self.shared.take_news()
+    }
+
+    fn may_offer(&self, name: &str) -> bool {
+        name == TOOLSET || name.starts_with("mcp-") || name.starts_with("mcp_")
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.shared.cancel.cancel();
+        // They end by themselves, and their programs with them.
+        let keepers = self.keepers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        keepers.detach_all();
+    }
+}
+
+fn redactor(settings: &Settings) -> Redactor {
+    match settings.get(&keys::SECURITY_REDACT_SECRETS) {
+        Ok(found) if !found.value => Redactor::off(),
+        _ => Redactor::new(settings.known_secrets()),
+    }
+}

@@ -1,0 +1,85 @@
+//! Servers that have an address.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use reqwest::{Client, NoProxy, Proxy, Url};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+use crate::lines::LONGEST;
+use crate::trouble::Trouble;
+
+/// How long a connection may take to be made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
+/// Addresses that are never asked through a proxy.
+const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
+
+/// Returns what speaks to a server.
+pub(crate) fn transport(
+    url: &str,
+    headers: &[(String, String)],
+    proxy: Option<&str>,
+) -> Result<StreamableHttpClientTransport<Client>, Trouble> {
+    let parsed = Url::parse(url).map_err(|error| {
+        Trouble::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
+    })?;
+    let mut named = HashMap::new();
+    for (name, value) in headers {
+        let wrong = |what: &str| Trouble::Settings(format!("its header {name} {what}"));
+        let key =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("has no right name"))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| wrong("has a value that no header can carry"))?;
+        value.set_sensitive(true);
+        named.insert(key, value);
+    }
+    let client = client(&parsed, proxy)?;
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(named)
+        .max_sse_event_size(LONGEST);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Somebody else may be first between the question and this; then theirs is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+    let mut builder = Client::builder()
+        .user_agent(concat!("vestal/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_WITHIN)
+        .tcp_nodelay(true)
+        // Following would carry the headers, and the keys in them, to wherever it points.
+        .redirect(reqwest::redirect::Policy::none())
+        // The environment is read by nobody but the configuration.
+        .no_proxy();
+    if let Some(proxy) = proxy {
+        let proxy = Proxy::all(proxy.trim())
+            .map_err(|_| Trouble::Settings("the address of the proxy is not a URL".to_owned()))?;
+        builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(LOOPBACK)));
+    }
+    if url.scheme() == "http" && proxy.is_none() {
+        // Reading the machine's certificates takes longer than everything else here.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|error| {
+        Trouble::Failed(format!("the HTTP client could not be prepared: {}", error.without_url()))
+    })
+}
+
+/// Returns an address as it may be shown: without what may be a key in it.
+pub fn public(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut url) => {
+            url.set_query(None);
+            url.set_fragment(None);
+            // What has no host has no password either.
+            url.set_password(None).and_then(|()| url.set_username("")).ok();
+            url.to_string()
+        }
+        Err(_) => "its url".to_owned(),
+    }
+}

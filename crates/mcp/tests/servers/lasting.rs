@@ -1,0 +1,122 @@
+//! Servers that die, come back, and leave nothing behind.
+
+use serde_json::json;
+use vestal_agent::ToolSource as _;
+
+use crate::stage::{Stage, kill, marker, names, processes_with, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_crashes_during_a_call_is_started_again_by_the_next() {
+    let stage = Stage::with("stdio", "");
+    let servers = stage.servers().await;
+    let before = stage.process(&servers).await;
+    let crashed = stage.call(&servers, "crash").await;
+    assert!(crashed.is_error, "{crashed:?}");
+    for word in ["went away during the call", "exit status: 3", "the disk is on fire"] {
+        assert!(crashed.content.contains(word), "{word}: {crashed:?}");
+    }
+    let after = stage.process(&servers).await;
+    assert_ne!(before, after);
+    let news = servers.take_news();
+    assert!(news.iter().any(|news| news.contains("went away")), "{news:?}");
+    assert!(news.iter().any(|news| news.contains("answers again")), "{news:?}");
+    servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_is_started_again_by_itself_and_keeps_its_tools() {
+    let stage = Stage::with("stdio", "");
+    let servers = stage.servers().await;
+    let (before, version) = (stage.process(&servers).await, servers.version());
+    kill(before);
+    until(|| servers.take_news().iter().any(|news| news.contains("answers again"))).await;
+    assert_eq!((names(&servers).len(), servers.version()), (16, version));
+    assert_ne!(stage.process(&servers).await, before);
+    servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_server_is_left_when_it_is_closed() {
+    let mark = marker();
+    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let servers = stage.servers().await;
+    let pid = stage.process(&servers).await;
+    assert!(processes_with(&mark).len() >= 2);
+    let guard = group_of(pid);
+    assert!(is_there(guard) && guard != group_of(std::process::id()));
+    servers.close().await;
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+    assert!(!is_there(pid) && !is_there(guard));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_server_is_left_when_everything_is_dropped() {
+    let mark = marker();
+    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let servers = stage.servers().await;
+    assert!(processes_with(&mark).len() >= 2);
+    drop(servers);
+    until(|| processes_with(&mark).is_empty()).await;
+}
+
+#[test]
+fn nothing_of_a_server_is_left_when_the_runtime_goes_away() {
+    let mark = marker();
+    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let servers = runtime.block_on(stage.servers());
+    assert!(processes_with(&mark).len() >= 2);
+    runtime.shutdown_background();
+    drop(servers);
+    let waiting = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    waiting.block_on(until(|| processes_with(&mark).is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_server_is_left_when_its_user_is_killed() {
+    let mark = marker();
+    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let mut user = std::process::Command::new(env!("CARGO_BIN_EXE_mcp-test-server"))
+        .args(["hold", "--notes"])
+        .arg(stage.dir.path())
+        .spawn()
+        .unwrap();
+    // The server, and the shell and the sleep that it has started.
+    until(|| processes_with(&mark).len() >= 3).await;
+    let guard = group_of(processes_with(&mark)[0]);
+    user.kill().unwrap();
+    user.wait().unwrap();
+    until(|| processes_with(&mark).is_empty() && !is_there(guard)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_left_behind_when_it_crashed_is_ended_too() {
+    let mark = marker();
+    let stage = Stage::with(&format!("stdio --child {mark}"), "");
+    let servers = stage.servers().await;
+    let before = processes_with(&mark);
+    assert!(stage.call(&servers, "crash").await.is_error);
+    until(|| !before.iter().any(|pid| processes_with(&mark).contains(pid))).await;
+    servers.close().await;
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_after_the_end_say_so() {
+    let stage = Stage::with("stdio", "");
+    let servers = stage.servers().await;
+    let echo = crate::stage::find(&servers, "mcp_it_echo");
+    servers.close().await;
+    let output = echo.call(&stage.context(), json!({"text": "x"})).await;
+    assert!(output.is_error && output.content.contains("is being closed"), "{output:?}");
+}
+
+fn is_there(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Returns the process group of a process, which has its leader's number.
+fn group_of(pid: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().parse().unwrap()
+}

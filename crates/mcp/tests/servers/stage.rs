@@ -1,0 +1,220 @@
+//! What the tests stand on: a home whose settings name servers, and a call's surroundings.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use vestal_agent::approvals::Guard;
+use vestal_agent::{
+    Approval, ApprovalRequest, Assignment, Delegates, Event, EventSink, Human, Limits, Notebook,
+    Notes, Question, Report, Tool, ToolContext, ToolOutput, ToolSource as _, Workshop,
+};
+use vestal_config::{Environment, Home, Settings};
+use vestal_conversations::ConversationId;
+use vestal_mcp::Servers;
+use vestal_sandbox::{Engine, Overrides, Task};
+
+/// Longest time a test waits for what must happen; only a broken promise runs into it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) heard: Arc<Mutex<Vec<Event>>>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) person: Arc<Person>,
+}
+
+/// Somebody who answers every question the same way.
+pub(crate) struct Person {
+    pub(crate) answer: Mutex<Approval>,
+    pub(crate) asked: Mutex<Vec<ApprovalRequest>>,
+}
+
+#[async_trait]
+impl Human for Person {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Approval {
+        self.asked.lock().unwrap().push(request.clone());
+        self.answer.lock().unwrap().clone()
+    }
+
+    async fn clarify(&self, _: &Question) -> Option<String> {
+        None
+    }
+}
+
+struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _: Vec<Assignment>,
+        _: &EventSink,
+        _: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there".to_owned())
+    }
+}
+
+impl Stage {
+    /// Makes a home whose `config.yaml` is this.
+    pub(crate) fn new(config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.yaml"), config).unwrap();
+        Self {
+            dir,
+            heard: Arc::default(),
+            cancel: CancellationToken::new(),
+            person: Arc::new(Person {
+                answer: Mutex::new(Approval::Deny(None)),
+                asked: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Makes a home with one server of the tests, `it`, in a mode.
+    pub(crate) fn with(mode: &str, more: &str) -> Self {
+        Self::new(&format!("mcp_servers:\n  it: {}\n", server(mode, more)))
+    }
+
+    /// Makes a home with one server of the tests, `it`, that takes notes.
+    pub(crate) fn that_takes_notes() -> Self {
+        let stage = Self::new("");
+        let mode = format!("stdio --notes {}", stage.file("notes").display());
+        let config = format!("mcp_servers:\n  it: {}\n", server(&mode, ""));
+        std::fs::write(stage.file("config.yaml"), config).unwrap();
+        stage
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let captured = Environment::capture();
+        let environment = Environment::from_pairs([
+            ("PATH", captured.get("PATH").unwrap_or_default()),
+            ("HOME", self.dir.path().as_os_str()),
+            ("OPENAI_API_KEY", "sk-hunter2".as_ref()),
+            ("WORD", "of-the-environment".as_ref()),
+        ]);
+        Settings::load(Home::at(self.dir.path()), environment, Vec::new())
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Starts the servers and waits until each was tried.
+    pub(crate) async fn servers(&self) -> Arc<Servers> {
+        let servers = Servers::from_settings(&self.settings());
+        servers.settle().await;
+        servers
+    }
+
+    pub(crate) fn context(&self) -> ToolContext {
+        let engine = Engine::open(self.settings()).unwrap();
+        let workshop =
+            Workshop::new(engine, Task::default_task(), Overrides::default(), "test-session");
+        let heard = Arc::clone(&self.heard);
+        ToolContext {
+            conversation: ConversationId::generate().unwrap(),
+            call: "call".to_owned(),
+            workshop,
+            cancel: self.cancel.clone(),
+            events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
+            guard: Arc::new(Guard::default()),
+            human: Arc::clone(&self.person) as Arc<dyn Human>,
+            redactor: Arc::default(),
+            limits: Arc::new(Limits::default()),
+            notebook: Notebook::new(Notes::default()),
+            sightings: Arc::default(),
+            delegates: Arc::new(NoDelegates),
+            tools: Arc::default(),
+        }
+    }
+
+    /// Calls a tool of `it`.
+    pub(crate) async fn call(&self, servers: &Servers, tool: &str) -> ToolOutput {
+        self.call_with(servers, tool, serde_json::json!({})).await
+    }
+
+    pub(crate) async fn call_with(
+        &self,
+        servers: &Servers,
+        tool: &str,
+        arguments: Value,
+    ) -> ToolOutput {
+        let tool = find(servers, &format!("mcp_it_{tool}"));
+        tool.call(&self.context(), arguments).await
+    }
+
+    /// Returns the server's process id, as it tells it.
+    pub(crate) async fn process(&self, servers: &Servers) -> u32 {
+        self.call(servers, "process").await.content.parse().unwrap()
+    }
+
+    /// Waits until the notes of the server have a word.
+    pub(crate) async fn noted(&self, word: &str) {
+        until(|| {
+            let notes = std::fs::read_to_string(self.file("notes")).unwrap_or_default();
+            notes.lines().any(|line| line == word)
+        })
+        .await;
+    }
+}
+
+/// Returns the settings of a server of the tests, on one line.
+pub(crate) fn server(mode: &str, more: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_mcp-test-server");
+    let args: Vec<String> = mode.split(' ').map(|word| format!("{word:?}")).collect();
+    format!("{{command: {program:?}, args: [{}]{more}}}", args.join(", "))
+}
+
+pub(crate) fn names(servers: &Servers) -> Vec<String> {
+    let mut names: Vec<String> = servers.tools().iter().map(|tool| tool.spec().name).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn find(servers: &Servers, name: &str) -> Arc<dyn Tool> {
+    let tools = servers.tools();
+    let found = tools.iter().find(|tool| tool.spec().name == name).cloned();
+    found.unwrap_or_else(|| panic!("{name} among {:?}", names(servers)))
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.expect("something that must come");
+}
+
+/// Returns a number that no other process on the machine has on its command line.
+pub(crate) fn marker() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
+    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
+}
+
+/// Returns the living processes that have `text` on their command line.
+pub(crate) fn processes_with(text: &str) -> Vec<u32> {
+    let has = |pid: &u32| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&cmdline).contains(text)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
+}
+
+pub(crate) fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
