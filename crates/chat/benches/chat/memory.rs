@@ -1,0 +1,45 @@
+//! What a chat holds after a long conversation.
+
+use vestal_bench::Result;
+use vestal_bench::process::resident;
+use vestal_bench::report::{Bar, Figure, Row};
+
+use crate::Plan;
+use crate::stage::{PATIENCE, Stage, WORK};
+
+const IDLE: &str = "memory of a chat that has just begun";
+const LONG: &str = "memory of a chat after a long conversation";
+
+/// What the alternative's terminal interface held idle, recorded.
+const THEIRS: f64 = 170.0;
+
+pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let mut chat = stage.seat()?;
+    let idle = resident(chat.id())?;
+    for turn in 1..=plan.turns {
+        let words = format!("{WORK}, turn {turn}.");
+        chat.type_text(&words)?;
+        chat.key("\r")?;
+        let asked = format!("› {words}");
+        chat.wait_for(
+            |seen| {
+                let screen = seen.screen();
+                let said = screen.iter().rposition(|row| row.starts_with(&asked));
+                let done = screen.iter().rposition(|row| row.trim_end() == "done");
+                let prompt = screen.iter().rposition(|row| row.trim_end() == "›");
+                said.is_some() && done > said && prompt > done
+            },
+            PATIENCE,
+        );
+    }
+    let long = resident(chat.id())?;
+    Stage::leave(chat)?;
+    let theirs = Figure::Mebibytes(THEIRS);
+    Ok(vec![
+        Row::single(IDLE, Figure::size(idle)).beside(theirs),
+        Row::single(LONG, Figure::size(long))
+            .beside(theirs)
+            .bar(Bar::AtMost(Figure::Mebibytes(40.0)))
+            .note(format!("{} turns, each with a tool call", plan.turns)),
+    ])
+}

@@ -1,0 +1,122 @@
+//! A home, a scripted model, and chats on terminals between them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+use vestal_bench::Result;
+use vestal_config::Environment;
+use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_tui::Size;
+use vestal_tui::emulator::{Command, Pty};
+
+/// What the model is told to have it call `terminal` once.
+pub(crate) const WORK: &str = "do some work";
+
+/// What the model is told to have a tool print ten megabytes, in a few seconds.
+pub(crate) const FLOOD: &str = "flood the tool";
+
+/// What the model is told to have it say ten megabytes.
+pub(crate) const TALK: &str = "talk for long";
+
+/// Longest that anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A command that prints 10 MB in lines, 100 kB every 30 ms.
+const PRINTS: &str = "line=$(printf 'x%.0s' $(seq 99)); \
+    block=$(for i in $(seq 1000); do echo $line; done); \
+    for i in $(seq 100); do echo \"$block\"; sleep 0.03; done";
+
+pub(crate) struct Stage {
+    dir: TempDir,
+    pub(crate) model: ScriptedModel,
+    program: PathBuf,
+}
+
+impl Stage {
+    pub(crate) fn new(program: PathBuf) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        std::fs::create_dir(dir.path().join("user"))?;
+        let call = |command: &str| Reply::tool_call("terminal", json!({"command": command}));
+        let paragraph = "Words of **some** weight, and `code` between them. ".repeat(4) + "\n\n";
+        let talk = paragraph.repeat(10_000_000 / paragraph.len());
+        let script = Script::rules([
+            Rule::when_user_contains(WORK).reply(call("seq 200")),
+            Rule::when_user_contains(WORK).after_tool_results(1).reply(Reply::text("done")),
+            Rule::when_user_contains(FLOOD).reply(call(PRINTS)),
+            Rule::when_user_contains(FLOOD).after_tool_results(1).reply(Reply::text("flooded")),
+            Rule::when_user_contains(TALK)
+                .reply(Reply::text(talk).chunked(2_000).paced(Duration::from_millis(1))),
+        ]);
+        let model = ScriptedModel::start(script.or_echo().forget_bodies());
+        let stage = Self { dir, model, program };
+        std::fs::create_dir(stage.home())?;
+        std::fs::write(
+            stage.home().join("config.yaml"),
+            format!(
+                "model:\n  default: m\n  base_url: {}\n  context_length: 1000000\nterminal:\n  backend: local\n",
+                stage.model.base_url()
+            ),
+        )?;
+        Ok(stage)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.dir.path().join("vestal")
+    }
+
+    fn user(&self) -> PathBuf {
+        self.dir.path().join("user")
+    }
+
+    /// Starts a program on a terminal, with nothing in its environment but what it needs.
+    pub(crate) fn on_terminal(&self, program: &std::path::Path, args: &[&str]) -> Result<Pty> {
+        let path = Environment::capture().get("PATH").unwrap_or_default().to_owned();
+        let command = Command::new(program)
+            .args(args)
+            .env_clear()
+            .env("PATH", path)
+            .env("TERM", "xterm-256color")
+            .env("HOME", self.user())
+            .env("VESTAL_HOME", self.home())
+            .current_dir(self.user());
+        Ok(Pty::spawn(command, Size { columns: 100, rows: 40 })?)
+    }
+
+    /// Starts a chat.
+    pub(crate) fn chat(&self) -> Result<Pty> {
+        self.on_terminal(&self.program, &["chat"])
+    }
+
+    /// Starts a chat and waits until it can be typed into.
+    pub(crate) fn seat(&self) -> Result<Pty> {
+        let chat = self.chat()?;
+        wait_for_prompt(&chat);
+        Ok(chat)
+    }
+
+    /// Leaves a chat.
+    pub(crate) fn leave(mut chat: Pty) -> Result<()> {
+        // Only an empty input lets one leave.
+        chat.key("\x15\x04")?;
+        chat.wait(PATIENCE)?;
+        Ok(())
+    }
+
+    /// Removes the sandbox.
+    pub(crate) fn close(self) -> Result<()> {
+        let done = std::process::Command::new(&self.program)
+            .args(["rm", "-y", "--files", "default"])
+            .env_clear()
+            .env("HOME", self.user())
+            .env("VESTAL_HOME", self.home())
+            .output()?;
+        if done.status.success() { Ok(()) } else { Err("the sandbox was not removed".into()) }
+    }
+}
+
+/// Waits until there is an input that is empty.
+pub(crate) fn wait_for_prompt(chat: &Pty) {
+    chat.wait_for(|seen| seen.screen().iter().any(|row| row.trim_end() == "›"), PATIENCE);
+}

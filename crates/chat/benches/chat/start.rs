@@ -1,0 +1,38 @@
+//! From the command to the prompt.
+
+use std::time::{Duration, Instant};
+
+use vestal_bench::Result;
+use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::sample::Samples;
+
+use crate::Plan;
+use crate::stage::{Stage, wait_for_prompt};
+
+const START: &str = "vestal chat: start to prompt";
+
+/// What the alternative took, recorded.
+const THEIRS: Duration = Duration::from_millis(4_100);
+
+/// Starts that are not counted.
+const WARM_UP: usize = 3;
+
+pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+    let mut samples = Samples::default();
+    for round in 0..WARM_UP + plan.starts {
+        let start = Instant::now();
+        let chat = stage.chat()?;
+        wait_for_prompt(&chat);
+        let took = start.elapsed();
+        Stage::leave(chat)?;
+        if round >= WARM_UP {
+            samples.push(took);
+        }
+    }
+    Ok(vec![
+        Row::times(START, &samples)
+            .beside(Figure::time(THEIRS))
+            .bar(Bar::AtMost(Figure::Milliseconds(60.0)))
+            .note("the alternative's figure was recorded"),
+    ])
+}

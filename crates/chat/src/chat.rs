@@ -1,0 +1,198 @@
+//! The state of a chat, and what may be done to it.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use vestal_agent::approvals::Guard;
+use vestal_agent::slash::Invocation;
+use vestal_agent::{Agent, Conversation, Event, Workshop};
+use vestal_config::Settings;
+use vestal_conversations::ConversationId;
+use vestal_sandbox::Termination;
+use vestal_tui::{Editor, Input, Line, Screen};
+
+use crate::asked::Questions;
+use crate::cells;
+use crate::live::{Kind, Live, Said};
+use crate::news::Watch;
+use crate::program::{Outside, Program, Trouble};
+use crate::question::Asking;
+use crate::run::Left;
+use crate::status_line::Status;
+use crate::surface::Lend;
+use crate::tails::Tails;
+use crate::talk::{NextTurn, Talk};
+use crate::unfold::Unfold;
+
+/// A chat: one conversation at a time, on one terminal.
+pub(crate) struct Chat {
+    pub(crate) program: Arc<dyn Program>,
+    pub(crate) agent: Agent,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) screen: Screen<Box<dyn Write + Send>>,
+    pub(crate) lend: Box<dyn Lend>,
+    pub(crate) inputs: UnboundedReceiver<Input>,
+    pub(crate) signals: UnboundedReceiver<Termination>,
+    pub(crate) questions: Questions,
+    pub(crate) outside: UnboundedReceiver<Outside>,
+    /// What another part of the program is about, and since when.
+    pub(crate) outside_status: Option<(Instant, String)>,
+    pub(crate) happenings: UnboundedReceiver<Happening>,
+    pub(crate) tell: UnboundedSender<Happening>,
+    /// Commands that answers to the program's own questions make.
+    pub(crate) orders: UnboundedReceiver<Invocation>,
+    pub(crate) order: UnboundedSender<Invocation>,
+    pub(crate) editor: Editor,
+    pub(crate) talk: Talk,
+    pub(crate) about: About,
+    pub(crate) live: Live,
+    pub(crate) tails: Tails,
+    pub(crate) unfold: Unfold,
+    pub(crate) asking: VecDeque<Asking>,
+    /// What is said as soon as nothing runs.
+    pub(crate) next_turns: VecDeque<NextTurn>,
+    pub(crate) watch: Watch,
+    /// Background jobs of the sandbox: their ids and what they run.
+    pub(crate) jobs: Vec<(String, String)>,
+    pub(crate) status: Status,
+    /// What stands last in the transcript.
+    pub(crate) last: Option<Kind>,
+    pub(crate) is_focused: bool,
+    pub(crate) is_unfolded: bool,
+    pub(crate) typed_at: Option<Instant>,
+    pub(crate) hint: Option<Hint>,
+    pub(crate) leaving: Option<Left>,
+    pub(crate) epoch: Instant,
+    pub(crate) drawn_at: Option<Instant>,
+    pub(crate) is_dirty: bool,
+}
+
+/// What is known of the conversation while something runs in it.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    pub(crate) id: ConversationId,
+    pub(crate) workshop: Workshop,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) model: String,
+}
+
+/// Something that what runs in the conversation tells.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// An event of a turn.
+    Event(Event),
+    /// A picture goes with what was said.
+    Attached(String),
+}
+
+/// Something to be known about the keys, for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hint {
+    pub(crate) words: &'static str,
+    pub(crate) until: Instant,
+}
+
+impl About {
+    pub(crate) fn of(conversation: &Conversation) -> Self {
+        Self {
+            id: conversation.id().clone(),
+            workshop: conversation.workshop().clone(),
+            guard: Arc::clone(conversation.guard()),
+            model: conversation
+                .endpoint()
+                .map(|endpoint| endpoint.model.clone())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Chat {
+    /// Returns the conversation; none while something runs in it.
+    pub(crate) fn conversation(&mut self) -> Option<&mut Conversation> {
+        match &mut self.talk {
+            Talk::Idle(conversation) => Some(conversation),
+            Talk::Running(_) | Talk::Gone => None,
+        }
+    }
+
+    /// Returns the home of the person, which `~` stands for.
+    pub(crate) fn home(&self) -> Option<std::path::PathBuf> {
+        self.settings.environment().get("HOME").map(std::path::PathBuf::from)
+    }
+
+    /// Returns how wide prose is.
+    pub(crate) fn width(&self) -> usize {
+        cells::prose_width(self.screen.size().columns)
+    }
+
+    /// Says a line of the program's own, for good.
+    pub(crate) fn say(&mut self, line: Line) {
+        self.put(Said { kind: Kind::Notice, lines: vec![line] });
+    }
+
+    /// Says something that is good to know.
+    pub(crate) fn note(&mut self, words: &str) {
+        let lines = cells::note(words, self.width());
+        self.put(Said { kind: Kind::Notice, lines });
+    }
+
+    /// Says something that should be known.
+    pub(crate) fn warn(&mut self, words: &str) {
+        let lines = cells::warning(words, self.width());
+        self.put(Said { kind: Kind::Notice, lines });
+    }
+
+    /// Says what went wrong, and what to do about it.
+    pub(crate) fn trouble(&mut self, trouble: &Trouble) {
+        let lines = cells::trouble(trouble, self.width());
+        self.put(Said { kind: Kind::Notice, lines });
+    }
+
+    /// Leaves the chat.
+    pub(crate) fn leave(&mut self) {
+        self.leaving.get_or_insert(Left::Quit);
+    }
+
+    /// Puts something into the transcript. Things of different kinds stand apart.
+    pub(crate) fn put(&mut self, said: Said) {
+        if said.lines.is_empty() {
+            return;
+        }
+        if self.last.is_some_and(|last| last != said.kind) {
+            self.screen.print(Line::empty());
+        }
+        self.last = Some(said.kind);
+        for line in said.lines {
+            self.screen.print(line);
+        }
+        self.is_dirty = true;
+    }
+
+    /// Says something about the keys for a while.
+    pub(crate) fn hint(&mut self, words: &'static str, span: Duration) {
+        self.hint = Some(Hint { words, until: Instant::now() + span });
+        self.is_dirty = true;
+    }
+
+    /// Rings, if nobody looks and the settings want it.
+    pub(crate) fn ring(&mut self) {
+        let wanted = self.settings.get(&vestal_config::keys::DISPLAY_BELL);
+        if !self.is_focused && wanted.is_ok_and(|bell| bell.value) {
+            // A bell that cannot be rung is no loss: the next frame tells if the terminal is gone.
+            self.screen.bell().ok();
+        }
+    }
+
+    /// Takes note of a conversation that has come into the chat's hands.
+    pub(crate) fn settle(&mut self, conversation: Box<Conversation>) {
+        self.about = About::of(&conversation);
+        let context = conversation.context_used();
+        self.status.used = context.tokens;
+        self.status.holds = context.window;
+        self.status.model.clone_from(&self.about.model);
+        self.talk = Talk::Idle(conversation);
+    }
+}

@@ -1,0 +1,47 @@
+//! Questions of the program's own, and choices.
+
+use tokio::sync::oneshot;
+use vestal_agent::Question;
+use vestal_agent::slash::{Invocation, parse};
+
+use crate::asked::{Asker, Pending};
+use crate::chat::Chat;
+
+/// Asks something, and does what the answer makes of it: a command. No answer
+/// makes nothing.
+///
+/// The chat goes on meanwhile: nothing waits for the person.
+pub(super) fn choose(
+    chat: &mut Chat,
+    question: &str,
+    choices: Vec<String>,
+    then: impl FnOnce(&str) -> Option<Invocation> + Send + 'static,
+) {
+    let (reply, answer) = oneshot::channel::<String>();
+    let order = chat.order.clone();
+    tokio::spawn(async move {
+        if let Ok(answer) = answer.await
+            && let Some(invocation) = then(&answer)
+        {
+            // A chat that was left meanwhile does nothing any more.
+            drop(order.send(invocation));
+        }
+    });
+    let question = Question { question: question.to_owned(), choices };
+    chat.ask(Pending::Clarify { question, reply, by: Asker::Program });
+}
+
+/// Asks whether something is to be done, and does it: a command, as it is typed.
+pub(super) fn confirm(chat: &mut Chat, question: &str, command: String) {
+    let choices = vec!["yes".to_owned(), "no".to_owned()];
+    choose(chat, question, choices, move |answer| is_yes(answer).then(|| told(&command))?);
+}
+
+/// Returns a command, as it is typed.
+pub(super) fn told(command: &str) -> Option<Invocation> {
+    parse(command)?.ok()
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}

@@ -1,0 +1,95 @@
+//! `/status`: where things stand.
+
+use vestal_agent::TodoStatus;
+
+use super::{store, table};
+use crate::chat::Chat;
+use crate::text;
+
+pub(super) async fn run(chat: &mut Chat) {
+    let id = chat.about.id.clone();
+    let summary = match chat.agent.store().summary(&id).await {
+        Ok(summary) => summary,
+        Err(error) => return chat.trouble(&store::trouble(&error)),
+    };
+    let conversation = &summary.conversation;
+    let mut rows = Vec::new();
+    let title = conversation.title.clone().unwrap_or_else(|| "without a title".to_owned());
+    rows.push(("conversation", format!("{title} ({})", id.short())));
+    rows.push((
+        "said",
+        format!(
+            "{}, {}",
+            text::count(usize::try_from(summary.messages).unwrap_or(usize::MAX), "message"),
+            text::count(usize::try_from(summary.tool_calls).unwrap_or(usize::MAX), "tool call"),
+        ),
+    ));
+    rows.push(("model", format!("{}:{}", conversation.provider, conversation.model)));
+    rows.push(("context", context(chat)));
+    if summary.totals.calls > 0 {
+        rows.push(("cost", super::usage::cost(&summary.totals)));
+    }
+    let status = &chat.status;
+    let state = if status.state.is_empty() { "not looked at yet" } else { status.state };
+    let place = if status.place.is_empty() {
+        chat.about.workshop.task().to_string()
+    } else {
+        status.place.clone()
+    };
+    let jobs = match status.jobs {
+        0 => String::new(),
+        jobs => format!(", {}", text::count(jobs, "job")),
+    };
+    rows.push(("sandbox", format!("{place} ({state}{jobs}); /sandbox says more")));
+    let approvals = match (chat.about.guard.is_yolo(), chat.about.guard.approvals().len()) {
+        (true, _) => "nothing is asked about (/yolo off)".to_owned(),
+        (false, 0) => "what is dangerous is asked about".to_owned(),
+        (false, count) => format!("{} given; /approvals", text::count(count, "approval")),
+    };
+    rows.push(("approvals", approvals));
+    if let Some(running) = chat.talk.running() {
+        let since = text::span(running.since.elapsed());
+        rows.push(("now", format!("at work for {since}; Ctrl-C or /stop interrupts")));
+    }
+    if let Some(todos) = todos(chat) {
+        rows.push(("to do", todos));
+    }
+    table::say(chat, &rows);
+}
+
+fn context(chat: &mut Chat) -> String {
+    let (tokens, window) = match chat.conversation() {
+        Some(conversation) => {
+            let used = conversation.context_used();
+            (used.tokens, used.window)
+        }
+        None => (chat.status.used, chat.status.holds),
+    };
+    match window {
+        Some(window) if window > 0 => format!(
+            "about {} of {} tokens ({}%)",
+            text::tokens(tokens),
+            text::tokens(window),
+            tokens.saturating_mul(100) / window
+        ),
+        _ => format!("about {} tokens", text::tokens(tokens)),
+    }
+}
+
+/// Returns the list of what is to be done, if there is one and it can be seen.
+fn todos(chat: &mut Chat) -> Option<String> {
+    let todos = chat.conversation()?.todos();
+    if todos.is_empty() {
+        return None;
+    }
+    let line = |todo: &vestal_agent::Todo| {
+        let mark = match todo.status {
+            TodoStatus::Pending => "[ ]",
+            TodoStatus::InProgress => "[>]",
+            TodoStatus::Completed => "[x]",
+            TodoStatus::Cancelled => "[-]",
+        };
+        format!("{mark} {}", todo.content.replace('\n', " "))
+    };
+    Some(todos.iter().map(line).collect::<Vec<_>>().join("\n"))
+}

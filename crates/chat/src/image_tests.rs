@@ -1,0 +1,78 @@
+use super::*;
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n rest";
+
+fn kinds(message: &UserMessage) -> Vec<&str> {
+    let kind = |part: &Part| match part {
+        Part::Text { .. } => "text",
+        Part::Image(image) if image.media_type == "image/png" => "png",
+        Part::Image(_) => "image",
+    };
+    message.parts.iter().map(kind).collect()
+}
+
+#[test]
+fn pictures_are_attached_however_their_paths_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("shot.png");
+    let blank = dir.path().join("my shot.PNG");
+    std::fs::write(&plain, PNG).unwrap();
+    std::fs::write(&blank, PNG).unwrap();
+    let (plain, blank) = (plain.display().to_string(), blank.display().to_string());
+    let escaped = blank.replace(' ', "\\ ");
+    for text in [
+        format!("what is @{plain} about?"),
+        plain.clone(),
+        format!("look: '{blank}'"),
+        format!("look: @\"{blank}\""),
+        format!("{escaped} there"),
+        format!("file://{plain}"),
+        format!("@{plain} and again {plain}"),
+    ] {
+        let found = attach(text.clone(), None);
+        assert_eq!(kinds(&found.message), ["text", "png"], "{text}");
+        assert_eq!(found.message.text(), text);
+        assert_eq!(found.attached.len(), 1, "{text}");
+        assert!(found.troubles.is_empty());
+    }
+    let home = attach("~/shot.png".to_owned(), Some(dir.path()));
+    assert_eq!(kinds(&home.message), ["text", "png"]);
+}
+
+#[test]
+fn what_names_no_picture_stays_words() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.md"), "words").unwrap();
+    for text in [
+        format!("@{}/notes.md", dir.path().display()),
+        format!("@{}/missing.png", dir.path().display()),
+        "mail me @work, don't \\".to_owned(),
+        "shot.png".to_owned(),
+        String::new(),
+    ] {
+        let found = attach(text.clone(), None);
+        assert_eq!(kinds(&found.message), ["text"], "{text}");
+        assert!(found.troubles.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_picture_that_is_none_is_told_and_the_words_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fake.png");
+    std::fs::write(&path, "not a picture").unwrap();
+    let found = attach(format!("@{}", path.display()), None);
+    assert_eq!(kinds(&found.message), ["text"]);
+    assert!(found.troubles[0].problem.ends_with("none of the images that models read"));
+}
+
+#[test]
+fn the_content_tells_what_a_picture_is() {
+    assert_eq!(media_type(PNG), Some("image/png"));
+    assert_eq!(media_type(b"\xff\xd8\xff\xe0"), Some("image/jpeg"));
+    assert_eq!(media_type(b"GIF89a"), Some("image/gif"));
+    assert_eq!(media_type(b"RIFF\x00\x00\x00\x00WEBPVP8 "), Some("image/webp"));
+    for other in [&b""[..], b"%PDF-1.7", b"RIFF\x00\x00\x00\x00WAVE", b"RIFF", b"\x89PN"] {
+        assert_eq!(media_type(other), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! The interactive chat. See the crate's README for the contract.
+
+mod answer;
+mod asked;
+mod cells;
+mod chat;
+mod commands;
+mod complete;
+mod draw;
+pub mod image;
+mod input;
+mod job;
+mod leave;
+mod lend;
+mod live;
+mod news;
+mod program;
+mod question;
+mod run;
+mod status_line;
+mod surface;
+mod tails;
+mod talk;
+mod text;
+mod turns;
+mod unfold;
+mod view;
+
+pub use asked::{Questions, asked, read_answer, read_approval};
+pub use program::{Open, Opened, Outside, Program, Trouble};
+pub use run::{Left, Parts, run, run_on};
+pub use surface::{Lend, Surface};

@@ -1,0 +1,186 @@
+use vestal_model::Usage;
+
+use super::*;
+
+fn events(live: &mut Live, tails: &Tails, events: impl IntoIterator<Item = Event>) -> String {
+    let now = Instant::now();
+    let mut text = String::new();
+    for event in events {
+        for said in live.take(event, now, tails, &mut |_| {}) {
+            for line in said.lines {
+                text.push_str(line.text().trim_end());
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+fn text(text: &str) -> Event {
+    Event::Text { text: text.to_owned() }
+}
+
+fn called(finish: Finish) -> Event {
+    Event::ModelCalled {
+        provider: "p".to_owned(),
+        model: "m".to_owned(),
+        usage: Usage { input: 1200, output: 34, ..Usage::default() },
+        cost: Cost::Known { micro_usd: 700, source: vestal_model::CostSource::Prices },
+        finish,
+    }
+}
+
+fn started(call: &str, name: &str, summary: &str) -> Event {
+    let (call, name, summary) = (call.to_owned(), name.to_owned(), summary.to_owned());
+    Event::ToolStarted { call, name, summary }
+}
+
+fn ended(call: &str, name: &str, is_error: bool, preview: &str) -> Event {
+    let (call, name, preview) = (call.to_owned(), name.to_owned(), preview.to_owned());
+    Event::ToolEnded { call, name, is_error, took: Duration::from_millis(1234), preview }
+}
+
+fn live() -> (Live, Tails) {
+    (Live::new(60, false), Tails::default())
+}
+
+#[test]
+fn an_answer_that_was_cut_off_goes_on_where_it_stopped() {
+    let (mut live, tails) = live();
+    let said = events(
+        &mut live,
+        &tails,
+        [text("one two "), called(Finish::Length), text("three"), called(Finish::Stop)],
+    );
+    assert_eq!(said, "one two three\n");
+    assert_eq!((live.tally.used, live.tally.micro_usd), (1234, 1400));
+}
+
+#[test]
+fn a_void_answer_is_told_and_only_what_was_printed_is_said_to_break_off() {
+    let (mut live, tails) = live();
+    let discarded =
+        || Event::Discarded { reason: "the stream broke".to_owned(), retry_after: None };
+    assert_eq!(
+        events(&mut live, &tails, [text("short"), discarded()]),
+        "warning: the stream broke\n"
+    );
+    let long: Vec<String> = (0..30).map(|number| format!("paragraph {number}\n\n")).collect();
+    let long = long.concat();
+    let said =
+        events(&mut live, &tails, [text(&long), discarded(), text("anew"), called(Finish::Stop)]);
+    assert!(said.contains("paragraph 0\n"), "{said}");
+    assert!(!said.contains("paragraph 29"), "{said}");
+    assert!(said.contains("the answer begins anew)\nanew\n"), "{said}");
+}
+
+#[test]
+fn a_failed_call_says_why() {
+    let (mut live, tails) = live();
+    let said = events(
+        &mut live,
+        &tails,
+        [
+            started("1", "read_file", "a.txt"),
+            ended("1", "read_file", true, r#"{"error":"a.txt: no such file"}"#),
+            ended("2", "nonsense", true, "there is no tool \"nonsense\""),
+            started("3", "terminal", "make"),
+            ended("3", "terminal", true, r#"{"output":"","exit_code":2,"error":null}"#),
+            started("4", "patch", "b"),
+            ended("4", "patch", true, r#"{"error":"a long \"reas"#),
+        ],
+    );
+    insta::assert_snapshot!(said, @r#"
+    ✗ read_file a.txt (1.2s)
+      a.txt: no such file
+    ✗ nonsense (1.2s)
+      there is no tool "nonsense"
+    ✗ terminal make (exit 2, 1.2s)
+    ✗ patch b (1.2s)
+      a long "reas…
+    "#);
+}
+
+#[test]
+fn calls_that_run_together_end_in_any_order_each_with_its_own_output() {
+    let (mut live, tails) = live();
+    events(&mut live, &tails, [started("1", "terminal", "one"), started("2", "terminal", "two")]);
+    tails.push("1", "of one\n");
+    tails.push("2", "of two\n");
+    let said = events(&mut live, &tails, [ended("2", "terminal", false, "{}")]);
+    assert_eq!(said, "✓ terminal two (1.2s)\n  of two\n");
+    assert_eq!(live.tools.len(), 1);
+    assert!(live.waiting.is_none(), "one still runs");
+    let said = events(&mut live, &tails, [ended("1", "terminal", false, "{}")]);
+    assert_eq!(said, "✓ terminal one (1.2s)\n  of one\n");
+    assert!(matches!(live.waiting, Some((_, Waiting::Model))));
+}
+
+#[test]
+fn what_the_model_thinks_is_hidden_until_somebody_wants_it() {
+    let thought = |text: &str| Event::Reasoning { text: text.to_owned() };
+    let (mut live, tails) = live();
+    assert_eq!(
+        events(&mut live, &tails, [thought("hm\n"), text("yes"), called(Finish::Stop)]),
+        "yes\n"
+    );
+    live.shows_thoughts = true;
+    let said = events(
+        &mut live,
+        &tails,
+        [thought("hm, "), thought("well\nso"), text("yes"), called(Finish::Stop)],
+    );
+    assert_eq!(said, "  hm, well\n  so\nyes\n");
+}
+
+#[test]
+fn a_diff_is_shown_with_its_call_and_kept_to_be_unfolded() {
+    let (mut live, tails) = live();
+    let diff = "--- /dev/null\n+++ a\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned();
+    let changed = Event::FileChanged { call: "1".to_owned(), path: "a".to_owned(), diff };
+    let mut kept = Vec::new();
+    let mut said = Vec::new();
+    for event in [started("1", "write_file", "a"), changed, ended("1", "write_file", false, "{}")] {
+        said.extend(live.take(event, Instant::now(), &tails, &mut |call| kept.push(call)));
+    }
+    assert_eq!(said.len(), 1);
+    assert!(said[0].lines.iter().any(|line| line.text().contains("two")), "{said:?}");
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].changes.len(), 1);
+}
+
+#[test]
+fn children_of_children_are_named_by_their_place() {
+    let (mut live, tails) = live();
+    let id = |number: u32| -> ConversationId {
+        format!("20261115-10300{number}-k3f9ab").parse().unwrap()
+    };
+    let child = |number: u32, index: usize, event: Event| Event::Child {
+        conversation: id(number),
+        index,
+        event: Box::new(event),
+    };
+    let outcome = || Event::TurnEnded { outcome: "failed".to_owned() };
+    events(
+        &mut live,
+        &tails,
+        [
+            started("d", "delegate_task", "parts"),
+            child(1, 0, started("x", "terminal", "make")),
+            child(1, 0, child(2, 1, started("y", "read_file", "b"))),
+        ],
+    );
+    let labels: Vec<&str> = live.children.iter().map(|child| child.label.as_str()).collect();
+    assert_eq!(labels, ["child 1", "child 1.2"]);
+    let said = events(&mut live, &tails, [child(1, 0, child(2, 1, outcome()))]);
+    assert_eq!(said, "  ✗ child 1.2 failed (0ms)\n");
+    assert_eq!(live.children.len(), 1);
+}
+
+#[test]
+fn words_that_reached_the_model_are_no_longer_queued() {
+    let (mut live, tails) = live();
+    live.queued = vec!["a".to_owned(), "b".to_owned()];
+    let said = events(&mut live, &tails, [Event::Steered { text: "a".to_owned() }]);
+    assert_eq!((said.as_str(), live.queued.len()), ("› a\n", 1));
+}

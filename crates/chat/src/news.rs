@@ -1,0 +1,270 @@
+//! What becomes of the sandbox and its jobs while nobody asks.
+//!
+//! A task looks at the sandbox now and then, as somebody who only looks:
+//! nothing is started by it, and nothing is kept alive.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select_all;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use vestal_sandbox::client::Connection;
+use vestal_sandbox::job::{self, JobFilter};
+use vestal_sandbox::{Engine, Error, Task};
+use vestal_wire::{JobId, JobInfo, JobState, Reply, Request};
+
+/// Time between two looks, if nothing calls for one earlier.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// The same while nobody looks at the chat.
+const PERIOD_UNSEEN: Duration = Duration::from_secs(30);
+
+/// Longest time a look may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Jobs that are looked through, the newest.
+const JOBS: u32 = 100;
+
+/// Jobs whose end is waited for at the same time.
+const WAITED_FOR: usize = 16;
+
+/// How a sandbox is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct News {
+    /// The task whose sandbox it is.
+    pub(crate) task: Task,
+    pub(crate) state: &'static str,
+    /// The backend, where there is a sandbox.
+    pub(crate) backend: Option<String>,
+    /// Background jobs that run.
+    pub(crate) running: usize,
+    /// Background jobs on record: their ids and what they run.
+    pub(crate) jobs: Vec<(String, String)>,
+    /// Background jobs that have ended since the last news.
+    pub(crate) ended: Vec<JobInfo>,
+}
+
+/// What is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Focus {
+    task: Task,
+    is_seen: bool,
+    /// Counts occasions on which something may have changed.
+    occasion: u64,
+}
+
+/// Looks at the sandbox of a conversation for as long as it is kept.
+pub(crate) struct Watch {
+    focus: watch::Sender<Focus>,
+    news: mpsc::UnboundedReceiver<News>,
+    looking: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Begins to look at the sandbox of a task.
+    pub(crate) fn begin(engine: Engine, task: Task) -> Self {
+        let (sender, receiver) = watch::channel(Focus { task, is_seen: true, occasion: 0 });
+        let (tell, news) = mpsc::unbounded_channel();
+        let looking = tokio::spawn(async move {
+            let mut looker = Looker::new(engine, receiver);
+            loop {
+                let news = looker.look().await;
+                if tell.send(news).is_err() || !looker.wait().await {
+                    return;
+                }
+            }
+        });
+        Self { focus: sender, news, looking }
+    }
+
+    /// Waits for news.
+    pub(crate) async fn next(&mut self) -> News {
+        match self.news.recv().await {
+            Some(news) => news,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Looks at the sandbox of another task from now on.
+    pub(crate) fn turn_to(&self, task: &Task) {
+        self.focus.send_modify(|focus| {
+            focus.task.clone_from(task);
+            focus.occasion += 1;
+        });
+    }
+
+    /// Looks now: something may have changed.
+    pub(crate) fn look(&self) {
+        self.focus.send_modify(|focus| focus.occasion += 1);
+    }
+
+    /// Looks less often while nobody sees it.
+    pub(crate) fn set_seen(&self, is_seen: bool) {
+        self.focus.send_if_modified(|focus| {
+            let is_new = focus.is_seen != is_seen;
+            focus.is_seen = is_seen;
+            is_new
+        });
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
+
+struct Looker {
+    engine: Engine,
+    focus: watch::Receiver<Focus>,
+    connection: Option<(Task, Arc<Connection>)>,
+    /// The backend of the sandbox of a task.
+    backend: Option<(Task, String)>,
+    /// Background jobs that were seen running, or were told of.
+    running: BTreeSet<JobId>,
+    /// Jobs of before are nobody's news.
+    began_ms: u64,
+    /// The newest jobs that have ended and were told of, or are old.
+    told: BTreeSet<JobId>,
+    jobs: Vec<(String, String)>,
+}
+
+impl Looker {
+    fn new(engine: Engine, focus: watch::Receiver<Focus>) -> Self {
+        let now = jiff::Timestamp::now().as_millisecond();
+        Self {
+            engine,
+            focus,
+            connection: None,
+            backend: None,
+            running: BTreeSet::new(),
+            began_ms: u64::try_from(now).unwrap_or_default(),
+            told: BTreeSet::new(),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// Looks, and never for long.
+    async fn look(&mut self) -> News {
+        let task = self.focus.borrow_and_update().task.clone();
+        if self.connection.as_ref().is_some_and(|(known, _)| *known != task) {
+            self.forget();
+        }
+        let looked = tokio::time::timeout(PATIENCE, self.ask(&task)).await;
+        let (state, running, ended) = match looked {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(Unseen::Engine(Error::NoSandbox { .. }))) => ("not made yet", 0, Vec::new()),
+            Ok(Err(Unseen::Engine(Error::Stopped { .. }))) => ("stopped", 0, Vec::new()),
+            Ok(Err(_)) => ("unknown", 0, Vec::new()),
+            Err(_) => ("unresponsive", 0, Vec::new()),
+        };
+        if !matches!(state, "up" | "busy") {
+            self.connection = None;
+        }
+        let backend = self.backend.clone().filter(|(known, _)| *known == task);
+        let jobs = self.jobs.clone();
+        News { task, state, backend: backend.map(|(_, name)| name), running, jobs, ended }
+    }
+
+    async fn ask(&mut self, task: &Task) -> Result<(&'static str, usize, Vec<JobInfo>), Unseen> {
+        if self.backend.as_ref().is_none_or(|(known, _)| known != task) {
+            let found = Box::pin(self.engine.inspect(task)).await?;
+            let found = found.into_iter().next();
+            self.backend = found.map(|found| (task.clone(), found.backend));
+        }
+        let connection = match &self.connection {
+            Some((_, connection)) => Arc::clone(connection),
+            None => {
+                let connection = Box::pin(self.engine.observe(task)).await?;
+                let connection = Arc::new(connection);
+                self.connection = Some((task.clone(), Arc::clone(&connection)));
+                connection
+            }
+        };
+        let Ok(Reply::Status(status)) = connection.call(Request::Status).await else {
+            return Err(Unseen::Call);
+        };
+        let jobs = job::jobs(&connection, JobFilter::All, JOBS).await.map_err(|_| Unseen::Call)?;
+        let state = if status.jobs_running > 0 { "busy" } else { "up" };
+        let (running, ended) = self.sort(jobs.jobs);
+        Ok((state, running, ended))
+    }
+
+    /// Returns how many background jobs run, and those that have ended by now
+    /// and were not told of.
+    fn sort(&mut self, jobs: Vec<JobInfo>) -> (usize, Vec<JobInfo>) {
+        let mut ended = Vec::new();
+        let mut running = BTreeSet::new();
+        let mut told = BTreeSet::new();
+        let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| job.background).collect();
+        let named = |job: &JobInfo| (job.id.to_string(), job.summary.clone());
+        self.jobs = jobs.iter().rev().map(named).collect();
+        for job in jobs {
+            if !matches!(job.state, JobState::Ended(_)) {
+                running.insert(job.id);
+                continue;
+            }
+            told.insert(job.id.clone());
+            let is_news = self.running.contains(&job.id) || job.started_ms >= self.began_ms;
+            if is_news && !self.told.contains(&job.id) {
+                ended.push(job);
+            }
+        }
+        let count = running.len();
+        self.running = running;
+        self.told = told;
+        (count, ended)
+    }
+
+    /// Waits until it is worth looking again. Returns whether anybody wants to know.
+    async fn wait(&mut self) -> bool {
+        let is_seen = self.focus.borrow().is_seen;
+        let period = if is_seen { PERIOD } else { PERIOD_UNSEEN };
+        let connection = self.connection.as_ref().map(|(_, connection)| Arc::clone(connection));
+        let ends = async {
+            let Some(connection) = connection.filter(|_| !self.running.is_empty()) else {
+                return std::future::pending().await;
+            };
+            let waits = self.running.iter().take(WAITED_FOR).map(|id| {
+                let connection = Arc::clone(&connection);
+                Box::pin(async move {
+                    // A guest that is gone is noticed by the next look.
+                    if let Ok(info) = job::wait(&connection, id, None).await
+                        && matches!(info.state, JobState::Ended(_))
+                    {
+                        return;
+                    }
+                    std::future::pending::<()>().await;
+                })
+            });
+            select_all(waits).await;
+        };
+        tokio::select! {
+            changed = self.focus.changed() => changed.is_ok(),
+            () = ends => true,
+            () = tokio::time::sleep(period) => true,
+        }
+    }
+
+    fn forget(&mut self) {
+        self.connection = None;
+        self.running.clear();
+        self.told.clear();
+        self.jobs.clear();
+        self.began_ms = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+    }
+}
+
+/// Why nothing was seen.
+enum Unseen {
+    Engine(Error),
+    Call,
+}
+
+impl From<Error> for Unseen {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}

@@ -1,0 +1,328 @@
+//! Turns, and whatever else runs in the conversation: begun, interrupted, ended.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinError;
+use vestal_agent::{Conversation, Event, EventSink, Outcome, TurnError, TurnResult};
+use vestal_model::{Part, UserMessage};
+
+use crate::cells;
+use crate::chat::{Chat, Happening};
+use crate::image;
+use crate::live::{Kind, Said, Waiting};
+use crate::program::{Open, Trouble};
+use crate::talk::{Came, Done, Interrupt, NextTurn, Running, Talk, What};
+
+/// What takes longer than this is worth a ring at its end.
+const LONG: Duration = Duration::from_secs(10);
+
+impl Chat {
+    /// Says something and has the model work on it; as soon as what runs has
+    /// ended, if something does.
+    pub(crate) fn begin_turn(&mut self, message: UserMessage) {
+        let words = message.text();
+        let Some(conversation) = self.talk.take() else {
+            self.next_turns.push_back(NextTurn::Message(message));
+            return;
+        };
+        self.show_user(&words);
+        self.spawn(conversation, What::Turn { words }, |mut conversation, sink, _| async move {
+            let result = conversation.run(message, &sink).await;
+            (conversation, Came::Turn(Box::new(result)))
+        });
+    }
+
+    /// Says words that were typed, with the pictures they name.
+    pub(crate) fn begin_typed_turn(&mut self, text: String, shown: &str) {
+        let Some(conversation) = self.talk.take() else {
+            self.next_turns.push_back(NextTurn::Typed { text, shown: shown.to_owned() });
+            return;
+        };
+        self.show_user(shown);
+        let home = self.home();
+        let what = What::Turn { words: text.clone() };
+        self.spawn(conversation, what, |mut conversation, sink, tell| async move {
+            let spare = text.clone();
+            // Pictures may be on a slow disk, which only this turn waits for.
+            let found = tokio::task::spawn_blocking(move || image::attach(text, home.as_deref()));
+            let message = match found.await {
+                Ok(found) => {
+                    for attached in found.attached {
+                        drop(tell.send(Happening::Attached(attached)));
+                    }
+                    for trouble in found.troubles {
+                        sink.tell(Event::Warning { text: trouble.problem });
+                    }
+                    found.message
+                }
+                Err(_) => UserMessage { parts: vec![Part::Text { text: spare }] },
+            };
+            let result = conversation.run(message, &sink).await;
+            (conversation, Came::Turn(Box::new(result)))
+        });
+    }
+
+    /// Runs a command of the person's in the conversation's shell.
+    pub(crate) fn begin_shell(&mut self, command: String) {
+        let Some(conversation) = self.talk.take() else { return };
+        self.show_user(&format!("!{command}"));
+        self.spawn(conversation, What::Shell, |mut conversation, sink, _| async move {
+            let ran = conversation.shell(&command, &sink).await;
+            let ran = ran.map(|()| None).map_err(|error| Trouble {
+                problem: format!("failed to store what the command came to: {error}"),
+                advice: Vec::new(),
+            });
+            (conversation, Came::Work(ran))
+        });
+    }
+
+    /// Does something with the conversation that takes its time, told as `what`
+    /// while it runs, and says what came of it. Events that the work tells are
+    /// shown as those of a turn are, and an interrupt reaches it as it does a turn.
+    pub(crate) fn begin_work<W, F>(&mut self, what: &str, work: W)
+    where
+        W: FnOnce(Box<Conversation>, EventSink) -> F,
+        F: Future<Output = (Box<Conversation>, Result<Option<String>, Trouble>)> + Send + 'static,
+    {
+        let Some(conversation) = self.talk.take() else { return };
+        self.live.waiting = Some((Instant::now(), Waiting::Work(what.to_owned())));
+        self.spawn(conversation, What::Work, |conversation, sink, _| {
+            let working = work(conversation, sink);
+            async move {
+                let (conversation, came) = working.await;
+                (conversation, Came::Work(came))
+            }
+        });
+    }
+
+    fn spawn<W, F>(&mut self, conversation: Box<Conversation>, what: What, work: W)
+    where
+        W: FnOnce(Box<Conversation>, EventSink, tokio::sync::mpsc::UnboundedSender<Happening>) -> F,
+        F: Future<Output = (Box<Conversation>, Came)> + Send + 'static,
+    {
+        let control = conversation.control();
+        let working = work(conversation, self.sink(), self.tell.clone());
+        let task = tokio::spawn(async move {
+            let (conversation, came) = working.await;
+            Done { conversation, came }
+        });
+        let (since, interrupt) = (Instant::now(), Interrupt::No);
+        self.talk = Talk::Running(Running { task, control, since, what, interrupt });
+        self.is_dirty = true;
+    }
+
+    /// Returns where what runs tells of itself. What tools print is not queued:
+    /// it may come faster than anybody can look at it.
+    fn sink(&self) -> EventSink {
+        let (tails, tell) = (self.tails.clone(), self.tell.clone());
+        EventSink::new(move |event| match event {
+            Event::ToolOutput { call, text } => tails.push(&call, &text),
+            Event::Child { ref event, .. } if is_chatter(event) => {}
+            // When nobody shows it any more, nobody needs to know.
+            event => drop(tell.send(Happening::Event(event))),
+        })
+    }
+
+    fn show_user(&mut self, words: &str) {
+        let lines = cells::user(words, self.width());
+        self.put(Said { kind: Kind::User, lines });
+    }
+
+    /// Shows what happens in what runs.
+    pub(crate) fn happened(&mut self, happening: Happening) {
+        self.is_dirty = true;
+        if let Talk::Running(running) = &mut self.talk {
+            running.interrupt_if_wanted();
+        }
+        let event = match happening {
+            Happening::Event(event) => event,
+            Happening::Attached(picture) => {
+                let lines = cells::aside(&format!("  [image {picture}]"), self.width());
+                return self.put(Said { kind: Kind::User, lines });
+            }
+        };
+        event.log();
+        if matches!(event, Event::ToolEnded { .. }) {
+            self.watch.look();
+        }
+        let unfold = &mut self.unfold;
+        let said =
+            self.live.take(event, Instant::now(), &self.tails, &mut |call| unfold.keep(call));
+        for said in said {
+            self.put(said);
+        }
+        self.count();
+    }
+
+    /// Takes over what the calls of the model took.
+    fn count(&mut self) {
+        let tally = &self.live.tally;
+        if tally.used > 0 {
+            self.status.used = tally.used;
+        }
+        if let Some(model) = &tally.model {
+            self.status.model.clone_from(model);
+        }
+        self.status.paid = (tally.known_calls > 0).then_some(tally.micro_usd);
+        self.status.is_paid_partly = tally.unknown_calls > 0;
+    }
+
+    /// Takes the conversation back from what ran in it.
+    pub(crate) async fn ended(&mut self, ended: Result<Done, JoinError>) {
+        while let Ok(happening) = self.happenings.try_recv() {
+            self.happened(happening);
+        }
+        for said in self.live.finish() {
+            self.put(said);
+        }
+        self.tails.clear();
+        self.forget_given_up();
+        self.is_dirty = true;
+        let Talk::Running(running) = std::mem::replace(&mut self.talk, Talk::Gone) else { return };
+        let took = running.since.elapsed();
+        match ended {
+            Ok(Done { conversation, came }) => {
+                self.settle(conversation);
+                self.came(came, running);
+            }
+            Err(error) => self.broke(&error).await,
+        }
+        if took > LONG {
+            self.ring();
+        }
+        self.watch.look();
+        if self.leaving.is_none() && matches!(self.talk, Talk::Idle(_)) {
+            match self.next_turns.pop_front() {
+                Some(NextTurn::Message(message)) => self.begin_turn(message),
+                Some(NextTurn::Typed { text, shown }) => self.begin_typed_turn(text, &shown),
+                None => {}
+            }
+        }
+    }
+
+    fn came(&mut self, came: Came, running: Running) {
+        match came {
+            Came::Turn(result) => self.turn_ended(&result, running),
+            Came::Work(Ok(said)) => {
+                if let Some(said) = said {
+                    self.note(&said);
+                }
+            }
+            Came::Work(Err(trouble)) => self.trouble(&trouble),
+        }
+        // What was said meanwhile and reached nobody.
+        let queued = std::mem::take(&mut self.live.queued);
+        if !queued.is_empty() {
+            self.say_next(&queued);
+        }
+    }
+
+    fn turn_ended(&mut self, result: &TurnResult, running: Running) {
+        let What::Turn { words } = running.what else { return };
+        self.live.queued.clone_from(&result.pending_steer);
+        if let Some(trouble) = trouble_of(result) {
+            self.trouble(&trouble);
+        }
+        match &result.outcome {
+            Outcome::Completed | Outcome::BudgetExhausted | Outcome::Looping { .. } => {}
+            Outcome::Interrupted => {
+                let lines =
+                    cells::aside("interrupted; what was said until then is kept", self.width());
+                self.put(Said { kind: Kind::Notice, lines });
+                self.give_back(None);
+            }
+            // It was not stored: whoever said it has it still.
+            Outcome::Failed(TurnError::Store(_)) => self.give_back(Some(words)),
+            Outcome::Refused | Outcome::Failed(_) => self.give_back(None),
+        }
+    }
+
+    /// Says what came too late for a turn as the next one.
+    fn say_next(&mut self, words: &[String]) {
+        let text = words.join("\n\n");
+        let shown = text.clone();
+        self.next_turns.push_front(NextTurn::Typed { text, shown });
+    }
+
+    /// Puts what was said to a turn that came to nothing back into the input,
+    /// for the person to decide about.
+    fn give_back(&mut self, first: Option<String>) {
+        let mut words: Vec<String> = first.into_iter().collect();
+        words.append(&mut self.live.queued);
+        words.extend(self.next_turns.drain(..).map(NextTurn::text));
+        let draft = self.editor.text();
+        if words.is_empty() {
+            return;
+        }
+        if !draft.trim().is_empty() {
+            words.push(draft);
+        }
+        self.editor.set_text(&words.join("\n\n"));
+    }
+
+    /// Opens the conversation anew after something broke that had it. All that
+    /// was said is in the store.
+    async fn broke(&mut self, error: &JoinError) {
+        tracing::error!(%error, "a turn broke");
+        let id = self.about.id.clone();
+        self.trouble(&Trouble {
+            problem: "the turn broke off because of a mistake in this program".to_owned(),
+            advice: vec!["what was said until then is kept; say /retry to ask again".to_owned()],
+        });
+        match self.program.open(Open::Resume { id, task: None, model: None }).await {
+            Ok(opened) => self.settle(Box::new(opened.conversation)),
+            Err(trouble) => {
+                self.trouble(&trouble);
+                self.leave();
+            }
+        }
+    }
+
+    /// Interrupts what runs.
+    pub(crate) fn interrupt(&mut self) {
+        if let Talk::Running(running) = &mut self.talk {
+            running.interrupt();
+            self.live.waiting = Some((Instant::now(), Waiting::Work("interrupting".to_owned())));
+            self.is_dirty = true;
+        }
+    }
+}
+
+/// Reports whether nobody would look at an event of a child.
+fn is_chatter(event: &Event) -> bool {
+    match event {
+        Event::Text { .. } | Event::Reasoning { .. } | Event::ToolOutput { .. } => true,
+        Event::Child { event, .. } => is_chatter(event),
+        _ => false,
+    }
+}
+
+/// Returns what to tell about a turn without a whole answer.
+fn trouble_of(result: &TurnResult) -> Option<Trouble> {
+    const RETRY: &str = "/retry asks again";
+    let (problem, advice) = match &result.outcome {
+        Outcome::Completed | Outcome::Interrupted => return None,
+        Outcome::BudgetExhausted => (
+            format!("stopped after {} calls of the model, before it was done", result.model_calls),
+            vec!["say `go on` to let it, or allow more: /config set agent.max_turns N".to_owned()],
+        ),
+        Outcome::Looping { reason } => (
+            format!("stopped because the model went round in circles: {reason}"),
+            vec!["say what it should try instead".to_owned()],
+        ),
+        Outcome::Refused => (
+            "the provider refused to answer".to_owned(),
+            vec!["say it differently, or ask another model: /model PROVIDER:MODEL".to_owned()],
+        ),
+        Outcome::Failed(TurnError::Model(error)) => {
+            (error.to_string(), vec![error.advice(), RETRY.to_owned()])
+        }
+        Outcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => (
+            error.to_string(),
+            vec!["ask another model: /model PROVIDER:MODEL".to_owned(), RETRY.to_owned()],
+        ),
+        Outcome::Failed(error @ TurnError::Store(_)) => (error.to_string(), Vec::new()),
+    };
+    let advice = advice.into_iter().filter(|words| !words.is_empty()).collect();
+    Some(Trouble { problem, advice })
+}

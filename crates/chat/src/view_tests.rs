@@ -1,0 +1,228 @@
+use vestal_agent::{ApprovalRequest, Event, Question};
+use vestal_tui::{Colour, Editor, History};
+
+use super::*;
+use crate::cells::{self, Done};
+use crate::tails::Tail;
+
+/// The widths everything has to fit.
+const WIDTHS: [u16; 3] = [60, 80, 140];
+
+fn since(now: Instant, seconds: u64) -> Instant {
+    now.checked_sub(Duration::from_secs(seconds)).unwrap()
+}
+
+fn status() -> Status {
+    Status {
+        model: "some/model".to_owned(),
+        used: 12_400,
+        holds: Some(200_000),
+        paid: Some(42_000),
+        is_paid_partly: false,
+        place: "native/default".to_owned(),
+        state: "busy",
+        jobs: 2,
+        is_yolo: true,
+        elapsed: Some(Duration::from_secs(12)),
+    }
+}
+
+/// A live area with all that can be in it.
+fn busy(columns: u16, rows: u16, question: Vec<Line>) -> View {
+    let now = Instant::now();
+    let tails = Tails::default();
+    let mut live = Live::new(cells::prose_width(columns), false);
+    let started = |call: &str, name: &str, summary: &str| Event::ToolStarted {
+        call: call.to_owned(),
+        name: name.to_owned(),
+        summary: summary.to_owned(),
+    };
+    let child = Event::Child {
+        conversation: "20261115-103001-k3f9ab".parse().unwrap(),
+        index: 0,
+        event: Box::new(started("c", "search_files", "TODO in the whole tree of sources")),
+    };
+    for event in [
+        started("1", "terminal", "cargo test --workspace --all-features -- --nocapture"),
+        started("2", "delegate_task", "the north part"),
+        child,
+    ] {
+        live.take(event, since(now, 12), &tails, &mut |_| {});
+    }
+    live.take(
+        Event::Text { text: "The tests of `wire` pass, those of\n\n- guest\n- sand".to_owned() },
+        since(now, 1),
+        &tails,
+        &mut |_| {},
+    );
+    tails.push("1", "running 41 tests\ntest frames::a_frame_is_read_in_pieces ... ok\n");
+    let mut editor = Editor::new(History::in_memory());
+    editor.paste("what is being\nwritten");
+    let input = editor.view(columns, input_rows(rows), &Span::new("› ", style::BOLD));
+    compose(&Scene {
+        columns,
+        rows,
+        now,
+        epoch: now,
+        live: &live,
+        outside: None,
+        tails: &tails,
+        is_unfolded: false,
+        queued: vec!["and look at the board, too\nplease".to_owned()],
+        question,
+        input,
+        last: Some(Kind::User),
+        hint: None,
+        status: &status(),
+    })
+}
+
+fn drawn(view: &View, colour: Colour) -> String {
+    let mut text = String::new();
+    for (row, line) in view.lines.iter().enumerate() {
+        let shown = match colour {
+            Colour::On => line.to_ansi(colour).replace('\x1b', "^"),
+            Colour::Off => line.to_ansi(colour),
+        };
+        let cursor = match view.cursor {
+            Some((at, column)) if at == row => format!("   <- {column}"),
+            _ => String::new(),
+        };
+        text.push_str(shown.trim_end());
+        text.push_str(&cursor);
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn the_live_area_at_60_80_and_140_columns() {
+    for columns in WIDTHS {
+        let view = busy(columns, 30, Vec::new());
+        insta::assert_snapshot!(format!("busy_{columns}"), drawn(&view, Colour::Off));
+    }
+}
+
+#[test]
+fn the_live_area_in_colour() {
+    insta::assert_snapshot!("busy_80_colour", drawn(&busy(80, 30, Vec::new()), Colour::On));
+}
+
+fn request() -> ApprovalRequest {
+    ApprovalRequest {
+        action: "rm -rf build\nsudo systemctl restart a-service-with-a-rather-long-name.service"
+            .to_owned(),
+        reason: "deletes a directory with all that is in it".to_owned(),
+        pattern: "rm -rf *".to_owned(),
+        may_last: true,
+    }
+}
+
+#[test]
+fn questions_at_60_80_and_140_columns() {
+    for columns in WIDTHS {
+        let width = cells::prose_width(columns);
+        let left = Duration::from_secs(58);
+        let mut question = cells::approval(&request(), left, true, width);
+        question.push(Line::empty());
+        question.extend(cells::clarification(
+            &Question {
+                question: "Which of the two ways shall I go, given that both break something?"
+                    .to_owned(),
+                choices: vec!["the old one".to_owned(), "the new one".to_owned()],
+            },
+            crate::asked::Asker::Agent,
+            true,
+            width,
+        ));
+        let view = busy(columns, 40, question);
+        insta::assert_snapshot!(format!("asking_{columns}"), drawn(&view, Colour::Off));
+    }
+}
+
+#[test]
+fn the_transcript_at_60_80_and_140_columns() {
+    for columns in WIDTHS {
+        let width = cells::prose_width(columns);
+        let mut tail = Tail::default();
+        for number in 1..=12 {
+            tail.push(&format!("test case_{number} ... ok\n"));
+        }
+        let diff = "--- src/a.rs\n+++ src/a.rs\n@@ -1,3 +1,3 @@\n fn main() {\n-    old();\n+    new();\n }\n";
+        let mut lines = cells::user(
+            "run the tests, and mind that they take a long time on this machine\nthen fix them",
+            width,
+        );
+        lines.extend(cells::ended(&Done {
+            name: "terminal",
+            summary: "cargo test",
+            is_error: true,
+            took: Duration::from_millis(12_345),
+            tail: &tail,
+            reason: None,
+            exit_code: Some(101),
+            changes: &[],
+        }));
+        lines.extend(cells::ended(&Done {
+            name: "patch",
+            summary: "src/a.rs",
+            is_error: false,
+            took: Duration::from_millis(7),
+            tail: &Tail::default(),
+            reason: None,
+            exit_code: None,
+            changes: &[diff.to_owned()],
+        }));
+        lines.extend(cells::note(
+            "the beginning of the conversation (12 messages) was summarised",
+            width,
+        ));
+        lines.extend(cells::warning(
+            "settings changed since the sandbox was made: terminal.container_memory",
+            width,
+        ));
+        lines.extend(cells::trouble(
+            &crate::program::Trouble {
+                problem: "the provider scripted refused the key (HTTP 401)".to_owned(),
+                advice: vec![
+                    "check OPENROUTER_API_KEY in .env".to_owned(),
+                    "/retry asks again".to_owned(),
+                ],
+            },
+            width,
+        ));
+        let view = View { lines, cursor: None };
+        insta::assert_snapshot!(format!("transcript_{columns}"), drawn(&view, Colour::Off));
+    }
+}
+
+#[test]
+fn nothing_is_ever_wider_or_higher_than_the_terminal() {
+    for columns in [1, 2, 3, 7, 20, 59, 60, 80, 200] {
+        for rows in [1, 2, 3, 4, 6, 10, 24] {
+            let question = cells::approval(
+                &request(),
+                Duration::from_secs(9),
+                true,
+                cells::prose_width(columns),
+            );
+            let view = busy(columns, rows, question);
+            assert!(
+                view.lines.len() <= usize::from(rows).saturating_sub(1).max(1),
+                "{columns}x{rows}"
+            );
+            for line in &view.lines {
+                assert!(line.width() <= usize::from(columns), "{columns}x{rows}: {}", line.text());
+            }
+            let (row, column) = view.cursor.unwrap_or_default();
+            assert!(row < view.lines.len().max(1) && column < usize::from(columns));
+        }
+    }
+}
+
+#[test]
+fn what_a_tool_prints_cannot_command_the_terminal() {
+    let line =
+        cells::running("terminal", "x\x1b[2J", Duration::ZERO, Some("\x1b]0;title\x07"), 0, 80);
+    assert!(!line.to_ansi(Colour::Off).contains(['\x1b', '\x07']), "{}", line.text());
+}

@@ -1,0 +1,400 @@
+//! Commands: what is said to the program and not to the model.
+
+use serde_json::json;
+use vestal_conversations::{Filter, Store, Summary};
+use vestal_model::{Freshness, Models};
+use vestal_scripted_model::{Model, Reply, Rule, Script};
+use vestal_tui::{Key, KeyCode, Size};
+
+use crate::stage::{Person, Stage, marker, processes_with, until};
+
+/// A model that runs what follows `$ ` in the shell and repeats the rest.
+fn shell() -> Script {
+    Script::new()
+        .rule(Rule::when_user_contains("$ ").reply_with(|request| {
+            let command = request.last_user_text().unwrap_or_default();
+            Reply::tool_call("terminal", json!({"command": command.trim_start_matches("$ ")}))
+        }))
+        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+            Reply::text(format!("heard {}", request.last_user_text().unwrap_or_default()))
+        }))
+}
+
+/// Says something and waits for its answer.
+async fn hears(person: &Person, words: &str) {
+    person.says(words);
+    person.sees(&format!("heard {words}")).await;
+    rests(person).await;
+}
+
+/// Waits until nothing runs: the line at the bottom counts no time.
+async fn rests(person: &Person) {
+    let counts = |row: &String| {
+        let last = row.rsplit(" · ").next().unwrap_or_default();
+        last.strip_suffix('s').is_some_and(|time| time.parse::<u32>().is_ok())
+    };
+    person
+        .sees_that("rest", |rows| {
+            rows.iter().rfind(|row| !row.is_empty()).is_some_and(|row| !counts(row))
+        })
+        .await;
+}
+
+async fn conversations(stage: &Stage) -> Vec<Summary> {
+    let store = Store::open(stage.store_file()).await.unwrap();
+    store.list(&Filter::default()).await.unwrap()
+}
+
+/// Returns what the model saw of a person in its last request.
+fn seen(stage: &Stage) -> Vec<String> {
+    let requests = stage.model.requests();
+    let messages = requests.last().unwrap().messages().to_vec();
+    let said = messages.iter().filter(|message| message["role"] == "user");
+    said.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_command_is_said_once_and_left_to_be_put_right() {
+    let stage = Stage::new(Script::echo());
+    stage
+        .play(async |person| {
+            person.says("/modle gpt");
+            person.sees("there is no command /modle").await;
+            person.sees("did you mean /model?").await;
+            // It is in the input still.
+            person
+                .sees_that("the input", |rows| {
+                    rows.iter().filter(|row| row.starts_with("› /modle gpt")).count() == 2
+                })
+                .await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(stage.model.requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_are_taken_back_for_good_and_said_again() {
+    let stage = Stage::new(shell());
+    stage
+        .play(async |person| {
+            person.says("/undo");
+            person.sees("nothing was said yet").await;
+            hears(&person, "one").await;
+            hears(&person, "two").await;
+            person.says("/undo");
+            person.sees("took back 1 turn (2 messages)").await;
+            // What was said is in the input, to be said better.
+            person.types(" and a half");
+            person.presses(Key::plain(KeyCode::Enter));
+            person.sees("heard two and a half").await;
+            rests(&person).await;
+            assert_eq!(seen(&stage), ["one", "two and a half"]);
+            person.says("/retry");
+            stage.model.wait_for_answers(4).await;
+            rests(&person).await;
+            assert_eq!(seen(&stage), ["one", "two and a half"]);
+            person.says("/undo x");
+            person.sees("\"x\" is no number of turns").await;
+            person.leaves();
+        })
+        .await;
+    let (_, stored) = stage.stored().await;
+    assert_eq!(stored.len(), 4, "{stored:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_conversation_begins_without_what_was_allowed_and_the_old_one_is_gone_back_to() {
+    let stage = Stage::new(shell());
+    stage
+        .play(async |person| {
+            hears(&person, "one").await;
+            person.says("/yolo");
+            person.sees("YOLO").await;
+            person.says("/new Another one");
+            person.sees("a new conversation in the same sandbox").await;
+            person.sees_no("YOLO").await;
+            hears(&person, "two").await;
+            assert_eq!(seen(&stage), ["two"]);
+            person.says("/resume");
+            person.sees("Which conversation?").await;
+            person.sees("[1] one (").await;
+            person.says("1");
+            person.sees_no("[1] one").await;
+            person.sees("heard one").await;
+            hears(&person, "three").await;
+            assert_eq!(seen(&stage), ["one", "three"]);
+            person.says("/resume Another one");
+            person.sees("heard two").await;
+            hears(&person, "four").await;
+            assert_eq!(seen(&stage), ["two", "four"]);
+            person.says("/resume nobody knows it");
+            person.sees("there is no conversation \"nobody knows it\"").await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(conversations(&stage).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_branch_is_gone_on_with_and_named() {
+    let stage = Stage::new(shell());
+    stage
+        .play(async |person| {
+            person.says("/branch");
+            person.sees("nowhere to branch from").await;
+            hears(&person, "one").await;
+            person.says("/branch it's another way");
+            person.sees("this is a branch").await;
+            hears(&person, "two").await;
+            assert_eq!(seen(&stage), ["one", "two"]);
+            person.says("/title");
+            person.sees("\"it's another way\"").await;
+            person.says("/title mine");
+            person.sees("this conversation is \"mine\" now").await;
+            person.says("/branch mine");
+            person.sees("the title \"mine\" belongs to").await;
+            person.leaves();
+        })
+        .await;
+    let found = conversations(&stage).await;
+    let titles: Vec<_> = found.iter().map(|found| found.conversation.title.clone()).collect();
+    assert_eq!(titles, [Some("mine".to_owned()), Some("one".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_turn_runs_some_commands_act_at_once_and_others_wait() {
+    let stage =
+        Stage::new(Script::replies([Reply::text("the whole answer").chunked(9).hold_after(1)]));
+    stage
+        .play(async |person| {
+            person.says("talk");
+            person.sees("the whole").await;
+            person.says("/yolo on");
+            person.sees("nothing is asked about in this conversation any more").await;
+            person.says("/status");
+            person.sees("at work for").await;
+            person.says("/undo 1");
+            person.sees("/undo has to wait").await;
+            person
+                .sees_that("the input", |rows| {
+                    rows.iter().filter(|row| row.starts_with("› /undo 1")).count() == 2
+                })
+                .await;
+            stage.model.release();
+            person.sees("the whole answer").await;
+            rests(&person).await;
+            person.leaves();
+        })
+        .await;
+    let (_, stored) = stage.stored().await;
+    assert_eq!(stored.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stop_interrupts_the_turn_and_ends_background_jobs_after_a_question() {
+    let marker = marker();
+    let command = format!("sleep {marker}");
+    let started = command.clone();
+    let stage = Stage::new(
+        Script::new()
+            .rule(Rule::when_user_contains("start").reply(Reply::tool_call(
+                "terminal",
+                json!({"command": started, "background": true}),
+            )))
+            .rule(Rule::when_user_contains("talk").reply(Reply::text("first words").hold_after(1)))
+            .rule(Rule::always().after_any_tool_results().reply(Reply::text("it runs"))),
+    );
+    stage
+        .play(async |person| {
+            person.says("/stop");
+            person.sees("nothing runs").await;
+            person.says("start");
+            person.sees("it runs").await;
+            rests(&person).await;
+            person.says("talk");
+            person.sees("first words").await;
+            person.says("/stop");
+            person.sees("interrupted").await;
+            rests(&person).await;
+            assert_eq!(processes_with(&marker).len(), 1);
+            person.says("/stop");
+            person.sees("End 1 background job of this conversation?").await;
+            person.says("no");
+            person.sees_no("[1] yes").await;
+            person.says("/stop");
+            person.sees("[1] yes").await;
+            assert_eq!(processes_with(&marker).len(), 1);
+            person.says("yes");
+            person.sees("1 background job ended").await;
+            until("the job is gone", || processes_with(&marker).is_empty()).await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_is_a_verb_is_that_verb() {
+    let stage = Stage::new(Script::echo());
+    stage
+        .play(async |person| {
+            for (typed, ran) in [
+                ("/model", "ran: model"),
+                ("/model list --refresh", "ran: model list --refresh"),
+                ("/model --global a:b", "ran: model set a:b"),
+                ("/sessions", "ran: conversations list"),
+                ("/sessions search 'two words'", "ran: conversations search two words"),
+                ("/kanban create \"Write it\"", "ran: kanban create Write it"),
+                ("/config", "ran: config show"),
+                ("/profile list", "ran: profile list"),
+                ("/jobs --all", "ran: jobs -t default --all"),
+                ("/jobs k3f9", "ran: logs -f -t default k3f9"),
+                ("/jobs kill k3f9", "ran: kill -t default k3f9"),
+                ("/sandbox snapshot", "ran: snapshot -t default"),
+                ("/sandbox snapshot mine --stop", "ran: snapshot -t default --name mine --stop"),
+                ("/sandbox restore mine", "ran: restore default mine"),
+                ("/sandbox fork other", "ran: fork default other"),
+                ("/sandbox reset", "ran: rm --files -t default"),
+            ] {
+                person.says(typed);
+                person.sees_that(ran, |rows| rows.iter().any(|row| row.trim_end() == ran)).await;
+            }
+            assert_eq!(person.lent.lock().unwrap().len(), 2 * 16);
+            person.says("/sandbox fokr x");
+            person.sees("did you mean /sandbox fork?").await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(stage.model.requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_model_is_asked_in_this_conversation_only() {
+    let mut stage = Stage::new(Script::echo());
+    let url = stage.model.base_url();
+    stage = stage.with(&format!("model.base_url={url}")).with("model.default=usual");
+    stage
+        .play(async |person| {
+            person.says("/model other");
+            person.sees("custom:other is asked in this conversation from now on").await;
+            person.says("hello");
+            stage.model.wait_for_answers(1).await;
+            rests(&person).await;
+            assert_eq!(stage.model.requests()[0].model(), "other");
+            person.says("/model nobody:x y");
+            person.sees("one model is enough").await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(conversations(&stage).await[0].conversation.model, "other");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slip_in_the_name_of_a_model_gets_the_nearest_one_that_is_listed() {
+    let listed = [Model::new("lantern-2"), Model::new("beacon")];
+    let mut stage = Stage::new(Script::echo().models(listed));
+    let url = stage.model.base_url();
+    stage = stage.with(&format!("model.base_url={url}")).with("model.default=beacon");
+    // Somebody has looked at the list before.
+    let settings = stage.settings();
+    let endpoint = vestal_agent::settings::endpoints(&settings, None).unwrap().remove(0);
+    let models = Models::new(vestal_agent::settings::model_options(&settings).unwrap()).unwrap();
+    let lists = vestal_agent::settings::model_lists(&settings);
+    lists.list(&models, &endpoint, Freshness::Refresh).await.unwrap();
+    stage
+        .play(async |person| {
+            person.says("/model lantren-2");
+            person.sees("custom does not list a model lantren-2").await;
+            person.sees("did you mean /model lantern-2?").await;
+            person.says("/model custom:lantren-2");
+            person.sees("custom:lantren-2 is asked in this conversation").await;
+            person.says("/model lantern-2");
+            person.sees("custom:lantern-2 is asked in this conversation").await;
+            person.types("/model custom:be");
+            person.presses(Key::plain(KeyCode::Tab));
+            person.sees("/model custom:beacon").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_are_taken_and_given() {
+    let stage = Stage::new(Script::echo());
+    stage
+        .play(async |person| {
+            person.says("/tools disable terminl");
+            person.sees("did you mean terminal?").await;
+            person.says("/tools disable terminal");
+            person.sees("the model does not have process, terminal any more").await;
+            person.says("hello");
+            stage.model.wait_for_answers(1).await;
+            rests(&person).await;
+            person.says("/tools");
+            person.sees("✗ terminal").await;
+            person.leaves();
+        })
+        .await;
+    assert!(!stage.model.requests()[0].tool_names().contains(&"terminal"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told() {
+    let stage = Stage::new(shell());
+    stage
+        .play(async |person| {
+            person.says("/sandbox");
+            person.sees("default has no sandbox yet").await;
+            // Also where nothing was said yet.
+            person.says("/sandbox switch third");
+            person.sees("it works in the sandbox of third from now on").await;
+            person.says("/sandbox switch default");
+            person.sees("it works in the sandbox of default from now on").await;
+            person.says("$ echo one > here; ls");
+            person.sees("heard $ echo one").await;
+            rests(&person).await;
+            person.says("/sandbox");
+            person.sees("none (/sandbox snapshot keeps one)").await;
+            person.sees("local").await;
+            person.says("/sandbox switch other");
+            person.sees("it works in the sandbox of other from now on").await;
+            hears(&person, "two").await;
+            let seen = seen(&stage);
+            assert!(seen.iter().any(|said| said.contains("the task other")), "{seen:?}");
+            person.says("/sandbox switch other");
+            person.sees("this is where it works: other").await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(conversations(&stage).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
+    let mut stage = Stage::new(shell());
+    stage.size = Size { columns: 60, rows: 40 };
+    stage
+        .play(async |person| {
+            person.says("/usage");
+            person.sees("no model has answered").await;
+            hears(&person, "one").await;
+            person.says("/usage");
+            person.sees("scripted:scripted-model").await;
+            person.sees("unknown (model.prices can say)").await;
+            person.says("/status");
+            person.sees("what is dangerous is asked about").await;
+            person.says("/compress");
+            person.sees("there is nothing to sum up").await;
+            person.says("/approvals");
+            person.sees("nothing is approved for this conversation").await;
+            person.says("/help undo");
+            person.sees("take back the last turn").await;
+            person.says("/help");
+            person.sees("!command").await;
+            let rows = person.all();
+            assert!(rows.iter().all(|row| row.chars().count() <= 60), "{rows:?}");
+            assert!(rows.iter().any(|row| row == "  /new         begin a new conversation in the same sandbox"));
+            person.leaves();
+        })
+        .await;
+}

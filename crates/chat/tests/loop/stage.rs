@@ -1,0 +1,425 @@
+//! What the tests stand on: a home, a scripted model, an agent between them, and
+//! a terminal that is none.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use vestal_agent::redact::Redactor;
+use vestal_agent::{
+    Agent, Human, Opening, Parts as AgentParts, PromptParts, Selection, Start, settings, tools,
+};
+use vestal_chat::{Left, Lend, Open, Opened, Outside, Parts, Program, Surface, Trouble};
+use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_conversations::{ConversationId, Store, Stored, Title};
+use vestal_model::{Api, Endpoint, Models, UserMessage};
+use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task, Termination};
+use vestal_scripted_model::{Script, ScriptedModel};
+use vestal_tui::emulator::Emulator;
+use vestal_tui::{Colour, Input, Key, KeyCode, Reflow, Size};
+
+/// Longest time a test waits for what must happen; only a broken promise runs into it.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A home, a scripted model and whatever the chat is begun with. Its sandboxes are
+/// removed when it is dropped.
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) model: ScriptedModel,
+    pub(crate) size: Size,
+    set: Vec<String>,
+    resumed: Option<ConversationId>,
+    first: Option<UserMessage>,
+}
+
+/// A person before a terminal.
+pub(crate) struct Person {
+    terminal: Terminal,
+    inputs: UnboundedSender<Input>,
+    pub(crate) signals: UnboundedSender<Termination>,
+    pub(crate) outside: UnboundedSender<Outside>,
+    pub(crate) lent: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Stage {
+    pub(crate) fn new(script: Script) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("user")).unwrap();
+        let set = vec![
+            "terminal.backend=local".to_owned(),
+            format!("terminal.cwd={}", dir.path().join("user").display()),
+            "agent.api_max_retries=1".to_owned(),
+        ];
+        let size = Size { columns: 80, rows: 24 };
+        let model = ScriptedModel::start(script.strict());
+        Self { dir, model, size, set, resumed: None, first: None }
+    }
+
+    /// Sets a key.
+    pub(crate) fn with(mut self, assignment: &str) -> Self {
+        self.set.push(assignment.to_owned());
+        self
+    }
+
+    /// Goes on with a conversation.
+    pub(crate) fn resuming(mut self, id: ConversationId) -> Self {
+        self.resumed = Some(id);
+        self
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join("user").join(name)
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        load(self.dir.path(), &self.set)
+    }
+
+    pub(crate) fn history(&self) -> PathBuf {
+        self.dir.path().join("history")
+    }
+
+    pub(crate) fn store_file(&self) -> PathBuf {
+        self.dir.path().join("state.db")
+    }
+
+    /// Returns what the store has of the conversation that was used last.
+    pub(crate) async fn stored(&self) -> (ConversationId, Vec<Stored>) {
+        let store = Store::open(self.store_file()).await.unwrap();
+        let id = store.latest().await.unwrap();
+        let stored = store.messages(&id).await.unwrap();
+        (id, stored)
+    }
+
+    async fn agent(&self, settings: &Settings) -> Agent {
+        let options = settings::options(settings).unwrap();
+        let model_options = vestal_model::Options {
+            backoff_base: Duration::from_millis(1),
+            backoff_cap: Duration::from_millis(5),
+            ..settings::model_options(settings).unwrap()
+        };
+        Agent::new(AgentParts {
+            engine: Engine::open(load(self.dir.path(), &self.set)).unwrap(),
+            store: Store::open(self.store_file()).await.unwrap(),
+            models: Models::new(model_options).unwrap(),
+            tools: tools::standard(),
+            sources: Vec::new(),
+            memory: None,
+            redactor: Arc::new(Redactor::default()),
+            options,
+            remember: Arc::new(|_| Ok(())),
+        })
+    }
+
+    /// Lets a person do something at a chat, and returns how it was left.
+    pub(crate) async fn play<F: Future<Output = ()>>(
+        &self,
+        script: impl FnOnce(Person) -> F,
+    ) -> Left {
+        let settings = load(self.dir.path(), &self.set);
+        let agent = self.agent(&settings).await;
+        let (human, questions) = vestal_chat::asked();
+        let start = match &self.resumed {
+            Some(id) => Start::Resume(id.clone()),
+            None => Start::New { source: "cli".to_owned(), title: None },
+        };
+        let endpoint = Endpoint {
+            name: "scripted".to_owned(),
+            api: Api::ChatCompletions,
+            base_url: self.model.base_url(),
+            key: None,
+            model: "scripted-model".to_owned(),
+            context_length: Some(100_000),
+            prices: None,
+        };
+        let terminal = Terminal::new(self.size);
+        let (inputs, typed) = unbounded_channel();
+        let (signals, signalled) = unbounded_channel();
+        let (outside, said) = unbounded_channel();
+        let lent = Arc::default();
+        let program = Arc::new(Surroundings {
+            agent: agent.clone(),
+            human,
+            start,
+            endpoint,
+            verbs: terminal.clone(),
+        });
+        let parts = Parts {
+            program,
+            agent: agent.clone(),
+            settings: Arc::new(settings),
+            colour: Colour::On,
+            history: self.history(),
+            questions,
+            outside: said,
+            first: self.first.clone(),
+        };
+        let surface = Surface {
+            inputs: typed,
+            signals: signalled,
+            out: Box::new(terminal.clone()),
+            size: self.size,
+            reflow: Reflow::Yes,
+            lend: Box::new(Lent(Arc::clone(&lent))),
+        };
+        let person = Person { terminal, inputs, signals, outside, lent };
+        let chat = Box::pin(vestal_chat::run_on(parts, surface));
+        let (left, ()) = tokio::join!(chat, script(person));
+        agent.store().clone().close().await.unwrap();
+        left.unwrap()
+    }
+}
+
+impl Person {
+    pub(crate) fn types(&self, text: &str) {
+        for c in text.chars() {
+            self.presses(Key::plain(KeyCode::Char(c)));
+        }
+    }
+
+    pub(crate) fn says(&self, text: &str) {
+        self.types(text);
+        self.presses(Key::plain(KeyCode::Enter));
+    }
+
+    pub(crate) fn presses(&self, key: Key) {
+        self.does(Input::Key(key));
+    }
+
+    pub(crate) fn does(&self, input: Input) {
+        self.inputs.send(input).unwrap_or_default();
+    }
+
+    /// Leaves the chat, whatever is typed.
+    pub(crate) fn leaves(&self) {
+        self.presses(Key::control('u'));
+        self.presses(Key::control('d'));
+    }
+
+    pub(crate) fn resizes(&self, size: Size) {
+        self.terminal.lock().resize(size);
+        self.does(Input::Resized(size));
+    }
+
+    /// Waits until a text is on the screen.
+    pub(crate) async fn sees(&self, text: &str) {
+        self.sees_that(text, |rows| rows.iter().any(|row| row.contains(text))).await;
+    }
+
+    /// Waits until a text is no longer on the screen.
+    pub(crate) async fn sees_no(&self, text: &str) {
+        self.sees_that(text, |rows| rows.iter().all(|row| !row.contains(text))).await;
+    }
+
+    /// Waits until the screen is as it should be.
+    pub(crate) async fn sees_that(&self, what: &str, is_so: impl Fn(&[String]) -> bool) {
+        let waiting = async {
+            loop {
+                let drawn = self.terminal.drawn.notified();
+                if is_so(&self.terminal.lock().screen()) {
+                    return;
+                }
+                drawn.await;
+            }
+        };
+        let seen = tokio::time::timeout(PATIENCE, waiting).await;
+        seen.unwrap_or_else(|_| panic!("not seen: {what}\n{}", self.all().join("\n")));
+    }
+
+    /// Returns all that was said, the scroll-back included.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.terminal.lock().all()
+    }
+
+    pub(crate) fn bells(&self) -> usize {
+        self.terminal.lock().bells()
+    }
+
+    /// Returns how many frames were drawn.
+    pub(crate) fn frames(&self) -> usize {
+        *self.terminal.frames.lock().unwrap()
+    }
+
+    /// From now on the terminal cannot be written to.
+    pub(crate) fn breaks_the_terminal(&self) {
+        *self.terminal.broken.lock().unwrap() = true;
+    }
+}
+
+/// A terminal in memory.
+#[derive(Clone)]
+struct Terminal {
+    emulator: Arc<Mutex<Emulator>>,
+    drawn: Arc<tokio::sync::Notify>,
+    frames: Arc<Mutex<usize>>,
+    broken: Arc<Mutex<bool>>,
+}
+
+impl Terminal {
+    fn new(size: Size) -> Self {
+        Self {
+            emulator: Arc::new(Mutex::new(Emulator::new(size))),
+            drawn: Arc::default(),
+            frames: Arc::default(),
+            broken: Arc::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Emulator> {
+        self.emulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if *self.broken.lock().unwrap() {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.lock().feed(bytes);
+        *self.frames.lock().unwrap() += 1;
+        self.drawn.notify_waiters();
+        // One who comes later finds it, too.
+        self.drawn.notify_one();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Lent(Arc<Mutex<Vec<&'static str>>>);
+
+impl Lend for Lent {
+    fn lend(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap().push("lent");
+        Ok(())
+    }
+
+    fn take_back(&mut self) -> io::Result<Option<Size>> {
+        self.0.lock().unwrap().push("back");
+        Ok(None)
+    }
+
+    fn stop(&mut self) -> io::Result<Option<Size>> {
+        self.0.lock().unwrap().push("stopped");
+        Ok(None)
+    }
+}
+
+/// The program around the chat.
+struct Surroundings {
+    agent: Agent,
+    human: Arc<dyn Human>,
+    start: Start,
+    endpoint: Endpoint,
+    verbs: Terminal,
+}
+
+#[async_trait]
+impl Program for Surroundings {
+    async fn open(&self, what: Open) -> Result<Opened, Trouble> {
+        let (start, task) = match what {
+            Open::First => (self.start.clone(), None),
+            Open::New { task, title, .. } => {
+                (Start::New { source: "cli".to_owned(), title: title.map(Title::Given) }, task)
+            }
+            Open::Resume { id, task, .. } => (Start::Resume(id), task),
+        };
+        let is_resumed = matches!(start, Start::Resume(_));
+        let opening = Opening {
+            start,
+            chain: vec![self.endpoint.clone()],
+            task: task.unwrap_or_else(Task::default_task),
+            isolation: Isolation::Shared,
+            overrides: Overrides::default(),
+            human: Arc::clone(&self.human),
+            selection: Selection::default(),
+            prompt: PromptParts {
+                profile: "default".to_owned(),
+                is_attended: true,
+                ..PromptParts::default()
+            },
+            cwd: None,
+            max_turns: None,
+        };
+        let opened = self.agent.open(opening).await;
+        let conversation =
+            opened.map_err(|error| Trouble { problem: error.to_string(), advice: Vec::new() })?;
+        Ok(Opened { conversation, is_resumed, notices: Vec::new() })
+    }
+
+    async fn verb(&self, words: Vec<String>) -> bool {
+        let line = format!("ran: {}\r\n", words.join(" "));
+        self.verbs.clone().write_all(line.as_bytes()).unwrap();
+        true
+    }
+
+    fn complete_verb(&self, _: &[String]) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // A drop cannot wait, and the runtime may be ending: the sandboxes are
+        // removed from outside, as by another process.
+        let (root, set) = (self.dir.path().to_owned(), self.set.clone());
+        let removing = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let engine = Engine::open(load(&root, &set)).unwrap();
+                for sandbox in Box::pin(engine.list()).await.unwrap() {
+                    let task: Task = sandbox.task.parse().unwrap();
+                    Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
+                }
+            });
+        });
+        let removed = removing.join();
+        if !std::thread::panicking() {
+            removed.unwrap();
+        }
+    }
+}
+
+fn load(root: &Path, set: &[String]) -> Settings {
+    let captured = Environment::capture();
+    let user = root.join("user");
+    let environment = Environment::from_pairs([
+        ("PATH", captured.get("PATH").unwrap_or_default()),
+        ("HOME", user.as_os_str()),
+    ]);
+    let overrides = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Settings::load(Home::at(root.join("vestal")), environment, overrides)
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("not so: {what}"));
+}
+
+/// Returns a number that no other process on the machine has on its command line.
+pub(crate) fn marker() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
+    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
+    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
+}
+
+/// Returns the living processes that have `text` on their command line.
+pub(crate) fn processes_with(text: &str) -> Vec<u32> {
+    let has = |pid: &u32| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&cmdline).contains(text)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
+}
