@@ -8,8 +8,8 @@ use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
     chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
-    model, profile, prune, ps, rebuild, restore, rm, run, shell, snapshot, snapshots, stats, stop,
-    touch, wait, write,
+    mcp, memory, model, profile, prune, ps, rebuild, restore, rm, run, shell, skills, snapshot,
+    snapshots, stats, stop, touch, wait, write,
 };
 use crate::error::Failure;
 use crate::find;
@@ -78,6 +78,13 @@ pub(crate) fn command() -> clap::Command {
 /// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     read(&command().try_get_matches()?)
+}
+
+/// Reads words that stand where those of the command line would, without the
+/// program's name.
+pub(crate) fn parse_words(words: &[String]) -> Result<Cli, clap::Error> {
+    let line = std::iter::once("vestal").chain(words.iter().map(String::as_str));
+    read(&command().try_get_matches_from(line)?)
 }
 
 fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
@@ -211,8 +218,11 @@ pub(crate) enum Verb {
     Prune(prune::PruneArgs),
     Conversations(conversations::ConversationsArgs),
     Kanban(kanban::KanbanArgs),
+    Mcp(mcp::McpArgs),
+    Memory(memory::MemoryArgs),
     Model(model::ModelArgs),
     Profile(profile::ProfileArgs),
+    Skills(skills::SkillsArgs),
     Config(config::ConfigArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),

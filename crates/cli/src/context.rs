@@ -52,6 +52,16 @@ impl Context {
         }
     }
 
+    /// Returns another one for the same command line.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.console, self.environment.clone(), self.global.clone())
+    }
+
+    /// Returns the options that every command has.
+    pub(crate) fn global(&self) -> &Global {
+        &self.global
+    }
+
     pub(crate) fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -139,7 +149,10 @@ impl Context {
     /// Opens the engine of another profile's home.
     pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, Failure> {
         let settings = self.settings_with(home, Vec::new());
-        Ok(Engine::open_telling(settings, self.activity.sink(self.console))?)
+        let engine = Engine::open_telling(settings, self.activity.sink(self.console))?;
+        // What skills ask for is there for every command, whoever gives it.
+        vestal_skills::from_settings(engine.settings()).forward(&engine);
+        Ok(engine)
     }
 
     /// Returns the backend that a name on the command line stands for.

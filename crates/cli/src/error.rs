@@ -109,7 +109,7 @@ impl From<Error> for Failure {
             Error::Call(error) => error.into(),
             Error::Lock(LockError::Busy { .. }) => failure
                 .advise("wait for it, or see with `ps` what it does; when it ends, the lock is free"),
-            Error::Lock(LockError::Io { .. }) => failure,
+            Error::Lock(LockError::Io { .. }) | Error::Publish(_) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
             Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
             Error::BackendChanged { task, was, now } => failure

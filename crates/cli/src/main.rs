@@ -15,7 +15,6 @@ mod interact;
 mod json;
 mod notices;
 mod program;
-mod slash;
 mod suggest;
 mod transfer;
 mod values;

@@ -7,13 +7,16 @@ use vestal_config::Environment;
 use crate::cli::{self, Verb};
 use crate::commands::{
     chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
-    model, profile, prune, ps, rebuild, restore, rm, run, shell, snapshot, snapshots, stats, stop,
-    touch, wait, write,
+    mcp, memory, model, profile, prune, ps, rebuild, restore, rm, run, shell, skills, snapshot,
+    snapshots, stats, stop, touch, wait, write,
 };
-use crate::console::{Console, status, terminal, trace};
+use crate::console::{Console, status, terminal, trace, undivert};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+
+/// Threads beside the one that a chat is drawn by.
+const CHAT_THREADS: usize = 2;
 
 /// Runs the program and returns how it ends.
 pub(crate) fn run() -> Exit {
@@ -25,7 +28,12 @@ pub(crate) fn run() -> Exit {
         Err(error) => return console.explain_usage(&error),
     };
     trace::install(console, cli.global.verbose);
-    let Some(verb) = cli.verb else {
+    // Whoever says nothing wants to talk, where that is possible.
+    let verb = match cli.verb {
+        None if chat::is_possible() => Some(Verb::Chat(chat::ChatArgs::default())),
+        verb => verb,
+    };
+    let Some(verb) = verb else {
         return done(
             console,
             console.print_styled(&cli::command().render_help()).map(|()| Exit::Success),
@@ -41,16 +49,24 @@ pub(crate) fn run() -> Exit {
     exit
 }
 
-/// Runs a command in a runtime of one thread: all there is to do is to wait.
+/// Runs a command in a runtime of one thread: all there is to do is to wait. A
+/// chat has more of them, so that no key waits for what a turn does.
 fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    use tokio::runtime::Builder;
+    let is_chat = matches!(&verb, Verb::Chat(args) if args.is_interactive());
+    let mut builder =
+        if is_chat { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    if is_chat {
+        builder.worker_threads(CHAT_THREADS);
+    }
+    let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(dispatch(context, verb));
     // A thread may still wait for standard input that never comes.
     runtime.shutdown_background();
     Ok(result)
 }
 
-async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+pub(crate) async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Run(args) => run::run(context, args).await,
         Verb::Shell(args) => shell::run(context, args).await,
@@ -75,8 +91,11 @@ async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Prune(args) => prune::run(context, args).await,
         Verb::Conversations(args) => conversations::run(context, args).await,
         Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,
+        Verb::Mcp(args) => mcp::run(context, args).await,
+        Verb::Memory(args) => memory::run(context, args),
         Verb::Model(args) => model::run(context, args).await,
         Verb::Profile(args) => profile::run(context, args).await,
+        Verb::Skills(args) => skills::run(context, args),
         Verb::Config(args) => config::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args).await,
         Verb::Completions(args) => completions::run(context, &args),
@@ -93,6 +112,8 @@ fn done(console: Console, result: Result<Exit, Failure>) -> Exit {
 /// Says in one line what happened instead of showing the insides, leaves the
 /// terminal usable and ends the program as its other failures do.
 fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
+    vestal_tui::terminal::restore();
+    undivert();
     terminal::restore();
     let said = info.payload_as_str().unwrap_or("no reason given");
     let place = info.location().map(ToString::to_string).unwrap_or_default();

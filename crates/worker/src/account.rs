@@ -79,7 +79,10 @@ impl Account {
                     self.flush();
                 }
             }
-            Event::TurnStarted { .. } | Event::Compressing { .. } | Event::Steered { .. } => {}
+            Event::TurnStarted { .. }
+            | Event::Compressing { .. }
+            | Event::Steered { .. }
+            | Event::FileChanged { .. } => {}
         }
     }
 

@@ -12,6 +12,7 @@ use vestal_agent::{
 use vestal_board::{BlockKind, Board, Fence, Outcome, Run, Task, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, keys};
 use vestal_conversations::{Store, Title};
+use vestal_mcp::Servers;
 use vestal_model::{Endpoint, Models, Part, UserMessage};
 use vestal_sandbox::{Command, Engine, Sandbox};
 
@@ -134,13 +135,23 @@ impl Work<'_> {
         let settings = self.settings;
         let mut registry = vestal_agent::tools::standard();
         tools::add_to(&mut registry, self.desk);
-        let path = settings.home().dir().join("state.db");
+        let store = Store::open(settings.home().dir().join("state.db")).await.map_err(crashed)?;
+        let (memory, remembering) =
+            vestal_memory::from_settings(settings, self.redactor, &store).map_err(config)?;
+        for tool in remembering {
+            registry.add(tool);
+        }
+        let skills = vestal_skills::from_settings(settings);
+        skills.add_to(&mut registry);
+        skills.equip(self.engine, self.redactor);
         let models = agent_settings::model_options(settings).map_err(config)?;
         Ok(Agent::new(Parts {
             engine: self.engine.clone(),
-            store: Store::open(path).await.map_err(crashed)?,
+            store,
             models: Models::new(models).map_err(crashed)?,
             tools: registry,
+            sources: vec![Arc::new(skills), Servers::from_settings(settings)],
+            memory,
             redactor: Arc::clone(self.redactor),
             options: agent_settings::options(settings).map_err(config)?,
             // Nobody is there who could approve of anything for always.
@@ -168,6 +179,8 @@ impl Work<'_> {
             profile: settings.home().profile().to_string(),
             backend: Some(sandbox.backend().to_owned()),
             is_attended: false,
+            skills: vestal_skills::from_settings(settings).prompt(),
+            ..PromptParts::default()
         };
         let title = format!("{} ({})", self.task.title, self.task.id);
         Ok(Opening {

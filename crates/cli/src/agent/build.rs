@@ -8,6 +8,7 @@ use vestal_agent::redact::Redactor;
 use vestal_agent::{Agent, Parts, PromptParts};
 use vestal_config::{AnyKey as _, BackendChoice, Settings, keys};
 use vestal_conversations::Store;
+use vestal_mcp::Servers;
 use vestal_model::{Endpoint, Models};
 use vestal_sandbox::backend::Confinement;
 use vestal_sandbox::{Engine, Overrides};
@@ -33,17 +34,28 @@ pub(crate) async fn build(
         let name = settings.home().profile().to_string();
         vestal_worker::tools::add_to(&mut tools, &Desk::of_person(boards, choice, name));
     }
-    let remembering = Arc::clone(settings);
+    let own = Arc::clone(settings);
     let remember = Arc::new(move |pattern: &str| {
-        vestal_config::append(&remembering, keys::COMMAND_ALLOWLIST.name(), pattern)
+        vestal_config::append(&own, keys::COMMAND_ALLOWLIST.name(), pattern)
             .map(drop)
             .map_err(|error| error.to_string())
     });
+    let engine = context.engine()?;
+    let store = Store::open(settings.home().dir().join("state.db")).await?;
+    let (memory, remembering) = vestal_memory::from_settings(settings, &redactor, &store)?;
+    for tool in remembering {
+        tools.add(tool);
+    }
+    let skills = vestal_skills::from_settings(settings);
+    skills.add_to(&mut tools);
+    skills.equip(&engine, &redactor);
     Ok(Agent::new(Parts {
-        engine: context.engine()?,
-        store: Store::open(settings.home().dir().join("state.db")).await?,
+        engine,
+        store,
         models: Models::new(vestal_agent::settings::model_options(settings)?)?,
         tools,
+        sources: vec![Arc::new(skills), Servers::from_settings(settings)],
+        memory,
         redactor,
         options: vestal_agent::settings::options(settings)?,
         remember,
@@ -61,17 +73,18 @@ pub(crate) fn endpoints(
 /// Begins the program's own log, and returns what keeps secrets out of it and
 /// of whatever else is stored and shown.
 pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
-    let redactor = Arc::new(redactor(settings)?);
+    let redactor = redactor(settings)?;
     let masking = Arc::clone(&redactor);
     log::begin(&settings.home().logs_dir(), move |line| masking.redact(line).into_owned());
     Ok(redactor)
 }
 
-fn redactor(settings: &Settings) -> Result<Redactor, Failure> {
+/// Returns what keeps secrets out of what is stored and shown.
+pub(crate) fn redactor(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
     if settings.get(&keys::SECURITY_REDACT_SECRETS)?.value {
-        Ok(Redactor::new(settings.known_secrets()))
+        Ok(Arc::new(Redactor::new(settings.known_secrets())))
     } else {
-        Ok(Redactor::off())
+        Ok(Arc::new(Redactor::off()))
     }
 }
 
@@ -88,7 +101,7 @@ impl Workplace {
     /// Finds out where a conversation is begun.
     pub(crate) fn find(
         engine: &Engine,
-        settings: &Settings,
+        settings: &Arc<Settings>,
         overrides: &Overrides,
         is_attended: bool,
     ) -> Result<Self, Failure> {
@@ -106,11 +119,12 @@ impl Workplace {
         let prompt = PromptParts {
             persona: vestal_agent::persona(&settings.home().dir()),
             instructions: instructions.get().map(str::to_owned),
-            role: None,
             project: cwd.clone().filter(|_| sees_cwd),
             profile: settings.home().profile().to_string(),
             backend,
             is_attended,
+            skills: vestal_skills::from_settings(settings).prompt(),
+            ..PromptParts::default()
         };
         Ok(Self { cwd, prompt })
     }

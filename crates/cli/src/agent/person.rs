@@ -11,6 +11,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use vestal_agent::{Approval, ApprovalRequest, Human, Question};
+use vestal_chat::{read_answer, read_approval};
 
 use crate::console::{Console, text};
 
@@ -181,28 +182,6 @@ fn question_words(question: &Question) -> String {
 fn indented(words: &str) -> String {
     let shown = text::printable_lines(words);
     shown.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-}
-
-/// Reads an answer; words after a no are the reason for it.
-fn read_approval(line: &str, may_last: bool) -> Option<Approval> {
-    let line = line.trim();
-    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let reason = Some(rest.trim()).filter(|rest| !rest.is_empty()).map(str::to_owned);
-    match (word.to_ascii_lowercase().as_str(), &reason) {
-        ("o" | "once" | "y" | "yes", None) => Some(Approval::Once),
-        ("c" | "conversation", None) => Some(Approval::Conversation),
-        ("a" | "always", None) if may_last => Some(Approval::Always),
-        ("d" | "deny" | "n" | "no", _) => Some(Approval::Deny(reason)),
-        _ => None,
-    }
-}
-
-fn read_answer(line: &str, choices: &[String]) -> Option<String> {
-    let line = line.trim();
-    let number: Option<usize> = line.parse().ok();
-    let chosen = number.and_then(|number| choices.get(number.checked_sub(1)?));
-    let answer = chosen.map_or(line, String::as_str);
-    (!answer.is_empty()).then(|| answer.to_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod activity;
 mod copying;
+mod divert;
 pub(crate) mod log;
 mod progress;
 mod sink;
@@ -17,6 +18,7 @@ pub(crate) mod text;
 pub(crate) mod trace;
 
 pub(crate) use activity::Activity;
+pub(crate) use divert::{Said, divert, undivert};
 pub(crate) use progress::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use speech::Console;

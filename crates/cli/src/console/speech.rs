@@ -9,9 +9,10 @@ use clap::error::ErrorKind;
 use serde::Serialize;
 use vestal_config::Environment;
 
+use super::divert::Said;
 use super::style::Colour;
 use super::table::Table;
-use super::{DIM, RED, YELLOW, progress, status, table, terminal, text};
+use super::{DIM, RED, YELLOW, divert, progress, status, table, terminal, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -28,6 +29,11 @@ impl Console {
             out: Colour::decide(environment, io::stdout().is_terminal()),
             err: Colour::decide(environment, io::stderr().is_terminal()),
         }
+    }
+
+    /// Reports whether standard output shows colour.
+    pub(crate) fn is_coloured(self) -> bool {
+        self.out == Colour::On
     }
 
     /// Prints a line of data.
@@ -141,8 +147,25 @@ impl Console {
         let mut stderr = io::stderr().lock();
         write!(stderr, "{question} ").and_then(|()| stderr.flush()).ok()?;
         let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).ok()?;
-        Some(answer.trim().to_owned())
+        let read = io::stdin().lock().read_line(&mut answer).ok()?;
+        (read > 0).then(|| answer.trim().to_owned())
+    }
+
+    /// Asks for something that is not shown while it is typed; none when nobody
+    /// answers, or when Ctrl-C or Ctrl-D says that there will be no answer.
+    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    pub(crate) fn ask_secret(self, question: &str) -> Option<String> {
+        status::clear();
+        let mut stderr = io::stderr().lock();
+        // Raw, so that Ctrl-C cannot leave a terminal behind that shows nothing;
+        // and before the question, so that no answer comes too early to be hidden.
+        let answer = {
+            let _raw = terminal::Raw::enter().ok()?;
+            write!(stderr, "{question} ").and_then(|()| stderr.flush()).ok()?;
+            hidden_line(io::stdin().lock())
+        };
+        writeln!(stderr).ok()?;
+        answer
     }
 
     /// Awaits some work and says what it is if that takes more than a second.
@@ -150,6 +173,26 @@ impl Console {
         let line = format!("{} …", text::printable(what));
         progress::while_waiting(|| line.clone(), work).await
     }
+}
+
+/// Reads a line that nobody sees, as a raw terminal gives it.
+fn hidden_line(input: impl io::BufRead) -> Option<String> {
+    let mut typed = Vec::new();
+    for byte in input.bytes() {
+        match byte.ok()? {
+            b'\r' | b'\n' => break,
+            // Ctrl-C; Ctrl-D.
+            0x03 => return None,
+            0x04 if typed.is_empty() => return None,
+            // Backspace takes a whole character back.
+            0x08 | 0x7f => while typed.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
+            // Ctrl-U takes everything back.
+            0x15 => typed.clear(),
+            byte if byte >= b' ' => typed.push(byte),
+            _ => {}
+        }
+    }
+    String::from_utf8(typed).ok().map(|typed| typed.trim().to_owned())
 }
 
 fn styled(text: &StyledStr, colour: Colour) -> String {
@@ -161,6 +204,26 @@ fn styled(text: &StyledStr, colour: Colour) -> String {
 
 /// Writes a line to standard error; if nobody listens there is nobody to tell.
 fn say(line: &str) {
+    if divert::offer(Said::Line(line.to_owned())).is_ok() {
+        return;
+    }
     status::clear();
     io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hidden_line;
+
+    #[test]
+    fn what_nobody_sees_can_be_mended_and_given_up() {
+        let typed = |bytes: &[u8]| hidden_line(bytes);
+        assert_eq!(typed(b"sk-1\r"), Some("sk-1".to_owned()));
+        assert_eq!(typed("sk-1é\x7f2\n".as_bytes()), Some("sk-12".to_owned()));
+        assert_eq!(typed(b"wrong\x15right\r"), Some("right".to_owned()));
+        assert_eq!(typed(b"sk\x03"), None);
+        assert_eq!(typed(b"\x04"), None);
+        // A paste may come in brackets, of which only letters are left.
+        assert_eq!(typed(b" sk-1 \t\r"), Some("sk-1".to_owned()));
+    }
 }

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{table, terminal};
+use super::divert::Said;
+use super::{divert, table, terminal};
 
 /// Begins the line anew and clears it.
 const CLEAR: &str = "\r\x1b[2K";
@@ -21,6 +22,9 @@ pub(crate) fn is_possible() -> bool {
 /// Shows a text in place of the one before. What does not fit is cut: a line
 /// that wraps could not be cleared.
 pub(crate) fn show(text: &str) {
+    if divert::offer(Said::Status(Some(text.to_owned()))).is_ok() {
+        return;
+    }
     let width = terminal::error_width().map_or(usize::MAX, |width| width.saturating_sub(1));
     SHOWN.store(true, Ordering::Relaxed);
     write(&format!("{CLEAR}{}", table::cut(text, width)));
@@ -28,6 +32,9 @@ pub(crate) fn show(text: &str) {
 
 /// Clears the line if it says something.
 pub(crate) fn clear() {
+    if divert::offer(Said::Status(None)).is_ok() {
+        return;
+    }
     if SHOWN.swap(false, Ordering::Relaxed) {
         write(CLEAR);
     }

@@ -1,9 +1,14 @@
 //! `vestal chat`.
 
+mod directories;
 mod image;
+mod interactive;
+mod opening;
 mod prompt;
 mod screen;
+mod slash;
 mod summary;
+mod surroundings;
 mod talk;
 mod words;
 
@@ -16,18 +21,19 @@ use vestal_model::{Part, UserMessage};
 use vestal_sandbox::Task;
 
 use crate::agent::{exit_of, failure_of};
-use crate::commands::kanban;
+use crate::cli::Wanted;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::slash::{Slash, Unclosed};
 use crate::views::TurnView;
+use opening::{Which, Wish, WishedPlace};
 use screen::Answer;
 use talk::{Talk, Talked};
 
 const AFTER_HELP: &str = "\
-The answer goes to standard output, everything else to standard error. Material that is piped in
-goes below the question. Conversations are kept: -c goes on with the last one, in the same sandbox
+On a terminal, and without -q, it is a chat: /help lists its commands. With -q, or where there is no
+terminal, the answer goes to standard output and everything else to standard error; material that is
+piped in goes below the question. Conversations are kept: -c goes on with the last one, in the same sandbox
 and the same shell. A question that begins with /kanban is a command of the board: no model is asked.
 
 Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage,
@@ -35,18 +41,24 @@ Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wron
 to answer, 125 Vestal failed, 130 interrupted.
 
 Examples:
+  vestal chat
+  vestal chat -c
   vestal chat -q 'what does this machine run?'
   git diff | vestal chat -q 'review this' --quiet > review.md
   vestal chat -c -q 'now fix it' --max-turns 30
   vestal chat -q '/kanban list'
   vestal chat -m openrouter:some/model --image shot.png -q 'what is wrong here?' --json";
 
-/// Asks the agent, which works in the durable sandbox, and prints its answer.
-#[derive(Debug, Args)]
+/// Talks to the agent, which works in the durable sandbox; with -q asks once and prints its answer.
+#[derive(Debug, Default, Args)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ChatArgs {
-    /// What is asked; `-` reads it from standard input.
+    /// What is said first in the chat.
+    #[arg(value_name = "WORDS", conflicts_with = "query")]
+    words: Vec<String>,
+
+    /// Asks this and prints the answer, instead of a chat; `-` reads it from standard input.
     #[arg(short, long, value_name = "PROMPT", allow_hyphen_values = true)]
     query: Option<String>,
 
@@ -115,15 +127,58 @@ impl ChatArgs {
         }
     }
 
+    /// Returns which conversation is asked for, and how it is to be held.
+    fn wish(&self) -> Wish {
+        let which = match &self.resume {
+            Some(wanted) => Which::Named(wanted.clone()),
+            None if self.goes_on => Which::Latest,
+            None => Which::New,
+        };
+        let is_placed = self.task.is_some() || self.backend.is_some() || self.mount_cwd;
+        let place = if is_placed {
+            let (backend, mount_cwd) = (self.backend.clone(), self.mount_cwd);
+            let wanted = Wanted { backend, image: None, mount_cwd };
+            WishedPlace::Wanted { task: self.task.clone(), wanted }
+        } else {
+            WishedPlace::Own
+        };
+        Wish {
+            which,
+            model: self.model.clone(),
+            title: self.title.clone(),
+            place,
+            toolsets: self.toolsets.clone(),
+            max_turns: self.max_turns,
+        }
+    }
+
     fn is_silent(&self) -> bool {
         self.quiet || self.json
     }
 }
 
-pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit, Failure> {
+impl ChatArgs {
+    /// Reports whether somebody is to chat, on this terminal.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.query.is_none() && !self.is_silent() && interactive::is_possible()
+    }
+}
+
+/// Reports whether a chat can be held here.
+pub(crate) fn is_possible() -> bool {
+    interactive::is_possible()
+}
+
+pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, Failure> {
+    if args.is_interactive() {
+        return Box::pin(interactive::run(context, &args)).await;
+    }
+    if !args.words.is_empty() {
+        args.query = Some(std::mem::take(&mut args.words).join(" "));
+    }
     // Only of what is typed: material that is piped in commands nothing.
-    if let Some(slash) = args.query.as_deref().and_then(Slash::read) {
-        return obey(context, slash).await;
+    if let Some(told) = args.query.as_deref().and_then(slash::read) {
+        return slash::obey(context, told).await;
     }
     // Before signals are listened for: whoever types the question can still leave.
     let question = question(context, &args).await?;
@@ -170,20 +225,21 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit, Failu
     }
 }
 
-/// Does what is said to the program and not to the model.
-async fn obey(context: &Context, slash: Result<Slash, Unclosed>) -> Result<Exit, Failure> {
-    match slash {
-        Ok(Slash::Kanban(words)) => kanban::chat::run(context, &words).await,
-        Err(Unclosed(quote)) => {
-            Err(Failure::usage(format!("there is no second {quote} to end what the first begins"))
-                .advise(format!("for the sign itself: \\{quote}")))
-        }
-    }
-}
-
 /// Reports whether what the model said last is meant for the person who asked.
 fn has_answer(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Completed | Outcome::BudgetExhausted)
+}
+
+/// Returns what the command line says first in a chat.
+fn first_message(args: &ChatArgs) -> Result<Option<UserMessage>, Failure> {
+    let mut parts = Vec::new();
+    if !args.words.is_empty() {
+        parts.push(Part::Text { text: args.words.join(" ") });
+    }
+    for path in &args.image {
+        parts.push(Part::Image(image::read(path)?));
+    }
+    Ok((!parts.is_empty()).then_some(UserMessage { parts }))
 }
 
 async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Failure> {

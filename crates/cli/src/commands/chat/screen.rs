@@ -147,7 +147,7 @@ impl Screen {
     }
 
     async fn take(&mut self, event: Event) -> Result<(), Failure> {
-        record(&event);
+        event.log();
         match event {
             Event::TurnStarted { .. } | Event::Steered { .. } => {
                 self.waiting = Some(Instant::now());
@@ -186,7 +186,7 @@ impl Screen {
             }
             Event::Child { index, event, .. } => self.take_of_child(index, *event).await?,
             Event::TurnEnded { .. } => self.waiting = None,
-            Event::Reasoning { .. } | Event::ToolOutput { .. } => {}
+            Event::Reasoning { .. } | Event::ToolOutput { .. } | Event::FileChanged { .. } => {}
         }
         Ok(())
     }
@@ -315,30 +315,4 @@ fn about(name: &str, summary: &str) -> String {
 fn tool_line(is_error: bool, about: &str, took: Duration) -> String {
     let mark = if is_error { "✗" } else { "·" };
     format!("{mark} {about} ({})", text::took(took))
-}
-
-/// Puts an event into the log, what was said left out.
-fn record(event: &Event) {
-    match event {
-        Event::TurnStarted { conversation } => tracing::info!(%conversation, "turn started"),
-        Event::ModelCalled { provider, model, usage, .. } => {
-            tracing::info!(provider, model, tokens = usage.total(), "model answered");
-        }
-        Event::Discarded { reason, .. } => tracing::info!(reason, "answer discarded"),
-        Event::ToolStarted { name, summary, .. } => tracing::info!(name, summary, "tool started"),
-        Event::ToolEnded { name, is_error, took, .. } => {
-            let took_ms = took.as_millis();
-            tracing::info!(name, is_error, took_ms, "tool ended");
-        }
-        Event::Warning { text } => tracing::info!(text, "told"),
-        Event::Compressed { messages, tokens } => tracing::info!(messages, tokens, "summarised"),
-        Event::TurnEnded { outcome } => tracing::info!(outcome, "turn ended"),
-        Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::CallAnnounced { .. }
-        | Event::ToolOutput { .. }
-        | Event::Compressing { .. }
-        | Event::Steered { .. }
-        | Event::Child { .. } => {}
-    }
 }

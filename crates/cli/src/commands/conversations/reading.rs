@@ -40,7 +40,7 @@ pub(super) fn passage(stored: &Stored, detail: Detail) -> Passage {
         (Standing::Undone, _) => Some("undone"),
         (_, Kind::Summary) => Some("summary of what came before"),
         (_, Kind::Note) => Some("put in by vestal"),
-        (Standing::Active | Standing::Compacted, Kind::Said) => None,
+        (Standing::Active | Standing::Compacted, Kind::Said | Kind::Aside) => None,
     };
     match &stored.message {
         Message::User(message) => {

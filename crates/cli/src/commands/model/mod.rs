@@ -2,8 +2,7 @@
 
 mod list;
 mod set;
-
-use std::time::Duration;
+mod setup;
 
 use clap::{Args, Subcommand};
 use vestal_config::Settings;
@@ -13,8 +12,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// How long a provider's list counts.
-const MAX_AGE: Duration = Duration::from_hours(24);
+pub(crate) use setup::set_up;
 
 const AFTER_HELP: &str = "\
 Lists are kept for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
@@ -23,7 +21,8 @@ answered, 1 none is configured, 3 none answered.
 Examples:
   vestal model
   vestal model list --refresh
-  vestal model set openrouter:some/model";
+  vestal model set openrouter:some/model
+  vestal model setup";
 
 /// Shows which models there are and which one is asked; sets it.
 #[derive(Debug, Args)]
@@ -44,6 +43,9 @@ enum ModelVerb {
     /// Sets the model that is asked, in config.yaml.
     #[command(after_help = "Example:\n  vestal model set openrouter:some/model")]
     Set(set::SetArgs),
+    /// Asks who serves the model, tries it, and keeps what works.
+    #[command(after_help = "Example:\n  vestal model setup")]
+    Setup(setup::SetupArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Failure> {
@@ -51,10 +53,11 @@ pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Fail
         None => list::run(context, args.list).await,
         Some(ModelVerb::List(args)) => list::run(context, args).await,
         Some(ModelVerb::Set(args)) => set::run(context, &args),
+        Some(ModelVerb::Setup(args)) => Box::pin(setup::run(context, args)).await,
     }
 }
 
 /// Returns where lists are kept.
 fn cache(settings: &Settings) -> ListCache {
-    ListCache::new(settings.home().dir().join("cache").join("models.json"), MAX_AGE)
+    vestal_agent::settings::model_lists(settings)
 }

@@ -162,14 +162,6 @@ fn ctrl_c_at_a_question_is_a_no_and_ends_the_turn() {
 }
 
 #[test]
-fn a_person_who_asks_nothing_is_told_what_to_type() {
-    let chat = Chatting::replies([]);
-    let mut person = sit_down(&chat, &["chat"]);
-    person.sees("vestal chat -q '");
-    assert_eq!(person.leaves().0, 2);
-}
-
-#[test]
 fn what_is_approved_for_always_is_not_asked_about_again() {
     let chat = Chatting::replies([]);
     let victim = chat.world.work().join("victim");

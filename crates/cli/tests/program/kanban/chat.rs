@@ -25,6 +25,11 @@ fn a_command_of_the_board_is_done_without_asking_a_model() {
     assert!(wrong.stderr.contains("'list'"), "{wrong:?}");
     let open = say("/kanban comment it's").exits(2);
     assert!(open.stderr.contains("no second '"), "{open:?}");
+    // Commands of a conversation need one; help does not.
+    let undo = say("/undo").exits(2);
+    assert!(undo.stderr.contains("/undo is for an open conversation"), "{undo:?}");
+    assert!(say("/help").exits(0).text().contains("/kanban      the board"));
+    assert_eq!(say("/sessions list --json").exits(0).json(), json!([]));
     // What only looks like one is meant for the model, and so is what is piped in.
     say("/kanbanx").exits(1);
     world.vestal_with(["chat", "-q", "-"], b"/kanban list").exits(1);

@@ -1,0 +1,181 @@
+//! The chat on a terminal.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc::unbounded_channel;
+use vestal_agent::settings::EndpointError;
+use vestal_chat::{Left, Outside, Parts};
+use vestal_config::{BackendChoice, Settings, keys};
+use vestal_sandbox::Termination;
+use vestal_tui::Colour;
+
+use super::ChatArgs;
+use super::directories::{Directories, is_project};
+use super::opening::{Which, Wish, WishedPlace, toolsets};
+use super::surroundings::Surroundings;
+use crate::agent;
+use crate::cli::Wanted;
+use crate::commands::model;
+use crate::console::{self, Said};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Reports whether a chat can be held here: somebody types, and somebody reads.
+pub(crate) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
+}
+
+pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Failure> {
+    let Some(settings) = settings_with_model(context, args).await? else {
+        return Ok(Exit::No);
+    };
+    let mut wish = args.wish();
+    if let Some(place) = offered_mount(context, &settings, &wish)? {
+        wish.place = place;
+    }
+    let wanted = toolsets(&settings, args.toolsets.as_deref())?;
+    let agent = agent::build(context, &settings, &wanted).await?;
+    let (human, questions) = vestal_chat::asked();
+    let (sender, outside) = unbounded_channel();
+    let taker = Arc::new(move |said| {
+        let told = match said {
+            Said::Line(line) => Outside::Line(without_style(&line)),
+            Said::Status(what) => Outside::Status(what),
+        };
+        // A chat that has ended shows nothing any more.
+        drop(sender.send(told));
+    });
+    let program = Arc::new(Surroundings {
+        context: context.again(),
+        global: context.global().clone(),
+        settings: Arc::clone(&settings),
+        agent: agent.clone(),
+        human,
+        wish,
+        yolo: args.yolo,
+        taker,
+        last: Mutex::new(None),
+    });
+    let first = super::first_message(args)?;
+    program.draw_again();
+    let chat = vestal_chat::run(Parts {
+        program: program.clone(),
+        agent: agent.clone(),
+        settings: Arc::clone(&settings),
+        colour: if context.console.is_coloured() { Colour::On } else { Colour::Off },
+        history: settings.home().dir().join("chat_history"),
+        questions,
+        outside,
+        first,
+    });
+    let left = Box::pin(chat).await;
+    vestal_tui::terminal::restore();
+    console::undivert();
+    match &left {
+        Ok(Left::Quit) => context.finish(agent.engine()).await,
+        _ => context.close(agent.engine()).await,
+    }
+    if let Err(error) = agent.store().clone().close().await {
+        tracing::debug!(%error, "the conversations were not closed");
+    }
+    match left {
+        Ok(Left::Quit) => Ok(Exit::Success),
+        Ok(Left::Signal(signal)) => Ok(Exit::Terminated(signal)),
+        Ok(Left::Closed) => Ok(Exit::Terminated(Termination::HangUp)),
+        Err(trouble) => {
+            let failure = Failure::new(trouble.problem);
+            Err(trouble.advice.into_iter().fold(failure, Failure::advise))
+        }
+    }
+}
+
+/// Returns the settings once they say who is asked. Whoever has said nothing
+/// about that yet is asked; nothing where there was no answer.
+async fn settings_with_model(
+    context: &Context,
+    args: &ChatArgs,
+) -> Result<Option<Arc<Settings>>, Failure> {
+    let settings = context.settings()?;
+    let found = vestal_agent::settings::endpoints(&settings, args.model.as_deref());
+    let Err(error) = found else {
+        return Ok(Some(Arc::new(settings)));
+    };
+    let may_be_asked = matches!(
+        error,
+        EndpointError::NoModel | EndpointError::NoProvider { .. } | EndpointError::NoKey { .. }
+    );
+    if !may_be_asked || args.model.is_some() {
+        return Err(error.into());
+    }
+    context.console.note(&format!("{error}; a few questions, and the chat begins"));
+    if !Box::pin(model::set_up(context)).await? {
+        return Ok(None);
+    }
+    let settings = context.settings()?;
+    // Something else than the files may still stand in the way.
+    agent::endpoints(&settings, None)?;
+    Ok(Some(Arc::new(settings)))
+}
+
+/// Offers to let the agent work on the project that the chat is begun in. The
+/// answer is remembered; returns the place where it is yes.
+fn offered_mount(
+    context: &Context,
+    settings: &Settings,
+    wish: &Wish,
+) -> Result<Option<WishedPlace>, Failure> {
+    if !matches!((&wish.which, &wish.place), (Which::New, WishedPlace::Own)) {
+        return Ok(None);
+    }
+    if settings.get(&keys::BACKEND)?.value == BackendChoice::Local {
+        return Ok(None);
+    }
+    let Ok(here) = std::env::current_dir() else { return Ok(None) };
+    let home = context.environment().non_empty("HOME").map(PathBuf::from);
+    if !is_project(&here, home.as_deref()) {
+        return Ok(None);
+    }
+    let directories = Directories::of(&settings.home().dir());
+    let mount = match directories.answer(&here) {
+        Some(answer) => answer,
+        None => {
+            let question = format!(
+                "Shall the agent work on {}? It becomes /workspace of a sandbox of its own. [y/n]",
+                here.display()
+            );
+            let Some(mount) = ask_yes_or_no(context, &question) else { return Ok(None) };
+            if let Err(error) = directories.keep(&here, mount) {
+                context.console.warn(&format!("the answer is not remembered: {error}"));
+            }
+            mount
+        }
+    };
+    let wanted = Wanted { backend: None, image: None, mount_cwd: true };
+    Ok(mount.then_some(WishedPlace::Wanted { task: None, wanted }))
+}
+
+/// Returns the answer; none when there is none.
+fn ask_yes_or_no(context: &Context, question: &str) -> Option<bool> {
+    loop {
+        let answer = context.console.ask_for(question)?;
+        match answer.to_ascii_lowercase().as_str() {
+            "y" | "yes" => return Some(true),
+            "n" | "no" => return Some(false),
+            _ => {}
+        }
+    }
+}
+
+/// Returns a line of the console without its colours: the chat has its own.
+fn without_style(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, styled)) = rest.split_once("\x1b[") {
+        plain.push_str(before);
+        rest = styled.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain + rest
+}

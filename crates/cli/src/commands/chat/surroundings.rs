@@ -1,0 +1,185 @@
+//! The program around an interactive chat.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+use vestal_agent::{Agent, Human};
+use vestal_chat::{Open, Opened, Program, Trouble};
+use vestal_config::Settings;
+use vestal_sandbox::{Overrides, Task, Terminations};
+
+use super::opening::{OpenedHere, Opener, Place, Which, Wish, WishedPlace};
+use crate::cli::{self, Global, Verb};
+use crate::console::{self, Said};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::program;
+
+/// How long a command has to end by itself after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub(super) struct Surroundings {
+    pub(super) context: Context,
+    pub(super) global: Global,
+    pub(super) settings: Arc<Settings>,
+    pub(super) agent: Agent,
+    pub(super) human: Arc<dyn Human>,
+    /// What the command line asks for.
+    pub(super) wish: Wish,
+    /// Whether everything is allowed in the first conversation.
+    pub(super) yolo: bool,
+    /// Takes what is said while the chat draws on the terminal.
+    pub(super) taker: Arc<dyn Fn(Said) + Send + Sync>,
+    /// Where the conversation before works.
+    pub(super) last: Mutex<Option<Place>>,
+}
+
+impl Surroundings {
+    fn wish_for(&self, what: &Open) -> Wish {
+        let base = || Wish {
+            toolsets: self.wish.toolsets.clone(),
+            max_turns: self.wish.max_turns,
+            ..Wish::default()
+        };
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let other = |task: &Task| WishedPlace::Same(Place::new(task, Overrides::default()));
+        match what {
+            Open::First => self.wish.clone(),
+            Open::New { task, model, title } => Wish {
+                which: Which::New,
+                model: model.clone(),
+                title: title.clone(),
+                place: match task {
+                    Some(task) => other(task),
+                    None => last().map_or(WishedPlace::Own, WishedPlace::Same),
+                },
+                ..base()
+            },
+            Open::Resume { id, task, model } => Wish {
+                which: Which::Id(id.clone()),
+                model: model.clone(),
+                place: task.as_ref().map_or(WishedPlace::Own, other),
+                ..base()
+            },
+        }
+    }
+
+    /// Runs a command to its end, unless Ctrl-C ends it.
+    async fn run(&self, verb: Verb, global: Global) -> Result<Exit, Failure> {
+        let environment = self.context.environment().clone();
+        let context = Context::new(self.context.console, environment, global);
+        let mut signals =
+            Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+        let mut work = Box::pin(program::dispatch(&context, verb));
+        let signal = tokio::select! {
+            done = &mut work => return done,
+            signal = signals.next() => signal,
+        };
+        // Most commands hear the signal too, and have something to put in order.
+        tokio::select! {
+            done = &mut work => done,
+            _ = signals.next() => Ok(Exit::Terminated(signal)),
+            () = tokio::time::sleep(GRACE) => Ok(Exit::Terminated(signal)),
+        }
+    }
+}
+
+#[async_trait]
+impl Program for Surroundings {
+    async fn open(&self, what: Open) -> Result<Opened, Trouble> {
+        let wish = self.wish_for(&what);
+        let opener =
+            Opener { context: &self.context, settings: &self.settings, agent: &self.agent };
+        let opened = Box::pin(opener.open(&wish, Arc::clone(&self.human))).await;
+        let OpenedHere { conversation, place, is_resumed, notices } =
+            opened.map_err(|failure| trouble(&failure))?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        if what == Open::First {
+            conversation.guard().set_yolo(self.yolo);
+        }
+        Ok(Opened { conversation, is_resumed, notices })
+    }
+
+    async fn verb(&self, words: Vec<String>) -> bool {
+        let console = self.context.console;
+        console::undivert();
+        let cli = match cli::parse_words(&words) {
+            Ok(cli) => cli,
+            Err(error) => {
+                let exit = console.explain_usage(&error);
+                self.draw_again();
+                return exit == Exit::Success;
+            }
+        };
+        // The profile and the settings of the chat hold for its commands, too.
+        let mut global = self.global.clone();
+        global.set.extend(cli.global.set);
+        global.profile = cli.global.profile.or(global.profile);
+        let result = match cli.verb {
+            None | Some(Verb::Chat(_)) => Err(Failure::usage("this is a chat already")),
+            // Commands are made for a thread of their own, and wait as they like.
+            Some(verb) => block_in_place(|| Handle::current().block_on(self.run(verb, global))),
+        };
+        let went_well = match result {
+            Ok(exit) => exit == Exit::Success,
+            Err(failure) => {
+                console.explain(&failure);
+                false
+            }
+        };
+        console::status::clear();
+        self.draw_again();
+        went_well
+    }
+
+    fn words_for(&self, name: &str, words: &str) -> Option<Result<String, Trouble>> {
+        let skills = vestal_skills::from_settings(&self.settings);
+        skills.find(name)?;
+        let trouble = |error: vestal_skills::SkillError| Trouble {
+            problem: error.to_string(),
+            advice: vec![format!("what is wrong with it: /skills check {name}")],
+        };
+        Some(skills.invocation(name, words).map_err(trouble))
+    }
+
+    fn complete_verb(&self, words: &[String]) -> Vec<String> {
+        let command = cli::command();
+        let (last, path) = match words.split_last() {
+            Some((last, path)) => (last.as_str(), path),
+            None => ("", words),
+        };
+        let mut at = &command;
+        for word in path {
+            match at.find_subcommand(word) {
+                Some(found) => at = found,
+                None => break,
+            }
+        }
+        let verbs = at.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let verbs = verbs.map(|verb| verb.get_name().to_owned());
+        let flags = at.get_arguments().filter(|flag| !flag.is_hide_set());
+        let flags = flags.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
+        let wants_flag = last.starts_with('-');
+        let candidates: Vec<String> = if wants_flag { flags.collect() } else { verbs.collect() };
+        candidates.into_iter().filter(|candidate| candidate.starts_with(last)).collect()
+    }
+}
+
+impl Surroundings {
+    /// Has everything that is said go to the chat from now on.
+    pub(super) fn draw_again(&self) {
+        let taker = Arc::clone(&self.taker);
+        console::divert(move |said| taker(said));
+    }
+}
+
+pub(super) fn trouble(failure: &Failure) -> Trouble {
+    Trouble {
+        problem: failure.message().unwrap_or("nobody reads the output any more").to_owned(),
+        advice: failure.advice().to_vec(),
+    }
+}

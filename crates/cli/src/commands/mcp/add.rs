@@ -1,0 +1,181 @@
+//! `vestal mcp add`.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use vestal_config::{
+    AnyKey as _, McpServer, McpServerName, Override, Settings, Value, keys, secrets, set_entry,
+};
+
+use super::probe::{failure, probe};
+use super::test::summary;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+The server is tried first and kept only if it answers. Keys don't belong on a command line, which
+every user of the machine can read: put them into .env and refer to them as ${NAME}, in quotes, so
+that your shell leaves that alone.
+
+Examples:
+  vestal mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  vestal mcp add git --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
+  vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'";
+
+/// Adds a server to config.yaml, if it answers.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct AddArgs {
+    /// What the server is called from now on.
+    name: String,
+
+    /// The address of a server elsewhere.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"], required_unless_present = "command")]
+    url: Option<String>,
+
+    /// A header for every request: NAME=VALUE.
+    #[arg(long = "header", value_name = "NAME=VALUE", requires = "url")]
+    headers: Vec<String>,
+
+    /// A variable for the program: NAME=VALUE.
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+
+    /// The directory that the program is started in.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+
+    /// Seconds that a call may take.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+
+    /// Takes the place of a server of that name.
+    #[arg(long)]
+    replace: bool,
+
+    /// Keeps the server whether it answers or not.
+    #[arg(long)]
+    no_test: bool,
+
+    /// The program and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let name = super::named(&args.name)?;
+    let known = settings.get(&keys::MCP_SERVERS)?.value;
+    if known.get(&name).is_some() && !args.replace {
+        return Err(Failure::new(format!("there is an MCP server {name} already"))
+            .advise("to take its place: --replace")
+            .with_exit(Exit::No));
+    }
+    let entry = entry(&args)?;
+    let server = understood(context, &name, &entry)?;
+    let found = if args.no_test {
+        format!("added {name}, which was not tried")
+    } else {
+        let tried = Box::pin(probe(context, &settings, &name, &server)).await;
+        let probe = tried.map_err(|trouble| {
+            failure(&settings, &name, &trouble)
+                .advise("nothing was changed; to keep it all the same: --no-test")
+        })?;
+        summary(name.as_str(), &probe)
+    };
+    let set = set_entry(&settings, keys::MCP_SERVERS.name(), name.as_str(), &entry)?;
+    context.console.note(&found);
+    context.console.note(&format!("kept in {}; new chats have its tools", set.path.display()));
+    if let Some(source) = set.hidden_by {
+        context.console.warn(&format!("{source} hides what config.yaml says about mcp_servers"));
+    }
+    Ok(Exit::Success)
+}
+
+/// Returns what is written into config.yaml.
+fn entry(args: &AddArgs) -> Result<Value, Failure> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let mut fields = BTreeMap::new();
+    let mut put = |name: &str, value| drop(fields.insert(name.to_owned(), value));
+    if let Some(url) = &args.url {
+        put("url", text(url));
+        if !args.headers.is_empty() {
+            put("headers", Value::Map(pairs("header", &args.headers, is_key_header)?));
+        }
+    } else if let Some((command, rest)) = args.command.split_first() {
+        put("command", text(command));
+        if !rest.is_empty() {
+            put("args", Value::List(rest.iter().map(|word| text(word)).collect()));
+        }
+        if !args.env.is_empty() {
+            put("env", Value::Map(pairs("env", &args.env, secrets::is_secret_name)?));
+        }
+        if let Some(cwd) = &args.cwd {
+            put("cwd", text(cwd));
+        }
+    }
+    if let Some(seconds) = args.timeout {
+        put("timeout", Value::Integer(seconds));
+    }
+    Ok(Value::Map(fields))
+}
+
+/// Reads `NAME=VALUE`. A key that is written out is refused, and not repeated.
+fn pairs(
+    option: &str,
+    given: &[String],
+    is_secret: fn(&str) -> bool,
+) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut pairs = BTreeMap::new();
+    for pair in given {
+        let Some((name, value)) = pair.split_once(['=', ':']) else {
+            return Err(Failure::usage(format!("--{option} takes NAME=VALUE")));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        if is_secret(name) && !value.contains("${") {
+            let failure =
+                format!("--{option} {name} has a value that looks like a secret written out");
+            return Err(Failure::usage(failure)
+                .advise("put it into .env and refer to it: NAME='${NAME_OF_A_VARIABLE}'"));
+        }
+        pairs.insert(name.to_owned(), Value::Text(value.to_owned()));
+    }
+    Ok(pairs)
+}
+
+fn is_key_header(name: &str) -> bool {
+    let folded = name.replace('-', "_").to_ascii_uppercase();
+    ["AUTHORIZATION", "COOKIE"].contains(&folded.as_str())
+        || secrets::is_secret_name(&folded)
+        || ["KEY", "TOKEN", "SECRET"].iter().any(|word| folded.ends_with(word))
+}
+
+/// Reads an entry as the settings would.
+fn understood(
+    context: &Context,
+    name: &McpServerName,
+    entry: &Value,
+) -> Result<McpServer, Failure> {
+    let all = Value::Map([(name.to_string(), entry.clone())].into());
+    let given = Override::parse(&format!("{}={all}", keys::MCP_SERVERS.name()))?;
+    let settings = Settings::load(context.home()?, context.environment().clone(), vec![given]);
+    super::server(&settings, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_not_taken_from_a_command_line() {
+        for pair in ["Authorization=Bearer hunter2", "X-Api-Key: hunter2", "Cookie=hunter2"] {
+            let failure = pairs("header", &[pair.to_owned()], is_key_header).unwrap_err();
+            assert!(!failure.message().unwrap().contains("hunter2"), "{failure:?}");
+        }
+        let fine = ["Authorization=Bearer ${TOKEN}", "X-Toolsets: all"].map(str::to_owned);
+        let fine = pairs("header", &fine, is_key_header).unwrap();
+        assert_eq!(fine["Authorization"], Value::Text("Bearer ${TOKEN}".to_owned()));
+        assert_eq!(fine["X-Toolsets"], Value::Text("all".to_owned()));
+    }
+}

@@ -1,0 +1,84 @@
+//! `vestal mcp`, one file for each of its verbs.
+
+mod add;
+mod list;
+mod probe;
+mod remove;
+mod test;
+mod tools;
+
+use clap::{Args, Subcommand};
+use vestal_config::{AnyKey as _, McpServer, McpServerName, Settings, keys};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::suggest;
+
+const AFTER_HELP: &str = "\
+A server of the Model Context Protocol is a program that is started, or an address. The agent gets
+its tools as mcp_SERVER_TOOL, in the toolset mcp-SERVER. They work on this machine, not in the
+sandbox. The exit code is 1 when a server is unknown or does not answer.
+
+Examples:
+  vestal mcp
+  vestal mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'
+  vestal mcp test files";
+
+/// Servers whose tools the agent uses: lists, adds, tries and removes them.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    verb: Option<McpVerb>,
+
+    #[command(flatten)]
+    list: list::ListArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpVerb {
+    List(list::ListArgs),
+    Add(add::AddArgs),
+    Remove(remove::RemoveArgs),
+    Test(test::TestArgs),
+    Tools(tools::ToolsArgs),
+}
+
+pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Failure> {
+    match args.verb {
+        None => list::run(context, &args.list),
+        Some(McpVerb::List(args)) => list::run(context, &args),
+        Some(McpVerb::Add(args)) => add::run(context, args).await,
+        Some(McpVerb::Remove(args)) => remove::run(context, &args),
+        Some(McpVerb::Test(args)) => test::run(context, &args).await,
+        Some(McpVerb::Tools(args)) => tools::run(context, &args).await,
+    }
+}
+
+/// Reads the name of a server.
+fn named(name: &str) -> Result<McpServerName, Failure> {
+    let wrong = || Failure::usage(format!("{name:?} is no name of a server"));
+    McpServerName::new(name)
+        .ok_or_else(|| wrong().advise(format!("a name has {}", McpServerName::allowed())))
+}
+
+/// Returns a server that the settings name.
+fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, Failure> {
+    let servers = settings.get(&keys::MCP_SERVERS)?.value;
+    servers.get(name).cloned().ok_or_else(|| {
+        let known: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+        unknown(name.as_str(), &known)
+    })
+}
+
+fn unknown(name: &str, known: &[&str]) -> Failure {
+    let failure = Failure::new(format!("there is no MCP server {name}")).with_exit(Exit::No);
+    match suggest::closest(name, known.iter().copied()) {
+        Some(meant) => failure.advise(format!("did you mean {meant}?")),
+        None if known.is_empty() => failure
+            .advise(format!("{} names none; to add one: vestal mcp add", keys::MCP_SERVERS.name())),
+        None => failure.advise(format!("there are: {}", known.join(", "))),
+    }
+}

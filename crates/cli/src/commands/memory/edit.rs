@@ -1,0 +1,99 @@
+//! `vestal memory edit`.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use vestal_memory::{Change, Target, Trouble};
+
+use super::Desk;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+The editor is $VISUAL, else $EDITOR, else vi. Between two notes stands a line with § alone. When
+somebody else changed the notes meanwhile, or they do not fit, what you wrote is kept beside them.
+
+Example:
+  vestal memory edit user";
+
+/// Opens the notes in your editor.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct EditArgs {
+    /// Notes to edit: memory or user.
+    #[arg(value_name = "NOTES", default_value = "memory")]
+    target: Target,
+}
+
+pub(super) fn run(desk: &Desk<'_>, args: EditArgs) -> Result<Exit, Failure> {
+    let target = args.target;
+    let from = desk.files.read_text(target).map_err(Trouble::from)?;
+    let dir = desk.context.home()?.dir().join("run");
+    let draft = dir.join(format!("edit-{}-{}", std::process::id(), target.file_name()));
+    write_draft(&dir, &draft, &from).map_err(|error| Failure::io("make a draft", &error))?;
+    let edited = edit(&editor(desk), &draft).and_then(|()| read_draft(&draft));
+    let text = match edited {
+        Ok(text) => text,
+        // What was not written down in full is not lost either.
+        Err(failure) => return Err(kept(failure, &draft, &from)),
+    };
+    if text == from {
+        fs::remove_file(&draft).ok();
+        desk.context.console.note("nothing was changed");
+        return Ok(Exit::Success);
+    }
+    match desk.files.change(target, Change::Rewrite { from: &from, text: &text }) {
+        Ok(entries) => {
+            fs::remove_file(&draft).ok();
+            desk.changed(target, &entries, "kept", false)?;
+            desk.warn_of_secret(&text);
+            Ok(Exit::Success)
+        }
+        Err(trouble) => Err(kept(trouble.into(), &draft, &from)),
+    }
+}
+
+/// Says where the draft is, unless there is nothing new in it.
+fn kept(failure: Failure, draft: &Path, from: &str) -> Failure {
+    if fs::read(draft).is_ok_and(|text| text == from.as_bytes()) {
+        fs::remove_file(draft).ok();
+        return failure;
+    }
+    failure.advise(format!("what you wrote is in {}", draft.display()))
+}
+
+fn editor(desk: &Desk<'_>) -> OsString {
+    let environment = desk.context.environment();
+    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| environment.non_empty(name));
+    named.unwrap_or(OsStr::new("vi")).to_owned()
+}
+
+/// Waits for the editor, whose name may come with options as in `code --wait`.
+fn edit(editor: &OsStr, draft: &Path) -> Result<(), Failure> {
+    let mut text = editor.to_owned();
+    text.push(" \"$@\"");
+    let ended = Command::new("sh").arg("-c").arg(text).arg(editor).arg(draft).status();
+    let ended = ended.map_err(|error| Failure::io("start the editor", &error))?;
+    if ended.success() {
+        return Ok(());
+    }
+    let shown = editor.to_string_lossy();
+    Err(Failure::new(format!("the editor {shown:?} ended with {ended}; nothing was changed"))
+        .advise("to use another one: VISUAL=nano vestal memory edit"))
+}
+
+fn write_draft(dir: &Path, draft: &PathBuf, text: &str) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    file.write_all(text.as_bytes())
+}
+
+fn read_draft(draft: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(draft).map_err(|error| Failure::io("read what you wrote", &error))?;
+    String::from_utf8(bytes).map_err(|_| Failure::new("what you wrote is not UTF-8"))
+}

@@ -1,0 +1,169 @@
+//! `vestal memory`, one file for each of its verbs.
+
+mod add;
+mod clear;
+mod edit;
+mod path;
+mod remove;
+mod replace;
+mod show;
+mod view;
+
+use std::io::Read as _;
+
+use clap::{Args, Subcommand};
+use vestal_config::{AnyKey as _, keys};
+use vestal_memory::{Change, Enabled, Entries, Files, Target, Trouble};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Bytes of a note that are read from standard input.
+const MOST: u64 = 1 << 20;
+
+const AFTER_HELP: &str = "\
+`memory` are the agent's own notes (MEMORY.md), `user` those about you (USER.md). The agent is told
+both when a conversation begins, and changes them by itself. The exit code is 1 when a note is not
+found, is meant by too few words, is there already or does not fit.
+
+Examples:
+  vestal memory
+  vestal memory add 'the tests need a running database'
+  vestal memory edit user";
+
+/// What the agent remembers from conversation to conversation: shows and changes it.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct MemoryArgs {
+    #[command(subcommand)]
+    verb: Option<MemoryVerb>,
+
+    #[command(flatten)]
+    wanted: show::Wanted,
+}
+
+#[derive(Debug, Subcommand)]
+enum MemoryVerb {
+    Show(show::ShowArgs),
+    Add(add::AddArgs),
+    Replace(replace::ReplaceArgs),
+    Remove(remove::RemoveArgs),
+    Edit(edit::EditArgs),
+    Path(path::PathArgs),
+    Clear(clear::ClearArgs),
+}
+
+/// Which notes are meant.
+#[derive(Debug, Clone, Copy, Args)]
+struct TargetOption {
+    /// Notes that are meant: memory or user.
+    #[arg(long, value_name = "NOTES", default_value = "memory")]
+    target: Target,
+}
+
+pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let files = vestal_memory::files(&settings, crate::agent::redactor(&settings)?)?;
+    let desk = Desk { context, files, enabled: Enabled::of(&settings)? };
+    let Some(verb) = args.verb else { return show::run(&desk, args.wanted) };
+    match verb {
+        MemoryVerb::Show(args) => show::run(&desk, args.wanted),
+        MemoryVerb::Add(args) => add::run(&desk, &args),
+        MemoryVerb::Replace(args) => replace::run(&desk, &args),
+        MemoryVerb::Remove(args) => remove::run(&desk, &args),
+        MemoryVerb::Edit(args) => edit::run(&desk, args),
+        MemoryVerb::Path(args) => path::run(&desk, args),
+        MemoryVerb::Clear(args) => clear::run(&desk, args),
+    }
+}
+
+/// What every verb works with.
+struct Desk<'c> {
+    context: &'c Context,
+    files: Files,
+    enabled: Enabled,
+}
+
+impl Desk<'_> {
+    /// Changes notes and says what came of it.
+    fn change(
+        &self,
+        target: Target,
+        change: Change<'_>,
+        done: &str,
+        json: bool,
+    ) -> Result<Exit, Failure> {
+        let entries = self.files.change(target, change)?;
+        self.changed(target, &entries, done, json)?;
+        Ok(Exit::Success)
+    }
+
+    fn changed(
+        &self,
+        target: Target,
+        entries: &Entries,
+        done: &str,
+        json: bool,
+    ) -> Result<(), Failure> {
+        let console = self.context.console;
+        if json {
+            view::print(console, &view::NotesView::of(self, target, entries))?;
+        } else {
+            console
+                .print(&format!("{done}; {target} has {}", view::usage(self, target, entries)))?;
+        }
+        self.warn_if_off(target);
+        Ok(())
+    }
+
+    /// Says that the agent is not told, where the settings want it so.
+    fn warn_if_off(&self, target: Target) {
+        if !self.enabled.has(target) {
+            let key = match target {
+                Target::Memory => keys::MEMORY_ENABLED.name(),
+                Target::User => keys::MEMORY_USER_PROFILE_ENABLED.name(),
+            };
+            let message = format!("the agent is not told of {target}: {key} is off");
+            self.context.console.warn(&message);
+        }
+    }
+
+    /// Says that a secret was left out.
+    fn warn_of_secret(&self, words: &str) {
+        if self.files.has_secret(words) {
+            let message = "what looks like a secret was left out: every model is told the notes";
+            self.context.console.warn(message);
+        }
+    }
+}
+
+/// Returns the words of a note; `-` stands for what is piped in.
+fn words(argument: &str) -> Result<String, Failure> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::io("read standard input", &error))?;
+    if bytes.len() as u64 > MOST {
+        return Err(Failure::usage("what is piped in is too long for a note"));
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::usage("what is piped in is not UTF-8"))
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        let failure = Self::new(trouble.to_string());
+        match trouble {
+            Trouble::Refused(_) => {
+                failure.advise("to see the notes: vestal memory").with_exit(Exit::No)
+            }
+            Trouble::Read(_) => {
+                failure.advise("mend the file or move it away; nothing was changed")
+            }
+            Trouble::Busy { .. } => failure.advise("wait for it, and try again"),
+            Trouble::Write { .. } | Trouble::Lock { .. } => failure,
+        }
+    }
+}

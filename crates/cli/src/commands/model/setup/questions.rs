@@ -1,0 +1,236 @@
+//! What is asked, and how an answer is read.
+
+use std::fmt::Write as _;
+
+use vestal_agent::settings::Candidate;
+use vestal_config::{AnyKey as _, Override, Settings, keys};
+use vestal_model::ModelInfo;
+
+use super::matching;
+use crate::console::{Console, text};
+use crate::error::Failure;
+
+/// Where a server on this machine most often is.
+const USUAL_ADDRESS: &str = "http://127.0.0.1:11434/v1";
+
+/// Models that are listed at once.
+const SHOWN: usize = 20;
+
+pub(super) struct Questions<'a> {
+    pub(super) console: Console,
+    pub(super) settings: &'a Settings,
+}
+
+/// A provider's key.
+#[derive(Clone)]
+pub(super) enum Key {
+    /// It wants none.
+    None,
+    /// One that is in the environment or in `.env`.
+    Known(String),
+    /// One that was just given.
+    New(String),
+}
+
+impl Key {
+    pub(super) fn get(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Known(key) | Self::New(key) => Some(key),
+        }
+    }
+}
+
+/// What is done about something that did not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterFailure {
+    /// The last question is asked again.
+    Again,
+    /// The first question is asked again.
+    Other,
+    /// It is kept as it is.
+    Anyway,
+    /// Nothing is kept.
+    Leave,
+}
+
+impl Questions<'_> {
+    /// Asks for the provider; none when there is no answer.
+    pub(super) fn provider(&self) -> Result<Option<Candidate>, Failure> {
+        let mut candidates = Candidate::built_in();
+        let mut words = String::from("Who serves the model?\n");
+        for (number, candidate) in (1..).zip(&candidates) {
+            let about = match self.known_key(candidate)? {
+                Some(_) => format!("{} is set", candidate.variable),
+                None => "needs a key".to_owned(),
+            };
+            // Writing to a string cannot fail.
+            writeln!(words, "  {number}) {:<12} {about}", candidate.provider).ok();
+        }
+        let own = candidates.len() + 1;
+        let other = "another server that speaks the OpenAI protocol: Ollama, vLLM, llama.cpp, …";
+        writeln!(words, "  {own}) {other}").ok();
+        self.console.ask_words(&words);
+        loop {
+            let Some(answer) = self.console.ask_for(&format!("choose [1-{own}]:")) else {
+                return Ok(None);
+            };
+            let by_number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let by_name =
+                candidates.iter().position(|one| one.provider.eq_ignore_ascii_case(&answer));
+            match by_number.or(by_name) {
+                Some(place) if place < candidates.len() => {
+                    return Ok(Some(candidates.swap_remove(place)));
+                }
+                Some(place) if place + 1 == own => return Ok(self.address()),
+                // An address says by itself what is meant.
+                _ if answer.starts_with("http") => {
+                    if let Some(address) = self.checked_address(&answer) {
+                        return Ok(Some(Candidate::at(address)));
+                    }
+                }
+                _ => self.console.ask_words("a number of the list, please\n"),
+            }
+        }
+    }
+
+    fn address(&self) -> Option<Candidate> {
+        loop {
+            let answer = self.console.ask_for(&format!("its address [{USUAL_ADDRESS}]:"))?;
+            let answer = if answer.is_empty() { USUAL_ADDRESS.to_owned() } else { answer };
+            if let Some(address) = self.checked_address(&answer) {
+                return Some(Candidate::at(address));
+            }
+        }
+    }
+
+    /// Returns an address that the settings would take.
+    fn checked_address(&self, text: &str) -> Option<String> {
+        let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let key = keys::MODEL_BASE_URL.name();
+        let read = Override::parse(&format!("{key}={text}")).and_then(|given| {
+            let settings = Settings::load(
+                self.settings.home().clone(),
+                self.settings.environment().clone(),
+                vec![given],
+            );
+            settings.get(&keys::MODEL_BASE_URL)
+        });
+        match read {
+            Ok(read) => read.value.get().map(str::to_owned),
+            Err(error) => {
+                self.console.warn(&error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Returns the key; none when there is no answer. One that is known is taken
+    /// unless it was `refused`.
+    pub(super) fn key(&self, candidate: &Candidate, refused: bool) -> Result<Option<Key>, Failure> {
+        if !refused && let Some(known) = self.known_key(candidate)? {
+            return Ok(Some(Key::Known(known)));
+        }
+        let provider = candidate.provider;
+        let question = if candidate.needs_key {
+            format!("key for {provider} (it is not shown):")
+        } else {
+            "its key, if it wants one (it is not shown):".to_owned()
+        };
+        loop {
+            match self.console.ask_secret(&question) {
+                None => return Ok(None),
+                Some(key) if key.is_empty() && candidate.needs_key => {
+                    let told =
+                        format!("{provider} answers to nobody without a key; Ctrl-C leaves\n");
+                    self.console.ask_words(&told);
+                }
+                Some(key) if key.is_empty() => return Ok(Some(Key::None)),
+                Some(key) => return Ok(Some(Key::New(key))),
+            }
+        }
+    }
+
+    /// Returns the key of a provider that is in the environment or in `.env`.
+    fn known_key(&self, candidate: &Candidate) -> Result<Option<String>, Failure> {
+        let Some(variable) = candidate.variable() else { return Ok(None) };
+        let found = self
+            .settings
+            .variable(&variable)
+            .map_err(|error| Failure::new(format!("failed to read the keys: {error}")))?;
+        Ok(found.and_then(|found| found.value.into_string().ok()).filter(|key| !key.is_empty()))
+    }
+
+    /// Asks for the model; none when there is no answer.
+    pub(super) fn model(&self, candidate: &Candidate, offered: &[ModelInfo]) -> Option<String> {
+        let mut shown: Vec<&ModelInfo> = offered.iter().collect();
+        self.show(candidate, &shown);
+        loop {
+            let question = match shown.as_slice() {
+                [] => "name of the model:".to_owned(),
+                [only] => format!("model [{}]:", text::printable(&only.id)),
+                _ => "model (a number, its name, or a part of it):".to_owned(),
+            };
+            let answer = self.console.ask_for(&question)?;
+            if answer.is_empty() {
+                if let [only] = shown.as_slice() {
+                    return Some(only.id.clone());
+                }
+                continue;
+            }
+            let by_number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            if let Some(chosen) = by_number.and_then(|place| shown.get(place)) {
+                return Some(chosen.id.clone());
+            }
+            if offered.is_empty() {
+                return Some(answer);
+            }
+            match matching(offered, &answer).as_slice() {
+                [] => {
+                    let told = format!("{} lists no such model", candidate.provider);
+                    if self.console.ask(&format!("{told}; take {answer} all the same?")) {
+                        return Some(answer);
+                    }
+                }
+                [only] => return Some(only.id.clone()),
+                [first, ..] if first.id == answer => return Some(answer),
+                several => {
+                    shown = several.to_vec();
+                    self.show(candidate, &shown);
+                }
+            }
+        }
+    }
+
+    fn show(&self, candidate: &Candidate, models: &[&ModelInfo]) {
+        if models.is_empty() {
+            return;
+        }
+        let count = text::count(models.len() as u64, "model");
+        let mut words = format!("{} has {count}:\n", candidate.provider);
+        for (number, model) in (1..).zip(models.iter().take(SHOWN)) {
+            writeln!(words, "  {number:>2}) {}", text::printable(&model.id)).ok();
+        }
+        if models.len() > SHOWN {
+            writeln!(words, "  … and {} more", models.len() - SHOWN).ok();
+        }
+        self.console.ask_words(&words);
+    }
+
+    /// Asks what to do about something that did not work.
+    pub(super) fn after_failure(&self) -> AfterFailure {
+        loop {
+            let question = "[a]gain, [o]ther provider, [k]eep it all the same, [l]eave:";
+            let Some(answer) = self.console.ask_for(question) else {
+                return AfterFailure::Leave;
+            };
+            match answer.to_ascii_lowercase().as_str() {
+                "a" | "again" | "" => return AfterFailure::Again,
+                "o" | "other" => return AfterFailure::Other,
+                "k" | "keep" => return AfterFailure::Anyway,
+                "l" | "leave" => return AfterFailure::Leave,
+                _ => {}
+            }
+        }
+    }
+}

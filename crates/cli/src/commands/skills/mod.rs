@@ -1,0 +1,92 @@
+//! `vestal skills`, one file for each of its verbs.
+
+mod check;
+mod enable;
+mod install;
+mod list;
+mod remove;
+mod show;
+mod view;
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use vestal_skills::{SkillError, Skills};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+A skill is a folder with a SKILL.md, below skills/ in the profile's home: instructions for a
+particular kind of work, with scripts and references beside them. The agent sees which there are,
+reads what it needs, and finds the files in its sandbox, where it can only read them. In the chat,
+/NAME uses one. The exit code is 1 when a skill is unknown, broken or not installed.
+
+Examples:
+  vestal skills
+  vestal skills install ./pdf-forms.tar.gz
+  vestal skills disable pdf-forms";
+
+/// What the agent can look up how to do: lists, installs and removes it.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct SkillsArgs {
+    #[command(subcommand)]
+    verb: Option<SkillsVerb>,
+
+    #[command(flatten)]
+    list: list::ListArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum SkillsVerb {
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Install(install::InstallArgs),
+    Remove(remove::RemoveArgs),
+    Enable(enable::EnableArgs),
+    Disable(enable::DisableArgs),
+    Check(check::CheckArgs),
+}
+
+pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, Failure> {
+    match args.verb {
+        None => list::run(context, &args.list),
+        Some(SkillsVerb::List(args)) => list::run(context, &args),
+        Some(SkillsVerb::Show(args)) => show::run(context, &args),
+        Some(SkillsVerb::Install(args)) => install::run(context, &args),
+        Some(SkillsVerb::Remove(args)) => remove::run(context, &args),
+        Some(SkillsVerb::Enable(args)) => enable::enable(context, &args),
+        Some(SkillsVerb::Disable(args)) => enable::disable(context, &args),
+        Some(SkillsVerb::Check(args)) => check::run(context, &args),
+    }
+}
+
+/// Returns the skills of the profile.
+fn skills(context: &Context) -> Result<Skills, Failure> {
+    Ok(vestal_skills::from_settings(&Arc::new(context.settings()?)))
+}
+
+impl From<SkillError> for Failure {
+    fn from(error: SkillError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            SkillError::Config(error) => error.into(),
+            SkillError::Io { .. } => failure,
+            SkillError::Exists { name, .. } => failure
+                .with_exit(Exit::No)
+                .advise("to put this one in its place: --replace")
+                .advise(format!("to keep both: --name {name}-2")),
+            SkillError::Name(_)
+            | SkillError::Unknown { .. }
+            | SkillError::Broken(_)
+            | SkillError::Disabled(_)
+            | SkillError::Path { .. }
+            | SkillError::NoFile { .. }
+            | SkillError::TooLarge(_)
+            | SkillError::Change(_)
+            | SkillError::Source { .. } => failure.with_exit(Exit::No),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Interrupts, closed terminals, signals and crashes: no word is lost, and the
+//! sandbox stays.
+
+use rustix::process::Signal;
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+use super::world::{END, ENTER, INTERRUPT, Seat, columns, eventually};
+use crate::chat::world::{Chatting, terminal};
+
+fn pipe(chat: &Chatting, name: &str) -> std::path::PathBuf {
+    let path = chat.world.work().join(name);
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    path
+}
+
+/// Reports whether a process of the sandbox still waits at the pipe.
+fn is_waited_at(chat: &Chatting) -> bool {
+    let found = std::process::Command::new("pgrep")
+        .args(["-f", &format!("cat {}/go", chat.world.work().display())])
+        .output()
+        .unwrap();
+    !found.stdout.is_empty()
+}
+
+#[test]
+fn ctrl_c_interrupts_the_turn_and_its_command_and_the_chat_goes_on() {
+    let chat = Chatting::new(Script::new());
+    let go = pipe(&chat, "go");
+    chat.model.push(terminal(&format!("echo be''gun; cat {}", go.display())));
+    chat.model.push(Reply::text("Here again."));
+    let mut seat = Seat::take(&chat);
+    seat.says("work");
+    seat.sees("begun");
+    eventually("the command runs", || is_waited_at(&chat));
+    seat.types(INTERRUPT);
+    seat.sees("interrupted");
+    eventually("the command has ended", || !is_waited_at(&chat));
+    seat.says("are you there?");
+    seat.sees("Here again.");
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn ctrl_c_clears_the_input_and_twice_on_nothing_leaves() {
+    let chat = Chatting::new(Script::new());
+    let mut seat = Seat::take(&chat);
+    seat.types("half a thought");
+    seat.sees("half a thought");
+    seat.types(INTERRUPT);
+    seat.sees_no_more("half a thought");
+    seat.types(INTERRUPT);
+    seat.sees("again to leave");
+    seat.types(INTERRUPT);
+    assert_eq!(seat.ends(), 0);
+}
+
+#[test]
+fn the_terminal_is_as_it_was_when_the_chat_has_gone() {
+    let chat = Chatting::new(Script::new());
+    let seat = Seat::take(&chat);
+    let written = |seat: &Seat| String::from_utf8_lossy(&seat.pty.written()).into_owned();
+    assert!(written(&seat).contains("\x1b[?2004h"));
+    let mut seat = seat;
+    seat.types(END);
+    assert_eq!(seat.ends(), 0);
+    let all = written(&seat);
+    let last = |sequence: &str| all.rfind(sequence);
+    assert!(last("\x1b[?2004l") > last("\x1b[?2004h"), "{all:?}");
+    assert!(last("\x1b[?25h") > last("\x1b[?25l"), "{all:?}");
+    assert!(last("\x1b[?1004l") > last("\x1b[?1004h"), "{all:?}");
+}
+
+#[test]
+fn a_terminal_that_is_closed_during_a_turn_loses_no_word() {
+    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let chat = Chatting::new(Script::replies([reply, Reply::text("Going on.")]));
+    let mut seat = Seat::take(&chat);
+    seat.says("tell me");
+    seat.sees("First part,");
+    seat.pty.close();
+    assert_eq!(seat.ends(), 129);
+    chat.until(ScriptedModel::wait_for_hangup);
+    let mut seat = Seat::take_with(&chat, &["chat", "-c"], columns(80));
+    seat.sees("tell me");
+    seat.sees("First part,");
+    seat.sees_prompt();
+    seat.says("go on");
+    seat.sees("Going on.");
+    assert_eq!(seat.leaves(), 0);
+    let requests = chat.model.requests();
+    let heard = serde_json::to_string(requests[1].messages()).unwrap();
+    assert!(heard.contains("tell me") && heard.contains("First part,"), "{heard}");
+}
+
+#[test]
+fn sigterm_during_a_tool_ends_the_command_and_keeps_what_was_said() {
+    let chat = Chatting::new(Script::new());
+    let go = pipe(&chat, "go");
+    chat.model.push(terminal(&format!("echo be''gun; cat {}", go.display())));
+    let mut seat = Seat::take(&chat);
+    seat.says("work");
+    seat.sees("begun");
+    seat.signal(Signal::TERM);
+    assert_eq!(seat.ends(), 143);
+    eventually("the command has ended", || !is_waited_at(&chat));
+    chat.model.push(Reply::text("Going on."));
+    chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
+    let heard = serde_json::to_string(chat.model.requests()[1].messages()).unwrap();
+    assert!(heard.contains("\"work\"") && heard.contains("echo be"), "{heard}");
+}
+
+#[test]
+fn a_killed_chat_loses_no_word_and_leaves_the_sandbox() {
+    let chat = Chatting::new(Script::replies([
+        terminal("echo kept > note; export STAGE=test"),
+        Reply::text("Written."),
+        terminal("cat note; echo stage=$STAGE"),
+        Reply::text("It is there."),
+    ]));
+    let mut seat = Seat::take(&chat);
+    seat.says("write it down");
+    seat.sees("Written.");
+    seat.signal(Signal::KILL);
+    seat.ends();
+    let mut seat = Seat::take_with(&chat, &["chat", "-c"], columns(80));
+    seat.sees("Written.");
+    seat.sees_prompt();
+    seat.says("is it there?");
+    seat.sees("It is there.");
+    let requests = chat.model.requests();
+    let result = requests[3].last_tool_results()[0].clone();
+    assert!(result.contains("kept") && result.contains("stage=test"), "{result}");
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn two_chats_in_one_sandbox_do_not_get_in_each_others_way() {
+    let chat = Chatting::new(Script::new());
+    let mut first = Seat::take(&chat);
+    let mut second = Seat::take(&chat);
+    chat.model.push(terminal("cd /; echo shared > /tmp/../$OLDPWD/between; export WHO=first"));
+    chat.model.push(Reply::text("First is done."));
+    first.says("one");
+    first.sees("First is done.");
+    chat.model.push(terminal("pwd; cat between; echo who=$WHO"));
+    chat.model.push(Reply::text("Second is done."));
+    second.says("two");
+    second.sees("Second is done.");
+    let requests = chat.model.requests();
+    let result = requests[3].last_tool_results()[0].clone();
+    assert!(result.contains("shared") && result.contains("who=\\n"), "{result}");
+    assert_eq!(first.leaves(), 0);
+    assert_eq!(second.leaves(), 0);
+}
+
+#[test]
+fn a_chat_in_which_nothing_was_said_leaves_no_conversation() {
+    let chat = Chatting::new(Script::new());
+    assert_eq!(Seat::take(&chat).leaves(), 0);
+    let listed = chat.vestal(["conversations", "list", "--json"]).exits(0).json();
+    assert_eq!(listed, serde_json::json!([]), "{listed}");
+}
+
+#[test]
+fn somebody_types_before_the_chat_is_ready() {
+    let chat = Chatting::replies([Reply::text("Good morning.")]);
+    let mut seat = Seat::take_with(&chat, &["chat"], columns(80));
+    seat.types("early bird");
+    seat.types(ENTER);
+    seat.sees("Good morning.");
+    assert_eq!(seat.count("vestal · scripted"), 1, "{}", seat.all());
+    assert_eq!(seat.leaves(), 0);
+}

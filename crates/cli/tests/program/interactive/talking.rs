@@ -1,0 +1,188 @@
+//! Typing, streaming, tools, resizing, pasting.
+
+use serde_json::json;
+use vestal_scripted_model::{Reply, Script, ToolCall};
+
+use super::world::{ENTER, Seat, columns};
+use crate::chat::world::{Chatting, terminal};
+
+const RICH: &str = "\
+# Findings
+
+The build fails because of **one** line in `src/main.rs`:
+
+```rust
+fn main() {
+    println!(\"hello\");
+}
+```
+
+| file | lines |
+|------|------:|
+| main.rs | 12 |
+| a/rather/long/path/to/a/file.rs | 1200 |
+
+1. read it
+2. mend it, which is a step that takes a few more words to describe than fit on one line of a narrow terminal
+   - and test it
+
+> Said before.
+";
+
+#[test]
+fn what_is_typed_is_seen_and_answered() {
+    let chat = Chatting::replies([Reply::text("Hello to you, too.")]);
+    let mut seat = Seat::take(&chat);
+    seat.says("hello there");
+    seat.sees("Hello to you, too.");
+    seat.sees_prompt();
+    assert_eq!(seat.leaves(), 0);
+    let said = chat.model.requests()[0].last_user_text().unwrap();
+    assert_eq!(said, "hello there");
+}
+
+#[test]
+fn an_answer_is_seen_as_it_comes() {
+    let reply = Reply::text("First part, and here is the second.").chunked(12).hold_after(1);
+    let chat = Chatting::new(Script::replies([reply]));
+    let mut seat = Seat::take(&chat);
+    seat.says("go");
+    seat.sees("First part,");
+    chat.model.release();
+    seat.sees("and here is the second.");
+    assert_eq!(seat.count("First part"), 1, "{}", seat.all());
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn a_tool_at_work_is_seen_and_typing_goes_on_meanwhile() {
+    let chat = Chatting::replies([terminal("echo tick; cat go; echo tock"), Reply::text("Done.")]);
+    let go = chat.world.work().join("go");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &go, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let mut seat = Seat::take(&chat);
+    seat.says("work");
+    seat.sees("tick");
+    seat.types("a draft");
+    seat.sees("a draft");
+    std::fs::write(&go, "").unwrap();
+    seat.sees("Done.");
+    seat.sees("✓ terminal");
+    seat.sees("a draft");
+    seat.types("\x15");
+    seat.sees_no_more("a draft");
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn what_is_said_while_the_model_works_reaches_it() {
+    let chat = Chatting::replies([terminal("cat go"), Reply::text("As you wish.")]);
+    let go = chat.world.work().join("go");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &go, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let mut seat = Seat::take(&chat);
+    seat.says("work");
+    seat.sees("cat go");
+    seat.says("use the other file");
+    std::fs::write(&go, "").unwrap();
+    seat.sees("As you wish.");
+    let requests = chat.model.requests();
+    let heard = serde_json::to_string(requests[1].messages()).unwrap();
+    assert!(heard.contains("use the other file"), "{heard}");
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn a_window_that_changes_its_size_shows_everything_once() {
+    let words: Vec<String> = (0..400).map(|number| format!("word{number:03}")).collect();
+    let text = words.chunks(10).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n\n");
+    let reply = Reply::text(text).chunked(100).hold_after(8);
+    let chat = Chatting::new(Script::replies([reply]));
+    let mut seat = Seat::take(&chat);
+    seat.says("go");
+    seat.sees("word050");
+    for width in [60, 140, 70] {
+        seat.pty.resize(columns(width)).unwrap();
+        seat.types("x");
+    }
+    seat.sees("xxx");
+    chat.model.release();
+    seat.sees("word399");
+    let all = seat.copied();
+    for word in &words {
+        assert_eq!(all.matches(word.as_str()).count(), 1, "{word}: {all}");
+    }
+    // The input and the status are there once, too: nothing was left behind.
+    assert_eq!(all.matches("xxx").count(), 1, "{all}");
+    seat.types("\x15");
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn ten_thousand_pasted_lines_are_sent_whole() {
+    let chat = Chatting::replies([Reply::text("That was long.")]);
+    let mut seat = Seat::take(&chat);
+    let lines: Vec<String> = (0..10_000).map(|number| format!("line {number}\n")).collect();
+    let lines = lines.concat();
+    seat.types("look: ");
+    seat.pty.paste(&lines).unwrap();
+    seat.sees("10,000 lines");
+    seat.types(ENTER);
+    seat.sees("That was long.");
+    let said = chat.model.requests()[0].last_user_text().unwrap();
+    assert!(said.starts_with("look: line 0\nline 1\n"));
+    assert!(said.trim_end().ends_with("line 9999"));
+    assert_eq!(said.trim_end().lines().count(), 10_000);
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn the_screen_fits_every_width() {
+    for width in [60, 80, 140] {
+        let calls = [
+            ToolCall::new("terminal", json!({"command": "printf 'one\\ntwo\\nthree\\n'"})),
+            ToolCall::new("write_file", json!({"path": "notes.txt", "content": "first\nsecond\n"})),
+        ];
+        let chat = Chatting::replies([
+            Reply::tool_calls(calls).with_text("Let me look."),
+            Reply::text(RICH),
+        ]);
+        let mut seat = Seat::take_with(&chat, &["chat"], columns(width));
+        seat.sees_prompt();
+        seat.says("why does the build fail?");
+        seat.sees("Said before.");
+        seat.sees_rest();
+        let shown = seat.all();
+        for line in shown.lines() {
+            assert!(line.chars().count() <= usize::from(width), "{line}");
+        }
+        let shown = steady(&shown, &chat);
+        insta::assert_snapshot!(format!("the_screen_at_{width}_columns"), shown);
+        assert_eq!(seat.leaves(), 0);
+    }
+}
+
+/// Takes out what is different every time.
+fn steady(shown: &str, chat: &Chatting) -> String {
+    let work = chat.world.work().display().to_string();
+    let mut steady = String::new();
+    for line in shown.replace(&work, "WORK").lines() {
+        let mut rest = line;
+        // Times in brackets: (12ms), (1.2s).
+        while let Some(at) = rest.find('(') {
+            let (before, after) = rest.split_at(at + 1);
+            steady.push_str(before);
+            rest = after;
+            if let Some(end) = after.find(')')
+                && after[..end].ends_with('s')
+                && after[..end].starts_with(|c: char| c.is_ascii_digit())
+            {
+                steady.push_str("TIME");
+                rest = &after[end..];
+            }
+        }
+        steady.push_str(rest);
+        steady.push('\n');
+    }
+    steady
+}

@@ -1,0 +1,154 @@
+//! Somebody who chats on a terminal that is really there.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use vestal_tui::Size;
+use vestal_tui::emulator::{Command, Emulator, Pty};
+
+use crate::chat::world::Chatting;
+use crate::support::PATIENCE;
+
+/// Enter.
+pub(crate) const ENTER: &str = "\r";
+/// Ctrl-C.
+pub(crate) const INTERRUPT: &str = "\x03";
+/// Ctrl-D.
+pub(crate) const END: &str = "\x04";
+
+pub(crate) const fn columns(columns: u16) -> Size {
+    Size { columns, rows: 30 }
+}
+
+/// A chat on a terminal.
+pub(crate) struct Seat {
+    pub(crate) pty: Pty,
+}
+
+impl Seat {
+    /// Begins a chat on a terminal of 80 columns, and waits until it can be typed into.
+    pub(crate) fn take(chat: &Chatting) -> Self {
+        let seat = Self::take_with(chat, &["chat"], columns(80));
+        seat.sees_prompt();
+        seat
+    }
+
+    /// Starts the program on a terminal.
+    pub(crate) fn take_with(chat: &Chatting, args: &[&str], size: Size) -> Self {
+        let variables: Vec<(&str, String)> = chat.variables();
+        Self::start(chat, args, size, &variables)
+    }
+
+    /// As [`Seat::take_with`], with exactly these variables besides the usual ones.
+    pub(crate) fn start(
+        chat: &Chatting,
+        args: &[&str],
+        size: Size,
+        variables: &[(&str, String)],
+    ) -> Self {
+        let command = Command::new(env!("CARGO_BIN_EXE_vestal"))
+            .args(args)
+            .current_dir(chat.world.work())
+            .env_clear()
+            .envs(chat.world.environment())
+            .env("NO_COLOR", "1")
+            .envs(variables.iter().map(|(name, value)| (*name, value.as_str())));
+        Self { pty: Pty::spawn(command, size).unwrap() }
+    }
+
+    /// Waits until the input is there to be typed into.
+    #[track_caller]
+    pub(crate) fn sees_prompt(&self) {
+        self.sees_when(|screen| screen.iter().any(|row| row.starts_with('›')));
+    }
+
+    /// Waits until the window shows a text.
+    #[track_caller]
+    pub(crate) fn sees(&self, text: &str) {
+        self.pty.wait_for_text(text, PATIENCE);
+    }
+
+    #[track_caller]
+    pub(crate) fn sees_when(&self, looks_right: impl Fn(&[String]) -> bool) {
+        self.pty.wait_for(|seen| looks_right(&seen.screen()), PATIENCE);
+    }
+
+    /// Waits until a text is nowhere in the window any more.
+    #[track_caller]
+    pub(crate) fn sees_no_more(&self, text: &str) {
+        self.sees_when(|screen| !screen.iter().any(|row| row.contains(text)));
+    }
+
+    pub(crate) fn types(&mut self, text: &str) {
+        self.pty.type_text(text).unwrap();
+    }
+
+    /// Types something, sees it, and sends it.
+    #[track_caller]
+    pub(crate) fn says(&mut self, text: &str) {
+        self.types(text);
+        let tail: String =
+            text.chars().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect();
+        self.sees(&tail);
+        self.types(ENTER);
+    }
+
+    /// Waits until a text is seen, or can be scrolled back to.
+    #[track_caller]
+    pub(crate) fn has_seen(&self, text: &str) {
+        self.pty.wait_for(|seen| seen.all().iter().any(|row| row.contains(text)), PATIENCE);
+    }
+
+    /// Waits until nothing is under way.
+    #[track_caller]
+    pub(crate) fn sees_rest(&self) {
+        self.sees_when(|screen| {
+            let is_over = |row: &String| !row.contains("waiting for the model");
+            let status = screen.iter().rfind(|row| !row.trim().is_empty());
+            screen.iter().all(is_over) && status.is_some_and(|row| !row.trim_end().ends_with('s'))
+        });
+    }
+
+    /// What somebody gets who copies everything: lines that the window folded are one.
+    pub(crate) fn copied(&self) -> String {
+        self.pty.look(Emulator::copied).join("\n")
+    }
+
+    /// Everything that can be scrolled back to, and what is seen.
+    pub(crate) fn all(&self) -> String {
+        self.pty.look(Emulator::all).join("\n")
+    }
+
+    /// How often a text stands in everything that was shown.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.all().matches(text).count()
+    }
+
+    /// Leaves, and returns the exit code.
+    #[track_caller]
+    pub(crate) fn leaves(mut self) -> i32 {
+        self.types(END);
+        self.ends()
+    }
+
+    /// Waits for the end of the program, and returns the exit code.
+    #[track_caller]
+    pub(crate) fn ends(&mut self) -> i32 {
+        let status = self.pty.wait(PATIENCE).unwrap();
+        status.code().unwrap_or(-1)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.pty.kill(signal).unwrap();
+    }
+}
+
+/// Waits until something is so that nobody tells of.
+#[track_caller]
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < until, "not so: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,176 @@
+//! `vestal skills`, and what commands and the agent make of skills.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use serde_json::json;
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+use crate::chat::world::{Chatting, terminal};
+use crate::support::{World, finish};
+
+/// Makes the folder of a skill where the program is started.
+fn skill(world: &World, name: &str, more: &str) -> PathBuf {
+    let dir = world.work().join(name);
+    fs::create_dir_all(dir.join("scripts")).unwrap();
+    let text = format!("---\nname: {name}\ndescription: About {name}.\n{more}---\nDo it.\n");
+    fs::write(dir.join("SKILL.md"), text).unwrap();
+    let script = dir.join("scripts/go.sh");
+    fs::write(&script, "#!/bin/sh\necho went with ${GO_TOKEN-nothing}\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+#[test]
+fn a_skill_is_installed_shown_disabled_enabled_and_removed() {
+    let world = World::new();
+    let none = world.vestal(["skills"]).exits(0);
+    assert!(none.stderr.contains("no skills in"), "{none:?}");
+    skill(&world, "go", "version: 1.2\nrequired_environment_variables: [GO_TOKEN]\n");
+    let installed = world.vestal(["skills", "install", "go", "-y"]).exits(0);
+    assert!(installed.text().starts_with("installed go in "), "{installed:?}");
+    assert!(installed.stderr.contains("GO_TOKEN is not set; put GO_TOKEN=…"), "{installed:?}");
+    let listed = world.vestal(["skills", "list"]).exits(0).text();
+    assert!(listed.contains("go") && listed.contains("lacks GO_TOKEN"), "{listed}");
+    let shown = world.vestal(["skills", "show", "go"]).exits(0);
+    assert!(shown.text().contains("scripts/go.sh  (script)"), "{shown:?}");
+    assert!(shown.text().ends_with("Do it.\n"), "{shown:?}");
+    world.vestal(["skills", "disable", "go"]).exits(0);
+    assert!(world.vestal(["skills"]).exits(0).text().contains("disabled"));
+    assert_eq!(world.vestal(["skills", "enable", "go"]).exits(0).text(), "enabled go\n");
+    let again = world.vestal(["skills", "enable", "go"]).exits(0).text();
+    assert_eq!(again, "was enabled already: go\n");
+    let taken = world.vestal(["skills", "install", "go", "-y"]).exits(1);
+    assert!(taken.stderr.contains("there is a skill go already"), "{taken:?}");
+    assert!(taken.stderr.contains("--replace") && taken.stderr.contains("--name"), "{taken:?}");
+    let replaced = world.vestal(["skills", "install", "go", "-y", "--replace"]).exits(0).text();
+    assert!(replaced.starts_with("replaced go in "), "{replaced}");
+    world.vestal(["skills", "remove", "go", "-y"]).exits(0);
+    let gone = world.vestal(["skills", "show", "go"]).exits(1);
+    assert!(gone.stderr.contains("there is no skill \"go\""), "{gone:?}");
+}
+
+#[test]
+fn the_json_has_the_promised_shape() {
+    let world = World::new();
+    skill(&world, "go", "tags: [x]\nrequired_environment_variables: [{name: GO_TOKEN, help: h}]\n");
+    let path = world.home().join("skills/go");
+    let variable = json!({"name": "GO_TOKEN", "state": "missing", "optional": false, "help": "h",
+        "required_for": null});
+    let installed = world.vestal(["skills", "install", "go", "-y", "--json"]).exits(0).json();
+    let bytes = installed["bytes"].as_u64().unwrap();
+    assert_eq!(
+        installed,
+        json!({"name": "go", "path": path, "files": 2, "bytes": bytes,
+            "scripts": ["scripts/go.sh"], "variables": [variable], "left_out": [],
+            "replaced": false})
+    );
+    fs::create_dir_all(world.home().join("skills/bad")).unwrap();
+    fs::write(world.home().join("skills/bad/SKILL.md"), "---\nname: bad\n---\n").unwrap();
+    let listed = world.vestal(["skills", "--json"]).exits(0).json();
+    assert_eq!(
+        listed["skills"],
+        json!([{"name": "go", "description": "About go.", "category": null, "version": null,
+            "license": null, "tags": ["x"], "enabled": true, "path": path,
+            "variables": [variable], "missing": ["GO_TOKEN"]}])
+    );
+    let broken = &listed["broken"][0];
+    assert_eq!((&broken["name"], &broken["line"]), (&json!("bad"), &json!(1)));
+    assert_eq!(broken["reason"], "`description` is missing");
+    let shown = world.vestal(["skills", "show", "go", "--json"]).exits(0).json();
+    assert_eq!(shown["files"][1], json!({"path": "scripts/go.sh", "bytes": 45, "script": true}));
+    assert!(shown["content"].as_str().unwrap().starts_with("---\nname: go\n"));
+    let checked = world.vestal(["skills", "check", "--json"]).exits(1).json();
+    assert_eq!((&checked["ok"], &checked["fine"]), (&json!(false), &json!(["go"])));
+    assert_eq!(checked["missing"][0]["variable"], "GO_TOKEN");
+}
+
+#[test]
+fn nothing_is_installed_or_removed_unasked() {
+    let world = World::new();
+    skill(&world, "go", "required_environment_variables: [GO_TOKEN]\n");
+    let asked = world.vestal(["skills", "install", "go"]).exits(2);
+    for told in ["say so with -y", "go: About go.", "2 files", "scripts/go.sh", "GO_TOKEN"] {
+        assert!(asked.stderr.contains(told), "{told}: {asked:?}");
+    }
+    assert!(!world.home().join("skills/go").exists());
+    world.vestal(["skills", "install", "go", "-y"]).exits(0);
+    world.vestal(["skills", "remove", "go"]).exits(2);
+    assert!(world.home().join("skills/go/SKILL.md").exists());
+}
+
+#[test]
+fn archives_are_installed_under_another_name_and_evil_ones_refused() {
+    let world = World::new();
+    skill(&world, "go", "");
+    let tar = |args: &[&str]| {
+        let made = std::process::Command::new("tar").current_dir(world.work()).args(args).status();
+        assert!(made.unwrap().success());
+    };
+    tar(&["czf", "go.tar.gz", "go"]);
+    tar(&["czf", "evil.tar.gz", "--transform", "s,go/scripts,go/../../evil,", "-P", "go"]);
+    world.vestal(["skills", "install", "go.tar.gz", "--name", "went", "-y"]).exits(0);
+    let shown = world.vestal(["skills", "show", "went", "--json"]).exits(0).json();
+    assert_eq!(shown["name"], "went");
+    let evil = world.vestal(["skills", "install", "evil.tar.gz", "-y"]).exits(1);
+    assert!(evil.stderr.contains("leads out of it"), "{evil:?}");
+    fs::write(world.work().join("go.zip"), b"PK\x03\x04").unwrap();
+    let zip = world.vestal(["skills", "install", "go.zip", "-y"]).exits(1);
+    assert!(zip.stderr.contains("zip archives are not read; unpack it"), "{zip:?}");
+    fs::write(world.work().join("go/SKILL.md"), "---\nname: GO\n---\n").unwrap();
+    let wrong = world.vestal(["skills", "check", "go"]).exits(1);
+    assert!(wrong.stderr.contains("SKILL.md: line 2: \"GO\" is no name for a skill"), "{wrong:?}");
+    assert_eq!(world.vestal(["skills", "check"]).exits(0).text(), "1 skill in order, 0 broken\n");
+}
+
+#[test]
+fn commands_get_what_skills_in_use_ask_for() {
+    let world = World::new();
+    let show = "echo ${GO_TOKEN-nothing}";
+    assert_eq!(world.run(show).exits(0).text(), "nothing\n");
+    skill(&world, "go", "required_environment_variables: [GO_TOKEN]\n");
+    world.vestal(["skills", "install", "go", "-y"]).exits(0);
+    fs::write(world.home().join(".env"), "GO_TOKEN=from-the-file\n").unwrap();
+    fs::set_permissions(world.home().join(".env"), fs::Permissions::from_mode(0o600)).unwrap();
+    let forwarded = world.run(show).exits(0);
+    assert_eq!((&*forwarded.text(), &*forwarded.stderr), ("from-the-file\n", ""));
+    world.vestal(["skills", "disable", "go"]).exits(0);
+    assert_eq!(world.run(show).exits(0).text(), "nothing\n");
+}
+
+#[test]
+fn the_agent_is_told_of_skills_reads_one_and_runs_its_script() {
+    let chat = Chatting::replies([
+        Reply::tool_call("skill_view", json!({"name": "go"})),
+        Reply::text("done"),
+    ]);
+    skill(&chat.world, "go", "required_environment_variables: [GO_TOKEN, GO_PLACE]\n");
+    chat.vestal(["skills", "install", "go", "-y"]).exits(0);
+    fs::create_dir_all(chat.world.home().join("skills/bad")).unwrap();
+    fs::write(chat.world.home().join("skills/bad/SKILL.md"), "rubbish").unwrap();
+    let secret = "a-token-that-nobody-is-shown";
+    let mut command = chat.command(["chat", "-q", "go"]);
+    let said = finish(command.env("GO_TOKEN", secret).spawn().unwrap()).exits(0);
+    assert_eq!(said.stderr.matches("skill bad is broken").count(), 1, "{said:?}");
+    let requests = chat.model.requests();
+    assert!(requests[0].system().contains("\n- go: About go."), "{}", requests[0].system());
+    let seen = &requests[1].last_tool_results()[0];
+    assert!(seen.contains("scripts/go.sh") && seen.contains("GO_PLACE is not set"), "{seen}");
+    assert!(!seen.contains("GO_TOKEN is not set"), "{seen}");
+    let seen: serde_json::Value = serde_json::from_str(seen).unwrap();
+    let shown = PathBuf::from(seen["path"].as_str().unwrap());
+    assert!(
+        shown.join("scripts/go.sh").exists() && shown.starts_with(chat.world.home()),
+        "{shown:?}"
+    );
+    // The next conversation runs it, and its secret is kept out of what is stored.
+    let run = shown.join("scripts/go.sh").display().to_string();
+    let script = Script::replies([terminal(&run), Reply::text("ran")]).strict();
+    let chat = Chatting { model: ScriptedModel::start(script), ..chat };
+    let mut command = chat.command(["chat", "-q", "again"]);
+    finish(command.env("GO_TOKEN", secret).spawn().unwrap()).exits(0);
+    let printed = &chat.model.requests()[1].last_tool_results()[0];
+    assert!(printed.contains("went with") && !printed.contains(secret), "{printed}");
+    assert!(!printed.contains("nothing"), "{printed}");
+}
