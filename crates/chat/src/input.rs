@@ -38,8 +38,6 @@ impl Chat {
             Input::Resized(size) => {
                 self.screen.resized(size);
                 self.live.resized(self.width());
-                // At once: where the cursor is after two changes cannot be told.
-                self.draw();
             }
             Input::Focused(is_focused) => {
                 self.is_focused = is_focused;

@@ -182,7 +182,9 @@ impl Live {
                 if finish != Finish::Length {
                     said.extend(self.end_answer());
                 }
-                self.waiting = Some((now, Waiting::Model));
+                // After a whole answer nothing is waited for but the end of the turn.
+                let goes_on = finish == Finish::Length;
+                self.waiting = goes_on.then_some((now, Waiting::Model));
             }
             Event::ToolStarted { call, name, summary } => {
                 said.extend(self.end_answer());

@@ -117,6 +117,9 @@ impl<W: Write> Screen<W> {
             self.frame.end_line();
         }
         self.frame.home();
+        // Not in the very first row: tmux takes whoever erases from there on for
+        // somebody who clears the screen, and keeps what was there.
+        self.frame.end_line();
         self.frame.end(&mut self.out)
     }
 

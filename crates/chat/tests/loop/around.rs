@@ -173,7 +173,7 @@ async fn a_chat_in_which_nothing_happens_draws_nothing() {
             person.says("hello?");
             person.sees("hello").await;
             person.sees("not made yet").await;
-            person.sees_no("waiting").await;
+            person.sees_the_turn_end().await;
             let frames = person.frames();
             // Nothing is awaited here: that nothing happens can only be seen in time.
             tokio::time::sleep(Duration::from_millis(700)).await;

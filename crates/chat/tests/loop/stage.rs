@@ -215,6 +215,16 @@ impl Person {
         self.sees_that(text, |rows| rows.iter().all(|row| !row.contains(text))).await;
     }
 
+    /// Waits until no turn runs.
+    pub(crate) async fn sees_the_turn_end(&self) {
+        // While one runs, the status line ends with its time.
+        self.sees_that("the end of the turn", |screen| {
+            let status = screen.iter().rfind(|row| !row.trim().is_empty());
+            status.is_some_and(|row| !row.trim_end().ends_with('s'))
+        })
+        .await;
+    }
+
     /// Waits until the screen is as it should be.
     pub(crate) async fn sees_that(&self, what: &str, is_so: impl Fn(&[String]) -> bool) {
         let waiting = async {

@@ -58,7 +58,7 @@ async fn a_resize_in_the_middle_of_an_answer_loses_and_doubles_nothing() {
             }
             stage.model.release();
             person.sees("word39").await;
-            person.sees_no("waiting").await;
+            person.sees_the_turn_end().await;
             let all = person.all().join("\n");
             for number in 0..40 {
                 let word = format!("word{number:02}");

@@ -282,10 +282,10 @@ fn an_empty_screen_loses_nothing_that_was_said() {
     stage.show();
     assert!(stage.terminal.screen().iter().all(String::is_empty));
     stage.draw(&view(&["> x", "status"], Some((0, 3))));
-    assert_eq!(stage.terminal.screen()[..3], ["> x", "status", ""]);
+    assert_eq!(stage.terminal.screen()[..4], ["", "> x", "status", ""]);
     let said: Vec<_> = (0..9).map(|row| format!("said {row}")).collect();
     assert_eq!(stage.terminal.all()[..9], said);
-    assert_eq!(stage.terminal.all()[9..], ["> x", "status"]);
+    assert_eq!(stage.terminal.all()[9..], ["", "> x", "status"]);
 }
 
 #[test]
