@@ -13,8 +13,8 @@ pub(super) struct Syntax {
     pub(super) blocks: &'static [(&'static str, &'static str)],
     /// Strings; a longer mark stands before the ones that it begins with.
     pub(super) strings: &'static [Quote],
-    /// Words that belong to the language.
-    pub(super) keywords: &'static [&'static str],
+    /// Words that belong to the language, a blank between two.
+    pub(super) keywords: &'static str,
     /// What else is special.
     pub(super) traits: &'static [Trait],
 }

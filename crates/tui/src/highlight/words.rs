@@ -119,7 +119,7 @@ fn meaning(syntax: &Syntax, reading: &mut Reading<'_>, end: usize) -> Style {
         word
     };
     let command = std::mem::take(&mut reading.command);
-    if !part && syntax.keywords.contains(&keyword) {
+    if !part && syntax.keywords.split(' ').any(|own| own == keyword) {
         // Behind `then`, `do` or `!` comes another command.
         reading.command = command;
         reading.naming = NAMING.contains(&word);
