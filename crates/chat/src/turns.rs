@@ -220,6 +220,8 @@ impl Chat {
     fn turn_ended(&mut self, result: &TurnResult, running: Running) {
         let What::Turn { words } = running.what else { return };
         self.live.queued.clone_from(&result.pending_steer);
+        // Said when the result was made already, and before we heard of it.
+        self.live.queued.extend(running.control.take_steer());
         if let Some(trouble) = trouble_of(result) {
             self.trouble(&trouble);
         }

@@ -41,8 +41,10 @@ impl Control {
         RunningTurn { control: self.clone(), token }
     }
 
-    /// Takes what was said since the last time.
-    pub(crate) fn take_steer(&self) -> Vec<String> {
+    /// Takes what was said and has not reached the model. Whoever runs a turn
+    /// asks once more when it has ended: something may have been said after the
+    /// turn made its result.
+    pub fn take_steer(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().steer)
     }
 

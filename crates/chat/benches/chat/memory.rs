@@ -27,7 +27,10 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
                 let said = screen.iter().rposition(|row| row.starts_with(&asked));
                 let done = screen.iter().rposition(|row| row.trim_end() == "done");
                 let prompt = screen.iter().rposition(|row| row.trim_end() == "›");
-                said.is_some() && done > said && prompt > done
+                // While a turn runs, the status ends with its time.
+                let status = screen.iter().rfind(|row| !row.trim().is_empty());
+                let is_over = status.is_some_and(|row| !row.trim_end().ends_with('s'));
+                said.is_some() && done > said && prompt > done && is_over
             },
             PATIENCE,
         );

@@ -1,12 +1,14 @@
 //! Saying something, and seeing the answer.
 
+use std::time::Duration;
+
 use serde_json::json;
 use vestal_chat::Left;
 use vestal_model::Message;
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Reply, Rule, Script};
 use vestal_tui::{Input, Key, KeyCode, Size};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_typed_is_answered_and_stays_in_the_scroll_back() {
@@ -180,4 +182,35 @@ async fn what_is_said_too_late_for_a_turn_is_the_next_one() {
         .map(|stored| stored.message.text())
         .collect();
     assert_eq!(users, ["go", "and then?"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_said_at_the_very_end_of_a_turn_is_not_lost() {
+    let stage = Stage::new(Script::rules([Rule::always().reply(Reply::text("I hear."))]));
+    let words: Vec<String> = (0..300).map(|number| format!("word{number:03}")).collect();
+    stage
+        .play(async |person| {
+            // At whatever moment of a turn: nothing is waited for.
+            for (number, word) in words.iter().enumerate() {
+                person.says(word);
+                tokio::time::sleep(Duration::from_micros(number as u64 * 20)).await;
+            }
+            person.sees("I hear.").await;
+            until("the last words", || said(&stage).contains(&words[299])).await;
+            person.sees_the_turn_end().await;
+            person.leaves();
+        })
+        .await;
+    let said = said(&stage);
+    let lost: Vec<&String> = words.iter().filter(|word| !said.contains(*word)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// Returns what the model has been told in the last request.
+fn said(stage: &Stage) -> String {
+    let requests = stage.model.requests();
+    requests
+        .last()
+        .map(|request| serde_json::to_string(request.messages()).unwrap())
+        .unwrap_or_default()
 }
