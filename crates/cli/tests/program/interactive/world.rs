@@ -83,9 +83,12 @@ impl Seat {
         self.pty.type_text(text).unwrap();
     }
 
-    /// Types something, sees it, and sends it.
+    /// Types something, sees it, and sends it; a command when nothing runs any more.
     #[track_caller]
     pub(crate) fn says(&mut self, text: &str) {
+        if text.starts_with('/') {
+            self.sees_rest();
+        }
         self.types(text);
         let tail: String =
             text.chars().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect();
@@ -103,9 +106,10 @@ impl Seat {
     #[track_caller]
     pub(crate) fn sees_rest(&self) {
         self.sees_when(|screen| {
-            let is_over = |row: &String| !row.contains("waiting for the model");
             let status = screen.iter().rfind(|row| !row.trim().is_empty());
-            screen.iter().all(is_over) && status.is_some_and(|row| !row.trim_end().ends_with('s'))
+            // While a turn runs, its time is a part of the status.
+            let is_time = |part: &str| part.trim_end_matches(['s', 'm']).parse::<u32>().is_ok();
+            status.is_some_and(|row| !row.trim_end().split(" · ").any(is_time))
         });
     }
 
