@@ -1,6 +1,7 @@
 //! From the command line to the exit code.
 
 use std::panic::PanicHookInfo;
+use std::pin::Pin;
 
 use vestal_config::Environment;
 
@@ -66,7 +67,16 @@ fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>
     Ok(result)
 }
 
-pub(crate) async fn dispatch(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+/// Carries out a command. What is returned has no type of its own, so that all
+/// commands are compiled once, and not for each of those who wait for one.
+pub(crate) fn dispatch(
+    context: &Context,
+    verb: Verb,
+) -> Pin<Box<dyn Future<Output = Result<Exit, Failure>> + '_>> {
+    Box::pin(carry_out(context, verb))
+}
+
+async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
     match verb {
         Verb::Run(args) => run::run(context, args).await,
         Verb::Shell(args) => shell::run(context, args).await,

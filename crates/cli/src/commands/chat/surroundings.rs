@@ -74,7 +74,7 @@ impl Surroundings {
         let context = Context::new(self.context.console, environment, global);
         let mut signals =
             Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
-        let mut work = Box::pin(program::dispatch(&context, verb));
+        let mut work = program::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,
             signal = signals.next() => signal,
