@@ -16,6 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
+use vestal_sandbox::Sandbox;
 use vestal_wire::WindowSize;
 
 use super::arguments::{Arguments, BadArgument};
@@ -93,6 +94,17 @@ impl Wanted {
     }
 }
 
+/// Returns the sandbox, unless the turn is interrupted before it is there.
+async fn attach(context: &ToolContext) -> Result<Sandbox, CommandResult> {
+    tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => Err(CommandResult::interrupted("")),
+        sandbox = context.workshop.sandbox(&context.events) => {
+            sandbox.map_err(|error| CommandResult::from_error(context, &error))
+        }
+    }
+}
+
 /// Runs a command that a person typed: nobody else is asked, and it takes as
 /// long as they let it.
 pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> ToolOutput {
@@ -100,14 +112,9 @@ pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> Tool
         let error = "the command contains a NUL character";
         return CommandResult::failed(Status::Error, error).into_output();
     }
-    let sandbox = tokio::select! {
-        biased;
-        () = context.cancel.cancelled() => return CommandResult::interrupted("").into_output(),
-        sandbox = context.workshop.sandbox(&context.events) => sandbox,
-    };
-    let sandbox = match sandbox {
+    let sandbox = match attach(context).await {
         Ok(sandbox) => sandbox,
-        Err(error) => return CommandResult::from_error(context, &error).into_output(),
+        Err(why_not) => return why_not.into_output(),
     };
     let wanted = Wanted {
         command: command.to_owned(),
@@ -152,14 +159,9 @@ impl Tool for Terminal {
             Ok(wanted) => wanted,
             Err(bad) => return CommandResult::failed(Status::Error, bad.to_string()).into_output(),
         };
-        let sandbox = tokio::select! {
-            biased;
-            () = context.cancel.cancelled() => return CommandResult::interrupted("").into_output(),
-            sandbox = context.workshop.sandbox(&context.events) => sandbox,
-        };
-        let sandbox = match sandbox {
+        let sandbox = match attach(context).await {
             Ok(sandbox) => sandbox,
-            Err(error) => return CommandResult::from_error(context, &error).into_output(),
+            Err(why_not) => return why_not.into_output(),
         };
         let approval = match context.guard.command(context, &wanted.command).await {
             Ok(clearance) => clearance.approved_by_person,
