@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Executor as _, Row as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _, SqliteConnection};
 use vestal_board::store::{EventQuery, Options, Query, Read, SqliteStore, Store as _};
 use vestal_board::testing::task;
 use vestal_board::{Kind, NewEvent, RunId};
@@ -99,7 +99,7 @@ async fn no_question_changes_the_board_not_even_one_that_opens_and_closes_the_fi
     assert!(before == (bytes(place.path()), version(&mut witness).await));
 
     // And by a process that comes, asks and goes, where nobody has it open.
-    drop(witness);
+    witness.close().await.unwrap();
     place.close().await.unwrap();
     let before = bytes(place.path());
     let opened = SqliteStore::open_existing(place.file(), Options::default()).await;
