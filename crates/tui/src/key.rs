@@ -2,6 +2,7 @@
 
 mod decode;
 mod frame;
+mod paste;
 
 pub use self::decode::Decoder;
 use crate::text::Size;

@@ -13,8 +13,8 @@ mod view;
 use std::io::{self, Write};
 
 use self::frame::Frame;
-use self::view::Drawn;
 pub use self::view::View;
+use self::view::{Drawn, Folded};
 use crate::style::Colour;
 use crate::text::{Line, Size};
 
@@ -42,6 +42,8 @@ pub struct Screen<W: Write> {
     above: usize,
     /// Whether what is on the terminal may differ from what was drawn.
     stale: bool,
+    /// Whether the terminal has had another width since it was drawn.
+    folded: bool,
     /// Kept for its memory.
     frame: Frame,
 }
@@ -59,6 +61,7 @@ impl<W: Write> Screen<W> {
             drawn: Drawn::default(),
             above: 0,
             stale: false,
+            folded: false,
             frame: Frame::default(),
         }
     }
@@ -89,10 +92,13 @@ impl<W: Write> Screen<W> {
     /// Says that the terminal has another size; with the same size, that all is to be
     /// drawn again.
     pub fn resized(&mut self, size: Size) {
+        let is_folded_anew = size.columns != self.size.columns && self.reflow == Reflow::Yes;
         self.size = size;
         self.stale = true;
-        if self.reflow == Reflow::Yes {
-            self.above = self.drawn.rows_above(self.columns());
+        if is_folded_anew {
+            let folded = if self.folded { Folded::Repeatedly } else { Folded::Once };
+            self.above = self.drawn.rows_above(self.columns(), folded);
+            self.folded = true;
         }
     }
 

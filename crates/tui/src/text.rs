@@ -3,14 +3,15 @@
 mod cells;
 mod cut;
 mod harmless;
+mod hidden;
 mod wrap;
 
 use std::fmt::Write as _;
 
 pub use anstyle::Style;
 
-pub(crate) use self::cells::Cell;
 pub use self::cells::width;
+pub(crate) use self::cells::{Cell, char_width};
 pub use self::harmless::harmless;
 use crate::style::Colour;
 

@@ -32,6 +32,56 @@ fn words_that_only_a_model_would_read_are_shown_and_flags_stay_flags() {
 }
 
 #[test]
+fn invisible_characters_are_shown_where_they_belong_to_nothing_that_is_seen() {
+    // Words as the forms of a letter, in zero-width bits, behind a flag, and fillers.
+    for hostile in [
+        "a\u{e0158}\u{e0159}\u{e015a}",
+        "😀\u{fe01}\u{fe02}\u{fe03}",
+        "a\u{fe01}b\u{fe02}c\u{fe03}",
+        "a\u{e0101}b\u{e0102}",
+        "x\u{200b}\u{200c}\u{200b}\u{200c}",
+        "x\u{200b}\u{fe01}\u{200b}\u{fe01}",
+        "\u{1f3f4}\u{e0061}\u{e0062}\u{e0063}\u{e0064}\u{e0065}\u{e0066}\u{e0067}\u{e007f}",
+        "\u{1f3f4}\u{e0061}\u{e0062}",
+        "a\u{2062}\u{2063}\u{2064}",
+        "\u{feff}a\u{3164}\u{ffa0}\u{115f}\u{ad}\u{2060}",
+    ] {
+        let shown = Line::plain(hostile).text();
+        let unseen = shown.chars().filter(|c| !c.is_ascii() && char_width(*c) == 0).count();
+        assert!(shown.contains("\\u{"), "{shown:?}");
+        assert!(unseen <= 2, "{shown:?}");
+        assert_eq!(Line::plain(&shown).text(), shown, "what is harmless stays as it is");
+    }
+    let written = [
+        "❤\u{fe0f}\u{200d}🔥",
+        "👩\u{200d}👩\u{200d}👧",
+        "1\u{fe0f}\u{20e3} #\u{fe0f}\u{20e3}",
+        "葛\u{e0100}飾",
+        "می\u{200c}خواهم",
+        "שלום\u{200f}!",
+        "e\u{301}\u{327}",
+        "क्\u{200d}ष",
+    ];
+    for text in written {
+        assert_eq!(Line::plain(text).text(), text);
+    }
+}
+
+#[test]
+fn marks_are_not_piled_up_without_end() {
+    let pile = format!("e{}x", "\u{301}".repeat(10_000));
+    let shown = Line::plain(pile).text();
+    assert!(shown.starts_with(&format!("e{}\\u{{301}}", "\u{301}".repeat(30))), "{shown:.200}");
+}
+
+#[test]
+fn narrow_katakana_with_marks_has_room_where_terminals_are_not_of_one_mind() {
+    let line = Line::plain("ｶﾞｷﾞｸﾞ");
+    assert_eq!(line.cut_to_be_safe(6).text(), "ｶﾞｷﾞｸﾞ");
+    assert_eq!(line.cut_to_be_safe(5).text(), "ｶﾞｷﾞ…");
+}
+
+#[test]
 fn tabs_reach_the_next_of_the_stops_four_columns_apart() {
     assert_eq!(Line::plain("\ta\tbcd\tefgh\t.").text(), "    a   bcd efgh    .");
     assert_eq!(Line::plain("日\tx").text(), "日  x");
@@ -97,6 +147,24 @@ fn what_has_no_spaces_is_broken_between_characters() {
         texts(&Line::plain("e\u{301}e\u{301}e\u{301}").wrap(2, "")),
         ["e\u{301}e\u{301}", "e\u{301}"]
     );
+}
+
+#[test]
+fn prose_keeps_an_address_in_one_piece() {
+    let line = Line::plain("see (https://example.org/a/b/c), or https://a.b/ and so on");
+    assert_eq!(
+        texts(&line.wrap_prose(14, "  ")),
+        ["see", "  (https://example.org/a/b/c),", "  or", "  https://a.b/", "  and so on"]
+    );
+    let address = format!("https://example.org/{}", "a".repeat(300));
+    assert_eq!(texts(&Line::plain(&address).wrap_prose(60, "")), [address.as_str()]);
+    assert_eq!(
+        texts(&Line::plain(format!("参照{address}を見る")).wrap_prose(60, "")),
+        ["参照", &address, "を見る"]
+    );
+    // Other words are no longer than others.
+    assert_eq!(texts(&Line::plain("w".repeat(9)).wrap_prose(4, "")), ["wwww", "wwww", "w"]);
+    assert_eq!(texts(&Line::plain("://aaaaaaa").wrap_prose(6, "")), ["://aaa", "aaaa"]);
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation as _;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::fragment::{ATOM, Fragment, Paste};
-use crate::text::{Line, harmless};
+use crate::text::{Line, char_width, harmless};
 
 /// What is shown for a character that is wider than the screen.
 const TOO_WIDE: &str = "\u{fffd}";
@@ -249,7 +249,7 @@ fn cells<'a>(
             None => Cow::Owned(harmless(text)),
         };
         let mut width = shown.width();
-        let mut widest = width.max(shown.chars().map(|c| c.width().unwrap_or(0)).sum());
+        let mut widest = width.max(shown.chars().map(char_width).sum());
         if widest > room.columns {
             shown = match paste {
                 Some(_) => Cow::Owned(Line::plain(&shown).cut(room.columns).text()),

@@ -59,6 +59,9 @@ impl File {
     /// Returns the messages in it, the oldest first. Lines that are none are passed
     /// over.
     pub(super) fn read(&self) -> io::Result<Vec<Fragment>> {
+        if self.keeps_nothing() {
+            return Ok(Vec::new());
+        }
         match fs::File::open(&self.path) {
             Ok(mut file) => {
                 let lines = last_lines(&mut file)?;
@@ -73,7 +76,7 @@ impl File {
     pub(super) fn append(&mut self, message: &Fragment) -> io::Result<()> {
         let mut line = entry::write(message);
         // One that drives out all others when the file is written anew is not kept.
-        if line.len() > MOST_BYTES {
+        if line.len() > MOST_BYTES || self.keeps_nothing() {
             return Ok(());
         }
         let mut file = self.locked()?;
@@ -88,6 +91,12 @@ impl File {
         }
         file.write_all(line.as_bytes())?;
         self.shorten(&mut file)
+    }
+
+    /// Returns whether somebody has put a device there, as `/dev/null`, so that nothing
+    /// is kept. It is not ours to read or to take from others.
+    fn keeps_nothing(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|found| !found.is_file() && !found.is_dir())
     }
 
     /// Returns the file, locked. The lock goes with it.
@@ -152,16 +161,28 @@ impl File {
             }
         }
         let lines = last_lines(file)?;
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        // Only its owner can read it, as the one that it replaces.
-        let mut anew = tempfile::NamedTempFile::new_in(dir)?;
-        for line in newest(&lines) {
-            anew.write_all(line)?;
-            anew.write_all(b"\n")?;
+        let anew = self.path.with_added_extension("new");
+        self.write_anew(&anew, &lines).inspect_err(|_| {
+            // The trouble itself is told; the next one who writes anew removes it.
+            fs::remove_file(&anew).unwrap_or_default();
+        })
+    }
+
+    /// Writes the newest lines, and puts them in the place of the file. Whoever does
+    /// this has the lock, so that nobody else has the same name for it: what a process
+    /// left that was killed here is in the way of nobody, and goes.
+    fn write_anew(&self, anew: &Path, lines: &[u8]) -> io::Result<()> {
+        match fs::remove_file(anew) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
-        anew.as_file().sync_data()?;
-        anew.persist(&self.path)?;
-        Ok(())
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(anew)?;
+        let kept: Vec<u8> =
+            newest(lines).into_iter().flat_map(|line| [line, b"\n"].concat()).collect();
+        file.write_all(&kept)?;
+        file.sync_data()?;
+        fs::rename(anew, &self.path)
     }
 }
 

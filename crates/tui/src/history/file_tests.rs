@@ -171,6 +171,42 @@ fn a_link_to_the_file_stays_a_link() {
 }
 
 #[test]
+fn what_a_killed_process_left_while_it_wrote_the_file_anew_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history");
+    fs::write(dir.path().join("history.new"), "{\"text\":\"ha").unwrap();
+    fs::write(&path, "{\"text\":\"old\"}\n".repeat(MOST_FILE_ENTRIES)).unwrap();
+    append(&mut File::at(&path), "new");
+    assert_eq!(texts(&File::at(&path)).len(), MOST_ENTRIES);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
+fn a_device_in_the_place_of_the_file_keeps_nothing_and_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = dir.path().join("device");
+    // As `/dev/null`, but nobody else needs this one.
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &device,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o644),
+        0,
+    )
+    .unwrap();
+    fs::set_permissions(&device, fs::Permissions::from_mode(0o644)).unwrap();
+    let link = dir.path().join("history");
+    std::os::unix::fs::symlink(&device, &link).unwrap();
+    let mut file = File::at(&link);
+    append(&mut file, "one");
+    assert_eq!(mode(&device), 0o644);
+    assert_eq!(texts(&file), Vec::<String>::new());
+    let null = File::at(Path::new("/dev/null"));
+    assert_eq!(texts(&null), Vec::<String>::new());
+}
+
+#[test]
 fn a_lock_that_is_never_given_back_is_not_waited_for_forever() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = File::at(&dir.path().join("history"));

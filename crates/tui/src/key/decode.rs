@@ -6,10 +6,8 @@ use termina::Event;
 use termina::event::{KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as Held};
 
 use super::frame::{Frame, frame};
+use super::paste::{self, Paste};
 use super::{Input, Key, KeyCode, Modifiers};
-
-const PASTE: &[u8] = b"\x1b[200~";
-const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// How long a lone Escape may still be the beginning of a sequence.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(25);
@@ -24,23 +22,22 @@ pub struct Decoder {
     paste: Option<Paste>,
 }
 
-#[derive(Debug, Default)]
-struct Paste {
-    bytes: Vec<u8>,
-    /// So many bytes do not contain the end.
-    searched: usize,
-}
-
 impl Decoder {
     /// Adds bytes, and tells what they say.
     pub fn feed(&mut self, bytes: &[u8], told: &mut Vec<Input>) {
         match &mut self.paste {
-            Some(paste) => paste.bytes.extend_from_slice(bytes),
+            Some(paste) => paste.feed(bytes),
             None => self.begun.extend_from_slice(bytes),
         }
         loop {
-            let goes_on = match self.paste {
-                Some(_) => self.end_paste(told),
+            let goes_on = match &mut self.paste {
+                Some(paste) => match paste.ended(told) {
+                    Some(rest) => {
+                        self.leave_paste(rest);
+                        true
+                    }
+                    None => false,
+                },
                 None => self.decode(told),
             };
             if !goes_on {
@@ -52,16 +49,24 @@ impl Decoder {
     /// Returns after how long a silence [`Decoder::silence`] has something to
     /// tell.
     pub fn patience(&self) -> Option<Duration> {
-        match self.begun.len() {
-            0 => None,
-            1 | 2 => Some(ESCAPE_PATIENCE),
+        if let Some(paste) = &self.paste {
+            return paste.patience();
+        }
+        match self.begun[..] {
+            [] => None,
+            [0x1b] | [0x1b, 0x1b] => Some(ESCAPE_PATIENCE),
             _ => Some(SEQUENCE_PATIENCE),
         }
     }
 
     /// Says that nothing has come for a while: what looked like the beginning of a
-    /// sequence was a key of its own, or is broken.
+    /// sequence was a key of its own, or is broken, and a paste may never end.
     pub fn silence(&mut self, told: &mut Vec<Input>) {
+        if let Some(paste) = &mut self.paste {
+            let Some(keys) = paste.silence(told) else { return };
+            self.leave_paste(keys);
+            self.decode(told);
+        }
         let begun = std::mem::take(&mut self.begun);
         match begun[..] {
             [0x1b] => told.push(Input::Key(Key::plain(KeyCode::Escape))),
@@ -69,6 +74,12 @@ impl Decoder {
             [0x1b, byte] if byte.is_ascii_graphic() => told.push(Input::Key(alt(char::from(byte)))),
             _ => {}
         }
+    }
+
+    /// Goes on with what follows a paste.
+    fn leave_paste(&mut self, rest: Vec<u8>) {
+        self.begun = rest;
+        self.paste = None;
     }
 
     /// Decodes as much as there is; returns whether a paste has begun.
@@ -81,13 +92,18 @@ impl Decoder {
                 Frame::Part => break,
                 // The sequence itself is looked at next, and told with Alt.
                 Frame::Alt => match frame(&rest[1..]) {
+                    // What is no key cannot be pressed with Alt: Escape was one of its own.
+                    Frame::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
+                        told.push(Input::Key(Key::plain(KeyCode::Escape)));
+                        at += 1;
+                    }
                     Frame::Whole(length) => {
                         told.extend(one(&rest[1..=length]).map(with_alt));
                         at += length + 1;
                     }
                     Frame::Alt | Frame::Part => break,
                 },
-                Frame::Whole(length) if &rest[..length] == PASTE => {
+                Frame::Whole(length) if &rest[..length] == paste::BEGIN => {
                     begins_paste = true;
                     at += length;
                 }
@@ -99,31 +115,16 @@ impl Decoder {
         }
         self.begun.drain(..at);
         if begins_paste {
-            self.paste = Some(Paste { bytes: std::mem::take(&mut self.begun), searched: 0 });
+            self.paste = Some(Paste::new(std::mem::take(&mut self.begun)));
         }
         begins_paste
     }
-
-    /// Tells the paste when its end has come; returns whether it has.
-    fn end_paste(&mut self, told: &mut Vec<Input>) -> bool {
-        let Some(paste) = &mut self.paste else { return false };
-        let fresh = &paste.bytes[paste.searched..];
-        let Some(found) = fresh.windows(PASTE_END.len()).position(|seen| seen == PASTE_END) else {
-            // Only what came last can be the beginning of the end.
-            paste.searched = paste.bytes.len().saturating_sub(PASTE_END.len() - 1);
-            return false;
-        };
-        let end = paste.searched + found;
-        told.push(Input::Paste(text(&paste.bytes[..end])));
-        self.begun = paste.bytes.split_off(end + PASTE_END.len());
-        self.paste = None;
-        true
-    }
 }
 
-/// Returns what was pasted, ends of lines as `\n`.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
+/// Returns whether a sequence is the terminal's own: the beginning of a paste, or
+/// that the window is looked at or no longer.
+fn is_told_by_terminal(bytes: &[u8]) -> bool {
+    bytes == paste::BEGIN || matches!(bytes, b"\x1b[I" | b"\x1b[O")
 }
 
 /// Decodes one whole sequence.

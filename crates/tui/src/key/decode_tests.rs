@@ -2,6 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+const PASTE: &[u8] = paste::BEGIN;
+const PASTE_END: &[u8] = b"\x1b[201~";
+
 /// Returns what comes of some bytes, and of silence after them.
 fn decoded(bytes: &[u8]) -> Vec<Input> {
     let mut decoder = Decoder::default();
@@ -169,6 +172,25 @@ fn a_paste_is_one_and_its_words_are_no_keys() {
         Input::Key(Key::plain(KeyCode::Char('b'))),
     ];
     assert_eq!(decoded(bytes), expected);
+}
+
+#[test]
+fn escape_before_a_paste_is_escape_and_a_paste() {
+    let escape = Input::Key(Key::plain(KeyCode::Escape));
+    let paste = Input::Paste("rm\n".to_owned());
+    assert_eq!(decoded(b"\x1b\x1b[200~rm\r\x1b[201~"), [escape.clone(), paste]);
+    assert_eq!(decoded(b"\x1b\x1b[O"), [escape, Input::Focused(false)]);
+}
+
+#[test]
+fn half_a_character_has_the_time_of_a_slow_line() {
+    let mut decoder = Decoder::default();
+    let mut told = Vec::new();
+    for part in [&"é".as_bytes()[..1], &"日".as_bytes()[..2], b"\x1b[", b"\x1bO"] {
+        decoder.feed(part, &mut told);
+        assert_eq!(decoder.patience(), Some(SEQUENCE_PATIENCE), "{}", part.escape_ascii());
+        decoder.silence(&mut told);
+    }
 }
 
 #[test]

@@ -16,10 +16,10 @@ impl Blocks {
         self.hand_out(prefix, content);
     }
 
-    /// Hands out prose, broken between words.
+    /// Hands out prose, broken between words. Addresses stay in one piece.
     pub(super) fn emit_prose(&mut self, content: &Line, hanging: &str) {
         let room = self.room(WIDEST_PROSE);
-        content.wrap(room, hanging).into_iter().for_each(|line| self.emit(line));
+        content.wrap_prose(room, hanging).into_iter().for_each(|line| self.emit(line));
     }
 
     /// Hands out a line of code: nothing but quotes stands before it, so that code

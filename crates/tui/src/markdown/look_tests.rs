@@ -121,8 +121,30 @@ fn prose_and_tables_fit_the_terminal() {
             let text = line.text();
             let fence = text.trim_start_matches("> ").starts_with("```");
             in_code ^= fence;
-            // HTML and code are for the terminal to fold.
-            assert!(fence || in_code || text.contains('<') || line.width() <= width, "{text}");
+            // HTML, code, and an address alone on its line are for the terminal to fold.
+            let is_folded = text.contains('<') || is_address(&text);
+            assert!(fence || in_code || is_folded || line.width() <= width, "{text}");
+        }
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    text.contains("://") && !text.trim_start_matches(['>', ' ', '-']).contains(' ')
+}
+
+#[test]
+fn an_address_can_be_opened_however_long_it_is() {
+    let address = format!("https://example.org/{}?q=1", "path/".repeat(40));
+    for source in [
+        format!("- see {address} for more"),
+        format!("> [the manual]({address})"),
+        format!("**{address}**"),
+        format!("<{address}>"),
+    ] {
+        for width in [20, 60, 140] {
+            let lines = rendered(&source, width, Colour::On);
+            let whole = lines.iter().filter(|line| line.text().contains(&address)).count();
+            assert_eq!(whole, 1, "{source} at {width}: {}", text(&lines));
         }
     }
 }

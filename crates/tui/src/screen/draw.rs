@@ -21,6 +21,7 @@ impl<W: Write> Screen<W> {
         let row = if anew { self.write_all(&next) } else { self.write_changes(&next) };
         self.put_cursor(&next, row);
         self.above = next.place.row;
+        self.folded = false;
         self.drawn = next;
         // Should the write fail, nobody knows what the terminal shows.
         self.stale = true;

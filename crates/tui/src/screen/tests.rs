@@ -349,6 +349,28 @@ fn a_terminal_that_folds_nothing_anew_keeps_what_was_said() {
     assert!(frame.contains("\x1b[1A"), "one row up, whatever the width: {frame:?}");
 }
 
+/// Prints lines, draws a view, lets the terminal have several sizes one after the
+/// other, and draws again. Returns what is missing of what was said.
+fn lost_by_sizes(lines: &[&str], cursor: (usize, usize), sizes: &[Size]) -> Vec<String> {
+    let mut stage = Stage::new(size(40, 12));
+    let said: Vec<_> = (0..40).map(|row| format!("before {row}")).collect();
+    stage.print_all(&said);
+    stage.draw(&view(lines, Some(cursor)));
+    for size in sizes {
+        stage.resize(*size);
+    }
+    stage.draw(&view(lines, Some(cursor)));
+    let copied = stage.terminal.copied();
+    let mut seen = copied.iter();
+    said.into_iter().filter(|line| !seen.by_ref().any(|row| row.ends_with(line))).collect()
+}
+
+#[test]
+fn two_sizes_without_a_frame_between_take_nothing_away_that_was_said() {
+    let lost = lost_by_sizes(&["\x1b[2J\r\x08 aaaa"], (0, 16), &[size(17, 3), size(3, 8)]);
+    assert_eq!(lost, Vec::<String>::new());
+}
+
 /// Something that happens to a screen.
 #[derive(Debug, Clone)]
 enum Step {
@@ -381,6 +403,17 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_sizes_at_once_take_nothing_away_that_was_said(
+        lines in prop::collection::vec(words(), 1..5),
+        cursor in (0usize..5, 0usize..40),
+        sizes in prop::collection::vec((2u16..60, 3u16..20), 2..5),
+    ) {
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        let sizes: Vec<_> = sizes.into_iter().map(|(columns, rows)| size(columns, rows)).collect();
+        prop_assert_eq!(lost_by_sizes(&lines, cursor, &sizes), Vec::<String>::new());
+    }
 
     #[test]
     fn whatever_happens_every_line_is_there_once_and_the_live_area_once_below(

@@ -69,13 +69,20 @@ impl Drawn {
 
     /// Returns how many rows are between the top and the cursor, once a terminal of
     /// so many columns has folded the lines anew.
-    pub(super) fn rows_above(&self, columns: usize) -> usize {
+    pub(super) fn rows_above(&self, columns: usize, folded: Folded) -> usize {
         let whole = self.lines.iter().take(self.place.row);
         let whole: usize = whole.map(|line| Fold::of(line.cells(), columns).rows()).sum();
-        let part = self
-            .lines
-            .get(self.place.row)
-            .map_or(0, |line| Fold::up_to(line.cells(), self.place.column, columns).row);
+        let line = self.lines.get(self.place.row).filter(|_| folded == Folded::Once);
+        let part = line.map_or(0, |line| Fold::up_to(line.cells(), self.place.column, columns).row);
         whole + part
     }
+}
+
+/// How often a terminal has folded the lines anew since they were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folded {
+    Once,
+    /// Some terminals lose their cursor then: it is in its line, and nobody can tell
+    /// how far down in it.
+    Repeatedly,
 }

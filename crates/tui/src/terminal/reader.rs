@@ -188,6 +188,10 @@ impl Reading {
                 break;
             }
         }
+        // The words of a paste that was cut off are words all the same. Whoever hears
+        // nothing any more misses nothing.
+        self.decoder.silence(&mut self.told);
+        self.told.drain(..).for_each(|input| self.send.send(input).unwrap_or_default());
         let mut state = self.hand.lock();
         state.wish = Wish::End;
         state.is_quiet = true;

@@ -12,8 +12,13 @@ pub fn width(text: &str) -> usize {
 }
 
 /// Returns how many columns a character takes by itself.
-pub(super) fn char_width(c: char) -> usize {
-    c.width().unwrap_or(0)
+pub(crate) fn char_width(c: char) -> usize {
+    match c {
+        // The marks of narrow katakana belong to the letter before them, and yet
+        // terminals give them a column.
+        '\u{ff9e}' | '\u{ff9f}' => 1,
+        c => c.width().unwrap_or(0),
+    }
 }
 
 /// What a reader sees as one character.

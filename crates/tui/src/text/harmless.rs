@@ -1,13 +1,12 @@
 //! Text that does nothing to a terminal but be seen.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use super::cells::char_width;
+use super::hidden::{Hidden, flag};
 
 /// How far apart the tab stops of a span are.
 const TAB: usize = 4;
-
-/// The black flag, which tag characters turn into the flag of a region.
-const FLAG: char = '\u{1f3f4}';
 
 /// Returns the text as it may be sent to a terminal. What would command the
 /// terminal, turn the order of reading around, or hide words from a person
@@ -20,41 +19,30 @@ pub fn harmless(text: &str) -> String {
     }
     let mut shown = String::with_capacity(text.len());
     let mut column = 0;
-    let mut in_flag = false;
-    for c in text.chars() {
-        in_flag = c == FLAG || (in_flag && is_tag(c));
-        let seen: Cow<'static, str> = match c {
-            '\t' => " ".repeat(TAB - column % TAB).into(),
-            '\n' => "⏎".into(),
-            c if c.is_control() => escaped(format_args!("\\x{:02x}", u32::from(c))),
-            c if turns_around(c) || (is_tag(c) && !in_flag) => {
-                escaped(format_args!("\\u{{{:x}}}", u32::from(c)))
+    let mut hidden = Hidden::default();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        // The characters of a flag hide nothing, though each of them would.
+        let length = flag(rest).unwrap_or(c.len_utf8());
+        let (seen, after) = rest.split_at(length);
+        rest = after;
+        let from = shown.len();
+        match c {
+            '\t' => shown.extend(std::iter::repeat_n(' ', TAB - column % TAB)),
+            '\n' => shown.push('⏎'),
+            // Writing to a string cannot fail.
+            c if c.is_control() => write!(shown, "\\x{:02x}", u32::from(c)).unwrap_or_default(),
+            c if turns_around(c) || hidden.is_next(c) => {
+                write!(shown, "\\u{{{:x}}}", u32::from(c)).unwrap_or_default();
             }
-            c => {
-                shown.push(c);
-                column += super::cells::char_width(c);
-                continue;
-            }
-        };
-        column += seen.chars().count();
-        shown.push_str(&seen);
+            _ => shown.push_str(seen),
+        }
+        column += shown[from..].chars().map(char_width).sum::<usize>();
     }
     shown
-}
-
-fn escaped(escape: std::fmt::Arguments<'_>) -> Cow<'static, str> {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    text.write_fmt(escape).unwrap_or_default();
-    text.into()
 }
 
 /// Whether a character changes the order or the lines in which others are seen.
 fn turns_around(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
-}
-
-/// Whether a character is one of the invisible twins of ASCII.
-fn is_tag(c: char) -> bool {
-    matches!(c, '\u{e0000}'..='\u{e007f}')
 }
