@@ -1,12 +1,15 @@
 //! Going another way.
 
+use serde_json::Value;
+
 use crate::compact::{Wanted, place};
 use crate::conversation::{Conversation, New, ParentKind};
 use crate::id::ConversationId;
 use crate::message::Seq;
 use crate::store::Store;
 use crate::title::Title;
-use crate::{Result, create, row};
+use crate::write::Write;
+use crate::{Result, create, row, state};
 
 impl Store {
     /// Makes a conversation that begins with what the model saw of another, up
@@ -22,12 +25,46 @@ impl Store {
         at: Option<Seq>,
         title: Option<Title>,
     ) -> Result<Conversation> {
+        let mut write = self.write().await?;
+        let (branch, _, _) = self.copied(&mut write, id, at, title).await?;
+        write.commit().await?;
+        self.get(&branch).await
+    }
+
+    /// As [`Store::branch`] of all that the model saw, and the branch remembers
+    /// what the other does, with `own` in the place of what has the same names.
+    /// Whatever ends the process, there is no branch without its state.
+    pub async fn branch_with_state(
+        &self,
+        id: &ConversationId,
+        title: Option<Title>,
+        own: &[(&str, &Value)],
+    ) -> Result<Conversation> {
+        let mut write = self.write().await?;
+        let (branch, from, to) = self.copied(&mut write, id, None, title).await?;
+        state::copy(&mut write, from, to).await?;
+        for (name, value) in own {
+            state::put(&mut write, to, name, Some(value)).await?;
+        }
+        write.commit().await?;
+        self.get(&branch).await
+    }
+
+    /// Makes the branch within a transaction, and returns its name with the rows
+    /// of both.
+    async fn copied(
+        &self,
+        write: &mut Write<'_>,
+        id: &ConversationId,
+        at: Option<Seq>,
+        title: Option<Title>,
+    ) -> Result<(ConversationId, i64, i64)> {
+        // Nobody writes meanwhile, so that a reader sees what is copied.
         let from = self.get(id).await?;
         let system_prompt = self.system_prompt(id).await?;
-        let mut write = self.write().await?;
-        let key = row::key(&mut write, id).await?;
+        let key = row::key(write, id).await?;
         let (place, seq) = match at {
-            Some(seq) => (place(&mut write, id, key, seq, Wanted::NotUndone).await?, seq.0),
+            Some(seq) => (place(write, id, key, seq, Wanted::NotUndone).await?, seq.0),
             None => (i64::MAX, i64::MAX),
         };
         let new = New {
@@ -40,7 +77,7 @@ impl Store {
             cwd: from.cwd,
             system_prompt,
         };
-        let (branch, branch_key) = create::insert(&mut write, &new).await?;
+        let (branch, branch_key) = create::insert(write, &new).await?;
         for step in COPY {
             sqlx::query(step)
                 .bind(key)
@@ -51,8 +88,7 @@ impl Store {
                 .await
                 .map_err(|error| write.explain(error))?;
         }
-        write.commit().await?;
-        self.get(&branch).await
+        Ok((branch, key, branch_key))
     }
 }
 

@@ -14,6 +14,12 @@ use crate::{Result, row};
 /// end.
 const INDEXED: usize = 256 * 1024;
 
+/// Words and phrases of a query that count, and its bytes. The index takes time by
+/// the square of their number, and whoever pastes a log into a query should not
+/// wait for ever.
+const TERMS: usize = 64;
+const LONGEST_QUERY: usize = 4 * 1024;
+
 /// Words of a snippet.
 const SNIPPET: i64 = 24;
 /// Characters of a snippet, whose words may be long.
@@ -73,14 +79,37 @@ pub struct Scope {
     pub only: Option<ConversationId>,
     /// Not in this one.
     pub without: Option<ConversationId>,
+    /// At most so many messages of each, its best, so that one long conversation
+    /// does not hide the others.
+    pub each: Option<u32>,
 }
+
+/// Finds what has ?1. The texts are read of those messages alone that are told of,
+/// however many there are: the best are chosen from the index, and what stands
+/// around the words is looked up after. The plus has the index gone through once
+/// for that, and not once for each of the best.
+const FIND: &str = "\
+    WITH found AS MATERIALIZED (\
+        SELECT words.rowid AS key, words.rank AS rank, c.key AS conversation FROM words \
+        JOIN messages m ON m.key = words.rowid JOIN conversations c ON c.key = m.conversation \
+        WHERE words MATCH ?1 AND m.undone = 0 AND (?4 IS NULL OR c.id = ?4) \
+        AND (?5 IS NULL OR c.id <> ?5)), \
+    counted AS (SELECT key, rank, row_number() OVER \
+        (PARTITION BY conversation ORDER BY rank, key DESC) AS number FROM found) \
+    SELECT c.id, c.title, m.seq, m.role, m.at, \
+    snippet(words, 0, char(1), char(2), '…', ?2) \
+    FROM words JOIN messages m ON m.key = words.rowid JOIN conversations c ON c.key = m.conversation \
+    WHERE words MATCH ?1 AND +words.rowid IN (SELECT key FROM counted \
+        WHERE ?6 IS NULL OR number <= ?6 ORDER BY rank, key DESC LIMIT ?3) \
+    ORDER BY words.rank, m.key DESC";
 
 impl Store {
     /// Finds messages that have all the words, each at the beginning of a word
     /// of theirs, whatever the case; words in `"…"` stand beside each other. In
     /// scripts without blanks any part of a text is found. The best come first.
     ///
-    /// What a summary stands for is found; what was taken back is not.
+    /// What a summary stands for is found; what was taken back is not. Of a very
+    /// long query the beginning counts.
     pub async fn search(&self, query: &str, limit: u32) -> Result<Vec<Hit>> {
         self.search_in(&Scope::default(), query, limit).await
     }
@@ -92,22 +121,16 @@ impl Store {
             return Ok(Vec::new());
         }
         let mut reader = self.reader().await?;
-        let rows = sqlx::query(
-            "SELECT c.id, c.title, m.seq, m.role, m.at, \
-             snippet(words, 0, char(1), char(2), '…', ?2) \
-             FROM words JOIN messages m ON m.key = words.rowid \
-             JOIN conversations c ON c.key = m.conversation \
-             WHERE words MATCH ?1 AND m.undone = 0 AND (?4 IS NULL OR c.id = ?4) \
-             AND (?5 IS NULL OR c.id <> ?5) ORDER BY words.rank, m.key DESC LIMIT ?3",
-        )
-        .bind(expression)
-        .bind(SNIPPET)
-        .bind(i64::from(limit))
-        .bind(scope.only.as_ref().map(ConversationId::as_str))
-        .bind(scope.without.as_ref().map(ConversationId::as_str))
-        .fetch_all(&mut *reader)
-        .await
-        .map_err(|error| self.explain(error))?;
+        let rows = sqlx::query(FIND)
+            .bind(expression)
+            .bind(SNIPPET)
+            .bind(i64::from(limit))
+            .bind(scope.only.as_ref().map(ConversationId::as_str))
+            .bind(scope.without.as_ref().map(ConversationId::as_str))
+            .bind(scope.each)
+            .fetch_all(&mut *reader)
+            .await
+            .map_err(|error| self.explain(error))?;
         rows.iter().map(hit).collect::<sqlx::Result<_>>().map_err(|error| self.explain(error))
     }
 }
@@ -171,7 +194,8 @@ fn is_word_of_its_own(letter: char) -> bool {
 /// Returns what the index is asked for a person's words: every word quoted, so
 /// that none of them is taken for syntax.
 fn expression(query: &str) -> String {
-    let mut terms = Vec::new();
+    let query = &query[..query.floor_char_boundary(LONGEST_QUERY)];
+    let mut terms: Vec<String> = Vec::new();
     for (at, part) in query.split('"').enumerate() {
         if at % 2 == 1 {
             terms.extend(term(part, ""));
@@ -179,6 +203,7 @@ fn expression(query: &str) -> String {
             terms.extend(part.split_whitespace().filter_map(|word| term(word, "*")));
         }
     }
+    terms.truncate(TERMS);
     terms.join(" ")
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::id::ConversationId;
 use crate::store::Store;
+use crate::write::Write;
 use crate::{Result, row};
 
 impl Store {
@@ -38,33 +39,51 @@ impl Store {
     ) -> Result<()> {
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;
-        let query = match value {
-            Some(value) => sqlx::query(
-                "INSERT INTO state (conversation, name, value) VALUES (?1, ?2, ?3) \
-                 ON CONFLICT DO UPDATE SET value = ?3",
-            )
-            .bind(key)
-            .bind(name)
-            .bind(value.to_string()),
-            None => sqlx::query("DELETE FROM state WHERE conversation = ? AND name = ?")
-                .bind(key)
-                .bind(name),
-        };
-        query.execute(write.on()).await.map_err(|error| write.explain(error))?;
+        put(&mut write, key, name, value).await?;
         write.commit().await
     }
+
     /// Lets a conversation remember all that another does, in place of what it
     /// remembers under the same names.
     pub async fn copy_state(&self, from: &ConversationId, to: &ConversationId) -> Result<()> {
         let mut write = self.write().await?;
         let from = row::key(&mut write, from).await?;
         let to = row::key(&mut write, to).await?;
-        let query = sqlx::query(
-            "INSERT OR REPLACE INTO state (conversation, name, value) \
-             SELECT ?2, name, value FROM state WHERE conversation = ?1",
-        );
-        let done = query.bind(from).bind(to).execute(write.on()).await;
-        done.map_err(|error| write.explain(error))?;
+        copy(&mut write, from, to).await?;
         write.commit().await
     }
+}
+
+/// Has the conversation of a row remember something, or forget it.
+pub(crate) async fn put(
+    write: &mut Write<'_>,
+    key: i64,
+    name: &str,
+    value: Option<&Value>,
+) -> Result<()> {
+    let query = match value {
+        Some(value) => sqlx::query(
+            "INSERT INTO state (conversation, name, value) VALUES (?1, ?2, ?3) \
+             ON CONFLICT DO UPDATE SET value = ?3",
+        )
+        .bind(key)
+        .bind(name)
+        .bind(value.to_string()),
+        None => sqlx::query("DELETE FROM state WHERE conversation = ? AND name = ?")
+            .bind(key)
+            .bind(name),
+    };
+    query.execute(write.on()).await.map_err(|error| write.explain(error))?;
+    Ok(())
+}
+
+/// Has the conversation of a row remember all that another does.
+pub(crate) async fn copy(write: &mut Write<'_>, from: i64, to: i64) -> Result<()> {
+    let query = sqlx::query(
+        "INSERT OR REPLACE INTO state (conversation, name, value) \
+         SELECT ?2, name, value FROM state WHERE conversation = ?1",
+    );
+    let done = query.bind(from).bind(to).execute(write.on()).await;
+    done.map_err(|error| write.explain(error))?;
+    Ok(())
 }

@@ -50,9 +50,13 @@ impl Store {
         for row in &gone {
             calls += row.try_get::<i64, _>(0).map_err(|error| write.explain(error))?;
         }
+        // Turns go from the end: where none is left, what the conversation began
+        // with is taken back as well, and the next words are how it begins.
         sqlx::query(
-            "UPDATE conversations SET messages = messages - ?, tool_calls = tool_calls - ?, \
-             updated_at = max(updated_at, ?) WHERE key = ?",
+            "UPDATE conversations SET messages = messages - ?1, tool_calls = tool_calls - ?2, \
+             updated_at = max(updated_at, ?3), preview = CASE WHEN EXISTS (SELECT 1 FROM messages \
+             WHERE conversation = ?4 AND undone = 0 AND kind = 'said' AND role = 'user') \
+             THEN preview ELSE '' END WHERE key = ?4",
         )
         .bind(i64::try_from(gone.len()).unwrap_or(i64::MAX))
         .bind(calls)

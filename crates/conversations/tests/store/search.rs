@@ -124,6 +124,32 @@ async fn one_conversation_is_searched_alone_or_left_out() {
         let whose: Vec<_> = found.iter().map(|hit| &hit.conversation).collect();
         assert_eq!(whose, [&other], "{scope:?}");
     }
-    let both = Scope { only: Some(one.clone()), without: Some(one) };
+    let both = Scope { only: Some(one.clone()), without: Some(one), each: None };
     assert_eq!(place.search_in(&both, "needle", 5).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_long_conversation_does_not_hide_the_others() {
+    let place = place().await;
+    let (long, other) = (begin(&place).await, begin(&place).await);
+    let many: Vec<_> = (0..50).map(|n| user(&format!("needle needle {n}"))).collect();
+    place.append(&long, &many).await.unwrap();
+    place.append(&other, &[user("once, in much hay, there was a needle")]).await.unwrap();
+    let scope = Scope { each: Some(2), ..Scope::default() };
+    let found = place.search_in(&scope, "needle", 10).await.unwrap();
+    let whose: Vec<_> = found.iter().map(|hit| (&hit.conversation, hit.seq.0)).collect();
+    assert_eq!(whose, [(&long, 50), (&long, 49), (&other, 1)]);
+    assert_eq!(marked(&found[0]), "[needle] [needle] 49");
+}
+
+#[tokio::test]
+async fn a_log_for_a_query_is_answered_at_once() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("a needle in the hay")]).await.unwrap();
+    // Unbounded, this takes the index an hour or so.
+    let log = "needle ".repeat(500_000);
+    assert_eq!(hits(&place, &log).await, [1]);
+    assert_eq!(hits(&place, &format!("\"{log}")).await, [0; 0]);
+    assert_eq!(hits(&place, &"\u{6771}".repeat(100_000)).await, [0; 0]);
 }

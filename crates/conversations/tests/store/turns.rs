@@ -29,6 +29,25 @@ async fn undone_turns_stay_undone_for_whoever_opens_the_file_next() {
 }
 
 #[tokio::test]
+async fn a_list_shows_no_beginning_that_was_taken_back() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("first"), answer("b"), user("second")]).await.unwrap();
+    let preview = async || place.summary(&id).await.unwrap().preview;
+    place.undo(&id, 1).await.unwrap();
+    assert_eq!(preview().await, "first");
+    place.undo(&id, 1).await.unwrap();
+    assert_eq!(preview().await, "");
+    place.append(&id, &[user("another way")]).await.unwrap();
+    assert_eq!(preview().await, "another way");
+    // What a summary stands for was not taken back.
+    place.compact(&id, Seq(4), &[user("sum")]).await.unwrap();
+    place.append(&id, &[user("more")]).await.unwrap();
+    place.undo(&id, 5).await.unwrap();
+    assert_eq!(preview().await, "another way");
+}
+
+#[tokio::test]
 async fn what_the_program_puts_in_begins_no_turn() {
     let place = place().await;
     let id = begin(&place).await;
@@ -115,6 +134,28 @@ async fn a_branch_goes_its_own_way_from_where_it_began() {
     assert_eq!(place.summary(&whole.id).await.unwrap().tool_calls, 1);
     let missing = place.branch(&id, Some(Seq(7)), None).await;
     assert!(matches!(missing, Err(Error::NoMessage { .. })));
+}
+
+#[tokio::test]
+async fn a_branch_is_made_with_all_it_should_remember_or_not_at_all() {
+    let place = place().await;
+    let id = crate::titled(&place, "plan").await.id;
+    place.append(&id, &[user("a")]).await.unwrap();
+    place.set_state(&id, "notes", Some(&"all of them".into())).await.unwrap();
+    place.set_state(&id, "works_in", Some(&"there".into())).await.unwrap();
+    let here = serde_json::Value::from("here");
+    let own = [("works_in", &here)];
+    let branch = place.branch_with_state(&id, None, &own).await.unwrap();
+    assert_eq!(branch.title.as_deref(), Some("plan (2)"));
+    assert_eq!(seen(&place, &branch.id).await, expected(&[(1, "a")]));
+    let state = async |name| place.state(&branch.id, name).await.unwrap();
+    assert_eq!(state("notes").await, Some("all of them".into()));
+    assert_eq!(state("works_in").await, Some(here.clone()));
+    assert_eq!(place.state(&id, "works_in").await.unwrap(), Some("there".into()));
+    let taken = Some(Title::Given("plan".to_owned()));
+    let refused = place.branch_with_state(&id, taken, &own).await;
+    assert!(matches!(refused, Err(Error::TitleTaken { .. })), "{refused:?}");
+    assert_eq!(place.list(&vestal_conversations::Filter::default()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
