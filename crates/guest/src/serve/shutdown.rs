@@ -54,7 +54,8 @@ impl Guest {
         if if_idle && self.ending.is_none() {
             let running = self.conns.clock.jobs_running();
             if running > 0 {
-                return self.conns.fault(at, FaultCode::Busy, format!("{running} jobs run"));
+                let what = if running == 1 { "job runs" } else { "jobs run" };
+                return self.conns.fault(at, FaultCode::Busy, format!("{running} {what}"));
             }
             if self.conns.others_busy(at.conn) {
                 return self.conns.fault(at, FaultCode::Busy, "another client's call is open");
