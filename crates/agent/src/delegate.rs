@@ -46,3 +46,19 @@ pub trait Delegates: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Vec<Report>, String>;
 }
+
+/// Nobody to give work to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _: Vec<Assignment>,
+        _: &EventSink,
+        _: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there to give work to".to_owned())
+    }
+}

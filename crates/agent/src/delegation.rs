@@ -31,6 +31,9 @@ const NOT_FOR_CHILDREN: &[&str] = &["clarify", "execute_code"];
 /// What lets work be given to others.
 const DELEGATE: &str = "delegate_task";
 
+/// What the store knows children by.
+pub(crate) const SOURCE: &str = "delegate";
+
 /// Parts that one call may hand out.
 const MOST_PARTS: usize = 64;
 
@@ -118,7 +121,10 @@ impl Desk {
         let id = conversation.id().clone();
         let watched = events.of_child(id.clone(), index);
         let result = conversation.run(task_of(&part), &watched).await;
-        conversation.close(EndReason::Delegated).await?;
+        // What it came to is worth reading, whatever becomes of its conversation.
+        if let Err(error) = conversation.close(EndReason::Delegated).await {
+            tracing::warn!(%error, conversation = %id, "a child's conversation could not be closed");
+        }
         let most = delegation.max_report_chars;
         let summary = match result.text.char_indices().nth(most) {
             Some((end, _)) => {
@@ -152,7 +158,7 @@ impl Desk {
         let without_tools =
             self.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
         Opening {
-            start: Start::New { source: "delegate".to_owned(), title: None },
+            start: Start::New { source: SOURCE.to_owned(), title: None },
             chain: self.chain.clone(),
             task: self.workshop.task().clone(),
             isolation: Isolation::Shared,

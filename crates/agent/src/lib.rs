@@ -19,6 +19,7 @@ mod source;
 mod testing;
 mod tool;
 mod turn;
+mod usage;
 mod workshop;
 
 pub mod approvals;
@@ -34,7 +35,7 @@ pub use conversation::{
     Opening, Start, Switch, ToolInfo, Undone, run_conversation,
 };
 
-pub use delegate::{Assignment, Delegates, Report};
+pub use delegate::{Assignment, Delegates, NoDelegates, Report};
 pub use event::{Event, EventSink};
 pub use human::{Approval, ApprovalRequest, Human, Nobody, Question};
 pub use limits::Limits;
@@ -45,4 +46,5 @@ pub use registry::{ALL, Registry, Selection};
 pub use source::ToolSource;
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 pub use turn::{Control, CostSum, Guardrails, Outcome, TurnError, TurnResult};
+pub use usage::{ChildrenUsage, ConversationUsage};
 pub use workshop::Workshop;

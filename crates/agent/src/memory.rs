@@ -12,11 +12,18 @@ pub(crate) use listening::Listening;
 pub use patience::Patience;
 
 /// Somebody who remembers. Nothing it does costs a turn its answer: it is waited
-/// for no longer than its [`Patience`] says, what fails or panics is told once
-/// to the person, and the conversation goes on without it.
+/// for no longer than its [`Patience`] says, what fails is told once to the
+/// person, and the conversation goes on without it.
 ///
-/// A turn is told in the background and in order, one thing at a time. None of
-/// the functions may block the thread it is called on.
+/// A panic counts as a failure only in a program that unwinds. With
+/// `panic = "abort"`, as in this workspace's release profile, it ends the
+/// program: return an error instead. What was said is stored by then.
+///
+/// A turn is told in the background and in order, one thing of a conversation at
+/// a time; several conversations are told of at once. Each is told once at most,
+/// and not at all if the process is killed or ends before its turn has come.
+/// None of the functions may block the thread it is called on, because nothing
+/// can end that.
 #[async_trait]
 pub trait Memory: Send + Sync {
     /// Returns its name, for people.
@@ -39,7 +46,8 @@ pub trait Memory: Send + Sync {
         true
     }
 
-    /// Hears of a turn that is complete, with everything that was said in it.
+    /// Hears of a turn that is complete, with everything that was said in it. It
+    /// is not told later that one was taken back.
     async fn sync_turn(&self, turn: &CompletedTurn<'_>) -> Result<(), String> {
         let _ = turn;
         Ok(())

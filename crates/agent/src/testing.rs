@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -12,9 +11,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
+pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 use crate::approvals::{Guard, Mode, Policy, Unattended};
-use crate::delegate::{Assignment, Delegates, Report};
+use crate::delegate::{Delegates, NoDelegates};
 use crate::event::{Event, EventSink};
 use crate::human::{Approval, ApprovalRequest, Human, Nobody, Question};
 use crate::limits::Limits;
@@ -23,10 +23,6 @@ use crate::redact::Redactor;
 use crate::registry::Registry;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workshop::Workshop;
-
-/// Longest time a test waits for what must happen. Far beyond what it takes:
-/// only a promise that is broken runs into it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A home with one sandbox. When it is dropped, the sandbox is removed with
 /// all that runs in it, also when the test has failed.
@@ -179,35 +175,6 @@ fn engine(root: &Path) -> Engine {
     Engine::open(Settings::load(home, environment, settings)).unwrap()
 }
 
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("not so: {what}"));
-}
-
-/// Returns a number that no other process on the machine has on its command
-/// line, for `sleep` to be found by.
-pub(crate) fn marker() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
-    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
-}
-
-/// Returns the living processes that have `text` on their command line.
-pub(crate) fn processes_with(text: &str) -> Vec<u32> {
-    let is_wanted = |pid: &u32| {
-        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&cmdline).contains(text)
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(is_wanted).collect()
-}
-
 /// Somebody who answers from a list, and keeps silent for ever when it is at
 /// its end.
 #[derive(Default)]
@@ -256,20 +223,5 @@ impl Human for Scripted {
             Some(answer) => answer,
             None => std::future::pending().await,
         }
-    }
-}
-
-/// Nobody to give work to.
-struct NoDelegates;
-
-#[async_trait]
-impl Delegates for NoDelegates {
-    async fn delegate(
-        &self,
-        _: Vec<Assignment>,
-        _: &EventSink,
-        _: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
-        Err("nobody is there to give work to".to_owned())
     }
 }

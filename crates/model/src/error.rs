@@ -297,7 +297,12 @@ impl fmt::Display for ModelError {
 
 impl Detail {
     fn write(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
-        write!(f, "{} (model {}) {what}", self.provider, self.model)?;
+        // A list of models is asked for without one.
+        if self.model.is_empty() {
+            write!(f, "{} {what}", self.provider)?;
+        } else {
+            write!(f, "{} (model {}) {what}", self.provider, self.model)?;
+        }
         match (self.status, self.attempts) {
             (Some(status), 0 | 1) => write!(f, " (HTTP {status})")?,
             (Some(status), attempts) => write!(f, " (HTTP {status}, {attempts} attempts)")?,

@@ -43,7 +43,8 @@ impl Conversation {
     }
 
     /// Returns what each model took over the whole conversation, whoever held
-    /// it; what was taken back included, what children took not.
+    /// it; what was taken back included, what children took not: see
+    /// [`Agent::usage`](crate::Agent::usage).
     pub async fn usage(&self) -> Result<Vec<ModelTotals>, Error> {
         self.agent.parts.store.usage(Some(&self.id)).await
     }

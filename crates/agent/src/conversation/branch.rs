@@ -35,13 +35,12 @@ impl Conversation {
     /// with a number.
     pub async fn branch(&mut self, title: Option<&str>) -> Result<ConversationId, Error> {
         self.keep_notes().await?;
-        let dir = self.shell_dir().await;
-        let store = &self.agent.parts.store;
+        let place = WorksIn { task: self.workshop.task().to_string(), dir: self.shell_dir().await };
+        let place = serde_json::json!(place);
         let title = title.map(|title| Title::Given(title.to_owned()));
-        let branch = store.branch(&self.id, None, title).await?.id;
-        store.copy_state(&self.id, &branch).await?;
-        let place = WorksIn { task: self.workshop.task().to_string(), dir };
-        store.set_state(&branch, WORKS_IN, Some(&serde_json::json!(place))).await?;
+        let store = &self.agent.parts.store;
+        // At once: a branch without its place would go on somewhere else.
+        let branch = store.branch_with_state(&self.id, title, &[(WORKS_IN, &place)]).await?.id;
         Ok(branch)
     }
 

@@ -139,13 +139,7 @@ impl Conversation {
             Ok(completion) => completion,
             Err(error) => return Summarised::Failed(error),
         };
-        let Completion { provider, model, usage, cost, .. } = &completion;
-        let store = &self.agent.parts.store;
-        // A count that is lost costs no word.
-        if let Err(error) = store.record_usage(&self.id, provider, model, usage, Some(*cost)).await
-        {
-            tracing::warn!(%error, "what a summary took could not be counted");
-        }
+        self.count(&completion).await;
         if completion.message.text.trim().is_empty() {
             return Summarised::Empty;
         }

@@ -77,6 +77,17 @@ impl Conversation {
         Ok(())
     }
 
+    /// Counts what an answer took that is no message of the conversation.
+    pub(crate) async fn count(&self, completion: &Completion) {
+        let Completion { provider, model, usage, cost, .. } = completion;
+        let store = &self.agent.parts.store;
+        // A count that is lost costs no word.
+        if let Err(error) = store.record_usage(&self.id, provider, model, usage, Some(*cost)).await
+        {
+            tracing::warn!(%error, "what an answer took could not be counted");
+        }
+    }
+
     /// Stores the notes if they have changed.
     pub(crate) async fn keep_notes(&mut self) -> Result<(), Error> {
         let notes = self.notebook.read();

@@ -8,15 +8,13 @@ use super::Conversation;
 use crate::event::{Event, EventSink};
 use crate::tool::ToolOutput;
 use crate::tools::{fit, run_for_person};
+use crate::turn::preview;
 
 /// What the events of the command carry as the call's id and the tool's name.
 const CALL: &str = "shell";
 
 /// Bytes of what the command came to that the model is told.
 const TOLD: usize = 16_000;
-
-/// Characters of that which those who watch are shown.
-const PREVIEW: usize = 400;
 
 impl Conversation {
     /// Runs a command of the person's in the shell that the model's commands
@@ -32,7 +30,7 @@ impl Conversation {
         events.tell(Event::ToolStarted { call, name, summary });
         let output = run_for_person(&context, command).await;
         let content = context.redactor.redact_result(&output.content).into_owned();
-        let preview = content[..content.floor_char_boundary(PREVIEW)].to_owned();
+        let preview = preview(&content);
         let ToolOutput { content, is_error, .. } =
             fit(&context, ToolOutput { content, ..output }, TOLD).await;
         let (call, name, took) = (CALL.to_owned(), CALL.to_owned(), began.elapsed());

@@ -18,8 +18,9 @@ pub(super) enum Trouble {
     Failed(String),
 }
 
-/// Waits for a call, in a task of its own: a panic ends that task alone, and one
-/// that takes too long, or that nobody waits for any more, is dropped.
+/// Waits for a call, in a task of its own: where panics unwind, one ends that
+/// task alone, and a call that takes too long, or that nobody waits for any more,
+/// is dropped.
 pub(super) async fn guarded<T: Send + 'static>(
     patience: Duration,
     call: impl Future<Output = Result<T, String>> + Send + 'static,

@@ -45,6 +45,28 @@ impl Candidate {
         self.provider != CUSTOM
     }
 
+    /// Returns what a person calls it who has not read the settings.
+    pub fn label(&self) -> String {
+        if self.is_built_in() {
+            self.provider.to_owned()
+        } else {
+            format!("the server at {}", endpoints::host(&self.base_url))
+        }
+    }
+
+    /// Returns a server of the user's own at the address that most of them have,
+    /// where the one given has no path at all.
+    #[must_use]
+    pub fn with_version(&self) -> Option<Self> {
+        let rest = self.base_url.split_once("://").map_or(&*self.base_url, |(_, rest)| rest);
+        let has_path = rest.trim_end_matches('/').contains('/');
+        if self.is_built_in() || has_path {
+            return None;
+        }
+        let base_url = format!("{}/v1", self.base_url.trim_end_matches('/'));
+        Some(Self { base_url, ..self.clone() })
+    }
+
     /// Returns the name of its variable.
     pub fn variable(&self) -> Option<EnvName> {
         EnvName::new(self.variable)
@@ -63,5 +85,32 @@ impl Candidate {
             context_length: None,
             prices: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_ones_own_is_called_by_where_it_is() {
+        assert_eq!(
+            Candidate::at("http://127.0.0.1:11434/v1").label(),
+            "the server at 127.0.0.1:11434"
+        );
+        let built_in: Vec<String> = Candidate::built_in().iter().map(Candidate::label).collect();
+        assert_eq!(built_in, ["anthropic", "openai", "openrouter"]);
+        // What the settings say of it stays.
+        assert_eq!(Candidate::at("http://h/v1").provider, "custom");
+    }
+
+    #[test]
+    fn an_address_without_a_path_may_lack_the_usual_one() {
+        let meant = |url: &str| Candidate::at(url).with_version().map(|meant| meant.base_url);
+        assert_eq!(meant("http://127.0.0.1:11434").as_deref(), Some("http://127.0.0.1:11434/v1"));
+        assert_eq!(meant("http://host/").as_deref(), Some("http://host/v1"));
+        assert_eq!(meant("http://host/v1"), None);
+        assert_eq!(meant("http://host/openai/v1"), None);
+        assert!(Candidate::built_in().iter().all(|known| known.with_version().is_none()));
     }
 }

@@ -87,7 +87,7 @@ impl EndpointError {
     pub fn advice(&self) -> Vec<String> {
         match self {
             Self::NoModel => vec![
-                "set one: vestal config set model.default NAME (and model.base_url URL for an OpenAI-compatible server of your own)".to_owned(),
+                "answer the questions of vestal model setup, or by hand: vestal config set model.default NAME (and model.base_url URL for an OpenAI-compatible server of your own)".to_owned(),
                 "and its key in the environment or in .env: ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY or VESTAL_API_KEY".to_owned(),
             ],
             Self::NoProvider { .. } => vec![
@@ -100,7 +100,10 @@ impl EndpointError {
             Self::NoKey { variable, .. } => vec![format!(
                 "put {variable}=… into the environment, or into .env beside the file that `vestal config path` names"
             )],
-            Self::KeyNotText { .. } | Self::Config(_) | Self::Keys(_) => Vec::new(),
+            Self::KeyNotText { provider } => {
+                vec![format!("give the key for {provider} again, as one line of plain text")]
+            }
+            Self::Config(_) | Self::Keys(_) => Vec::new(),
         }
     }
 }
@@ -283,7 +286,7 @@ pub(super) fn api(mode: ApiMode, base_url: &str) -> Api {
 }
 
 /// Returns the host of an address.
-fn host(url: &str) -> &str {
+pub(super) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
     authority.rsplit('@').next().unwrap_or(authority)

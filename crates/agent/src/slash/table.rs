@@ -293,14 +293,16 @@ takes something away is asked about first.",
         reach: Reach::Verb(&["config"]),
         takes: Takes::Words,
         words: OF_VERB,
-        details: "What is set counts for conversations that are opened afterwards.",
+        details: "\
+A model's address and key count from the next turn on, what else is set about models and tools for conversations that \
+are opened afterwards, and the rest for chats that are begun afterwards.",
         ..PLAIN
     },
     Command {
         name: "help",
         aliases: &["?"],
-        arguments: "[COMMAND]",
-        summary: "this page, or more about one command",
+        arguments: "[COMMAND | keys]",
+        summary: "this page, more about one command, or the keys",
         group: Group::Around,
         timing: Timing::AtOnce,
         takes: Takes::Words,

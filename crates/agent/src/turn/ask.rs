@@ -24,12 +24,15 @@ impl Turn<'_> {
             if self.is_too_long() && self.shrunk < SHRINKS {
                 self.shrink().await?;
             }
+            if self.cancel.is_cancelled() {
+                return Ok(Answer::Interrupted(String::new()));
+            }
             let answer = self.ask_once(whisper).await;
             match answer {
                 Err(ModelError::ContextOverflow { .. }) if self.may_shrink() => {
                     let before = self.conversation.messages.len();
                     self.shrink().await?;
-                    if self.conversation.messages.len() == before {
+                    if self.conversation.messages.len() == before && !self.cancel.is_cancelled() {
                         return Err(TurnError::TooLong("nothing is left to summarise".to_owned()));
                     }
                 }

@@ -11,6 +11,7 @@ use vestal_model::{Message, ToolCall, ToolResult};
 use super::batch::groups;
 use super::guardrails::Finding;
 use super::outcome::TurnError;
+use super::preview::preview;
 use super::run::Turn;
 use crate::event::{Event, EventSink};
 use crate::registry::Registry;
@@ -28,9 +29,6 @@ const RESULT_SHARE: u64 = 7;
 
 /// Bytes that make a token, roughly.
 const BYTES_PER_TOKEN: u64 = 4;
-
-/// Characters of a result that those who watch are shown.
-const PREVIEW: usize = 400;
 
 const INTERRUPTED: &str = "interrupted by the user before it ran";
 
@@ -206,7 +204,7 @@ async fn carry_out_one(
         content: context.redactor.redact_result(&output.content).into_owned(),
         ..output
     };
-    let preview = output.content[..output.content.floor_char_boundary(PREVIEW)].to_owned();
+    let preview = preview(&output.content);
     let output = fit(&context, output, budget).await;
     let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
     context.events.tell(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });

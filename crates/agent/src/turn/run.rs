@@ -107,9 +107,9 @@ impl<'a> Turn<'a> {
     }
 
     async fn work(&mut self, input: UserMessage) -> Result<Outcome, TurnError> {
-        self.name_after(&input).await?;
         let said = input.text();
         self.conversation.say(vec![Message::User(input)]).await?;
+        self.name_after(&said).await;
         self.recollect(&said).await;
         let mut continuations = 0;
         let mut empty = 0;
@@ -130,6 +130,7 @@ impl<'a> Turn<'a> {
             let (finish, calls) = (*finish, calls.clone());
             if text.trim().is_empty() && calls.is_empty() && finish != Finish::Refused {
                 empty += 1;
+                self.conversation.count(&said).await;
                 if empty >= EMPTY_ANSWERS {
                     return Err(TurnError::Empty { model: said.model, times: empty });
                 }
@@ -159,23 +160,25 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Gives a conversation without a title the first words said in it.
-    async fn name_after(&mut self, input: &UserMessage) -> Result<(), TurnError> {
+    /// Gives a conversation without a title the first words said in it. It goes
+    /// on without one where that fails: the words themselves are stored.
+    async fn name_after(&mut self, words: &str) {
         if !std::mem::take(&mut self.conversation.untitled) {
-            return Ok(());
+            return;
         }
         let redactor = &self.conversation.agent.parts.redactor;
-        let words = input.text();
         let words =
             redactor.redact(words.lines().find(|line| !line.trim().is_empty()).unwrap_or(""));
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         let title: String = words.chars().take(TITLE).collect();
         if title.is_empty() {
-            return Ok(());
+            return;
         }
         let store = &self.conversation.agent.parts.store;
-        store.set_title(&self.conversation.id, &Title::Generated(title)).await?;
-        Ok(())
+        let named = store.set_title(&self.conversation.id, &Title::Generated(title)).await;
+        if let Err(error) = named {
+            self.events.tell(Event::Warning { text: format!("it has no title: {error}") });
+        }
     }
 
     /// Puts before the model what was said, and what became of jobs it wanted
@@ -212,7 +215,9 @@ impl<'a> Turn<'a> {
             Answer::Said(mut completion) => {
                 // Without tools to call, calls are words that mean nothing.
                 completion.message.calls.clear();
-                if !completion.message.text.trim().is_empty() {
+                if completion.message.text.trim().is_empty() {
+                    self.conversation.count(&completion).await;
+                } else {
                     self.remember_words(&completion.message, false);
                     self.conversation.answered(completion).await?;
                 }

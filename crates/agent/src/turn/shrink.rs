@@ -19,8 +19,9 @@ impl Turn<'_> {
     }
 
     /// Replaces the earlier part of the conversation by a summary, here and in
-    /// the store. Does nothing when that would gain nothing. Where no model
-    /// gives a summary, what is known has to do: the work goes on either way.
+    /// the store. Does nothing when that would gain nothing, or when somebody
+    /// interrupts. Where no model gives a summary, what is known has to do: the
+    /// work goes on either way.
     pub(super) async fn shrink(&mut self) -> Result<(), TurnError> {
         self.shrunk += 1;
         let Some(start) = self.conversation.cut_for_room() else { return Ok(()) };
@@ -35,7 +36,9 @@ impl Turn<'_> {
                 self.cost.add(completion.cost);
                 completion.message.text
             }
-            Summarised::Empty | Summarised::Interrupted => from_what_is_known(&gone),
+            // The turn ends here, and the next one may ask for a summary again.
+            Summarised::Interrupted => return Ok(()),
+            Summarised::Empty => from_what_is_known(&gone),
             Summarised::Failed(error) => {
                 let text = format!("no summary could be had, so the essentials were kept: {error}");
                 self.events.tell(Event::Warning { text });

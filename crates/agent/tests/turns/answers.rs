@@ -85,6 +85,34 @@ async fn an_empty_answer_is_asked_for_again_and_never_taken_for_one() {
 }
 
 #[tokio::test]
+async fn what_an_empty_answer_took_is_counted() {
+    let stage = Stage::new(Script::replies([Reply::text(""), Reply::text("here")]));
+    let result = stage.turn("hi").await;
+    let store = stage.agent().await.store().clone();
+    let usage = store.usage(Some(&result.conversation)).await.unwrap();
+    let [taken] = usage.as_slice() else { panic!("{usage:?}") };
+    assert_eq!(taken.totals.calls, 2);
+    assert_eq!(taken.totals.usage, result.usage);
+}
+
+#[tokio::test]
+async fn what_was_said_is_stored_also_where_it_cannot_become_the_title() {
+    let stage = Stage::new(Script::replies([Reply::text("heard")]));
+    let mut conversation = stage.begin().await;
+    stage.tamper(
+        "CREATE TRIGGER untitled BEFORE UPDATE OF title ON conversations \
+         BEGIN SELECT RAISE(ABORT, 'no title today'); END;",
+    );
+    let result = conversation.run(said("important words"), &stage.ears()).await;
+    assert_eq!(result.text, "heard", "{:?}", result.outcome);
+    let stored = stage.agent().await.store().messages(conversation.id()).await.unwrap();
+    let texts: Vec<String> = stored.iter().map(|stored| stored.message.text()).collect();
+    assert_eq!(texts, ["important words", "heard"]);
+    let told = |event: &Event| matches!(event, Event::Warning { text } if text.contains("title"));
+    assert_eq!(stage.events().iter().filter(|event| told(event)).count(), 1);
+}
+
+#[tokio::test]
 async fn a_refusal_is_no_answer() {
     let stage = Stage::new(Script::replies([Reply::text("").finish(Finish::Refusal)]));
     let result = stage.turn("something nasty").await;

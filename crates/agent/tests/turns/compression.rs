@@ -102,3 +102,30 @@ async fn without_a_summary_the_work_goes_on_with_what_is_known() {
     let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
     assert_eq!(result.text, "all read", "{:?}", result.outcome);
 }
+
+#[tokio::test]
+async fn an_interrupt_while_it_is_summed_up_leaves_the_conversation_as_it_was() {
+    let summary = Rule::always()
+        .after_any_tool_results()
+        .when_system_contains("earlier part of a conversation")
+        .reply(Reply::text("never said").stall_after(0));
+    let work = Rule::always().after_any_tool_results().reply_with(|request| {
+        let n = request.messages().len();
+        Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+    });
+    let stage = Stage::new(Script::rules([summary, work])).with("compression.protect_last_n=1");
+    let agent = stage.agent().await;
+    let mut opening = stage.opening(crate::stage::new());
+    opening.chain[0].context_length = Some(24_000);
+    let mut conversation = agent.open(opening).await.unwrap();
+    let (control, ears) = (conversation.control(), stage.ears());
+    let (result, ()) =
+        tokio::join!(conversation.run(crate::stage::said("read it all"), &ears), async {
+            stage.hear(|event| matches!(event, Event::Compressing { .. })).await;
+            control.interrupt();
+        });
+    assert_eq!(result.outcome.word(), "interrupted");
+    assert_eq!(conversation.messages()[0].text(), "read it all");
+    let history = agent.store().history(conversation.id()).await.unwrap();
+    assert!(history.iter().all(|stored| stored.standing != Standing::Compacted));
+}

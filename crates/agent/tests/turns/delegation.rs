@@ -69,6 +69,35 @@ async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_fu
 }
 
 #[tokio::test]
+async fn what_children_took_is_known_to_whoever_gave_them_the_work() {
+    let stage = Stage::new(script());
+    let result = stage.turn("split it").await;
+    // Another conversation's are not counted.
+    stage.turn("split it").await;
+    let agent = stage.agent().await;
+    let usage = agent.usage(&result.conversation).await.unwrap();
+    let [own] = usage.own.as_slice() else { panic!("{usage:?}") };
+    assert_eq!((own.totals.calls, own.totals.usage), (2, result.usage));
+    assert_eq!(usage.children.count, 2);
+    let [children] = usage.children.models.as_slice() else { panic!("{usage:?}") };
+    assert_eq!((&*children.provider, &*children.model), ("scripted", "m"));
+    assert_eq!(children.totals.calls, 4);
+    assert!(children.totals.usage.input > 0 && children.totals.usage.output > 0, "{children:?}");
+}
+
+#[tokio::test]
+async fn what_a_child_reports_counts_also_where_its_conversation_cannot_be_closed() {
+    let stage = Stage::new(script());
+    let mut conversation = stage.begin().await;
+    stage.tamper(
+        "CREATE TRIGGER endless BEFORE UPDATE OF ended_at ON conversations \
+         WHEN NEW.ended_at IS NOT NULL BEGIN SELECT RAISE(ABORT, 'no end'); END;",
+    );
+    let result = conversation.run(crate::stage::said("split it"), &stage.ears()).await;
+    assert_eq!(result.text.matches("my part is done").count(), 2, "{}", result.text);
+}
+
+#[tokio::test]
 async fn a_child_leaves_no_shell_behind() {
     let stage = Stage::new(script().or_echo());
     stage.turn("split it").await;

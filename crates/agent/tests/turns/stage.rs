@@ -15,9 +15,7 @@ use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
-
-/// Longest time a test waits for what must happen; only a broken promise runs into it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) use vestal_witness::{PATIENCE, marker, processes_with};
 
 /// A home, a scripted model and an agent. The sandbox is removed when it is dropped.
 pub(crate) struct Stage {
@@ -157,6 +155,19 @@ impl Stage {
         tokio::time::timeout(PATIENCE, waiting).await.expect("an event that must come");
     }
 
+    /// Changes the file of the conversations behind the program's back.
+    pub(crate) fn tamper(&self, sql: &str) {
+        let changed = std::process::Command::new("python3")
+            .args([
+                "-c",
+                "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])",
+            ])
+            .arg(self.store_file())
+            .arg(sql)
+            .status();
+        assert!(changed.unwrap().success());
+    }
+
     /// Returns a path that commands start in.
     pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join("user").join(name)
@@ -202,21 +213,4 @@ pub(crate) fn new() -> Start {
 
 pub(crate) fn said(words: &str) -> UserMessage {
     UserMessage { parts: vec![Part::Text { text: words.to_owned() }] }
-}
-
-/// Returns a number that no other process on the machine has on its command line.
-pub(crate) fn marker() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
-    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
-}
-
-/// Returns the living processes that have `text` on their command line.
-pub(crate) fn processes_with(text: &str) -> Vec<u32> {
-    let has = |pid: &u32| {
-        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&cmdline).contains(text)
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
 }
