@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Assignment, Delegates, EventSink, Limits, Nobody, Notebook, Registry, Report, Tool,
-    ToolContext, Workshop,
+    EventSink, Limits, NoDelegates, Nobody, Notebook, Registry, Tool, ToolContext, Workshop,
 };
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::Store;
@@ -66,18 +64,4 @@ impl Stage {
 
 pub(crate) fn redactor() -> Arc<Redactor> {
     Arc::new(Redactor::new([KEY.to_owned()]))
-}
-
-struct NoDelegates;
-
-#[async_trait]
-impl Delegates for NoDelegates {
-    async fn delegate(
-        &self,
-        _: Vec<Assignment>,
-        _: &EventSink,
-        _: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
-        Err("nobody is there to give work to".to_owned())
-    }
 }

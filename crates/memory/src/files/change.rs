@@ -1,10 +1,17 @@
 //! Changes notes.
 
+use std::path::Path;
+
 use super::lock::{Lock, PATIENCE};
+use super::write::Written;
 use super::{Files, Refusal, Trouble};
 use crate::clean::clean;
 use crate::entries::{Entries, is_separator};
 use crate::target::Target;
+
+/// How often somebody who knows of no lock may save the file in the middle of a
+/// change.
+const ATTEMPTS: usize = 20;
 
 /// A change of the notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,28 +51,43 @@ impl Files {
     /// One that is refused or fails changes nothing.
     pub fn change(&self, target: Target, change: Change<'_>) -> Result<Entries, Trouble> {
         let _lock = Lock::take(&self.lock, PATIENCE)?;
-        let text = self.read_text(target)?;
-        let before = Entries::parse(&text);
+        let place = self.real(target).ok();
+        let dir = place.as_deref().and_then(Path::parent);
+        let _dir = dir.map(|dir| Lock::take_dir(dir, PATIENCE)).transpose()?;
+        for _ in 0..ATTEMPTS {
+            let text = self.read_text(target)?;
+            let before = Entries::parse(&text);
+            let after = self.after(&text, &before, target, change)?;
+            if after == before || self.write(target, &text, &after.to_text())? == Written::Yes {
+                return Ok(after);
+            }
+        }
+        Err(Refusal::Changed { target }.into())
+    }
+
+    /// Returns the notes there are after a change, if it can be made.
+    fn after(
+        &self,
+        text: &str,
+        before: &Entries,
+        target: Target,
+        change: Change<'_>,
+    ) -> Result<Entries, Refusal> {
         if let Change::Rewrite { from, .. } = change
             && text != from
         {
-            return Err(Refusal::Changed { target }.into());
+            return Err(Refusal::Changed { target });
         }
-        let after = self.apply(&before, target, change)?;
+        let after = self.apply(before, target, change)?;
         let (used, wanted) = (before.characters(), after.characters());
         let limit = self.limit(target);
         // Notes that a person made too long can be made shorter step by step.
         if wanted > limit && wanted >= used {
-            return Err(Refusal::Full { target, used, wanted, limit }.into());
-        }
-        if after != before {
-            self.write(target, &after.to_text())?;
+            return Err(Refusal::Full { target, used, wanted, limit });
         }
         Ok(after)
     }
-}
 
-impl Files {
     fn apply(
         &self,
         before: &Entries,

@@ -185,6 +185,43 @@ fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
 }
 
 #[test]
+fn notes_on_a_disk_that_is_missing_are_not_taken_for_none() {
+    let (dir, files) = place();
+    fs::create_dir_all(dir.path().join("home")).unwrap();
+    symlink("disk/notes", files.dir()).unwrap();
+    let missing = |result: Result<Entries, ReadError>| matches!(result, Err(ReadError { problem: FileProblem::Dangling(to), .. }) if to.ends_with("notes"));
+    assert!(missing(files.read(Target::Memory)));
+    let refused = add(&files, "x");
+    assert!(matches!(refused, Err(Trouble::Read(_))), "{refused:?}");
+    fs::create_dir_all(dir.path().join("home/disk/notes")).unwrap();
+    assert_eq!(add(&files, "x").unwrap(), ["x"]);
+    assert!(files.dir().is_symlink());
+}
+
+#[test]
+fn what_an_editor_saves_in_the_middle_of_a_change_stays() {
+    let (_dir, files) = place();
+    put(&files, b"as it was read");
+    put(&files, b"as it was saved");
+    let written = files.write(Target::Memory, "as it was read", "as it was read, and more");
+    assert_eq!(written.unwrap(), write::Written::Overtaken);
+    assert_eq!(fs::read(files.path(Target::Memory)).unwrap(), b"as it was saved");
+    assert_eq!(fs::read_dir(files.dir()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_write_protected_file_is_left_alone() {
+    let (_dir, files) = place();
+    add(&files, "one").unwrap();
+    let path = files.path(Target::Memory);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+    let refused = add(&files, "two").unwrap_err();
+    assert!(refused.to_string().contains("write-protected"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+    assert_eq!(fs::read_dir(files.dir()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_link_to_a_file_stays_a_link() {
     let (dir, files) = place();
     fs::create_dir_all(files.dir()).unwrap();
@@ -312,4 +349,28 @@ fn many_who_change_notes_at_once_lose_nothing() {
         .collect();
     expected.sort();
     assert_eq!(left, expected);
+}
+
+#[test]
+fn profiles_that_share_a_file_by_a_link_lose_nothing() {
+    const EACH: usize = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared.md");
+    fs::write(&shared, "").unwrap();
+    let limits = Limits { memory: 100_000, user: 50 };
+    std::thread::scope(|scope| {
+        for profile in 0..4 {
+            let files =
+                Files::of_home(&dir.path().join(profile.to_string()), limits, Arc::default());
+            fs::create_dir_all(files.dir()).unwrap();
+            symlink(&shared, files.path(Target::Memory)).unwrap();
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    add(&files, &format!("profile {profile} says {n}.")).unwrap();
+                }
+            });
+        }
+    });
+    let kept = Entries::parse(&fs::read_to_string(&shared).unwrap());
+    assert_eq!(kept.len(), 4 * EACH);
 }

@@ -22,8 +22,21 @@ pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 impl Lock {
     /// Waits for the lock, but not for ever.
     pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, Trouble> {
-        let failed = |source| Trouble::Lock { lock: path.to_owned(), source };
-        let file = open(path).map_err(failed)?;
+        let file = open(path).map_err(|source| failed(path, source))?;
+        Self::wait(file, path, patience)
+    }
+
+    /// Waits for the directory a file is in. Profiles may share one by a link, and
+    /// know nothing of each other's locks. One that is not there is nobody else's.
+    pub(super) fn take_dir(dir: &Path, patience: Duration) -> Result<Option<Self>, Trouble> {
+        match File::open(dir) {
+            Ok(file) => Self::wait(file, dir, patience).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(failed(dir, source)),
+        }
+    }
+
+    fn wait(file: File, path: &Path, patience: Duration) -> Result<Self, Trouble> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -37,10 +50,14 @@ impl Lock {
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     return Err(Trouble::Busy { lock: path.to_owned(), waited: patience });
                 }
-                Err(error) => return Err(failed(error.into())),
+                Err(error) => return Err(failed(path, error.into())),
             }
         }
     }
+}
+
+fn failed(lock: &Path, source: io::Error) -> Trouble {
+    Trouble::Lock { lock: lock.to_owned(), source }
 }
 
 fn open(path: &Path) -> io::Result<File> {

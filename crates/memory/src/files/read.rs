@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{FileProblem, Files, ReadError};
 use crate::entries::Entries;
@@ -28,9 +28,9 @@ fn text(path: &Path) -> Result<String, FileProblem> {
     // Looked at before it is opened, because opening a pipe waits for a writer.
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return match fs::read_link(path) {
-                Ok(to) => Err(FileProblem::Dangling(to)),
-                Err(_) => Ok(String::new()),
+            return match dangling(path) {
+                Some(to) => Err(FileProblem::Dangling(to)),
+                None => Ok(String::new()),
             };
         }
         Err(error) => return Err(error.into()),
@@ -46,4 +46,11 @@ fn text(path: &Path) -> Result<String, FileProblem> {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
         FileProblem::NotUtf8 { line: valid.split(|byte| *byte == b'\n').count() }
     })
+}
+
+/// Returns what is not there though a link leads to it: from the file's own place,
+/// or from that of its directory, as when a disk is missing.
+fn dangling(path: &Path) -> Option<PathBuf> {
+    let links = [Some(path), path.parent()].into_iter().flatten();
+    links.filter(|link| !link.exists()).find_map(|link| fs::read_link(link).ok())
 }

@@ -1,7 +1,8 @@
 //! Reads on around a message.
 
 use serde_json::{Value, json};
-use vestal_conversations::{ConversationId, Error, Kind, Seq, Standing, Store, Stored};
+use vestal_agent::redact::Redactor;
+use vestal_conversations::{ConversationId, Error, Seq, Standing, Store, Stored};
 
 use super::{about, text};
 
@@ -14,7 +15,7 @@ const TOGETHER: usize = 24_000;
 
 /// Reads what was said around a message.
 pub(super) async fn read(
-    store: &Store,
+    (store, redactor): (&Store, &Redactor),
     id: &ConversationId,
     message: Seq,
     around: usize,
@@ -23,29 +24,30 @@ pub(super) async fn read(
     let Some(at) = stored.iter().position(|stored| stored.seq == message) else {
         return Err(Error::NoMessage { id: id.clone(), seq: message });
     };
-    tell(store, id, &stored, at.saturating_sub(around)..at + around + 1, Some(message)).await
+    let range = at.saturating_sub(around)..at + around + 1;
+    tell((store, redactor), id, &stored, range, Some(message)).await
 }
 
 /// Reads how a conversation began.
 pub(super) async fn begin(
-    store: &Store,
+    (store, redactor): (&Store, &Redactor),
     id: &ConversationId,
     around: usize,
 ) -> Result<Value, Error> {
     let stored = said(store, id).await?;
-    tell(store, id, &stored, 0..2 * around + 1, None).await
+    tell((store, redactor), id, &stored, 0..2 * around + 1, None).await
 }
 
-/// Returns what was said and not taken back. What a summary stands for is there
-/// itself, so the summary is not.
+/// Returns what was not taken back. Summaries stay: they are found like what they
+/// stand for, and a branch may have nothing else of its beginning.
 async fn said(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
     let mut stored = store.history(id).await?;
-    stored.retain(|stored| stored.standing != Standing::Undone && stored.kind != Kind::Summary);
+    stored.retain(|stored| stored.standing != Standing::Undone);
     Ok(stored)
 }
 
 async fn tell(
-    store: &Store,
+    (store, redactor): (&Store, &Redactor),
     id: &ConversationId,
     stored: &[Stored],
     range: std::ops::Range<usize>,
@@ -56,11 +58,11 @@ async fn tell(
     let mut messages = Vec::new();
     for stored in stored.get(range.clone()).unwrap_or_default() {
         let most = if asked_for == Some(stored.seq) { ASKED_FOR } else { OTHERS };
-        let words = text::beginning(&text::of(&stored.message), most.min(room));
+        let words = text::beginning(&text::of(&stored.message, redactor), most.min(room));
         room = room.saturating_sub(words.chars().count());
         messages.push(json!({
             "message": stored.seq,
-            "role": text::role(&stored.message),
+            "role": text::role(stored),
             "date": text::moment(stored.at),
             "text": words,
         }));

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use vestal_agent::redact::Redactor;
 use vestal_conversations::{ConversationId, Error, Hit, Scope, Seq, Store};
 
 use super::{about, text};
 
 /// Messages that are looked at for each conversation that is told of.
-const DEPTH: usize = 12;
+const DEPTH: u32 = 12;
 
 /// Messages that are told of for each conversation.
 const MATCHES: usize = 4;
@@ -19,17 +20,20 @@ const WORDS: usize = 8;
 /// Letters of a word that says something by itself.
 const SHORTEST: usize = 3;
 
+/// Characters of a query, and of a message that is shown by its beginning.
+const BEGINNING: usize = 400;
+
 /// Finds conversations in which words occur.
 pub(super) async fn find(
-    store: &Store,
+    (store, redactor): (&Store, &Redactor),
     query: &str,
     only: Option<ConversationId>,
     current: &ConversationId,
     limit: usize,
 ) -> Result<Value, Error> {
     let without = only.is_none().then(|| current.clone());
-    let scope = Scope { only, without };
-    let depth = u32::try_from(limit * DEPTH).unwrap_or(u32::MAX);
+    let scope = Scope { only, without, each: Some(DEPTH) };
+    let depth = u32::try_from(limit).unwrap_or(u32::MAX).saturating_mul(DEPTH);
     let mut hits = store.search_in(&scope, query, depth).await?;
     let all = !hits.is_empty();
     if !all {
@@ -37,15 +41,14 @@ pub(super) async fn find(
     }
     let mut results = Vec::new();
     for group in grouped(hits).into_iter().take(limit) {
-        let Some(first) = group.first() else { continue };
-        let mut told = about(store, &first.conversation).await?;
-        told["matches"] = group.iter().take(MATCHES).map(view).collect();
-        if group.len() > MATCHES {
-            told["more_matches"] = (group.len() - MATCHES).into();
+        match of_one(store, redactor, &group).await {
+            Ok(told) => results.push(told),
+            // Somebody deleted it meanwhile.
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
         }
-        results.push(told);
     }
-    let mut told = json!({"query": query, "results": results});
+    let mut told = json!({"query": text::beginning(query, BEGINNING), "results": results});
     if results_are_empty(&told) {
         told["note"] = "nothing was found; try fewer or other words".into();
     } else {
@@ -104,15 +107,46 @@ fn grouped(hits: Vec<Hit>) -> Vec<Vec<Hit>> {
     groups
 }
 
-fn view(hit: &Hit) -> Value {
-    let snippet = hit
-        .snippet
-        .iter()
-        .map(|piece| if piece.found { format!("**{}**", piece.text) } else { piece.text.clone() });
-    json!({
+/// Tells what was found in one conversation.
+async fn of_one(store: &Store, redactor: &Redactor, group: &[Hit]) -> Result<Value, Error> {
+    let Some(first) = group.first() else { return Ok(Value::Null) };
+    let mut told = about(store, &first.conversation).await?;
+    let mut matches = Vec::new();
+    for hit in group.iter().take(MATCHES) {
+        matches.push(view(store, redactor, hit).await?);
+    }
+    told["matches"] = matches.into();
+    if group.len() > MATCHES {
+        told["more_matches"] = true.into();
+    }
+    Ok(told)
+}
+
+/// Tells of a message what stands around the words. One that holds a secret is
+/// shown by its beginning, masked: where words are marked in a secret, or one is
+/// cut in two, nobody would know it for what it is.
+async fn view(store: &Store, redactor: &Redactor, hit: &Hit) -> Result<Value, Error> {
+    let stored = store.history_between(&hit.conversation, hit.seq, hit.seq).await?;
+    let Some(stored) = stored.first() else {
+        return Err(Error::NotFound { wanted: hit.conversation.to_string() });
+    };
+    let words = stored.message.text();
+    let shown = if redactor.redact(&words) == words {
+        hit.snippet
+            .iter()
+            .map(
+                |piece| {
+                    if piece.found { format!("**{}**", piece.text) } else { piece.text.clone() }
+                },
+            )
+            .collect()
+    } else {
+        text::beginning(&text::of(&stored.message, redactor), BEGINNING)
+    };
+    Ok(json!({
         "message": hit.seq,
-        "role": hit.role,
+        "role": text::role(stored),
         "date": text::moment(hit.at),
-        "text": snippet.collect::<String>(),
-    })
+        "text": shown,
+    }))
 }

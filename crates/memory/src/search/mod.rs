@@ -23,6 +23,9 @@ const MOST: usize = 20;
 const AROUND: usize = 5;
 const MOST_AROUND: usize = 25;
 
+/// Characters of what went wrong, which may quote what was asked for.
+const COMPLAINT: usize = 1_000;
+
 const DESCRIPTION: &str = "\
 Searches everything that was said in past conversations with this user, by them, by you and by tools. Use it whenever something from before is referred to, or would help, \
 before you ask for it again. \
@@ -82,7 +85,8 @@ impl Tool for SessionSearch {
                 ToolOutput { content, is_error: false, oversized: Oversized::Keep }
             }
             Err(error) => {
-                ToolOutput::error(context.redactor.redact(&error.to_string()).into_owned())
+                let said = context.redactor.redact(&error.to_string()).into_owned();
+                ToolOutput::error(text::beginning(&said, COMPLAINT))
             }
         }
     }
@@ -128,12 +132,11 @@ impl SessionSearch {
             Some("current") => Some(current.clone()),
             Some(wanted) => Some(self.store.find(wanted).await?),
         };
+        let place = (&self.store, &*context.redactor);
         match (query, only, message) {
-            (_, Some(id), Some(message)) => {
-                around::read(&self.store, &id, Seq(message), around).await
-            }
-            (Some(query), only, _) => find::find(&self.store, &query, only, current, limit).await,
-            (None, Some(id), None) => around::begin(&self.store, &id, around).await,
+            (_, Some(id), Some(message)) => around::read(place, &id, Seq(message), around).await,
+            (Some(query), only, _) => find::find(place, &query, only, current, limit).await,
+            (None, Some(id), None) => around::begin(place, &id, around).await,
             (None, None, _) => recent::list(&self.store, current, limit).await,
         }
     }

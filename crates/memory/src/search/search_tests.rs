@@ -158,3 +158,85 @@ async fn what_makes_no_sense_is_answered_and_what_is_secret_is_masked() {
         assert!(told.to_string().contains("giraffe") && !told.to_string().contains(KEY), "{told}");
     }
 }
+
+#[tokio::test]
+async fn what_a_summary_says_is_found_and_read_on_from() {
+    let (stage, tool) = stage().await;
+    let id = OLDER.parse().unwrap();
+    stage.store.compact(&id, Seq(2), &[user("they wanted an ocelot")]).await.unwrap();
+    stage
+        .store
+        .append(&id, &[NewMessage::note(Message::user("the ocelot is a note"))])
+        .await
+        .unwrap();
+    let (told, _) = stage.call(&tool, json!({"query": "ocelot"})).await;
+    let matches = told["results"][0]["matches"].as_array().unwrap();
+    for (hit, role) in [(5, "summary"), (6, "note")] {
+        let found = matches.iter().find(|own| own["message"] == hit).unwrap();
+        assert_eq!(found["role"], role, "{told}");
+        let (told, failed) =
+            stage.call(&tool, json!({"conversation": OLDER, "message": hit, "around": 0})).await;
+        assert!(!failed, "{told}");
+        assert_eq!(told["messages"][0]["role"], role, "{told}");
+    }
+    // A branch has nothing else of what was summed up.
+    let branch = stage.store.branch(&id, None, None).await.unwrap().id;
+    let (told, _) = stage.call(&tool, json!({"conversation": branch})).await;
+    assert_eq!(told["messages"][0]["text"], "they wanted an ocelot", "{told}");
+}
+
+#[tokio::test]
+async fn one_long_conversation_hides_no_other() {
+    let (stage, tool) = stage().await;
+    let many: Vec<_> = (0..100).map(|_| user("penguin penguin")).collect();
+    converse(&stage, "20261003-090000-dddddd", "Penguins", &many).await;
+    let (told, _) = stage.call(&tool, json!({"query": "penguin"})).await;
+    assert_eq!(found(&told), ["20261003-090000-dddddd", OLD], "{told}");
+    assert_eq!(told["results"][0]["more_matches"], true);
+}
+
+#[tokio::test]
+async fn an_answer_is_bounded_whatever_was_asked() {
+    let (stage, tool) = stage().await;
+    let long = "walrus ".repeat(100_000);
+    for arguments in [json!({"query": long}), json!({"conversation": long})] {
+        let (told, _) = stage.call(&tool, arguments).await;
+        assert!(told.to_string().len() < 10_000, "{}", told.to_string().len());
+    }
+}
+
+#[tokio::test]
+async fn no_part_of_a_secret_is_told_by_marking_or_cutting_it() {
+    let (stage, tool) = stage().await;
+    let call = AssistantMessage {
+        calls: vec![ToolCall {
+            id: "c1".to_owned(),
+            name: "terminal".to_owned(),
+            arguments: json!({"command": format!("{} {KEY}", "x".repeat(165))}).to_string(),
+        }],
+        ..AssistantMessage::default()
+    };
+    // Cut off after 1200 characters of a message, 200 of a call, 80 before a find.
+    let said = [
+        user(&format!("the giraffe key is {KEY} indeed")),
+        user(&format!("{}{KEY}", "y ".repeat(590))),
+        NewMessage::said(Message::Assistant(call)),
+        user(&format!("{KEY} {} okapi", "z".repeat(60))),
+    ];
+    converse(&stage, "20261002-090000-cccccc", "Keys", &said).await;
+    for arguments in [
+        json!({"query": "hunter2"}),
+        json!({"query": "giraffe lon"}),
+        json!({"query": "okapi"}),
+        json!({"conversation": "Keys"}),
+        json!({"conversation": "Keys", "message": 3}),
+    ] {
+        let (told, failed) = stage.call(&tool, arguments.clone()).await;
+        let told = told.to_string();
+        assert!(!failed, "{told}");
+        let middle = &KEY[8..KEY.len() - 6];
+        for part in middle.split('-').filter(|part| part.len() > 3) {
+            assert!(!told.contains(part), "{arguments}: {part} in {told}");
+        }
+    }
+}
