@@ -43,6 +43,14 @@ impl fmt::Display for Broken {
     }
 }
 
+impl Broken {
+    /// Returns the folder of the skill, whatever in it is at fault.
+    pub fn folder(&self) -> &Path {
+        let is_file = self.path.file_name().is_some_and(|name| name == INSTRUCTIONS);
+        self.path.parent().filter(|_| is_file).unwrap_or(&self.path)
+    }
+}
+
 impl Catalogue {
     /// Looks at all skills below a folder: `<skill>/SKILL.md`, and
     /// `<category>/<skill>/SKILL.md`. A folder that is not there has none.

@@ -155,4 +155,14 @@ fn a_person_can_call_a_skill_with_words() {
     assert!(said.starts_with("Use the skill deploy, which says:\n\nHow deploy is done."), "{said}");
     assert!(said.ends_with("\n\nWhat for: to staging"), "{said}");
     assert!(!said.contains("---") && said.contains("skill_view"), "{said}");
+    home.skill("plain", "required_environment_variables: [A_TOKEN, {name: B, optional: true}]\n");
+    let said = home.skills().invocation("plain", "").unwrap();
+    assert!(
+        said.ends_with(
+            "(It lacks something: A_TOKEN is not set; put A_TOKEN=… into the profile's .env)"
+        ),
+        "{said}"
+    );
+    let has = home.skills_with(&[("A_TOKEN", "x")]).invocation("plain", "").unwrap();
+    assert!(has.ends_with("How plain is done."), "{has}");
 }

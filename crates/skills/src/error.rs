@@ -34,6 +34,12 @@ pub enum SkillError {
         /// Where.
         path: PathBuf,
     },
+    /// Something that is no skill is where one is to be put.
+    #[error("{} is in the way, and is no skill; move it away, or use another name", path.display())]
+    Occupied {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A path in a skill cannot be meant.
     #[error("{path:?} cannot be a file of a skill: {reason}")]
     Path {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::catalogue::Broken;
 use crate::error::SkillError;
 use crate::front_matter::{FrontMatter, Problem};
 use crate::limits::MAX_INSTRUCTIONS;
@@ -24,6 +25,8 @@ pub struct Proposal {
     pub needs: Vec<Need>,
     /// The skill whose place it would take.
     pub replaces: Option<Skill>,
+    /// The broken one whose place it would take.
+    pub mends: Option<Broken>,
     /// What is left out of it.
     pub left_out: Vec<String>,
     package: Package,
@@ -40,6 +43,14 @@ pub struct Installed {
     pub files: usize,
     /// Whether it has taken the place of another.
     pub replaced: bool,
+}
+
+impl Proposal {
+    /// Returns the folder that would go for it.
+    pub fn goes(&self) -> Option<&Path> {
+        let skill = self.replaces.as_ref().map(Skill::dir);
+        skill.or_else(|| self.mends.as_ref().map(Broken::folder))
+    }
 }
 
 impl Skills {
@@ -63,10 +74,14 @@ impl Skills {
             package.files.insert(INSTRUCTIONS.into(), file);
         }
         let need = |variable| Need::of(self.settings(), variable);
+        let catalogue = self.catalogue();
+        let replaces = catalogue.get(about.name.as_str()).cloned();
+        let broken = catalogue.get_broken(about.name.as_str()).cloned();
         Ok(Proposal {
             survey: package.survey(),
             needs: about.variables.iter().map(need).collect(),
-            replaces: self.catalogue().get(about.name.as_str()).cloned(),
+            mends: broken.filter(|_| replaces.is_none()),
+            replaces,
             left_out: package.left_out.clone(),
             about,
             package,
@@ -76,23 +91,27 @@ impl Skills {
     /// Installs a skill that was looked at. One of the same name makes place for
     /// it if the proposal says so.
     pub fn install(&self, proposal: &Proposal) -> Result<Installed, SkillError> {
-        let Proposal { about, package, replaces, .. } = proposal;
+        let Proposal { about, package, .. } = proposal;
         let yard = Yard::enter(self.root())?;
         let name = about.name.clone();
-        let there = self.catalogue().get(name.as_str()).map(|skill| skill.dir.clone());
-        let dir = match (&there, replaces) {
-            (Some(dir), Some(known)) if *dir == known.dir => dir.clone(),
+        let there = match self.located(name.as_str()) {
+            Ok(located) => Some(located.dir),
+            Err(SkillError::Unknown { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let dir = match &there {
+            Some(dir) if Some(dir.as_path()) == proposal.goes() => dir.clone(),
             // Somebody else has put it there meanwhile.
-            (Some(path), _) => {
+            Some(path) => {
                 return Err(SkillError::Exists { name: name.to_string(), path: path.clone() });
             }
-            (None, _) => self.root().join(name.as_str()),
+            None => self.root().join(name.as_str()),
         };
         let new = yard.temporary("new")?;
         let written = package.write(&new).map_err(SkillError::io("write", &new));
         let placed = written.and_then(|()| match &there {
             Some(_) => yard.replace(&new, &dir),
-            None => yard.place(&new, &dir, name.as_str()),
+            None => yard.place(&new, &dir),
         });
         if placed.is_err() {
             // The first failure is the one that matters.

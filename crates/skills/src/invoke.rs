@@ -1,6 +1,8 @@
-//! A skill that a person calls by its name.
+//! A skill that is called by its name: by a person in a chat, or by a task.
 
 use std::io::Read as _;
+
+use vestal_sandbox::Sandbox;
 
 use crate::error::SkillError;
 use crate::front_matter::part;
@@ -8,23 +10,66 @@ use crate::limits::MAX_INSTRUCTIONS;
 use crate::place::open_file;
 use crate::skill::Skill;
 use crate::skills::Skills;
+use crate::tools::{aside, show};
+use crate::variables::Need;
 
 impl Skills {
     /// Returns what is said to the model when a person calls a skill, as in
     /// `/deploy to staging`: the skill's instructions, and the person's words.
     pub fn invocation(&self, name: &str, words: &str) -> Result<String, SkillError> {
         let skill = self.get(name)?;
-        let text = self.read_instructions(&skill)?;
-        let body = part(&text).map_or(&*text, |parted| parted.body).trim();
-        let files = match self.survey(&skill) {
-            Ok(survey) if survey.has_more_than_instructions() => {
-                format!("\n\n(Its files: skill_view with name={name} says where they are.)")
-            }
-            _ => String::new(),
-        };
+        let mut said = self.said(&skill)?;
+        if self.survey(&skill).is_ok_and(|survey| survey.has_more_than_instructions()) {
+            let files =
+                format!("\n\n(Its files: skill_view with name={name} says where they are.)");
+            said.push_str(&files);
+        }
         let words = words.trim();
-        let words = if words.is_empty() { String::new() } else { format!("\n\nWhat for: {words}") };
-        Ok(format!("Use the skill {name}, which says:\n\n{body}{files}{words}"))
+        if !words.is_empty() {
+            said.extend(["\n\nWhat for: ", words]);
+        }
+        Ok(said)
+    }
+
+    /// Returns what is said to the model when its work asks for a skill: the
+    /// instructions, and where its files are, which the sandbox is shown.
+    pub async fn open_in(&self, sandbox: &Sandbox, name: &str) -> Result<String, SkillError> {
+        let (skills, asked) = (self.clone(), name.trim().trim_start_matches('/').to_owned());
+        let looked = aside(move || {
+            let skill = skills.get(&asked)?;
+            let said = skills.said(&skill)?;
+            Ok::<_, SkillError>((skills.survey(&skill), skill, said))
+        });
+        let (survey, skill, mut said) = looked.await?;
+        let shown = match survey {
+            Ok(survey) if !survey.has_more_than_instructions() => return Ok(said),
+            Ok(_) => show(sandbox, &skill).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match shown {
+            Ok(path) => {
+                said.extend(["\n\n(Its files are in ", &path.to_string_lossy(), ", read-only.)"]);
+            }
+            Err(error) => {
+                said.extend(["\n\n(Its files cannot be shown to the sandbox: ", &error, ")"]);
+            }
+        }
+        Ok(said)
+    }
+
+    /// Returns the instructions as the model is told them, with what the skill
+    /// lacks.
+    fn said(&self, skill: &Skill) -> Result<String, SkillError> {
+        let text = self.read_instructions(skill)?;
+        let body = part(&text).map_or(&*text, |parted| parted.body).trim();
+        let mut said = format!("Use the skill {}, which says:\n\n{body}", skill.name());
+        let needs = self.needs(skill);
+        let unmet: Vec<String> =
+            needs.iter().filter(|need| need.is_unmet()).map(Need::in_words).collect();
+        if !unmet.is_empty() {
+            said.extend(["\n\n(It lacks something: ", &unmet.join("; "), ")"]);
+        }
+        Ok(said)
     }
 
     /// Reads the instructions of a skill, front matter and all.

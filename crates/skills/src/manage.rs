@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use vestal_config::{EnvName, Handing};
+use vestal_sandbox::{Bundle, BundleContent};
 
 pub(crate) use yard::Yard;
 
@@ -137,9 +138,7 @@ impl Skills {
         match self.installed(name) {
             Ok(skill) => Ok(Located { dir: skill.dir, about: Some(skill.about) }),
             Err(SkillError::Broken(broken)) => {
-                let is_file = broken.path.file_name().is_some_and(|name| name == INSTRUCTIONS);
-                let dir = broken.path.parent().filter(|_| is_file).unwrap_or(&broken.path);
-                Ok(Located { dir: dir.to_owned(), about: None })
+                Ok(Located { dir: broken.folder().to_owned(), about: None })
             }
             Err(error) => Err(error),
         }
@@ -182,7 +181,7 @@ impl Skills {
         let package = Package { files: [(INSTRUCTIONS.into(), file)].into(), left_out: Vec::new() };
         let (new, dir) = (yard.temporary("new")?, parent.join(name.as_str()));
         let written = package.write(&new).map_err(SkillError::io("write", &new));
-        let placed = written.and_then(|()| yard.place(&new, &dir, name.as_str()));
+        let placed = written.and_then(|()| yard.place(&new, &dir));
         if placed.is_err() {
             fs::remove_dir_all(&new).ok();
         }
@@ -302,16 +301,9 @@ fn write_beside(
         }
         _ => {}
     }
-    let survey = crate::survey::Survey::of(dir).map_err(|error| {
-        SkillError::Change(format!("the skill has to be mended first: {error}"))
-    })?;
-    let is_it = |file: &&crate::FileInfo| file.path == *inner;
-    let before = survey.files.iter().find(is_it).map_or(0, |file| file.bytes);
-    let bytes = survey.bytes - before + content.len() as u64;
-    // Folders count as well where a sandbox is shown them.
-    if bytes > MAX_BYTES || survey.files.len() >= MAX_FILES / 2 {
-        let text =
-            format!("a skill has at most {} files and {} MiB", MAX_FILES / 2, MAX_BYTES >> 20);
+    if !has_room(dir, inner, content)? {
+        let most = MAX_BYTES >> 20;
+        let text = format!("a skill has at most {MAX_FILES} files and folders, and {most} MiB");
         return Err(SkillError::TooLarge(text));
     }
     if let Some(parent) = path.parent() {
@@ -319,6 +311,25 @@ fn write_beside(
     }
     yard.write(&path, content.as_bytes())?;
     Ok(Changed::Done { path })
+}
+
+/// Reports whether a sandbox can be shown the skill with this file in it. Folders
+/// count as files do.
+fn has_room(dir: &Path, inner: &Path, content: &str) -> Result<bool, SkillError> {
+    let bundle = Bundle::read(dir).map_err(|error| {
+        SkillError::Change(format!("the skill has to be mended first: {error}"))
+    })?;
+    let (mut bytes, mut places) = (content.len() as u64, BTreeSet::new());
+    places.extend(inner.ancestors().filter(|at| !at.as_os_str().is_empty()));
+    for item in bundle.items() {
+        places.insert(&item.path);
+        if let BundleContent::File { bytes: own, .. } = &item.content
+            && item.path != inner
+        {
+            bytes += own.len() as u64;
+        }
+    }
+    Ok(bytes <= MAX_BYTES && places.len() <= MAX_FILES)
 }
 
 fn remove_beside(name: &SkillName, dir: &Path, inner: &Path) -> Result<Changed, SkillError> {

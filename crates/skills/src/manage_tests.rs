@@ -186,6 +186,66 @@ fn skills_are_installed_replaced_and_removed_whole() {
 }
 
 #[test]
+fn a_broken_skill_is_replaced_by_one_that_is_installed_in_its_place() {
+    let home = Yardstick::new();
+    home.put("skills/office/one/SKILL.md", "rubbish").put("src/SKILL.md", text("one", ""));
+    let skills = home.skills();
+    let proposal = skills.propose(&home.path("src"), None).unwrap();
+    assert!(proposal.replaces.is_none());
+    assert_eq!(proposal.mends.as_ref().unwrap().reason, "it has no front matter");
+    assert_eq!(proposal.goes(), Some(&*home.path("skills/office/one")));
+    assert!(skills.install(&proposal).unwrap().replaced);
+    assert_eq!(skills.find("one").unwrap().category.as_deref(), Some("office"));
+    assert_eq!(skills.catalogue().broken, []);
+    // One that has come meanwhile was not seen, and stays.
+    assert!(skills.propose(&home.path("src"), None).unwrap().mends.is_none());
+}
+
+#[test]
+fn what_is_no_skill_is_not_replaced_and_said_to_be_in_the_way() {
+    let home = Yardstick::new();
+    home.skill("office/other", "").put("src/SKILL.md", text("office", ""));
+    let skills = home.skills();
+    let proposal = skills.propose(&home.path("src"), None).unwrap();
+    assert_eq!(proposal.goes(), None);
+    let error = skills.install(&proposal).unwrap_err();
+    assert!(matches!(&error, SkillError::Occupied { path } if path.ends_with("office")), "{error}");
+    assert!(create(&home, "office", "").unwrap_err().to_string().contains("is in the way"));
+    assert!(skills.find("other").is_some());
+    assert_eq!(home.names(), ["office"]);
+}
+
+#[test]
+fn a_skill_has_as_many_files_as_a_sandbox_can_be_shown() {
+    let home = Yardstick::new();
+    create(&home, "one", "").unwrap();
+    for number in 2..MAX_FILES {
+        home.put(&format!("skills/one/{number}"), "x");
+    }
+    let error = change(&home, "one", write("new/file", "x")).unwrap_err().to_string();
+    assert_eq!(error, "a skill has at most 2000 files and folders, and 32 MiB");
+    assert!(!home.path("skills/one/new").exists());
+    change(&home, "one", write("file", "x")).unwrap();
+    // What is there can be written however many there are, and nothing else.
+    change(&home, "one", write("file", "y")).unwrap();
+    assert!(change(&home, "one", write("another", "x")).is_err());
+    let skill = home.skills().find("one").unwrap();
+    assert_eq!(home.skills().survey(&skill).unwrap().files.len(), MAX_FILES);
+}
+
+#[test]
+fn a_skill_that_stepped_aside_for_one_that_did_not_come_is_put_back() {
+    let home = Yardstick::new();
+    home.skill("there", "").put("skills/.kept.there/SKILL.md", "old");
+    home.put("skills/.kept.one/SKILL.md", text("one", ""));
+    home.put("skills/office/.kept.two/SKILL.md", text("two", ""));
+    create(&home, "new", "").unwrap();
+    let names: Vec<String> = home.skills().names();
+    assert_eq!(names, ["new", "one", "there", "two"]);
+    assert_eq!(home.names(), ["new", "office", "one", "there"]);
+}
+
+#[test]
 fn what_a_dead_process_left_is_swept() {
     let home = Yardstick::new();
     home.put("skills/.new-0123/SKILL.md", "x").put("skills/.old-0123/a/b", "x");

@@ -1,31 +1,23 @@
 //! A skill on its way: all of its files, in memory, bounded.
 
+mod tarred;
+mod unpacking;
+mod zipped;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use tar::EntryType;
 use vestal_sandbox::{Bundle, BundleContent};
 
-use crate::limits::{MAX_BYTES, MAX_FILES};
-use crate::place::inner_path;
 use crate::skill::INSTRUCTIONS;
 use crate::survey::Survey;
 
-/// Bytes that an archive may unpack to, with what is left out of it.
-const MAX_UNPACKED: u64 = 256 << 20;
-
-/// Entries of an archive that are looked at.
-const MAX_ENTRIES: usize = 20_000;
-
 /// Names of what is left out that are kept.
 const MAX_LEFT_OUT: usize = 100;
-
-/// What archives of one desktop carry along.
-const LITTER: &str = "__MACOSX";
 
 /// A file on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,13 +53,12 @@ impl Package {
         file.seek(SeekFrom::Start(0)).map_err(cannot)?;
         let file = BufReader::new(file);
         match start.get(..read).unwrap_or_default() {
-            [0x1f, 0x8b, ..] => Self::of_tar(GzDecoder::new(file)),
-            [b'P', b'K', 3 | 5, ..] => Err("zip archives are not read; unpack it, and install \
-                                            the folder"
-                .to_owned()),
+            [0x1f, 0x8b, ..] => tarred::read(GzDecoder::new(file)),
+            // One without files begins with its end.
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => zipped::read(file),
             // The magic words of every tar there is.
-            start if start.get(257..262) == Some(b"ustar") => Self::of_tar(file),
-            _ => Err("it is neither a folder nor a tar or tar.gz archive".to_owned()),
+            start if start.get(257..262) == Some(b"ustar") => tarred::read(file),
+            _ => Err("it is neither a folder nor a tar, tar.gz or zip archive".to_owned()),
         }
     }
 
@@ -77,9 +68,10 @@ impl Package {
         }
         let bundle = Bundle::read(dir).map_err(|error| error.to_string())?;
         let mut package = Self::default();
+        package.leave_out_hidden(dir, Path::new(""));
         for item in bundle.items() {
             match &item.content {
-                BundleContent::Dir => {}
+                BundleContent::Dir => package.leave_out_hidden(dir, &item.path),
                 BundleContent::Link(_) => {
                     let path = item.path.display();
                     return Err(format!("{path} is a link; put the file itself there"));
@@ -93,16 +85,15 @@ impl Package {
         Ok(package)
     }
 
-    fn of_tar(archive: impl Read) -> Result<Self, String> {
-        let mut unpacking = Unpacking::default();
-        let mut limited = archive.take(MAX_UNPACKED);
-        let done = unpacking.all(tar::Archive::new(&mut limited));
-        // An end that was reached too soon looks like damage.
-        if limited.limit() == 0 {
-            return Err(format!("it unpacks to more than {} MiB", MAX_UNPACKED >> 20));
-        }
-        done?;
-        unpacking.package()
+    /// Takes note of what is hidden in a folder, which is left out.
+    fn leave_out_hidden(&mut self, dir: &Path, at: &Path) {
+        let entries = fs::read_dir(dir.join(at)).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut hidden: Vec<String> = names.filter(|name| name.starts_with('.')).collect();
+        hidden.sort();
+        let room = MAX_LEFT_OUT.saturating_sub(self.left_out.len());
+        let hidden = hidden.iter().take(room).map(|name| at.join(name).display().to_string());
+        self.left_out.extend(hidden);
     }
 
     /// Returns the text of the instructions.
@@ -147,114 +138,6 @@ fn read_start(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(read)
-}
-
-#[derive(Debug, Default)]
-struct Unpacking {
-    files: BTreeMap<PathBuf, PackedFile>,
-    left_out: Vec<String>,
-    bytes: u64,
-}
-
-impl Unpacking {
-    fn all(&mut self, mut archive: tar::Archive<impl Read>) -> Result<(), String> {
-        let damaged = |error: io::Error| format!("it is damaged: {error}");
-        let mut looked = 0;
-        for entry in archive.entries().map_err(damaged)? {
-            looked += 1;
-            if looked > MAX_ENTRIES {
-                return Err(format!("it has more than {MAX_ENTRIES} entries"));
-            }
-            self.entry(entry.map_err(damaged)?)?;
-        }
-        Ok(())
-    }
-
-    fn entry(&mut self, entry: tar::Entry<'_, impl Read>) -> Result<(), String> {
-        let path = entry.path_bytes().into_owned();
-        let path =
-            String::from_utf8(path).map_err(|_| "it has a name that is no text".to_owned())?;
-        let kind = match entry.header().entry_type() {
-            EntryType::XGlobalHeader => return Ok(()),
-            EntryType::Link | EntryType::Symlink => {
-                return Err(format!("it has {path:?}, which is a link"));
-            }
-            kind @ (EntryType::Regular | EntryType::Directory) => kind,
-            _ => return Err(format!("it has {path:?}, which is neither a file nor a folder")),
-        };
-        if path.starts_with('/') {
-            return Err(format!("it has {path:?}, which is an absolute path"));
-        }
-        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-        if parts.contains(&"..") {
-            return Err(format!("it has {path:?}, which leads out of it"));
-        }
-        if parts.iter().any(|part| part.starts_with('.')) || parts.first() == Some(&LITTER) {
-            if kind == EntryType::Regular && self.left_out.len() < MAX_LEFT_OUT {
-                self.left_out.push(path);
-            }
-            return Ok(());
-        }
-        if kind == EntryType::Directory || parts.is_empty() {
-            return Ok(());
-        }
-        let inner = inner_path(&path).map_err(|error| error.to_string())?;
-        self.file(inner, entry)
-    }
-
-    fn file(&mut self, path: PathBuf, entry: tar::Entry<'_, impl Read>) -> Result<(), String> {
-        let too_much = || format!("it has more than {MAX_FILES} files or {} MiB", MAX_BYTES >> 20);
-        self.bytes = self.bytes.saturating_add(entry.size());
-        if self.bytes > MAX_BYTES || self.files.len() >= MAX_FILES {
-            return Err(too_much());
-        }
-        let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
-        let mut bytes = Vec::new();
-        let shown = path.display().to_string();
-        entry
-            .take(MAX_BYTES)
-            .read_to_end(&mut bytes)
-            .map_err(|error| format!("{shown} cannot be unpacked: {error}"))?;
-        let is_below = |own: &PathBuf| own.starts_with(&path) || path.starts_with(own);
-        if self.files.keys().any(is_below) {
-            return Err(format!("it has {shown} twice, or as a file and a folder"));
-        }
-        self.files.insert(path, PackedFile { bytes, executable });
-        Ok(())
-    }
-
-    /// Finds the skill: at the top, or in the one folder that is there.
-    fn package(self) -> Result<Package, String> {
-        let Self { files, left_out, .. } = self;
-        if files.contains_key(Path::new(INSTRUCTIONS)) {
-            return Ok(Package { files, left_out });
-        }
-        let found: Vec<PathBuf> =
-            files.keys().filter(|path| path.ends_with(INSTRUCTIONS)).cloned().collect();
-        let root = match found.as_slice() {
-            [one] => one.parent().unwrap_or(Path::new("")).to_owned(),
-            [] => return Err(format!("it has no {INSTRUCTIONS}")),
-            several => {
-                let names: Vec<String> =
-                    several.iter().take(5).map(|path| path.display().to_string()).collect();
-                let names = names.join(", ");
-                return Err(format!(
-                    "it has several skills ({names}); unpack it, and install their folders"
-                ));
-            }
-        };
-        let mut package = Package { files: BTreeMap::new(), left_out };
-        for (path, file) in files {
-            match path.strip_prefix(&root) {
-                Ok(inner) => drop(package.files.insert(inner.to_owned(), file)),
-                Err(_) if package.left_out.len() < MAX_LEFT_OUT => {
-                    package.left_out.push(path.display().to_string());
-                }
-                Err(_) => {}
-            }
-        }
-        Ok(package)
-    }
 }
 
 #[cfg(test)]

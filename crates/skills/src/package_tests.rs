@@ -2,8 +2,11 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tar::EntryType;
 
+use super::tarred::MAX_UNPACKED;
 use super::*;
+use crate::limits::MAX_FILES;
 use crate::testing::{Yardstick, text};
 
 const FILE: EntryType = EntryType::Regular;
@@ -82,6 +85,7 @@ fn archives_that_lead_elsewhere_are_refused_as_a_whole() {
         ((EntryType::Fifo, "x/pipe", b""), "neither a file nor a folder"),
         ((EntryType::Continuous, "x/odd", b""), "neither a file nor a folder"),
         ((FILE, "x/SKILL.md", b"other"), "twice"),
+        ((FILE, "x/skill.md", b"other"), "in capitals as well"),
         ((FILE, "x/SKILL.md/below", b"other"), "as a file and a folder"),
         ((FILE, "x/a\nb", b"x"), "characters that make trouble"),
         ((FILE, "y/SKILL.md", b"x"), "several skills"),
@@ -117,9 +121,13 @@ fn bombs_and_rubbish_are_refused() {
     let many: Vec<(EntryType, &str, &[u8])> =
         many.iter().map(|path| (FILE, path.as_str(), &b""[..])).collect();
     assert!(open(&tar(&many)).unwrap_err().contains("2000 files"));
+    // Folders count as well, where a sandbox is shown them.
+    let many: Vec<String> = (0..MAX_FILES / 2).map(|number| format!("x/{number}/a")).collect();
+    let many = many.iter().map(|path| (FILE, path.as_str(), &b""[..]));
+    let many: Vec<_> = [(FILE, "x/SKILL.md", skill.as_bytes())].into_iter().chain(many).collect();
+    assert!(open(&tar(&many)).unwrap_err().contains("2000 files and folders"));
     for (bytes, reason) in [
-        (&b"PK\x03\x04rest"[..], "zip archives are not read; unpack it"),
-        (b"rubbish", "neither a folder nor a tar"),
+        (&b"rubbish"[..], "neither a folder nor a tar"),
         (b"", "neither a folder nor a tar"),
         (&[0x1f, 0x8b, 8, 0, 0], "damaged"),
         (&self::gzip(b"no tar at all"), "damaged"),
@@ -134,7 +142,10 @@ fn bombs_and_rubbish_are_refused() {
 fn folders_are_read_without_what_is_hidden_and_refused_with_links() {
     let home = Yardstick::new();
     home.put("x/SKILL.md", text("x", "")).put("x/a/b", "b").put("x/.git/config", "x");
-    assert_eq!(names(&Package::open(&home.path("x")).unwrap()), ["SKILL.md", "a/b"]);
+    home.put("x/a/.env", "SECRET=1");
+    let package = Package::open(&home.path("x")).unwrap();
+    assert_eq!(names(&package), ["SKILL.md", "a/b"]);
+    assert_eq!(package.left_out, [".git", "a/.env"]);
     std::os::unix::fs::symlink("b", home.path("x/a/link")).unwrap();
     let error = Package::open(&home.path("x")).unwrap_err();
     assert!(error.contains("a/link is a link"), "{error}");

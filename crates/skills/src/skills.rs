@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vestal_agent::redact::Redactor;
 use vestal_agent::{Registry, Tool};
@@ -35,6 +35,15 @@ struct Inner {
     settings: Arc<Settings>,
     /// What a person was told of broken skills.
     told: Mutex<BTreeSet<String>>,
+    /// Who gets the variables that skills ask for.
+    equipped: Mutex<Option<Equipped>>,
+}
+
+/// Whose commands get the variables, and who keeps their values out of sight.
+#[derive(Debug, Clone)]
+struct Equipped {
+    engine: Engine,
+    redactor: Arc<Redactor>,
 }
 
 /// Returns the skills of the profile that the settings belong to. What is wrong
@@ -44,6 +53,7 @@ pub fn from_settings(settings: &Arc<Settings>) -> Skills {
         root: settings.home().dir().join(FOLDER),
         settings: Arc::clone(settings),
         told: Mutex::default(),
+        equipped: Mutex::default(),
     };
     Skills { inner: Arc::new(inner) }
 }
@@ -140,11 +150,25 @@ impl Skills {
     }
 
     /// Forwards the variables that skills ask for into the engine's sandboxes,
-    /// and has their values kept out of what is stored and shown.
-    pub fn equip(&self, engine: &Engine, redactor: &Redactor) {
+    /// and has their values kept out of what is stored and shown. A conversation
+    /// that these skills are a source of does so again with each of its turns.
+    pub fn equip(&self, engine: &Engine, redactor: &Arc<Redactor>) {
+        let equipped = Equipped { engine: engine.clone(), redactor: Arc::clone(redactor) };
+        *self.equipped() = Some(equipped);
+        self.equip_again();
+    }
+
+    /// Forwards what skills ask for now: some may have been installed, enabled
+    /// or disabled since.
+    pub(crate) fn equip_again(&self) {
+        let Some(Equipped { engine, redactor }) = self.equipped().clone() else { return };
         let names = self.variables();
         redactor.learn(variables::values(self.settings(), &names));
         engine.forward(&names);
+    }
+
+    fn equipped(&self) -> MutexGuard<'_, Option<Equipped>> {
+        self.inner.equipped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tools: `skills_list`, `skill_view` and `skill_manage`.

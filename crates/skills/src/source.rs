@@ -7,8 +7,9 @@ use vestal_agent::{Tool, ToolSource};
 
 use crate::skills::Skills;
 
-/// What is wrong with a skill is told in the conversation, once. The tools are
-/// not from here: they are always there, see [`Skills::add_to`].
+/// What is wrong with a skill is told in the conversation, once, and each turn
+/// has the variables that skills ask for when it begins. The tools are not from
+/// here: they are always there, see [`Skills::add_to`].
 #[async_trait]
 impl ToolSource for Skills {
     async fn settle(&self) {}
@@ -22,6 +23,7 @@ impl ToolSource for Skills {
     }
 
     fn take_news(&self) -> Vec<String> {
+        self.equip_again();
         Self::take_news(self)
     }
 }

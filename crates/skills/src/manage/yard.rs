@@ -13,6 +13,10 @@ use crate::error::SkillError;
 /// nobody looks at what is hidden.
 const TEMPORARY: [&str; 3] = [".new-", ".old-", ".file-"];
 
+/// A skill that stepped aside for another begins like this, with its own name
+/// behind it.
+const KEPT: &str = ".kept.";
+
 /// The folder of skills, locked.
 #[derive(Debug)]
 pub(crate) struct Yard {
@@ -43,14 +47,18 @@ impl Yard {
 
     fn sweep(&self) {
         for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let is_rubbish =
-                name.to_str().is_some_and(|name| TEMPORARY.iter().any(|own| name.starts_with(own)));
-            if is_rubbish {
-                let path = entry.path();
-                // What cannot be removed now is met again next time.
-                if fs::remove_dir_all(&path).is_err() {
-                    fs::remove_file(&path).ok();
+            let (name, path) = (entry.file_name(), entry.path());
+            let Some(name) = name.to_str() else { continue };
+            if TEMPORARY.iter().any(|own| name.starts_with(own)) {
+                remove(&path);
+            } else if name.starts_with(KEPT) {
+                give_back(&path);
+            } else if !name.starts_with('.') && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                // It may be a category.
+                for below in fs::read_dir(&path).into_iter().flatten().flatten() {
+                    if below.file_name().to_str().is_some_and(|name| name.starts_with(KEPT)) {
+                        give_back(&below.path());
+                    }
                 }
             }
         }
@@ -65,7 +73,7 @@ impl Yard {
     }
 
     /// Puts a new folder in its place, where nothing may be.
-    pub(crate) fn place(&self, new: &Path, dir: &Path, name: &str) -> Result<(), SkillError> {
+    pub(crate) fn place(&self, new: &Path, dir: &Path) -> Result<(), SkillError> {
         debug_assert!(new.starts_with(&self.root));
         let moved = match renameat_with(CWD, new, CWD, dir, RenameFlags::NOREPLACE) {
             // Not every filesystem can promise that; the lock keeps our own away.
@@ -78,34 +86,27 @@ impl Yard {
             moved => moved.map_err(io::Error::from),
         };
         moved.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                SkillError::Exists { name: name.to_owned(), path: dir.to_owned() }
-            }
+            // Had it been a skill, the lock would have kept it from coming in between.
+            ErrorKind::AlreadyExists => SkillError::Occupied { path: dir.to_owned() },
             _ => SkillError::io("put a skill into", dir)(error),
         })
     }
 
-    /// Puts a new folder in the place of another. A crash in between leaves the
-    /// new one or none, never half of one.
+    /// Puts a new folder in the place of another. A crash in between leaves one
+    /// of them, never half of one.
     pub(crate) fn replace(&self, new: &Path, dir: &Path) -> Result<(), SkillError> {
-        let failed = || SkillError::io("replace", dir);
-        match renameat_with(CWD, new, CWD, dir, RenameFlags::EXCHANGE) {
+        debug_assert!(new.starts_with(&self.root));
+        let replaced = match renameat_with(CWD, new, CWD, dir, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 // What is left of the old one is swept next time.
                 fs::remove_dir_all(new).ok();
-                return Ok(());
+                Ok(())
             }
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
-            Err(error) => return Err(failed()(error.into())),
-        }
-        let old = self.temporary("old")?;
-        fs::rename(dir, &old).map_err(failed())?;
-        if let Err(error) = fs::rename(new, dir) {
-            fs::rename(&old, dir).ok();
-            return Err(failed()(error));
-        }
-        fs::remove_dir_all(&old).ok();
-        Ok(())
+            // Not every filesystem can do that.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => one_by_one(new, dir),
+            Err(error) => Err(error.into()),
+        };
+        replaced.map_err(SkillError::io("replace", dir))
     }
 
     /// Removes a folder, in one step for everybody who looks.
@@ -148,5 +149,61 @@ impl Yard {
             fs::remove_file(&new).ok();
         }
         written.map_err(SkillError::io("write", path))
+    }
+}
+
+/// Puts a new folder in the place of another where the two cannot change places
+/// at once: the old one steps aside, under a name by which a sweep knows where
+/// it belongs.
+fn one_by_one(new: &Path, dir: &Path) -> io::Result<()> {
+    let kept = kept(dir);
+    fs::rename(dir, &kept)?;
+    if let Err(error) = fs::rename(new, dir) {
+        fs::rename(&kept, dir).ok();
+        return Err(error);
+    }
+    fs::remove_dir_all(&kept).ok();
+    Ok(())
+}
+
+/// Returns where a folder steps aside to.
+fn kept(dir: &Path) -> PathBuf {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    dir.with_file_name(format!("{KEPT}{name}"))
+}
+
+/// Puts a folder back that stepped aside for one that did not come.
+fn give_back(kept: &Path) {
+    let name = kept.file_name().unwrap_or_default().to_string_lossy();
+    let dir = kept.with_file_name(name.strip_prefix(KEPT).unwrap_or(&name));
+    match dir.symlink_metadata() {
+        Ok(_) => remove(kept),
+        Err(_) => drop(fs::rename(kept, &dir)),
+    }
+}
+
+/// Removes a file or a folder. What cannot be removed now is met again next time.
+fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_err() {
+        fs::remove_file(path).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::put;
+
+    #[test]
+    fn what_cannot_be_exchanged_is_replaced_one_by_one_or_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let (new, dir) = (home.path().join(".new-1"), home.path().join("one"));
+        put(&dir, "SKILL.md", "old");
+        assert!(one_by_one(&new, &dir).is_err(), "there is none yet");
+        assert_eq!(fs::read(dir.join("SKILL.md")).unwrap(), b"old");
+        put(&new, "SKILL.md", "new");
+        one_by_one(&new, &dir).unwrap();
+        assert_eq!(fs::read(dir.join("SKILL.md")).unwrap(), b"new");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing else is left");
     }
 }

@@ -8,27 +8,13 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Approval, ApprovalRequest, Assignment, Delegates, EventSink, Human, Limits, Nobody, Notebook,
-    Question, Registry, Report, Tool, ToolContext, Workshop,
+    Approval, ApprovalRequest, EventSink, Human, Limits, NoDelegates, Nobody, Notebook, Question,
+    Registry, Tool, ToolContext, ToolSource, Workshop,
 };
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, Overrides, Task};
 
 use crate::skills::{Skills, from_settings};
 use crate::testing::{Yardstick, text};
-
-struct NoDelegates;
-
-#[async_trait]
-impl Delegates for NoDelegates {
-    async fn delegate(
-        &self,
-        _: Vec<Assignment>,
-        _: &EventSink,
-        _: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
-        Err("nobody".to_owned())
-    }
-}
 
 /// Somebody who has these answers, and remembers what was asked.
 #[derive(Default)]
@@ -208,6 +194,43 @@ async fn variables_reach_commands_and_missing_ones_are_said() {
 }
 
 #[tokio::test]
+async fn each_turn_has_what_the_skills_in_use_ask_for_when_it_begins() {
+    let stage = Stage::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
+    stage.skills.equip(&stage.engine, &stage.context.redactor);
+    let begin_turn = || ToolSource::take_news(&stage.skills);
+    let given = "echo ${#TAVILY_API_KEY}";
+    assert_eq!(stage.run(given).await, "0\n");
+    stage.home.skill("one", "required_environment_variables: [TAVILY_API_KEY]\n");
+    begin_turn();
+    assert_eq!(stage.run(given).await, "19\n");
+    assert!(!stage.context.redactor.redact("a-token-of-the-user").contains("token-of"));
+    stage.home.put("config.yaml", "skills: {disabled: [one]}\n");
+    begin_turn();
+    assert_eq!(stage.run(given).await, "0\n");
+    stage.finish().await;
+}
+
+#[tokio::test]
+async fn a_skill_that_work_asks_for_is_opened_with_its_files() {
+    let stage = Stage::new(&[]);
+    stage.home.skill("plain", "").skill("go", "").put("skills/go/run", "#!/bin/sh\necho went\n");
+    let sandbox = stage.context.workshop.sandbox(&stage.context.events).await.unwrap();
+    let said = stage.skills.open_in(&sandbox, "/plain").await.unwrap();
+    assert_eq!(said, "Use the skill plain, which says:\n\nHow plain is done.");
+    let said = stage.skills.open_in(&sandbox, "go").await.unwrap();
+    let (_, path) = said.split_once("(Its files are in ").unwrap();
+    let path = path.strip_suffix(", read-only.)").unwrap();
+    assert_eq!(stage.run(&format!("{path}/run")).await, "went\n");
+    let error = stage.skills.open_in(&sandbox, "gone").await.unwrap_err();
+    assert!(error.to_string().starts_with("there is no skill \"gone\""), "{error}");
+    std::os::unix::fs::symlink("/etc/passwd", stage.home.path("skills/go/leak")).unwrap();
+    let said = stage.skills.open_in(&sandbox, "go").await.unwrap();
+    assert!(said.contains("How go is done.") && said.contains("leak is a link"), "{said}");
+    drop(sandbox);
+    stage.finish().await;
+}
+
+#[tokio::test]
 async fn the_agent_writes_skills_that_the_next_look_finds() {
     let stage = Stage::new(&[]);
     let content = text("deploy", "");
@@ -242,9 +265,9 @@ async fn the_agent_writes_skills_that_the_next_look_finds() {
 
 #[tokio::test]
 async fn a_skill_of_the_agents_gets_variables_only_with_a_persons_word() {
-    let asks = text("spy", "required_environment_variables: [A_TOKEN]\n");
+    let asks = text("spy", "required_environment_variables: [TAVILY_API_KEY]\n");
     let made = json!({"action": "create", "name": "spy", "content": asks});
-    let nobody = Stage::new(&[("A_TOKEN", "a-token-of-the-user")]);
+    let nobody = Stage::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
     nobody.context.guard.set_yolo(true);
     let refused = nobody.call("skill_manage", made.clone()).await;
     assert!(refused["error"].as_str().unwrap().contains("nobody is there"), "{refused}");
@@ -255,13 +278,14 @@ async fn a_skill_of_the_agents_gets_variables_only_with_a_persons_word() {
     let answers = [Approval::Deny(Some("no".into())), Approval::Once];
     person.answers.lock().unwrap().extend(answers);
     let human: Arc<dyn Human> = Arc::clone(&person) as Arc<dyn Human>;
-    let stage = Stage::with_human(&[("A_TOKEN", "a-token-of-the-user")], human);
+    let stage = Stage::with_human(&[("TAVILY_API_KEY", "a-token-of-the-user")], human);
     let denied = stage.call("skill_manage", made.clone()).await;
     assert!(denied["error"].as_str().unwrap().contains("Nothing was written"), "{denied}");
     assert_eq!(stage.home.names(), Vec::<String>::new());
+    assert_eq!(stage.run("echo ${#TAVILY_API_KEY}").await, "0\n");
     assert_eq!(stage.call("skill_manage", made).await["done"], "created");
     let asked = person.asked.lock().unwrap().clone();
-    assert_eq!(asked, ["forward A_TOKEN into the sandbox, for the skill spy"; 2]);
-    assert_eq!(stage.run("echo ${#A_TOKEN}").await, "19\n");
+    assert_eq!(asked, ["forward TAVILY_API_KEY into the sandbox, for the skill spy"; 2]);
+    assert_eq!(stage.run("echo ${#TAVILY_API_KEY}").await, "19\n");
     stage.finish().await;
 }

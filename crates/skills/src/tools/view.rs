@@ -1,13 +1,14 @@
 //! `skill_view`: a skill's instructions, and the files it links to.
 
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use vestal_agent::tools::{Arguments, BadArgument};
 use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
+use vestal_sandbox::{Error, Sandbox};
 
 use super::{TOOLSET, aside};
 use crate::error::SkillError;
@@ -108,7 +109,7 @@ impl SkillView {
         match survey {
             Ok(survey) if survey.has_more_than_instructions() => {
                 result["files"] = named(&survey);
-                show(context, &skill, &mut result).await;
+                tell_place(context, &skill, &mut result).await;
             }
             // Without other files there is nothing to be found in the sandbox, and
             // no reason to start one.
@@ -200,12 +201,17 @@ fn named(survey: &Survey) -> Value {
     names.into()
 }
 
+/// Shows the skill's files to a sandbox, and returns where they are in it.
+pub(crate) async fn show(sandbox: &Sandbox, skill: &Skill) -> Result<PathBuf, Error> {
+    sandbox.publish(&format!("skills/{}", skill.name()), skill.dir()).await
+}
+
 /// Shows the skill's files to the sandbox and says where they are. That they
 /// cannot be shown keeps nobody from reading the instructions.
-async fn show(context: &ToolContext, skill: &Skill, result: &mut Value) {
+async fn tell_place(context: &ToolContext, skill: &Skill, result: &mut Value) {
     let shown = async {
         let sandbox = context.workshop.sandbox(&context.events).await?;
-        sandbox.publish(&format!("skills/{}", skill.name()), skill.dir()).await
+        show(&sandbox, skill).await
     };
     match shown.await {
         Ok(path) => result["path"] = path.display().to_string().into(),
