@@ -37,7 +37,7 @@ pub(crate) async fn call(
     let name = &server.plan.name;
     let connected = tokio::select! {
         biased;
-        () = context.cancel.cancelled() => return interrupted(),
+        () = context.cancel.cancelled() => return not_begun(),
         () = server.shared.cancel.cancelled() => return closed(name),
         connected = server.connection() => connected,
     };
@@ -181,6 +181,10 @@ fn progress(news: &ProgressNotificationParam) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{}\n", parts.join(" ")))
 }
 
+fn not_begun() -> ToolOutput {
+    ToolOutput::error("interrupted by the user before the call was made; nothing was done")
+}
+
 fn interrupted() -> ToolOutput {
     ToolOutput::error("interrupted by the user; the server was told to stop")
 }
@@ -215,9 +219,9 @@ async fn failed(server: &Server, connection: &Connection, error: &ServiceError) 
              not known; the next call starts it again"
         ));
     }
-    let mut text = chain(error);
-    if let Ok(crate::plan::Target::Address { url, .. }) = &server.plan.target {
-        text = text.replace(url.as_str(), &crate::web::public(url));
-    }
+    let text = match error {
+        ServiceError::TransportSend(error) => chain(error.error.as_ref()),
+        other => chain(other),
+    };
     ToolOutput::error(format!("the MCP server {name} could not be asked: {text}"))
 }

@@ -21,6 +21,8 @@ pub(crate) struct Whereabouts {
     pub(crate) homes: Vec<PathBuf>,
     /// The user's home.
     pub(crate) user_home: Option<PathBuf>,
+    /// Where the program is started, if that is said: its path may begin there.
+    pub(crate) cwd: Option<PathBuf>,
 }
 
 /// A command that was found.
@@ -41,11 +43,15 @@ pub(crate) fn find(command: &str, path: &OsStr, places: &Whereabouts) -> Result<
             (Some(rest), Some(home)) => home.join(rest),
             _ => PathBuf::from(command),
         };
+        // It is started elsewhere than where we are, perhaps.
+        let program = match &places.cwd {
+            Some(cwd) => cwd.join(program),
+            None => std::path::absolute(&program).unwrap_or(program),
+        };
         if !is_program(&program) {
-            let text = format!("{} is no program; mcp_servers names it", program.display());
-            return Err(Trouble::NotFound(text));
+            return Err(Trouble::NotFound(no_program(&program)));
         }
-        let path = match program.parent().filter(|_| program.is_absolute()) {
+        let path = match program.parent() {
             Some(dir) => with_first(dir, path),
             None => path.to_owned(),
         };
@@ -63,6 +69,17 @@ pub(crate) fn find(command: &str, path: &OsStr, places: &Whereabouts) -> Result<
         }
     }
     Err(Trouble::NotFound(not_found(command, path, &beyond)))
+}
+
+fn no_program(file: &Path) -> String {
+    let why = match std::fs::metadata(file) {
+        Ok(about) if about.is_file() => {
+            "may not be run by you; if it is a program: chmod +x".to_owned()
+        }
+        Ok(_) => "is a directory; write the program in it into mcp_servers".to_owned(),
+        Err(error) => format!("cannot be started ({error}); correct it in mcp_servers"),
+    };
+    format!("{} {why}", file.display())
 }
 
 fn beyond(places: &Whereabouts) -> Vec<PathBuf> {

@@ -11,7 +11,8 @@ impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        let places = Whereabouts { homes: vec![at("home")], user_home: Some(at("user")) };
+        let places =
+            Whereabouts { homes: vec![at("home")], user_home: Some(at("user")), cwd: None };
         Self { dir, places }
     }
 
@@ -82,5 +83,21 @@ fn a_path_is_itself() {
         assert_eq!(first, Some(world.at("user/bin")));
     }
     let error = find("~/bin/other", &world.path(), &world.places).unwrap_err().to_string();
-    assert!(error.contains("user/bin/other is no program"), "{error}");
+    assert!(error.contains("user/bin/other cannot be started (No such file"), "{error}");
+    world.put("user/bin/other", 0o644);
+    let error = find("~/bin/other", &world.path(), &world.places).unwrap_err().to_string();
+    assert!(error.contains("may not be run by you") && error.contains("chmod +x"), "{error}");
+    let error = find("~/bin", &world.path(), &world.places).unwrap_err().to_string();
+    assert!(error.contains("user/bin is a directory"), "{error}");
+}
+
+#[test]
+fn a_path_that_is_not_whole_begins_where_the_program_is_started() {
+    let world = World::new();
+    let program = world.put("project/bin/tool", 0o755);
+    let places = Whereabouts { cwd: Some(world.at("project")), ..world.places.clone() };
+    let found = find("bin/tool", &world.path(), &places).unwrap();
+    assert_eq!(found.program, program);
+    let found = find("./bin/tool", &world.path(), &places).unwrap();
+    assert_eq!(found.program.canonicalize().unwrap(), program.canonicalize().unwrap());
 }

@@ -8,9 +8,11 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use vestal_agent::redact::Redactor;
 
 use crate::client::Listener;
 use crate::lines::{self, Oddities, Watched};
@@ -23,6 +25,9 @@ use crate::{command, environment, web};
 
 /// How long a server that went away has to show how it ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// How long a connection that nobody needs any more has to end in order.
+pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Characters of an error.
 const WORDS: usize = 300;
@@ -42,6 +47,7 @@ pub(crate) struct Remains {
     stderr: Option<JoinHandle<()>>,
     oddities: Oddities,
     tail: Tail,
+    redactor: Redactor,
 }
 
 /// Reaches a server, within the time it has for that. What fails leaves
@@ -51,6 +57,17 @@ pub(crate) async fn connect(
     log: &Log,
     cancel: &CancellationToken,
 ) -> Result<Live, Trouble> {
+    let reached = reach(plan, log, cancel).await;
+    reached.map_err(|trouble| trouble.masked(log.redactor()))
+}
+
+/// Ends a connection. A server with an address is told that its session is over.
+pub(crate) async fn leave(mut running: RunningService<RoleClient, Listener>) {
+    // It ends by itself if that takes longer, as long as we live.
+    drop(running.close_with_timeout(FAREWELL).await);
+}
+
+async fn reach(plan: &Plan, log: &Log, cancel: &CancellationToken) -> Result<Live, Trouble> {
     let target = plan.target.as_ref().map_err(Clone::clone)?;
     match attempt(plan, target, log, ClientLifecycleMode::Initialize, cancel).await {
         Err(Failure { wants_discovery: true, .. }) => {
@@ -83,7 +100,7 @@ async fn attempt(
     cancel: &CancellationToken,
 ) -> Result<Live, Failure> {
     let listener = Listener::default();
-    let mut remains = Remains::default();
+    let mut remains = Remains { redactor: log.redactor().clone(), ..Remains::default() };
     let within = plan.connect_timeout;
     let opened = match target {
         Target::Program { .. } => {
@@ -183,8 +200,8 @@ impl Remains {
                 self.stderr = None;
             }
         }
-        words.extend(self.oddities.in_words());
-        words.extend(self.tail.in_words());
+        words.extend(self.oddities.in_words(&self.redactor));
+        words.extend(self.tail.in_words(&self.redactor));
         words.iter().flat_map(|words| ["; ", words]).collect()
     }
 
@@ -204,22 +221,19 @@ impl Remains {
             // That the connection is closed says less than why.
             let text = match known.strip_prefix("; ") {
                 Some(known) if gone => known.to_owned(),
-                _ => format!("{}{known}", chain(error)),
+                _ => format!("{}{known}", reason(error)),
             };
             return Trouble::Failed(text);
         };
         let public = web::public(url);
-        let text = chain(error).replace(url.as_str(), &public);
-        let unauthorized = error.is_authorization_required()
-            || ["HTTP 401", "HTTP 403"].iter().any(|status| text.contains(status));
-        if unauthorized {
+        if error.is_authorization_required() {
             return Trouble::Unauthorized(format!(
                 "{public} wants to know who asks; give it a key in mcp_servers.{}.headers, such as \
                  Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
                 plan.name
             ));
         }
-        Trouble::Failed(format!("{public} does not answer as a server of tools: {text}"))
+        Trouble::Failed(format!("{public} does not answer as a server of tools: {}", reason(error)))
     }
 
     /// Ends what was started. Afterwards nothing of it is left.
@@ -236,11 +250,28 @@ impl Remains {
     }
 }
 
+/// Returns why no connection came about. What the SDK calls its parts is of no
+/// use to anybody here.
+fn reason(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
+        ClientInitializeError::JsonRpcError(error) => one_line(&error.message, WORDS),
+        other => chain(other),
+    }
+}
+
+type WebError = StreamableHttpError<reqwest::Error>;
+
 /// Returns an error and what caused it, each thing once.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
+        if let Some(StreamableHttpError::Client(own)) = error.downcast_ref::<WebError>() {
+            // It does not name its cause as such.
+            cause = Some(own);
+            continue;
+        }
         let text = one_line(&error.to_string(), WORDS);
         if !texts.iter().any(|known| known.contains(&text)) {
             texts.push(text);

@@ -12,6 +12,10 @@ const HARMLESS: &[&str] =
 /// Beginnings of the names of further such variables.
 const HARMLESS_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
+/// What no such name has in it, unless somebody carries a key under it: `LC_*` is
+/// what ssh lets through.
+const TELLING: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
+
 /// Where programs are looked for when nobody says.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -45,7 +49,9 @@ pub(crate) fn path_of(variables: &[(OsString, OsString)]) -> &OsStr {
 
 fn is_harmless(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    HARMLESS.contains(&name) || HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let by_prefix = HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let is_telling = TELLING.iter().any(|word| name.contains(word));
+    HARMLESS.contains(&name) || (by_prefix && !is_telling)
 }
 
 #[cfg(test)]
@@ -60,6 +66,7 @@ mod tests {
             ("XDG_CACHE_HOME", "/c"),
             ("OPENAI_API_KEY", "secret"),
             ("LD_PRELOAD", "/evil.so"),
+            ("LC_DEPLOY_TOKEN", "secret"),
             ("HOME", "/home/ada"),
         ]);
         let configured = [("TOKEN", "t"), ("HOME", "/srv")].map(|(n, v)| (n.into(), v.into()));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
+use vestal_agent::redact::Redactor;
 
 use crate::printable::one_line;
 
@@ -18,6 +19,9 @@ pub(crate) const LONGEST: usize = 16 << 20;
 /// Bytes of a line that is no message which are remembered.
 const REMEMBERED: usize = 300;
 
+/// Characters of it that are told.
+const CHARACTERS: usize = 120;
+
 /// What was wrong with a server's output, for who wonders why it does not answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Oddities(Arc<Mutex<Seen>>);
@@ -30,12 +34,14 @@ struct Seen {
 
 impl Oddities {
     /// Returns what was odd, in words that follow others.
-    pub(crate) fn in_words(&self) -> Option<String> {
+    pub(crate) fn in_words(&self, redactor: &Redactor) -> Option<String> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.too_long {
             return Some(format!("it sent a message of more than {} MiB", LONGEST >> 20));
         }
-        let chatter = seen.chatter.as_deref()?;
+        // Masked before it is cut: half a secret is not known as one.
+        let chatter = redactor.redact(seen.chatter.as_deref()?);
+        let chatter = one_line(&chatter, CHARACTERS);
         Some(format!("it prints what is no message of the protocol: {chatter:?}"))
     }
 
@@ -90,7 +96,7 @@ impl<R> Watched<R> {
     fn end_line(&mut self) {
         self.length = 0;
         if std::mem::take(&mut self.is_chatter) {
-            let text = one_line(&String::from_utf8_lossy(&self.chatter), 120);
+            let text = one_line(&String::from_utf8_lossy(&self.chatter), REMEMBERED);
             self.oddities.note(|seen| {
                 seen.chatter.get_or_insert(text);
             });

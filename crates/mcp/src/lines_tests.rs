@@ -7,7 +7,8 @@ async fn read(input: &[u8]) -> (Vec<u8>, Option<String>) {
     let mut watched = Watched::new(input, oddities.clone());
     let mut out = Vec::new();
     watched.read_to_end(&mut out).await.unwrap();
-    (out, oddities.in_words())
+    let redactor = Redactor::new(["hunter2-secret".to_owned()]);
+    (out, oddities.in_words(&redactor))
 }
 
 #[tokio::test]
@@ -39,4 +40,11 @@ async fn a_message_that_is_too_long_ends_the_output() {
     assert_eq!(odd.unwrap(), "it sent a message of more than 16 MiB");
     let (_, odd) = read(&vec![b'{'; LONGEST]).await;
     assert_eq!(odd, None);
+}
+
+#[tokio::test]
+async fn a_secret_in_what_is_no_message_is_masked() {
+    let line = format!("{} the key is hunter2-secret\n", "x".repeat(100));
+    let (_, odd) = read(line.as_bytes()).await;
+    assert!(!odd.unwrap().contains("hunter2"));
 }

@@ -16,28 +16,59 @@ const MARK: usize = 5;
 
 /// Gives names that are all different.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashSet<String>);
+pub(crate) struct Names {
+    /// All servers of the settings, whether they answer or not.
+    servers: Vec<String>,
+    given: HashSet<String>,
+}
 
 impl Names {
+    /// Gives names to tools of these servers.
+    pub(crate) fn among<'a>(servers: impl IntoIterator<Item = &'a str>) -> Self {
+        let servers = servers.into_iter().map(str::to_owned).collect();
+        Self { servers, given: HashSet::new() }
+    }
+
     /// Returns the name of a server's tool. The same tools in the same order
-    /// get the same names.
+    /// get the same names, and no server gets a name that another's tool may
+    /// have: approvals are given to names, and which server answers first, or
+    /// what it calls its tools, must not hand them on.
     pub(crate) fn give(&mut self, server: &str, tool: &str) -> String {
-        let (server_word, tool_word) = (word(server), word(tool));
-        let whole = format!("mcp_{server_word}_{tool_word}");
-        let name =
-            if whole.len() <= LONGEST { whole.clone() } else { marked(&whole, server, tool, 0) };
-        if self.0.insert(name.clone()) {
-            return name;
+        let whole = format!("mcp_{}_{}", word(server), word(tool));
+        if whole.len() <= LONGEST
+            && !self.is_anothers(server, &whole)
+            && self.given.insert(whole.clone())
+        {
+            return whole;
         }
         let mut round = 0;
         loop {
             let name = marked(&whole, server, tool, round);
-            if self.0.insert(name.clone()) {
+            if self.given.insert(name.clone()) {
                 return name;
             }
             round += 1;
         }
     }
+
+    /// Reports whether a name is one for another server: the one whose own name
+    /// is the longest that it begins with, and of several the first.
+    fn is_anothers(&self, server: &str, whole: &str) -> bool {
+        let length = word(server).len();
+        let before = self.servers.iter().position(|other| other == server);
+        self.servers.iter().enumerate().any(|(at, other)| {
+            let own = word(other);
+            let is_first = before.is_some_and(|before| at < before);
+            other != server
+                && whole.starts_with(&format!("mcp_{own}_"))
+                && (own.len() > length || (own.len() == length && is_first))
+        })
+    }
+}
+
+/// Reports whether a tool's name has to be changed.
+pub(crate) fn is_odd(tool: &str) -> bool {
+    word(tool) != tool
 }
 
 /// Replaces what providers refuse in a name.

@@ -47,3 +47,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_does_not_depend_on_which_server_answers_or_what_the_others_offer() {
+    let servers = ["a", "a.b", "a_b", "b"];
+    let tools = [("a", "b_c"), ("a.b", "c"), ("a_b", "c"), ("a", "c"), ("b", "c")];
+    let alone = tools.map(|(server, tool)| Names::among(servers).give(server, tool));
+    let mut names = Names::among(servers);
+    let together = tools.map(|(server, tool)| names.give(server, tool));
+    assert_eq!(alone, together);
+    // Whose name it is by its longest beginning, and of two the first, has it as it is.
+    assert_eq!((&*alone[1], &*alone[3], &*alone[4]), ("mcp_a_b_c", "mcp_a_c", "mcp_b_c"));
+    let mut backwards = Names::among(servers);
+    for ((server, tool), name) in tools.iter().zip(&alone).rev() {
+        assert_eq!(backwards.give(server, tool), *name);
+    }
+}

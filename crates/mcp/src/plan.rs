@@ -85,8 +85,8 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
                 command: resolve("command", command)?,
                 args,
                 env: environment::of_server(settings.environment(), variables),
+                places: Whereabouts { homes, user_home, cwd: cwd.clone() },
                 cwd,
-                places: Whereabouts { homes, user_home },
             })
         }
         McpConnection::Address { transport: McpTransport::Sse, .. } => {

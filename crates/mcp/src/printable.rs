@@ -7,11 +7,15 @@ pub(crate) fn printable(text: &str) -> String {
     let shown = |c: &char| match c {
         '\n' | '\t' => true,
         c if c.is_control() => false,
-        '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{2069}'
-        | '\u{feff}'
-        | '\u{e0000}'..='\u{e007f}' => false,
+        // Soft and zero-width ones, and fillers that look like nothing.
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{3164}' | '\u{ffa0}'
+        | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+        // Marks and separators that change how lines are shown.
+        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        // Variants and tags: a text of its own fits into them.
+        | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}' => false,
         _ => true,
     };
     text.chars().filter(shown).collect()
@@ -38,6 +42,9 @@ mod tests {
     #[test]
     fn what_nobody_sees_is_left_out() {
         assert_eq!(printable("a\u{1b}[2Jb\nc\u{202e}d\u{e0041}e\u{200b}f\u{7f}"), "a[2Jb\ncdef");
+        for hidden in ['\u{ad}', '\u{61c}', '\u{2028}', '\u{206a}', '\u{fe0f}', '\u{e0152}'] {
+            assert_eq!(printable(&format!("a{hidden}b")), "ab", "{hidden:?}");
+        }
     }
 
     #[test]

@@ -6,11 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// How long a server has to end by itself once nobody speaks to it any more.
+/// How long a server has to end by itself once nobody speaks to it any more,
+/// and once more when it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How long what it started has, which was asked to end with it.
+const FOLLOWERS: Duration = Duration::from_millis(200);
 
 /// The guard leads the group that the server is in. It waits for the end of a
 /// pipe whose other end is ours, so it learns of our death whatever we die of,
@@ -91,7 +96,16 @@ pub(crate) fn start(program: &Program) -> io::Result<(Process, Streams)> {
 }
 
 fn named(file: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("failed to start {}: {error}", file.display()))
+    let hint = match Errno::from_io_error(error) {
+        Some(Errno::NOENT) if file.exists() => {
+            "; the program that its first line (#!…) names is not there"
+        }
+        Some(Errno::NOEXEC) => {
+            "; it is no program for this machine, or a script without a first line such as #!/bin/sh"
+        }
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("failed to start {}: {error}{hint}", file.display()))
 }
 
 impl Process {
@@ -109,13 +123,23 @@ impl Process {
     /// Ends the server, which nobody speaks to any more, and all it has
     /// started. When this returns, nothing of the group is left.
     pub(crate) async fn end(mut self) {
-        self.ended(GRACE).await;
+        if self.ended(GRACE).await.is_none() {
+            // Some have more to put in order than a killed process can, such as a container.
+            self.signal(Signal::TERM);
+            self.ended(GRACE).await;
+            tokio::time::sleep(FOLLOWERS).await;
+        }
+        self.signal(Signal::KILL);
+        drop(self.guard.wait().await);
+        drop(self.server.wait().await);
+    }
+
+    /// Sends a signal to the whole group.
+    fn signal(&self, signal: Signal) {
         // Until it has been waited for, the guard's number is nobody else's.
         if let Some(group) = self.guard.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
             // Nothing in it is left to be ended, if this fails.
-            kill_process_group(group, Signal::KILL).ok();
+            kill_process_group(group, signal).ok();
         }
-        drop(self.guard.wait().await);
-        drop(self.server.wait().await);
     }
 }

@@ -4,7 +4,11 @@
 //! the top, lists without items. Providers refuse the whole request because of
 //! one such tool, so each is repaired, and only what cannot be is left out.
 
+mod words;
+
 use serde_json::{Map, Value, json};
+
+use crate::printable::{printable, shortened};
 
 #[cfg(test)]
 #[path = "schema_tests.rs"]
@@ -19,11 +23,32 @@ const LARGEST: usize = 24 << 10;
 /// Longest name of a property that every provider takes.
 const LONGEST_NAME: usize = 64;
 
+/// Bytes that every part of a schema is counted as having at least.
+const NODE: usize = 8;
+
 /// Characters of a description within a schema.
 const DESCRIPTION: usize = 1000;
 
+/// Bytes that may be made of a schema on the way: references can multiply what they refer to.
+const MOST_WORK: usize = 40 * LARGEST;
+
 /// Words that say nothing to a model, or that some provider refuses.
-const LEFT_OUT: &[&str] = &["$schema", "$id", "$comment", "$anchor", "$defs", "definitions"];
+const LEFT_OUT: &[&str] = &[
+    "$schema",
+    "$id",
+    "$comment",
+    "$anchor",
+    "$defs",
+    "definitions",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$recursiveRef",
+    "$recursiveAnchor",
+    "$vocabulary",
+];
+
+/// What a value may be said to be.
+const TYPES: &[&str] = &["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /// Words whose values are maps from names to schemas.
 const MAPS: &[&str] = &["properties", "patternProperties", "dependentSchemas"];
@@ -42,7 +67,7 @@ pub(crate) struct Repaired {
 /// Repairs the schema of a tool's arguments.
 pub(crate) fn repaired(schema: &Map<String, Value>) -> Repaired {
     let whole = Value::Object(schema.clone());
-    let mut repair = Repair { root: &whole, budget: LARGEST * 8, cut: false, renamed: false };
+    let mut repair = Repair { root: &whole, budget: MOST_WORK, cut: false, renamed: false };
     let top = repair.schema(&whole, &mut Vec::new(), 0);
     let schema = object(top);
     if repair.cut || size(&schema) > LARGEST {
@@ -67,17 +92,35 @@ fn size(value: &Value) -> usize {
 
 struct Repair<'a> {
     root: &'a Value,
-    /// Nodes that may still be made: references can multiply.
+    /// Bytes that may still be made.
     budget: usize,
     cut: bool,
     renamed: bool,
 }
 
 impl<'a> Repair<'a> {
+    /// Reports whether so many bytes more may be made.
+    fn spend(&mut self, bytes: usize) -> bool {
+        self.cut |= bytes > self.budget;
+        self.budget = self.budget.saturating_sub(bytes);
+        !self.cut
+    }
+
+    /// Copies what a word says, if there is room for it.
+    fn copy(&mut self, word: &str, value: &Value) -> Option<Value> {
+        match value {
+            Value::String(text) if ["description", "title"].contains(&word) => {
+                let text = shortened(&printable(&shortened(text, 2 * DESCRIPTION)), DESCRIPTION);
+                self.spend(text.len()).then_some(Value::String(text))
+            }
+            other => {
+                self.spend(word.len() + words::weight(other)).then(|| without_references(other))
+            }
+        }
+    }
+
     fn schema(&mut self, value: &'a Value, trail: &mut Vec<&'a str>, depth: usize) -> Value {
-        self.budget = self.budget.saturating_sub(1);
-        if depth > DEEPEST || self.budget == 0 {
-            self.cut |= self.budget == 0;
+        if depth > DEEPEST || !self.spend(NODE) {
             return json!({});
         }
         let Value::Object(map) = value else {
@@ -96,23 +139,28 @@ impl<'a> Repair<'a> {
                 (word, Value::Object(entries)) if MAPS.contains(&word) => {
                     self.named(entries, trail, depth)
                 }
-                (word, Value::Array(items)) if LISTS.contains(&word) => Value::Array(
-                    items.iter().map(|item| self.schema(item, trail, depth + 1)).collect(),
-                ),
+                (word, Value::Array(items)) if LISTS.contains(&word) && !items.is_empty() => {
+                    Value::Array(
+                        items.iter().map(|item| self.schema(item, trail, depth + 1)).collect(),
+                    )
+                }
                 ("items", Value::Array(items)) => {
                     // The old way to write a tuple; one kind of item says most of it.
                     items.first().map_or(json!({}), |item| self.schema(item, trail, depth + 1))
                 }
-                ("items" | "not" | "if" | "then" | "else" | "contains", value)
-                | ("additionalProperties", value @ Value::Object(_)) => {
+                ("items" | "if" | "then" | "else" | "contains", value)
+                | ("not" | "additionalProperties", value @ Value::Object(_)) => {
                     self.schema(value, trail, depth + 1)
                 }
-                ("description", Value::String(text)) => {
-                    let text = crate::printable::printable(text);
-                    Value::String(crate::printable::shortened(&text, DESCRIPTION))
-                }
-                ("enum", Value::Array(values)) if values.is_empty() => continue,
-                (_, value) => without_references(value),
+                ("type", value) => match kinds(value) {
+                    Some(kinds) => kinds,
+                    None => continue,
+                },
+                (word, value) if words::fits(word, value) => match self.copy(word, value) {
+                    Some(copy) => copy,
+                    None => continue,
+                },
+                _ => continue,
             };
             out.insert(word.clone(), value);
         }
@@ -131,6 +179,9 @@ impl<'a> Repair<'a> {
     ) -> Value {
         let mut out = Map::new();
         for (name, value) in entries {
+            if self.cut {
+                break;
+            }
             let fits = (1..=LONGEST_NAME).contains(&name.len())
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
             if fits {
@@ -166,11 +217,29 @@ impl<'a> Repair<'a> {
             _ => Map::new(),
         };
         for word in ["description", "default", "title"] {
-            if let Some(value) = map.get(word) {
-                out.insert(word.to_owned(), value.clone());
+            let beside = map.get(word).filter(|value| words::fits(word, value));
+            if let Some(copy) = beside.and_then(|value| self.copy(word, value)) {
+                out.insert(word.to_owned(), copy);
             }
         }
         Value::Object(out)
+    }
+}
+
+/// Returns the kinds that a value may have, as far as they are known.
+fn kinds(said: &Value) -> Option<Value> {
+    let known = |kind: &&Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+    match said {
+        Value::Array(all) => {
+            let mut kinds: Vec<Value> = Vec::new();
+            for kind in all.iter().filter(known) {
+                if !kinds.contains(kind) {
+                    kinds.push(kind.clone());
+                }
+            }
+            (!kinds.is_empty()).then_some(Value::Array(kinds))
+        }
+        one => Some(one).filter(known).cloned(),
     }
 }
 

@@ -105,6 +105,62 @@ fn references_that_multiply_end() {
     assert!(size(&repair(&bomb).schema) <= LARGEST);
 }
 
+#[test]
+fn a_reference_to_something_large_is_not_put_in_place_a_thousand_times() {
+    let word = "w".repeat(20 << 10);
+    let definitions =
+        json!({"L": {"enum": [word]}, "D": {"default": {"a": [word]}}, "W": {word.clone(): 1}});
+    for name in ["L", "D", "W"] {
+        let reference = json!({"$ref": format!("#/$defs/{name}")});
+        let properties: Map<String, Value> =
+            (0..1000).map(|n| (format!("p{n}"), reference.clone())).collect();
+        let whole = json!({"type": "object", "properties": properties, "$defs": definitions});
+        let mut repair = Repair { root: &whole, budget: MOST_WORK, cut: false, renamed: false };
+        let made = repair.schema(&whole, &mut Vec::new(), 0);
+        assert!(repair.cut && size(&made) <= 2 * MOST_WORK, "{}", size(&made));
+        assert!(repaired(whole.as_object().unwrap()).note.unwrap().contains("too large"));
+    }
+}
+
+#[test]
+fn what_a_word_cannot_say_is_left_out() {
+    let given = json!({"type": "object", "properties": {"a": {
+        "type": ["string", "any", "string", "null"],
+        "description": {"hidden": "x"},
+        "title": 5,
+        "minimum": 1,
+        "exclusiveMinimum": true,
+        "multipleOf": 0,
+        "maxLength": -1,
+        "minItems": "two",
+        "uniqueItems": "yes",
+        "enum": [],
+        "properties": [],
+        "anyOf": [],
+        "oneOf": "x",
+        "not": false,
+        "additionalProperties": "no",
+        "$dynamicRef": "#meta",
+        "x-own": {"kept": true},
+    }, "b": {"type": "file", "maximum": 2, "maxLength": 3}}});
+    let expected = json!({"type": "object", "properties": {
+        "a": {"type": ["string", "null"], "minimum": 1, "x-own": {"kept": true}},
+        "b": {"maximum": 2, "maxLength": 3},
+    }});
+    assert_eq!(repair(&given), Repaired { schema: expected, note: None });
+}
+
+#[test]
+fn words_beside_a_reference_lose_what_nobody_sees_too() {
+    let given = json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A", "description": "x\u{202e}\u{e0041}y", "title": 3}},
+        "$defs": {"A": {"type": "string", "title": "t\u{200b}u"}},
+    });
+    let expected = json!({"type": "string", "description": "xy", "title": "tu"});
+    assert_eq!(repair(&given).schema["properties"]["a"], expected);
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let words = prop_oneof![
         Just("type"),

@@ -3,6 +3,7 @@
 mod keep;
 mod list;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,12 +22,15 @@ use crate::trouble::Trouble;
 pub(crate) use keep::keep;
 pub(crate) use list::list;
 
+/// News that wait for somebody to be told; of more, the latest.
+const MOST_NEWS: usize = 50;
+
 /// What the servers of a process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Changes whenever the tools of a server have.
     version: AtomicU64,
-    news: Mutex<Vec<String>>,
+    news: Mutex<VecDeque<String>>,
     pub(crate) log: Log,
     /// Fires when nobody needs the servers any more.
     pub(crate) cancel: CancellationToken,
@@ -104,11 +108,15 @@ impl Shared {
     }
 
     pub(crate) fn tell(&self, news: String) {
-        lock(&self.news).push(news);
+        let mut all = lock(&self.news);
+        if all.len() >= MOST_NEWS {
+            all.pop_front();
+        }
+        all.push_back(news);
     }
 
     pub(crate) fn take_news(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.news))
+        std::mem::take(&mut *lock(&self.news)).into()
     }
 }
 

@@ -11,9 +11,10 @@ use vestal_agent::redact::Redactor;
 use vestal_agent::{Tool, ToolSource};
 use vestal_config::{McpServer, Settings, keys};
 
-use crate::connect::{Live, connect};
+use crate::connect::{Live, connect, leave};
 use crate::names::Names;
 use crate::plan::Plan;
+use crate::printable::one_line;
 use crate::server::{Server, ServerStatus, Shared, keep, list};
 use crate::stderr::Log;
 use crate::tool::{RemoteTool, ToolStatus};
@@ -30,6 +31,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct Servers {
     all: Vec<Arc<Server>>,
+    /// The names of all servers in the settings, in order.
+    names: Vec<String>,
     shared: Arc<Shared>,
     keepers: Mutex<JoinSet<()>>,
     /// When the first turn waits no longer for those that are still being asked.
@@ -74,8 +77,10 @@ impl Servers {
         let redactor = if none { Redactor::off() } else { redactor(settings) };
         let shared = Shared::new(Log::new(&settings.home().logs_dir(), redactor));
         let mut servers = Vec::new();
+        let mut names = Vec::new();
         match found {
             Ok(found) => {
+                names.extend(found.value.iter().map(|(name, _)| name.to_string()));
                 for (name, server) in found.value.iter().filter(|(_, server)| server.enabled) {
                     let plan = Plan::new(settings, name.as_str(), server);
                     servers.push(Server::new(plan, Arc::clone(&shared)));
@@ -95,6 +100,7 @@ impl Servers {
         }
         Arc::new(Self {
             all: servers,
+            names,
             shared,
             keepers: Mutex::new(keepers),
             patience: Instant::now() + patience,
@@ -137,25 +143,23 @@ impl Servers {
             connect(&plan, &log, &CancellationToken::new()).await?;
         let listed = list(&plan, running.peer()).await;
         let about = running.peer().peer_info();
-        drop(running);
+        leave(running).await;
         let listed = match listed {
-            Err(Trouble::Failed(text)) => {
-                Err(Trouble::Failed(format!("{text}{}", remains.last_words().await)))
-            }
-            other => other,
+            Err(trouble) => Err(trouble.with(&remains.last_words().await).masked(log.redactor())),
+            listed => listed,
         };
         remains.end().await;
-        let mut names = Names::default();
+        let known = settings.get(&keys::MCP_SERVERS).map(|found| found.value);
+        let known = known.as_ref().map(|known| known.iter().map(|(name, _)| name.as_str()));
+        let mut names = Names::among(known.into_iter().flatten());
         let tools =
             listed?.iter().map(|own| ToolStatus::new(names.give(name, &own.name), own)).collect();
         let own = about.as_ref().and_then(|about| about.server_info.as_ref());
         Ok(Probe {
-            about: own.map(|own| {
-                crate::printable::one_line(&format!("{} {}", own.name, own.version), 200)
-            }),
+            about: own.map(|own| one_line(&format!("{} {}", own.name, own.version), 200)),
             protocol: about
                 .as_ref()
-                .map(|about| about.protocol_version.to_string())
+                .map(|about| one_line(&about.protocol_version.to_string(), 40))
                 .unwrap_or_default(),
             tools,
             took: began.elapsed(),
@@ -163,7 +167,7 @@ impl Servers {
     }
 
     fn build(&self) -> Vec<Arc<dyn Tool>> {
-        let mut names = Names::default();
+        let mut names = Names::among(self.names.iter().map(String::as_str));
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for server in &self.all {
             let toolset = format!("{TOOLSET}-{}", server.plan.name);

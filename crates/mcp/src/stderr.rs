@@ -29,8 +29,17 @@ const BUDGET: usize = 1 << 20;
 /// Characters of a line.
 const LINE: usize = 1000;
 
-/// Lines that are remembered for error messages.
-const REMEMBERED: usize = 3;
+/// Lines that are remembered for error messages, and how many of them are told.
+const REMEMBERED: usize = 40;
+const TOLD: usize = 3;
+
+/// Characters of a line that are told.
+const TOLD_CHARACTERS: usize = 200;
+
+/// Words of lines that say what went wrong. What comes last often does not:
+/// runtimes end with a stack, their version, or where their log is.
+const TELLING: &[&str] =
+    &["error", "cannot", "can't", "could not", "not found", "denied", "failed", "no such"];
 
 /// The log of all servers of a profile. Several processes write to it.
 #[derive(Debug, Clone)]
@@ -39,30 +48,59 @@ pub(crate) struct Log {
     redactor: Redactor,
 }
 
-/// The last lines that a server printed.
+/// The last lines that a server printed, as they came.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tail(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct Tail(Arc<Mutex<VecDeque<Vec<u8>>>>);
 
 impl Tail {
-    /// Returns the lines, in words that follow others.
-    pub(crate) fn in_words(&self) -> Option<String> {
+    /// Returns the lines that say most, in words that follow others.
+    pub(crate) fn in_words(&self, redactor: &Redactor) -> Option<String> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        (!lines.is_empty()).then(|| format!("it printed: {}", lines.join(" / ")))
+        let lines: Vec<String> = lines.iter().map(|line| told(line, redactor)).collect();
+        let lines: Vec<&str> =
+            lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
+        (!lines.is_empty()).then(|| format!("it printed: {}", telling(&lines).join(" / ")))
     }
 
-    fn push(&self, line: String) {
+    fn push(&self, line: &[u8]) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() >= REMEMBERED {
             lines.pop_front();
         }
-        lines.push_back(line);
+        lines.push_back(line.to_vec());
     }
+}
+
+fn told(line: &[u8], redactor: &Redactor) -> String {
+    // Masked before it is cut: half a secret is not known as one.
+    let text = one_line(&String::from_utf8_lossy(line), LINE);
+    crate::printable::shortened(&redactor.redact(&text), TOLD_CHARACTERS)
+}
+
+/// Chooses the first lines that say what went wrong, and the last ones.
+fn telling<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let tells = |line: &str| {
+        let line = line.to_lowercase();
+        TELLING.iter().any(|word| line.contains(word))
+    };
+    let mut chosen: Vec<usize> =
+        (0..lines.len()).filter(|at| lines.get(*at).is_some_and(|line| tells(line))).collect();
+    chosen.truncate(TOLD - 1);
+    let others: Vec<usize> = (0..lines.len()).rev().filter(|at| !chosen.contains(at)).collect();
+    let room = TOLD - chosen.len();
+    chosen.extend(others.into_iter().take(room));
+    chosen.sort_unstable();
+    chosen.into_iter().filter_map(|at| lines.get(at).copied()).collect()
 }
 
 impl Log {
     pub(crate) fn new(dir: &Path, redactor: Redactor) -> Self {
         Self { path: dir.join(FILE).into(), redactor }
+    }
+
+    /// Returns what masks secrets in a server's words.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Takes a server's standard error to its end, so that it never waits for
@@ -107,6 +145,7 @@ struct Writer {
 
 impl Writer {
     fn line(&mut self, bytes: &[u8], tail: &Tail) {
+        tail.push(bytes);
         if self.left == 0 {
             return;
         }
@@ -120,7 +159,6 @@ impl Writer {
         if self.left == 0 {
             self.write("(what it prints from here on is not kept)");
         }
-        tail.push(crate::printable::shortened(&text, 200));
     }
 
     fn write(&mut self, text: &str) {

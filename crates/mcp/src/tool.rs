@@ -9,12 +9,15 @@ use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
 use crate::call::call;
-use crate::printable::{printable, shortened};
+use crate::printable::{one_line, printable, shortened};
 use crate::schema;
 use crate::server::Server;
 
 /// Characters of a tool's description.
 const DESCRIPTION: usize = 4000;
+
+/// Characters of a name where it stands for a description.
+const NAME: usize = 100;
 
 /// What a server says about a tool of its, repaired and bounded.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +38,8 @@ impl Offered {
         let said = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let mut description = shortened(printable(said).trim(), DESCRIPTION);
         if description.is_empty() {
-            description = format!("The tool {} of an MCP server.", printable(&tool.name));
+            let name = one_line(&tool.name, NAME);
+            description = format!("The tool {name} of an MCP server.");
         }
         if let Some(note) = note {
             description.push(' ');
@@ -136,5 +140,18 @@ impl Tool for RemoteTool {
             output.content.extend(["\n[", &approved, "]"]);
         }
         output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_says_nothing_is_described_by_the_beginning_of_its_name() {
+        let name = format!("x\u{202e}{}", "y".repeat(100_000));
+        let own = rmcp::model::Tool::new(name, "", serde_json::Map::new());
+        let description = Offered::new(&own).description;
+        assert!(description.starts_with("The tool xyyy") && description.len() < 200);
     }
 }

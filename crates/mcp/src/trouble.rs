@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vestal_agent::redact::Redactor;
+
 /// Why a server cannot be used. What it says is for people and for the model:
 /// it names what is wrong and what to do, and no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +31,27 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// Returns the same with what is known besides, if that may explain it.
+    pub(crate) fn with(self, words: &str) -> Self {
+        match self {
+            Self::Failed(text) => Self::Failed(text + words),
+            Self::Late { within, hint } => Self::Late { within, hint: hint + words },
+            other => other,
+        }
+    }
+
+    /// Returns the same without the secrets in it: much of it may be a server's own words.
+    pub(crate) fn masked(self, redactor: &Redactor) -> Self {
+        let masked = |text: String| redactor.redact(&text).into_owned();
+        match self {
+            Self::Settings(text) => Self::Settings(masked(text)),
+            Self::NotFound(text) => Self::NotFound(masked(text)),
+            Self::Failed(text) => Self::Failed(masked(text)),
+            Self::Late { within, hint } => Self::Late { within, hint: masked(hint) },
+            Self::Unauthorized(text) => Self::Unauthorized(masked(text)),
+        }
+    }
+
     /// Reports whether trying again later may help.
     pub(crate) fn may_pass(&self) -> bool {
         match self {

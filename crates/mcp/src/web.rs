@@ -1,11 +1,18 @@
 //! Servers that have an address.
 
+mod bounded;
+mod events;
+mod pace;
+
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bounded::Bounded;
 use http::{HeaderName, HeaderValue};
 use reqwest::{Client, NoProxy, Proxy, Url};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
 use crate::lines::LONGEST;
@@ -13,6 +20,14 @@ use crate::trouble::Trouble;
 
 /// How long a connection may take to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
+/// The longest wait before a stream of news that failed is tried again: what is
+/// told meanwhile is missed.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Headers that the protocol has for itself.
+const OF_THE_PROTOCOL: &[&str] =
+    &["accept", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
 /// Addresses that are never asked through a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
@@ -22,7 +37,7 @@ pub(crate) fn transport(
     url: &str,
     headers: &[(String, String)],
     proxy: Option<&str>,
-) -> Result<StreamableHttpClientTransport<Client>, Trouble> {
+) -> Result<StreamableHttpClientTransport<Bounded>, Trouble> {
     let parsed = Url::parse(url).map_err(|error| {
         Trouble::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
     })?;
@@ -31,16 +46,22 @@ pub(crate) fn transport(
         let wrong = |what: &str| Trouble::Settings(format!("its header {name} {what}"));
         let key =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("has no right name"))?;
+        if OF_THE_PROTOCOL.contains(&key.as_str()) {
+            return Err(wrong("is one that the protocol itself sets; take it out of mcp_servers"));
+        }
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| wrong("has a value that no header can carry"))?;
         value.set_sensitive(true);
         named.insert(key, value);
     }
     let client = client(&parsed, proxy)?;
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
+    let mut retry = ExponentialBackoff::default();
+    retry.max_delay = Some(LONGEST_WAIT);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(named)
         .max_sse_event_size(LONGEST);
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    config.retry_config = Arc::new(retry);
+    Ok(StreamableHttpClientTransport::with_client(Bounded::new(client), config))
 }
 
 fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
@@ -78,8 +99,42 @@ pub fn public(url: &str) -> String {
             url.set_fragment(None);
             // What has no host has no password either.
             url.set_password(None).and_then(|()| url.set_username("")).ok();
-            url.to_string()
+            // A variable in it is still to be known as one.
+            url.to_string().replace("$%7B", "${").replace("%7D", "}")
+        }
+        // A variable that stands for the address says no more than its name.
+        Err(_) if url.starts_with("${") => {
+            url.split(['?', '#', '@']).next().unwrap_or_default().to_owned()
         }
         Err(_) => "its url".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_key() {
+        for (given, shown) in [
+            ("https://me:pw@h.example/mcp?key=hunter2#x", "https://h.example/mcp"),
+            ("https://h.example/${KEY}/mcp", "https://h.example/${KEY}/mcp"),
+            ("${ADDRESS}?key=hunter2", "${ADDRESS}"),
+            ("hunter2", "its url"),
+        ] {
+            assert_eq!(public(given), shown);
+        }
+    }
+
+    #[test]
+    fn a_header_that_the_protocol_sets_is_refused_by_its_name() {
+        let headers = [("Mcp-Session-Id".to_owned(), "hunter2".to_owned())];
+        let refused = transport("http://127.0.0.1:9/", &headers, None).map(drop).unwrap_err();
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("Mcp-Session-Id is one that the protocol itself sets"),
+            "{refused}"
+        );
+        assert!(!refused.contains("hunter2"), "{refused}");
     }
 }

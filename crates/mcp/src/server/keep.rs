@@ -1,12 +1,14 @@
 //! Keeps a server connected.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{Connection, Phase, Server, list, lock};
-use crate::connect::{Live, connect};
+use crate::client::Listener;
+use crate::connect::{FAREWELL, Live, connect, leave};
 use crate::tool::Offered;
 use crate::trouble::Trouble;
 
@@ -26,6 +28,9 @@ const LIVED: Duration = Duration::from_secs(10);
 /// Changes of the tools that come close together are one.
 const TOGETHER: Duration = Duration::from_millis(50);
 
+/// How long a server that told of a change is not asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Keeps a server connected until nobody needs it any more.
 pub(crate) async fn keep(server: Arc<Server>) {
     let cancel = server.shared.cancel.clone();
@@ -38,7 +43,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
         let attempt = reach(&server).await;
         if cancel.is_cancelled() {
             if let Ok((Live { running, remains, .. }, _)) = attempt {
-                drop(running);
+                leave(running).await;
                 remains.end().await;
             }
             return;
@@ -96,13 +101,10 @@ async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), Trouble> {
         Ok(tools) => Ok((live, tools)),
         Err(trouble) => {
             let Live { running, mut remains, .. } = live;
-            drop(running);
+            leave(running).await;
             let words = remains.last_words().await;
             remains.end().await;
-            Err(match trouble {
-                Trouble::Failed(text) => Trouble::Failed(format!("{text}{words}")),
-                other => other,
-            })
+            Err(trouble.with(&words).masked(server.shared.log.redactor()))
         }
     }
 }
@@ -124,30 +126,58 @@ async fn attend(
     });
     server.offer(tools);
     server.phase.send_replace(Phase::Up(Arc::clone(&connection)));
+    let leave = running.cancellation_token();
     let mut ended = Box::pin(running.waiting());
-    let is_over = loop {
-        tokio::select! {
-            () = server.shared.cancel.cancelled() => break false,
-            _ = &mut ended => break true,
-            () = remains.gone() => break true,
-            () = listener.changed.notified() => {
-                tokio::time::sleep(TOGETHER).await;
-                match list(&server.plan, &connection.peer).await {
-                    Ok(tools) => server.offer(tools),
-                    // If it is gone, that is told as such.
-                    Err(error) => tracing::debug!(%error, server = %server.plan.name, "its tools"),
-                }
-            }
-        }
+    let end = tokio::select! {
+        () = server.shared.cancel.cancelled() => End::Unneeded,
+        _ = &mut ended => End::Over,
+        () = remains.gone() => End::Over,
+        never = follow(server, &listener, &connection) => match never {},
     };
     // Whoever looks now must not take it for a connection any more.
     let going = Trouble::Failed("its connection has ended".to_owned());
     server.phase.send_replace(Phase::Down { trouble: going, attempts });
-    drop(ended);
-    let words = if is_over { remains.last_words().await } else { String::new() };
+    leave.cancel();
+    let words = match end {
+        End::Unneeded => {
+            // It has a session to end, if it has an address.
+            drop(tokio::time::timeout(FAREWELL, ended).await);
+            String::new()
+        }
+        End::Over => {
+            drop(ended);
+            remains.last_words().await
+        }
+    };
     let words = words.strip_prefix("; ").unwrap_or("its connection has ended").to_owned();
     lock(&connection.why).clone_from(&words);
     connection.lost.cancel();
     remains.end().await;
-    is_over.then_some(Trouble::Failed(words))
+    match end {
+        End::Unneeded => None,
+        End::Over => Some(Trouble::Failed(words)),
+    }
+}
+
+/// Why a connection is attended no longer.
+enum End {
+    /// Nobody needs it any more.
+    Unneeded,
+    /// It was closed, or the program has ended.
+    Over,
+}
+
+/// Asks for the tools whenever the server says that they have changed, but not
+/// as often as it likes.
+async fn follow(server: &Server, listener: &Listener, connection: &Connection) -> Infallible {
+    loop {
+        listener.changed.notified().await;
+        tokio::time::sleep(TOGETHER).await;
+        match list(&server.plan, &connection.peer).await {
+            Ok(tools) => server.offer(tools),
+            // If it is gone, that is told as such.
+            Err(error) => tracing::debug!(%error, server = %server.plan.name, "its tools"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }

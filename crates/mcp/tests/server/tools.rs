@@ -21,11 +21,13 @@ const PAGE: usize = 4;
 pub(crate) struct Workbench {
     notes: Option<PathBuf>,
     grown: Arc<AtomicBool>,
+    /// Whether the list of tools is no longer told.
+    stalled: Arc<AtomicBool>,
 }
 
 impl Workbench {
     pub(crate) fn new(notes: Option<PathBuf>) -> Self {
-        Self { notes, grown: Arc::default() }
+        Self { notes, grown: Arc::default(), stalled: Arc::default() }
     }
 
     fn note(&self, text: &str) {
@@ -100,6 +102,13 @@ impl ServerHandler for Workbench {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let from: usize = cursor.map_or(0, |cursor| cursor.parse().expect("our own cursor"));
+        if from == 0 {
+            self.note("listed");
+        }
+        if self.stalled.load(Ordering::SeqCst) {
+            self.note("stalled");
+            std::future::pending::<()>().await;
+        }
         let tools = self.tools();
         let page: Vec<Tool> = tools.iter().skip(from).take(PAGE).cloned().collect();
         let mut result = ListToolsResult::with_all_items(page);
@@ -143,8 +152,16 @@ impl ServerHandler for Workbench {
                 }
                 said("done")
             }
+            "grow" if arguments.contains_key("restless") => {
+                for _ in 0..200 {
+                    context.peer.notify_tool_list_changed().await.expect("told");
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+                said("grown")
+            }
             "grow" => {
                 self.grown.store(true, Ordering::SeqCst);
+                self.stalled.store(arguments.contains_key("stall"), Ordering::SeqCst);
                 context.peer.notify_tool_list_changed().await.expect("told");
                 said("grown")
             }

@@ -10,7 +10,7 @@ use vestal_mcp::{ServerState, Servers, Trouble};
 use crate::stage::{Stage, marker, names, processes_with, server, until};
 
 /// Tries the server `it` once.
-async fn probe(stage: &Stage) -> Result<vestal_mcp::Probe, Trouble> {
+pub(crate) async fn probe(stage: &Stage) -> Result<vestal_mcp::Probe, Trouble> {
     let settings = stage.settings();
     let servers = settings.get(&keys::MCP_SERVERS).unwrap().value;
     let it = servers.get(&McpServerName::new("it").unwrap()).unwrap();
@@ -67,7 +67,8 @@ async fn a_server_that_says_something_before_it_speaks_is_forgiven() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_never_answers_keeps_nobody_waiting() {
     let mark = marker();
-    let stage = Stage::with(&format!("silent --millis {mark}"), "");
+    let silent = server(&format!("silent --millis {mark}"), "");
+    let stage = Stage::new(&format!("mcp_discovery_timeout: 1.5\nmcp_servers:\n  it: {silent}\n"));
     let began = Instant::now();
     let servers = stage.servers().await;
     let waited = began.elapsed();
@@ -142,7 +143,7 @@ async fn what_cannot_be_resolved_or_spoken_is_told_with_its_place() {
             "{command: sh, cwd: /no/such/place}",
             "mcp_servers.it.cwd, /no/such/place, is no directory",
         ),
-        ("{command: /no/such/program}", "/no/such/program is no program"),
+        ("{command: /no/such/program}", "/no/such/program cannot be started (No such file"),
     ] {
         let stage = Stage::new(&format!("mcp_servers:\n  it: {server}\n"));
         let trouble = probe(&stage).await.unwrap_err().to_string();

@@ -168,7 +168,8 @@ async fn what_says_it_destroys_is_asked_about_first() {
     let asked = stage.person.asked.lock().unwrap()[0].clone();
     assert_eq!(asked.action, "mcp_it_destroy {\"what\":\"all\"}");
     assert_eq!(asked.pattern, "outside:mcp_it_destroy");
-    assert!(!stage.file("notes").exists());
+    let notes = std::fs::read_to_string(stage.file("notes")).unwrap();
+    assert!(!notes.contains("destroy"), "{notes}");
     *stage.person.answer.lock().unwrap() = Approval::Once;
     let done = stage.call(&servers, "destroy").await;
     assert!(
@@ -178,4 +179,29 @@ async fn what_says_it_destroys_is_asked_about_first() {
     assert_eq!(stage.call(&servers, "look").await.content, "look");
     assert_eq!(stage.person.asked.lock().unwrap().len(), 2);
     servers.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_was_interrupted_before_it_was_made_says_that_nothing_was_done() {
+    let stage = Stage::that_takes_notes();
+    let servers = stage.servers().await;
+    stage.cancel.cancel();
+    let output = stage.call(&servers, "look").await;
+    assert!(output.is_error && output.content.contains("nothing was done"), "{output:?}");
+    servers.close().await;
+    let notes = std::fs::read_to_string(stage.file("notes")).unwrap();
+    assert!(!notes.contains("look"), "{notes}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_tools_change_all_the_time_is_not_asked_all_the_time() {
+    let stage = Stage::that_takes_notes();
+    let servers = stage.servers().await;
+    let began = std::time::Instant::now();
+    stage.call_with(&servers, "grow", json!({"restless": true})).await;
+    let seconds = began.elapsed().as_secs();
+    servers.close().await;
+    let notes = std::fs::read_to_string(stage.file("notes")).unwrap();
+    let asked = u64::try_from(notes.lines().filter(|line| *line == "listed").count()).unwrap();
+    assert!((2..=seconds + 3).contains(&asked), "{asked} times in {seconds} s");
 }

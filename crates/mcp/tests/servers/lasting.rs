@@ -2,8 +2,9 @@
 
 use serde_json::json;
 use vestal_agent::ToolSource as _;
+use vestal_mcp::ServerState;
 
-use crate::stage::{Stage, kill, marker, names, processes_with, until};
+use crate::stage::{Stage, kill, marker, names, processes_with, server, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_crashes_during_a_call_is_started_again_by_the_next() {
@@ -109,6 +110,47 @@ async fn calls_after_the_end_say_so() {
     servers.close().await;
     let output = echo.call(&stage.context(), json!({"text": "x"})).await;
     assert!(output.is_error && output.content.contains("is being closed"), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_asked_for_its_tools_when_it_is_closed_leaves_nothing_either() {
+    let mark = marker();
+    let stage = Stage::new("");
+    let notes = stage.file("notes");
+    let mode = format!("stdio --child {mark} --notes {}", notes.display());
+    let config = format!("mcp_servers:\n  it: {}\n", server(&mode, ""));
+    std::fs::write(stage.file("config.yaml"), config).unwrap();
+    let servers = stage.servers().await;
+    stage.call_with(&servers, "grow", json!({"stall": true})).await;
+    stage.noted("stalled").await;
+    assert!(processes_with(&mark).len() >= 2);
+    servers.close().await;
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+/// Speaks the protocol, does not end with its input, and notes that it is asked to end.
+const DEAF: &str = r#"trap 'echo asked > "$0"; exit 0' TERM
+while read -r line; do
+  case $line in
+    *'"initialize"'*) echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"deaf","version":"1"}}}' ;;
+  esac
+done
+while :; do sleep 1; done"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_end_by_itself_is_asked_before_it_is_killed() {
+    let stage = Stage::new("");
+    let settings = json!({"mcp_servers": {"it": {
+        "command": "/bin/sh",
+        "args": ["-c", DEAF, stage.file("notes")],
+    }}});
+    // What is JSON is YAML, but a dollar sign is written twice.
+    let text = settings.to_string().replace('$', "$$");
+    std::fs::write(stage.file("config.yaml"), text).unwrap();
+    let servers = stage.servers().await;
+    until(|| servers.statuses()[0].state == ServerState::Connected).await;
+    servers.close().await;
+    assert_eq!(std::fs::read_to_string(stage.file("notes")).unwrap(), "asked\n");
 }
 
 fn is_there(pid: u32) -> bool {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -10,16 +9,14 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Guard;
 use vestal_agent::{
-    Approval, ApprovalRequest, Assignment, Delegates, Event, EventSink, Human, Limits, Notebook,
-    Notes, Question, Report, Tool, ToolContext, ToolOutput, ToolSource as _, Workshop,
+    Approval, ApprovalRequest, Event, EventSink, Human, Limits, NoDelegates, Notebook, Notes,
+    Question, Tool, ToolContext, ToolOutput, ToolSource as _, Workshop,
 };
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::ConversationId;
 use vestal_mcp::Servers;
 use vestal_sandbox::{Engine, Overrides, Task};
-
-/// Longest time a test waits for what must happen; only a broken promise runs into it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) use vestal_witness::{kill, marker, processes_with};
 
 pub(crate) struct Stage {
     pub(crate) dir: TempDir,
@@ -47,20 +44,6 @@ impl Human for Person {
 
     async fn clarify(&self, _: &Question) -> Option<String> {
         None
-    }
-}
-
-struct NoDelegates;
-
-#[async_trait]
-impl Delegates for NoDelegates {
-    async fn delegate(
-        &self,
-        _: Vec<Assignment>,
-        _: &EventSink,
-        _: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
-        Err("nobody is there".to_owned())
     }
 }
 
@@ -96,12 +79,18 @@ impl Stage {
 
     pub(crate) fn settings(&self) -> Settings {
         let captured = Environment::capture();
-        let environment = Environment::from_pairs([
+        let mut variables = vec![
             ("PATH", captured.get("PATH").unwrap_or_default()),
             ("HOME", self.dir.path().as_os_str()),
             ("OPENAI_API_KEY", "sk-hunter2".as_ref()),
             ("WORD", "of-the-environment".as_ref()),
-        ]);
+        ];
+        let config = std::fs::read_to_string(self.file("config.yaml")).unwrap();
+        if !config.contains("mcp_discovery_timeout") {
+            // On a busy machine, too, the servers are there when a test begins.
+            variables.push(("VESTAL_MCP_DISCOVERY_TIMEOUT", "60".as_ref()));
+        }
+        let environment = Environment::from_pairs(variables);
         Settings::load(Home::at(self.dir.path()), environment, Vec::new())
     }
 
@@ -188,33 +177,6 @@ pub(crate) fn find(servers: &Servers, name: &str) -> Arc<dyn Tool> {
 }
 
 /// Waits until something is so.
-pub(crate) async fn until(is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.expect("something that must come");
-}
-
-/// Returns a number that no other process on the machine has on its command line.
-pub(crate) fn marker() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
-    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
-}
-
-/// Returns the living processes that have `text` on their command line.
-pub(crate) fn processes_with(text: &str) -> Vec<u32> {
-    let has = |pid: &u32| {
-        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&cmdline).contains(text)
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
-}
-
-pub(crate) fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+pub(crate) async fn until(is_so: impl FnMut() -> bool) {
+    vestal_witness::until("something that must come", is_so).await;
 }
