@@ -9,6 +9,7 @@ mod log;
 mod place;
 mod prompt;
 mod run;
+mod skilled;
 mod sweep;
 mod verdict;
 mod watch;

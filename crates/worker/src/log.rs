@@ -10,7 +10,7 @@ use jiff::Zoned;
 use vestal_agent::redact::Redactor;
 use vestal_board::workers::LogPolicy;
 
-/// Characters of one entry; what is longer is in the conversation.
+/// Bytes of one entry; what is longer is in the conversation.
 const LONGEST: usize = 16 * 1024;
 
 /// A log that is written line by line and never grows without bound, however
@@ -35,9 +35,10 @@ impl Log {
     /// Writes an entry, without secrets and with the time before it. A log that
     /// cannot be written stops no work: what is said goes into the program's own.
     pub fn write(&self, text: &str) {
-        let cut = text.floor_char_boundary(LONGEST);
-        let mut shown = self.redactor.redact(&text[..cut]).into_owned();
-        if cut < text.len() {
+        // Masked before it is cut: half of a secret would not be known as one.
+        let mut shown = self.redactor.redact(text).into_owned();
+        if shown.len() > LONGEST {
+            shown.truncate(shown.floor_char_boundary(LONGEST));
             shown.push_str(" …");
         }
         let now = Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string();

@@ -72,6 +72,16 @@ fn neither_secrets_nor_commands_to_a_terminal_are_in_it() {
 }
 
 #[test]
+fn a_secret_that_is_cut_off_is_masked_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.log");
+    let words = format!("{}hunter2-hunter2", "x".repeat(LONGEST - 8));
+    log(&path, 1 << 20, 1).write(&words);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("hunter2"), "{}", &text[text.len() - 40..]);
+}
+
+#[test]
 fn only_the_user_can_read_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,12 @@
 //! Where a task is worked on.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use vestal_board::{Attachment, Board, Outcome, Run, Task, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, keys};
 use vestal_sandbox::client::CallError;
@@ -16,6 +19,8 @@ const WORKSPACE: &str = "/workspace";
 const KANBAN: &str = "kanban";
 /// What the place of an attempt that failed is called, behind the task's name.
 const FAILED: &str = ".failed";
+/// Bytes of a line that names a directory.
+const LONGEST_LINE: u64 = 8 * 1024;
 /// The variable that names the directory a worker was given.
 pub(crate) const WORKSPACE_VARIABLE: &str = "VESTAL_KANBAN_WORKSPACE";
 /// The variable that names its branch.
@@ -273,10 +278,10 @@ fn common_git_dir(tree: &Path) -> Option<PathBuf> {
     if fs::symlink_metadata(&link).ok()?.file_type().is_dir() {
         return None;
     }
-    let named = fs::read_to_string(&link).ok()?;
+    let named = read_line(&link)?;
     let named = tree.join(named.strip_prefix("gitdir:")?.trim());
     let own = fs::canonicalize(named).ok()?;
-    let back = fs::read_to_string(own.join("gitdir")).ok()?;
+    let back = read_line(&own.join("gitdir"))?;
     let back = fs::canonicalize(own.join(back.trim())).ok()?;
     if back != fs::canonicalize(&link).ok()? {
         return None;
@@ -284,6 +289,19 @@ fn common_git_dir(tree: &Path) -> Option<PathBuf> {
     let trees = own.parent().filter(|trees| trees.ends_with("worktrees"))?;
     let common = trees.parent()?.to_owned();
     (!common.starts_with(tree)).then_some(common)
+}
+
+/// Reads a file of one line. Whoever works in a tree may have put something else
+/// there, a pipe that nobody writes to or a link to what has no end.
+fn read_line(path: &Path) -> Option<String> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(LONGEST_LINE).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]

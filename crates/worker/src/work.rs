@@ -9,12 +9,13 @@ use vestal_agent::{
     Agent, Conversation, EndReason, EventSink, Nobody, Opening, Outcome as TurnOutcome, Parts,
     PromptParts, Start, settings as agent_settings,
 };
-use vestal_board::{BlockKind, Board, Fence, Outcome, Run, Task, Workspace};
+use vestal_board::{BlockKind, Board, Fence, Outcome, Role, Run, Task, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, keys};
 use vestal_conversations::{Store, Title};
 use vestal_mcp::Servers;
 use vestal_model::{Endpoint, Models, Part, UserMessage};
 use vestal_sandbox::{Command, Engine, Sandbox};
+use vestal_skills::Skills;
 
 use crate::clean::{self, CleanError};
 use crate::desk::{Desk, Said};
@@ -23,7 +24,7 @@ use crate::log::Log;
 use crate::place::{Ground, Place};
 use crate::verdict::Verdict;
 use crate::watch::Activity;
-use crate::{account, prompt, tools};
+use crate::{account, prompt, skilled, tools};
 
 /// Times that a model which stopped without a report is reminded of it.
 const NUDGES: u32 = 2;
@@ -97,8 +98,9 @@ impl Work<'_> {
         for file in &laid_out.1 {
             self.log.write(&format!("warning: the file {file}, and cannot be copied from here"));
         }
-        let agent = self.agent().await?;
-        let opening = self.opening(chain, &ground, &sandbox, &place).map_err(config)?;
+        let skills = vestal_skills::from_settings(settings);
+        let agent = self.agent(&skills).await?;
+        let opening = self.opening(chain, &ground, &sandbox, &place, &skills).map_err(config)?;
         let mut conversation = agent.open(opening).await.map_err(crashed)?;
         let id = conversation.id().to_string();
         // Before the first command: what it starts can be found from now on.
@@ -114,8 +116,24 @@ impl Work<'_> {
         conversation.start_in(&place.dir);
         self.settle_shell(&conversation, &sandbox, &place).await;
         let context = self.board.context(&self.task.id).await.map_err(crashed)?;
-        let words = prompt::first_words(self.task, self.run.role, &context, &place, &laid_out.0);
+        let mut words =
+            prompt::first_words(self.task, self.run.role, &context, &place, &laid_out.0);
+        words.push_str(&self.open_skills(&skills, &sandbox).await);
         Ok(Begun { agent, conversation, sandbox, ground, words })
+    }
+
+    /// Opens the skills that the task names, and returns what the model is told
+    /// of them. They say how the work is done, not how it is looked at.
+    async fn open_skills(&self, skills: &Skills, sandbox: &Sandbox) -> String {
+        if self.run.role != Role::Work {
+            return String::new();
+        }
+        let opened = skilled::open(skills, &self.task.skills, sandbox).await;
+        if let Err(error) = self.say_lacking(&opened).await {
+            self.desk.heed(&error);
+            self.log.write(&format!("warning: the board was not told what is lacking: {error}"));
+        }
+        opened.words
     }
 
     fn restrain(&self) {
@@ -131,7 +149,7 @@ impl Work<'_> {
         runs.iter().rev().find(|run| run.id != self.run.id)?.outcome
     }
 
-    async fn agent(&self) -> Result<Agent, NotBegun> {
+    async fn agent(&self, skills: &Skills) -> Result<Agent, NotBegun> {
         let settings = self.settings;
         let mut registry = vestal_agent::tools::standard();
         tools::add_to(&mut registry, self.desk);
@@ -141,7 +159,6 @@ impl Work<'_> {
         for tool in remembering {
             registry.add(tool);
         }
-        let skills = vestal_skills::from_settings(settings);
         skills.add_to(&mut registry);
         skills.equip(self.engine, self.redactor);
         let models = agent_settings::model_options(settings).map_err(config)?;
@@ -150,7 +167,7 @@ impl Work<'_> {
             store,
             models: Models::new(models).map_err(crashed)?,
             tools: registry,
-            sources: vec![Arc::new(skills), Servers::from_settings(settings)],
+            sources: vec![Arc::new(skills.clone()), Servers::from_settings(settings)],
             memory,
             redactor: Arc::clone(self.redactor),
             options: agent_settings::options(settings).map_err(config)?,
@@ -165,6 +182,7 @@ impl Work<'_> {
         ground: &Ground,
         sandbox: &Sandbox,
         place: &Place,
+        skills: &Skills,
     ) -> Result<Opening, ConfigError> {
         let settings = self.settings;
         let mut selection = agent_settings::selection(settings)?;
@@ -179,7 +197,7 @@ impl Work<'_> {
             profile: settings.home().profile().to_string(),
             backend: Some(sandbox.backend().to_owned()),
             is_attended: false,
-            skills: vestal_skills::from_settings(settings).prompt(),
+            skills: skills.prompt(),
             ..PromptParts::default()
         };
         let title = format!("{} ({})", self.task.title, self.task.id);

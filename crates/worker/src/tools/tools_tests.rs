@@ -1,15 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Assignment, Delegates, EventSink, Limits, Nobody, Notebook, Registry, Report, ToolContext,
-    Workshop,
+    EventSink, Limits, NoDelegates, Nobody, Notebook, Registry, ToolContext, Workshop,
 };
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
@@ -25,20 +23,6 @@ struct Stage {
     boards: Boards,
     board: Board,
     context: ToolContext,
-}
-
-struct NoDelegates;
-
-#[async_trait]
-impl Delegates for NoDelegates {
-    async fn delegate(
-        &self,
-        _parts: Vec<Assignment>,
-        _events: &EventSink,
-        _cancel: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
-        Err("nobody is there".to_owned())
-    }
 }
 
 impl Stage {
