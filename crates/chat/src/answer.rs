@@ -8,6 +8,10 @@ use vestal_tui::{Colour, Line, Markdown, style};
 /// answer turn out to be void, they have never been said.
 const HELD: usize = 8;
 
+/// Bytes of an answer up to which its beginning can be brought back: far more
+/// than a model says in one piece.
+const KEPT: usize = 1 << 20;
+
 /// An answer that comes in pieces.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -15,14 +19,34 @@ pub(crate) struct Answer {
     colour: Colour,
     markdown: Option<Markdown>,
     held: VecDeque<Line>,
-    is_printed: bool,
+    /// All that has come, as long as it is not too much.
+    text: String,
+    /// How many lines were printed.
+    printed: usize,
+    /// The part that counts, whatever becomes of the rest.
+    settled: Option<Settled>,
+}
+
+/// The part of an answer that counts.
+#[derive(Debug, Clone, Copy)]
+struct Settled {
+    bytes: usize,
+    /// Lines that were complete.
+    lines: usize,
 }
 
 impl Answer {
     /// Returns an answer of which nothing has come yet.
     pub(crate) fn new(width: usize) -> Self {
-        let held = VecDeque::new();
-        Self { width, colour: Colour::On, markdown: None, held, is_printed: false }
+        Self {
+            width,
+            colour: Colour::On,
+            markdown: None,
+            held: VecDeque::new(),
+            text: String::new(),
+            printed: 0,
+            settled: None,
+        }
     }
 
     /// Says whether it is shown with colours: without them, marks stay.
@@ -32,13 +56,26 @@ impl Answer {
 
     /// Takes a piece and returns the lines that are to be printed for good.
     pub(crate) fn push(&mut self, piece: &str) -> Vec<Line> {
+        if self.text.len() + piece.len() <= KEPT {
+            self.text.push_str(piece);
+        }
+        self.write(piece);
+        let over = self.held.len().saturating_sub(HELD);
+        self.printed += over;
+        self.held.drain(..over).collect()
+    }
+
+    fn write(&mut self, piece: &str) {
         let Self { width, colour, .. } = *self;
         let markdown = self.markdown.get_or_insert_with(|| Markdown::new(width).colour(colour));
         markdown.push(piece);
         self.held.extend(markdown.take_lines());
-        let over = self.held.len().saturating_sub(HELD);
-        self.is_printed |= over > 0;
-        self.held.drain(..over).collect()
+    }
+
+    /// Says that what has come counts, and that more will follow it.
+    pub(crate) fn settle(&mut self) {
+        let lines = self.printed + self.held.len();
+        self.settled = Some(Settled { bytes: self.text.len(), lines });
     }
 
     /// Ends it and returns what is left of it.
@@ -47,18 +84,39 @@ impl Answer {
         if let Some(mut markdown) = self.markdown.take() {
             lines.extend(markdown.finish());
         }
-        self.is_printed = false;
+        self.forget();
         while lines.last().is_some_and(|line| line.text().trim().is_empty()) {
             lines.pop();
         }
         lines
     }
 
-    /// Forgets what has come. Returns whether a part of it was printed.
+    /// Forgets what has come and does not count. Returns whether a part of that
+    /// was printed.
     pub(crate) fn discard(&mut self) -> bool {
+        let Some(settled) = self.settled else {
+            let is_printed = self.printed > 0;
+            self.forget();
+            return is_printed;
+        };
+        let mut text = std::mem::take(&mut self.text);
+        text.truncate(settled.bytes);
+        let printed = self.printed;
+        self.forget();
+        // What was printed of the part that counts is not printed again.
+        self.write(&text);
+        let again = printed.min(self.held.len());
+        self.held.drain(..again);
+        (self.text, self.printed, self.settled) = (text, again, Some(settled));
+        printed > settled.lines
+    }
+
+    fn forget(&mut self) {
         self.markdown = None;
         self.held.clear();
-        std::mem::take(&mut self.is_printed)
+        self.text = String::new();
+        self.printed = 0;
+        self.settled = None;
     }
 
     /// Reports whether anything of it has come.

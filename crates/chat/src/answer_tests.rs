@@ -48,3 +48,32 @@ fn thoughts_are_shown_line_by_line() {
     assert_eq!(texts(&thoughts.end(40)), ["  and th"]);
     assert!(thoughts.end(40).is_empty());
 }
+
+#[test]
+fn what_counts_of_an_answer_stays_when_what_followed_it_is_void() {
+    let mut answer = Answer::new(40);
+    let mut printed = Vec::new();
+    for number in 0..12 {
+        printed.extend(answer.push(&format!("paragraph {number}\n\n")));
+    }
+    printed.extend(answer.push("a sentence that was cut "));
+    answer.settle();
+    // Little of what follows is void: nothing of it was printed.
+    printed.extend(answer.push("wrong\n\n"));
+    assert!(!answer.discard());
+    // Much of it is.
+    let mut void = Vec::new();
+    for number in 0..20 {
+        void.extend(answer.push(&format!("nonsense {number}\n\n")));
+    }
+    let counts = |line: &&Line| line.text().starts_with("paragraph");
+    printed.extend(void.iter().filter(counts).cloned());
+    assert!(answer.discard());
+    printed.extend(answer.push("off and goes on"));
+    printed.extend(answer.end());
+    let said: Vec<String> = texts(&printed).into_iter().filter(|line| !line.is_empty()).collect();
+    let mut expected: Vec<String> = (0..12).map(|number| format!("paragraph {number}")).collect();
+    expected.push("a sentence that was cut off and goes on".to_owned());
+    assert_eq!(said, expected);
+    assert!(!answer.discard(), "nothing is left of it");
+}

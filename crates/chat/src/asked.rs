@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
+use vestal_agent::slash::Invocation;
 use vestal_agent::{Approval, ApprovalRequest, Human, Question};
 
 /// Returns somebody to be asked, for every conversation that is opened, and
@@ -27,22 +28,20 @@ impl Questions {
     }
 }
 
-/// A question that waits for its answer. Whoever asked may give it up: then
-/// nobody hears the answer any more.
-#[derive(Debug)]
+/// A question that waits for its answer. An agent that asked may give it up:
+/// then nobody hears the answer any more.
 pub(crate) enum Pending {
+    /// The agent asks to be allowed something.
     Approve { request: ApprovalRequest, reply: oneshot::Sender<Approval> },
-    Clarify { question: Question, reply: oneshot::Sender<String>, by: Asker },
+    /// The model wants to know something.
+    Clarify { question: Question, reply: oneshot::Sender<String> },
+    /// This program does: see [`Then`].
+    Choose { question: Question, then: Then },
 }
 
-/// Who asks a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// The model.
-    Agent,
-    /// This program.
-    Program,
-}
+/// Makes a command of an answer. It is carried out before anything that is
+/// typed after the answer.
+pub(crate) type Then = Box<dyn FnOnce(&str) -> Option<Invocation> + Send>;
 
 impl Pending {
     /// Waits until whoever asked has given it up.
@@ -50,6 +49,7 @@ impl Pending {
         match self {
             Self::Approve { reply, .. } => reply.closed().await,
             Self::Clarify { reply, .. } => reply.closed().await,
+            Self::Choose { .. } => std::future::pending().await,
         }
     }
 
@@ -58,7 +58,18 @@ impl Pending {
         match self {
             Self::Approve { reply, .. } => reply.is_closed(),
             Self::Clarify { reply, .. } => reply.is_closed(),
+            Self::Choose { .. } => false,
         }
+    }
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Approve { .. } => "Approve",
+            Self::Clarify { .. } => "Clarify",
+            Self::Choose { .. } => "Choose",
+        })
     }
 }
 
@@ -85,7 +96,7 @@ impl Human for Person {
     async fn clarify(&self, question: &Question) -> Option<String> {
         let (reply, answer) = oneshot::channel();
         let question = question.clone();
-        self.questions.send(Pending::Clarify { question, reply, by: Asker::Agent }).ok()?;
+        self.questions.send(Pending::Clarify { question, reply }).ok()?;
         answer.await.ok()
     }
 }

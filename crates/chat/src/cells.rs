@@ -7,7 +7,7 @@ mod tool;
 mod user;
 
 pub(crate) use notice::{aside, note, trouble, warning};
-pub(crate) use question::{approval, clarification};
+pub(crate) use question::{Frame, Shown, action, approval, choice, clarification};
 pub(crate) use tool::{Done, ended, running};
 pub(crate) use user::{queued, user};
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use vestal_agent::approvals::Guard;
-use vestal_agent::slash::Invocation;
 use vestal_agent::{Agent, Conversation, Event, Workshop};
 use vestal_config::Settings;
 use vestal_conversations::ConversationId;
@@ -35,16 +34,17 @@ pub(crate) struct Chat {
     pub(crate) screen: Screen<Box<dyn Write + Send>>,
     pub(crate) lend: Box<dyn Lend>,
     pub(crate) inputs: UnboundedReceiver<Input>,
+    /// What was typed while something was waited for, and comes before the rest.
+    pub(crate) ahead: VecDeque<Input>,
     pub(crate) signals: UnboundedReceiver<Termination>,
     pub(crate) questions: Questions,
     pub(crate) outside: UnboundedReceiver<Outside>,
     /// What another part of the program is about, and since when.
     pub(crate) outside_status: Option<(Instant, String)>,
+    /// What a command of the person's waits for, and since when.
+    pub(crate) awaited: Option<(Instant, String)>,
     pub(crate) happenings: UnboundedReceiver<Happening>,
     pub(crate) tell: UnboundedSender<Happening>,
-    /// Commands that answers to the program's own questions make.
-    pub(crate) orders: UnboundedReceiver<Invocation>,
-    pub(crate) order: UnboundedSender<Invocation>,
     pub(crate) editor: Editor,
     pub(crate) talk: Talk,
     pub(crate) about: About,
@@ -52,6 +52,8 @@ pub(crate) struct Chat {
     pub(crate) tails: Tails,
     pub(crate) unfold: Unfold,
     pub(crate) asking: VecDeque<Asking>,
+    /// How long an approval is waited for.
+    pub(crate) patience: Duration,
     /// What is said as soon as nothing runs.
     pub(crate) next_turns: VecDeque<NextTurn>,
     pub(crate) watch: Watch,
@@ -179,8 +181,15 @@ impl Chat {
 
     /// Rings, if nobody looks and the settings want it.
     pub(crate) fn ring(&mut self) {
+        if !self.is_focused {
+            self.ring_anyway();
+        }
+    }
+
+    /// Rings, if the settings want it.
+    pub(crate) fn ring_anyway(&mut self) {
         let wanted = self.settings.get(&vestal_config::keys::DISPLAY_BELL);
-        if !self.is_focused && wanted.is_ok_and(|bell| bell.value) {
+        if wanted.is_ok_and(|bell| bell.value) {
             // A bell that cannot be rung is no loss: the next frame tells if the terminal is gone.
             self.screen.bell().ok();
         }

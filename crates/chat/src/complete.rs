@@ -1,5 +1,7 @@
 //! What could be typed next.
 
+use std::time::Duration;
+
 use vestal_agent::slash::{self, Value};
 use vestal_conversations::Filter;
 use vestal_tui::{Completer as _, Completion, Paths};
@@ -8,6 +10,9 @@ use crate::chat::Chat;
 
 /// Names of each kind that are offered.
 const MOST: u32 = 50;
+
+/// How long names are looked for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Chat {
     /// Offers what could be typed at the cursor: commands and their words,
@@ -35,7 +40,11 @@ impl Chat {
             .map(|candidate| completion(candidate.text, candidate.about))
             .collect();
         let names = match wanted {
-            Some(wanted) => self.names(wanted, &typed, &verb).await,
+            Some(wanted) => {
+                let names = self.names(wanted, &typed, &verb);
+                // Whoever types does not wait for a sandbox that does not answer.
+                tokio::time::timeout(PATIENCE, names).await.unwrap_or_default()
+            }
             None => Vec::new(),
         };
         let names = names.into_iter().filter(|(name, _)| name.starts_with(&typed));

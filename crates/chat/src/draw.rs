@@ -8,7 +8,6 @@ use vestal_model::Message;
 use vestal_sandbox::Task;
 use vestal_tui::{Line, Span, style};
 
-use crate::cells;
 use crate::chat::Chat;
 use crate::live::{Kind, Said};
 use crate::run::Left;
@@ -30,7 +29,7 @@ impl Chat {
         let rows = view::input_rows(size.rows);
         let (question, input) = match self.asking.front_mut() {
             Some(asking) => {
-                let question = asking.lines(now, cells::prose_width(size.columns));
+                let question = asking.lines(now, size);
                 let input = if is_heard {
                     let prompt = Span::new("? ", style::YELLOW.bold());
                     asking.words.view(size.columns, rows, &prompt)
@@ -44,14 +43,15 @@ impl Chat {
         self.status.elapsed = self.talk.running().map(|running| running.since.elapsed());
         self.status.is_yolo = self.about.guard.is_yolo();
         let waiting = self.next_turns.iter().map(NextTurn::shown);
-        let queued = self.live.queued.iter().cloned().chain(waiting).collect();
+        let queued = self.live.queued.iter().map(|queued| queued.shown.clone());
+        let queued = queued.chain(waiting).collect();
         let view = view::compose(&Scene {
             columns: size.columns,
             rows: size.rows,
             now,
             epoch: self.epoch,
             live: &self.live,
-            outside: self.outside_status.as_ref(),
+            outside: self.awaited.as_ref().or(self.outside_status.as_ref()),
             tails: &self.tails,
             is_unfolded: self.is_unfolded,
             queued,

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use vestal_agent::slash::{self, SlashError};
-use vestal_tui::{Input, Key, KeyCode, Reaction, Submission};
+use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission};
 
 use crate::chat::Chat;
 use crate::commands;
 use crate::image;
+use crate::keys::{self, Act};
 use crate::live::{Kind, Said};
 use crate::program::Trouble;
 use crate::run::Left;
@@ -35,10 +36,7 @@ impl Chat {
                 }
                 self.typed_at = Some(Instant::now());
             }
-            Input::Resized(size) => {
-                self.screen.resized(size);
-                self.live.resized(self.width());
-            }
+            Input::Resized(size) => self.resized(size),
             Input::Focused(is_focused) => {
                 self.is_focused = is_focused;
                 self.watch.set_seen(is_focused);
@@ -49,16 +47,26 @@ impl Chat {
         self.is_dirty = true;
     }
 
+    /// Goes on in a terminal of another size.
+    pub(crate) fn resized(&mut self, size: Size) {
+        self.screen.resized(size);
+        self.live.resized(self.width());
+    }
+
     async fn key(&mut self, key: Key) {
         if key == Key::control('c') {
             return self.control_c();
         }
         self.hint = None;
-        if self.hear() {
-            return self.key_of_question(key);
-        }
-        if key == Key::control('z') {
+        if keys::act(key) == Some(Act::Stop) {
             return self.stop();
+        }
+        if self.hear() {
+            // At once: what is typed next may be meant for what it leads to.
+            if let Some(invocation) = self.key_of_question(key) {
+                Box::pin(commands::obey(self, invocation)).await;
+            }
+            return;
         }
         // The input comes first: in a search, say, a key may mean something else.
         match self.editor.key(key) {
@@ -77,24 +85,28 @@ impl Chat {
 
     /// Does what a key means that means nothing to the input.
     async fn key_of_chat(&mut self, key: Key) {
-        match key {
-            _ if key == Key::control('d') => self.leave(),
-            _ if key == Key::control('l') => self.clear_screen(),
-            _ if key == Key::control('o') => self.unfold_last(),
-            _ if key == Key::control('t') => self.turn_thoughts(),
-            _ if key == Key::control('g') => self.edit_externally().await,
-            _ => {}
+        match keys::act(key) {
+            Some(Act::Leave) => self.leave(),
+            Some(Act::ClearScreen) => self.clear_screen(),
+            Some(Act::Unfold) => self.unfold_last(),
+            Some(Act::Thoughts) => self.turn_thoughts(),
+            Some(Act::Edit) => self.edit_externally().await,
+            Some(Act::Stop) => self.stop(),
+            None => {}
         }
     }
 
-    /// Clears the input, interrupts what runs, or leaves: the first of these
-    /// that there is something for.
+    /// Leaves a choice, clears the input, interrupts what runs, or leaves: the
+    /// first of these that there is something for.
     pub(crate) fn control_c(&mut self) {
-        if self.editor.is_busy() {
-            self.editor.key(Key::plain(KeyCode::Escape));
+        if self.dismiss_own() {
             return;
         }
         let is_asked = !self.asking.is_empty();
+        if !is_asked && self.editor.is_busy() {
+            self.editor.key(Key::plain(KeyCode::Escape));
+            return;
+        }
         if !is_asked && !self.editor.is_empty() {
             self.editor.keep_draft();
             self.editor.set_text("");
@@ -148,11 +160,11 @@ impl Chat {
         match running {
             // Pictures cannot be handed to a turn that runs.
             Some(What::Turn { .. }) if image::names_any(&text, self.home().as_deref()) => {
-                self.next_turns.push_back(NextTurn::Typed { text, shown });
+                self.next_turns.push_back(NextTurn::Typed(Submission { text, shown }));
             }
-            Some(What::Turn { .. }) => self.steer(text),
-            Some(What::Shell | What::Work) => self.live.queued.push(text),
-            None => self.begin_typed_turn(text, &shown),
+            Some(What::Turn { .. }) => self.steer(Submission { text, shown }),
+            Some(What::Shell | What::Work) => self.live.queued.push(Submission { text, shown }),
+            None => self.begin_typed_turn(Submission { text, shown }),
         }
     }
 
@@ -164,14 +176,14 @@ impl Chat {
     }
 
     /// Says something to the model while it works.
-    fn steer(&mut self, text: String) {
+    fn steer(&mut self, typed: Submission) {
         if let Some(running) = self.talk.running() {
-            running.control.steer(text.clone());
-            self.live.queued.push(text);
+            running.control.steer(typed.text.clone());
+            self.live.queued.push(typed);
         }
     }
 
-    fn clear_screen(&mut self) {
+    pub(crate) fn clear_screen(&mut self) {
         if self.screen.clear_screen().is_err() {
             self.leaving = Some(Left::Closed);
         }

@@ -20,7 +20,11 @@ impl Chat {
     /// Ends the chat: what runs is interrupted and waited for, for a while, so
     /// that all that was said is stored; then the conversation is closed.
     pub(crate) async fn end(&mut self, left: Left) {
+        while let Some(asking) = self.asking.pop_front() {
+            self.keep_words_of(&asking);
+        }
         self.editor.keep_draft();
+        let draft = self.editor.text();
         if let Talk::Running(running) = &mut self.talk {
             let is_second = running.interrupt != Interrupt::No && left == Left::Quit;
             running.interrupt();
@@ -31,7 +35,13 @@ impl Chat {
                 self.wait_for_last_words(left).await;
             }
         }
-        self.asking.clear();
+        // What was given back to the input meanwhile, or waits still.
+        let is_unsaid = self.editor.text() != draft
+            || !self.live.queued.is_empty()
+            || !self.next_turns.is_empty();
+        if is_unsaid {
+            self.note("not all that was said has reached the model; Up finds it in the next chat");
+        }
         if left != Left::Closed {
             self.farewell();
         }

@@ -1,10 +1,22 @@
 //! The terminal in other hands.
 
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
 use vestal_agent::EndReason;
 
 use crate::chat::Chat;
 use crate::program::{Open, Opened, Trouble};
 use crate::run::Left;
+
+/// What somebody does with the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lent {
+    /// Writes lines: one of ours may stand between them.
+    Lines,
+    /// Fills the screen.
+    Screen,
+}
 
 impl Chat {
     /// Runs a command of the command line on the terminal, which is in its
@@ -14,10 +26,42 @@ impl Chat {
         if !self.give_away() {
             return false;
         }
-        let program = std::sync::Arc::clone(&self.program);
-        let went_well = program.verb(words).await;
+        let program = Arc::clone(&self.program);
+        let verb = tokio::spawn(async move { program.verb(words).await });
+        let went_well = self.while_lent(verb, Lent::Lines).await;
         self.take_back();
-        went_well
+        went_well.unwrap_or_else(|error| {
+            tracing::error!(%error, "a command broke");
+            self.trouble(&Trouble {
+                problem: "the command broke off because of a mistake in this program".to_owned(),
+                advice: vec!["the conversation is not touched by it".to_owned()],
+            });
+            false
+        })
+    }
+
+    /// Waits for whoever has the terminal. A question that comes meanwhile is
+    /// made known as far as that can be: it would run out of time unseen.
+    async fn while_lent<T>(
+        &mut self,
+        mut work: JoinHandle<T>,
+        lent: Lent,
+    ) -> Result<T, tokio::task::JoinError> {
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                pending = self.questions.next() => {
+                    self.ask(pending);
+                    self.ring_anyway();
+                    if lent == Lent::Lines {
+                        self.note("the agent asks something and waits for the answer; Ctrl-C goes back to it");
+                        // A terminal that is gone is noticed when it is taken back.
+                        self.screen.clear().ok();
+                    }
+                }
+            }
+        }
     }
 
     /// Lets the input be edited with the person's own editor.
@@ -31,8 +75,9 @@ impl Chat {
         if !self.give_away() {
             return;
         }
-        let edited =
-            tokio::task::spawn_blocking(move || vestal_tui::edit_externally(&text, &editor)).await;
+        let editing =
+            tokio::task::spawn_blocking(move || vestal_tui::edit_externally(&text, &editor));
+        let edited = self.while_lent(editing, Lent::Screen).await;
         self.take_back();
         match edited {
             Ok(Ok(text)) => self.editor.set_text(&text),
@@ -73,8 +118,7 @@ impl Chat {
         match taken {
             Ok(size) => {
                 if let Some(size) = size {
-                    self.screen.resized(size);
-                    self.live.resized(self.width());
+                    self.resized(size);
                 }
             }
             Err(error) => {
@@ -106,14 +150,14 @@ impl Chat {
         let is_same = matches!(&what, Open::Resume { id: wanted, .. } if *wanted == id);
         if is_same {
             close(before).await;
-            return match self.program.open(what).await {
+            return match self.open(what).await {
                 Ok(opened) => {
                     self.enter(opened).await;
                     Ok(())
                 }
                 Err(trouble) => {
                     let again = Open::Resume { id, task: None, model: None };
-                    match self.program.open(again).await {
+                    match self.open(again).await {
                         Ok(opened) => self.settle(Box::new(opened.conversation)),
                         Err(_) => self.leave(),
                     }
@@ -121,7 +165,7 @@ impl Chat {
                 }
             };
         }
-        match self.program.open(what).await {
+        match self.open(what).await {
             Ok(opened) => {
                 close(before).await;
                 self.enter(opened).await;
@@ -134,11 +178,24 @@ impl Chat {
         }
     }
 
+    pub(crate) async fn open(&mut self, what: Open) -> Result<Opened, Trouble> {
+        let program = Arc::clone(&self.program);
+        self.wait_for("opening the conversation", program.open(what)).await?
+    }
+
     /// Begins to work in a conversation that was opened.
     async fn enter(&mut self, opened: Opened) {
         let Opened { conversation, is_resumed, notices } = opened;
+        let task = self.about.workshop.task().clone();
         self.settle(Box::new(conversation));
-        self.live.tally = crate::live::Tally::default();
+        if task != *self.about.workshop.task() {
+            // Nothing is known of the other place yet.
+            self.status.place = self.place_of(self.about.workshop.task(), None);
+            self.status.state = "";
+            self.status.jobs = 0;
+            self.jobs.clear();
+        }
+        self.live.tally = crate::tally::Tally::default();
         self.status.paid = None;
         self.status.is_paid_partly = false;
         self.watch.turn_to(self.about.workshop.task());

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vestal_agent::Event;
 use vestal_conversations::ConversationId;
-use vestal_model::{Cost, Finish};
-use vestal_tui::Line;
+use vestal_model::Finish;
+use vestal_tui::{Line, Submission};
 
 use crate::answer::{Answer, Thoughts};
 use crate::cells::{self, Done};
 use crate::tails::{Tail, Tails};
+use crate::tally::Tally;
 use crate::text;
 
 /// Something for the transcript.
@@ -51,7 +52,7 @@ pub(crate) struct Live {
     /// Since when the model is waited for, and for what.
     pub(crate) waiting: Option<(Instant, Waiting)>,
     /// What was said and has not reached the model yet.
-    pub(crate) queued: Vec<String>,
+    pub(crate) queued: Vec<Submission>,
     pub(crate) tally: Tally,
 }
 
@@ -87,30 +88,6 @@ pub(crate) struct Child {
     pub(crate) since: Instant,
     /// What it does: the call and what it is about.
     pub(crate) doing: Vec<(String, String)>,
-}
-
-/// What the calls of the model took.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// Tokens of the last request and its answer.
-    pub(crate) used: u64,
-    /// The model that answered last.
-    pub(crate) model: Option<String>,
-    pub(crate) micro_usd: u64,
-    pub(crate) known_calls: u32,
-    pub(crate) unknown_calls: u32,
-}
-
-impl Tally {
-    fn pay(&mut self, cost: Cost) {
-        match cost {
-            Cost::Unknown => self.unknown_calls += 1,
-            Cost::Known { micro_usd, .. } => {
-                self.known_calls += 1;
-                self.micro_usd = self.micro_usd.saturating_add(micro_usd);
-            }
-        }
-    }
 }
 
 impl Live {
@@ -178,12 +155,14 @@ impl Live {
                 self.tally.model = Some(model);
                 self.tally.pay(cost);
                 said.extend(self.end_thoughts());
-                // The next words go on where these were cut off.
-                if finish != Finish::Length {
+                // After a whole answer nothing is waited for but the end of the turn;
+                // after one that was cut off, the next words go on with it.
+                let goes_on = finish == Finish::Length;
+                if goes_on {
+                    self.answer.settle();
+                } else {
                     said.extend(self.end_answer());
                 }
-                // After a whole answer nothing is waited for but the end of the turn.
-                let goes_on = finish == Finish::Length;
                 self.waiting = goes_on.then_some((now, Waiting::Model));
             }
             Event::ToolStarted { call, name, summary } => {
@@ -216,11 +195,9 @@ impl Live {
                 self.waiting = Some((now, Waiting::Model));
             }
             Event::Steered { text } => {
-                if let Some(place) = self.queued.iter().position(|queued| *queued == text) {
-                    self.queued.remove(place);
-                }
+                let said_so = self.take_queued(text);
                 said.extend(self.end_answer());
-                said.extend(put(Kind::User, cells::user(&text, self.width)));
+                said.extend(put(Kind::User, cells::user(&said_so.shown, self.width)));
             }
             Event::Warning { text } => {
                 said.push(Self::notice(cells::warning(&text, self.width)));
@@ -235,6 +212,20 @@ impl Live {
             Event::ToolOutput { .. } => {}
         }
         said
+    }
+
+    /// Takes words out of those that wait, with what was seen of them.
+    fn take_queued(&mut self, text: String) -> Submission {
+        match self.queued.iter().position(|queued| queued.text == text) {
+            Some(place) => self.queued.remove(place),
+            None => Submission { shown: text.clone(), text },
+        }
+    }
+
+    /// Keeps only those of the words that wait which did not reach the model.
+    pub(crate) fn keep_queued(&mut self, left: Vec<String>) {
+        let left = left.into_iter().map(|text| self.take_queued(text)).collect();
+        self.queued = left;
     }
 
     /// Ends what is under way and returns what is left to be said of it.

@@ -1,4 +1,4 @@
-use vestal_model::Usage;
+use vestal_model::{Cost, Usage};
 
 use super::*;
 
@@ -180,7 +180,11 @@ fn children_of_children_are_named_by_their_place() {
 #[test]
 fn words_that_reached_the_model_are_no_longer_queued() {
     let (mut live, tails) = live();
-    live.queued = vec!["a".to_owned(), "b".to_owned()];
-    let said = events(&mut live, &tails, [Event::Steered { text: "a".to_owned() }]);
-    assert_eq!((said.as_str(), live.queued.len()), ("› a\n", 1));
+    let typed = |text: &str, shown: &str| Submission { text: text.into(), shown: shown.into() };
+    live.queued = vec![typed("a\nlong\npaste", "[pasted 3 lines]"), typed("b", "b")];
+    let said = events(&mut live, &tails, [Event::Steered { text: "a\nlong\npaste".to_owned() }]);
+    // As it was seen when it was typed.
+    assert_eq!((said.as_str(), live.queued.len()), ("› [pasted 3 lines]\n", 1));
+    live.keep_queued(vec!["b".to_owned(), "c".to_owned()]);
+    assert_eq!(live.queued, [typed("b", "b"), typed("c", "c")]);
 }

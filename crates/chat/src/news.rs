@@ -119,9 +119,10 @@ impl Drop for Watch {
 struct Looker {
     engine: Engine,
     focus: watch::Receiver<Focus>,
-    connection: Option<(Task, Arc<Connection>)>,
-    /// The backend of the sandbox of a task.
-    backend: Option<(Task, String)>,
+    /// The task whose sandbox all of the following is about.
+    task: Task,
+    connection: Option<Arc<Connection>>,
+    backend: Option<String>,
     /// Background jobs that were seen running, or were told of.
     running: BTreeSet<JobId>,
     /// Jobs of before are nobody's news.
@@ -133,14 +134,15 @@ struct Looker {
 
 impl Looker {
     fn new(engine: Engine, focus: watch::Receiver<Focus>) -> Self {
-        let now = jiff::Timestamp::now().as_millisecond();
+        let task = focus.borrow().task.clone();
         Self {
             engine,
             focus,
+            task,
             connection: None,
             backend: None,
             running: BTreeSet::new(),
-            began_ms: u64::try_from(now).unwrap_or_default(),
+            began_ms: now_ms(),
             told: BTreeSet::new(),
             jobs: Vec::new(),
         }
@@ -149,8 +151,8 @@ impl Looker {
     /// Looks, and never for long.
     async fn look(&mut self) -> News {
         let task = self.focus.borrow_and_update().task.clone();
-        if self.connection.as_ref().is_some_and(|(known, _)| *known != task) {
-            self.forget();
+        if self.task != task {
+            self.turn_to(&task);
         }
         let looked = tokio::time::timeout(PATIENCE, self.ask(&task)).await;
         let (state, running, ended) = match looked {
@@ -160,26 +162,25 @@ impl Looker {
             Ok(Err(_)) => ("unknown", 0, Vec::new()),
             Err(_) => ("unresponsive", 0, Vec::new()),
         };
+        let (backend, jobs) = (self.backend.clone(), self.jobs.clone());
         if !matches!(state, "up" | "busy") {
+            // What comes after it may be made of something else.
             self.connection = None;
+            self.backend = None;
         }
-        let backend = self.backend.clone().filter(|(known, _)| *known == task);
-        let jobs = self.jobs.clone();
-        News { task, state, backend: backend.map(|(_, name)| name), running, jobs, ended }
+        News { task, state, backend, running, jobs, ended }
     }
 
     async fn ask(&mut self, task: &Task) -> Result<(&'static str, usize, Vec<JobInfo>), Unseen> {
-        if self.backend.as_ref().is_none_or(|(known, _)| known != task) {
+        if self.backend.is_none() {
             let found = Box::pin(self.engine.inspect(task)).await?;
-            let found = found.into_iter().next();
-            self.backend = found.map(|found| (task.clone(), found.backend));
+            self.backend = found.into_iter().next().map(|found| found.backend);
         }
         let connection = match &self.connection {
-            Some((_, connection)) => Arc::clone(connection),
+            Some(connection) => Arc::clone(connection),
             None => {
-                let connection = Box::pin(self.engine.observe(task)).await?;
-                let connection = Arc::new(connection);
-                self.connection = Some((task.clone(), Arc::clone(&connection)));
+                let connection = Arc::new(Box::pin(self.engine.observe(task)).await?);
+                self.connection = Some(Arc::clone(&connection));
                 connection
             }
         };
@@ -222,7 +223,7 @@ impl Looker {
     async fn wait(&mut self) -> bool {
         let is_seen = self.focus.borrow().is_seen;
         let period = if is_seen { PERIOD } else { PERIOD_UNSEEN };
-        let connection = self.connection.as_ref().map(|(_, connection)| Arc::clone(connection));
+        let connection = self.connection.clone();
         let ends = async {
             let Some(connection) = connection.filter(|_| !self.running.is_empty()) else {
                 return std::future::pending().await;
@@ -248,13 +249,20 @@ impl Looker {
         }
     }
 
-    fn forget(&mut self) {
+    /// Forgets what is known of one sandbox, to look at another one.
+    fn turn_to(&mut self, task: &Task) {
+        self.task.clone_from(task);
         self.connection = None;
+        self.backend = None;
         self.running.clear();
         self.told.clear();
         self.jobs.clear();
-        self.began_ms = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+        self.began_ms = now_ms();
     }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
 }
 
 /// Why nothing was seen.

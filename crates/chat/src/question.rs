@@ -2,17 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use vestal_agent::Approval;
-use vestal_config::keys;
-use vestal_tui::{Editor, History, Key, KeyCode, Line, Reaction};
+use vestal_agent::slash::Invocation;
+use vestal_agent::{Approval, Question};
+use vestal_tui::{Editor, History, Key, KeyCode, Line, Reaction, Size, style};
 
-use crate::asked::{Asker, Pending, read_answer, read_approval};
-use crate::cells;
+use crate::asked::{Pending, read_answer, read_approval};
+use crate::cells::{self, Frame};
 use crate::chat::Chat;
+use crate::keys::{self, Act};
 use crate::live::{Kind, Said};
+use crate::talk::Interrupt;
 
 /// Whoever types when a question appears does not mean it: its keys are heard
-/// only after so long a pause.
+/// only when it has been seen, and nothing was typed, for so long.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A question that is asked.
@@ -22,19 +24,62 @@ pub(crate) struct Asking {
     patience: Duration,
     /// The words of an answer, apart from what is being written otherwise.
     pub(crate) words: Editor,
+    /// Since when it is on the screen.
+    seen: Option<Instant>,
     is_heard: bool,
+    /// Whether all of it stands in the transcript.
+    is_told: bool,
 }
 
 impl Asking {
+    fn new(pending: Pending, patience: Duration) -> Self {
+        // Whoever gave a command waits for what it asks.
+        let is_heard = matches!(&pending, Pending::Choose { .. });
+        Self {
+            pending,
+            since: Instant::now(),
+            patience,
+            words: Editor::new(History::in_memory()),
+            seen: None,
+            is_heard,
+            is_told: false,
+        }
+    }
+
     /// Shows the question.
-    pub(crate) fn lines(&self, now: Instant, width: usize) -> Vec<Line> {
+    pub(crate) fn lines(&mut self, now: Instant, size: Size) -> Vec<Line> {
+        self.seen.get_or_insert(now);
+        self.shown(now, size).lines
+    }
+
+    fn shown(&self, now: Instant, size: Size) -> cells::Shown {
+        let frame = Frame {
+            width: cells::prose_width(size.columns),
+            rows: size.rows,
+            is_heard: self.is_heard,
+            is_told: self.is_told,
+        };
         match &self.pending {
             Pending::Approve { request, .. } => {
                 let left = self.patience.saturating_sub(now.saturating_duration_since(self.since));
-                cells::approval(request, left, self.is_heard, width)
+                cells::approval(request, left, frame)
             }
-            Pending::Clarify { question, by, .. } => {
-                cells::clarification(question, *by, self.is_heard, width)
+            Pending::Clarify { question, .. } => cells::clarification(question, frame),
+            Pending::Choose { question, .. } => cells::choice(question, frame),
+        }
+    }
+
+    /// Returns the question with all that it is about, for the transcript.
+    fn whole(&self, width: usize) -> Vec<Line> {
+        match &self.pending {
+            Pending::Approve { request, .. } => {
+                let mut lines = cells::aside(&format!("? {}", request.reason), width);
+                let action = cells::action(request, width);
+                lines.extend(action.iter().map(|line| Line::styled(line.text(), style::DIM)));
+                lines
+            }
+            Pending::Clarify { question, .. } | Pending::Choose { question, .. } => {
+                cells::aside(&format!("? {}", question.question), width)
             }
         }
     }
@@ -48,26 +93,24 @@ impl Asking {
 impl Chat {
     /// Asks the next question, when the one before has been answered.
     pub(crate) fn ask(&mut self, pending: Pending) {
-        let patience = self.settings.get(&keys::APPROVALS_TIMEOUT);
-        let patience = patience.map_or(Duration::from_mins(1), |found| found.value.duration());
-        // Whoever gave a command waits for what it asks.
-        let is_heard = matches!(&pending, Pending::Clarify { by: Asker::Program, .. });
-        self.asking.push_back(Asking {
-            pending,
-            since: Instant::now(),
-            patience,
-            words: Editor::new(History::in_memory()),
-            is_heard,
-        });
-        self.hear();
+        // What led to it stands before it.
+        while let Ok(happening) = self.happenings.try_recv() {
+            self.happened(happening);
+        }
+        let mut asking = Asking::new(pending, self.patience);
+        if asking.shown(Instant::now(), self.screen.size()).is_folded {
+            self.tell_whole(&mut asking);
+        }
+        self.asking.push_back(asking);
         self.ring();
         self.is_dirty = true;
     }
 
     /// Reports whether the question's keys are heard by now.
     pub(crate) fn hear(&mut self) -> bool {
+        let heard_at = self.heard_at();
         let Some(asking) = self.asking.front_mut() else { return false };
-        if !asking.is_heard && is_pause(self.typed_at, Instant::now()) {
+        if heard_at.is_some_and(|at| at <= Instant::now()) {
             asking.is_heard = true;
             self.is_dirty = true;
         }
@@ -77,30 +120,53 @@ impl Chat {
     /// Returns when a question's keys will be heard, if they are not yet.
     pub(crate) fn heard_at(&self) -> Option<Instant> {
         let asking = self.asking.front()?;
-        if asking.is_heard { None } else { Some(self.typed_at? + PAUSE) }
+        if asking.is_heard { None } else { Some(heard_at(asking.seen?, self.typed_at)) }
     }
 
     /// Takes away questions that nobody waits for any more.
     pub(crate) fn forget_given_up(&mut self) {
         while self.asking.front().is_some_and(|asking| asking.pending.is_given_up()) {
             if let Some(asking) = self.asking.pop_front() {
-                self.answered(&asking.pending, "no answer");
+                let came = self.came_of(&asking);
+                self.answered(&asking, came);
+                self.keep_words_of(&asking);
             }
         }
-        self.hear();
     }
 
-    /// Does what a key means to the question that is asked.
-    pub(crate) fn key_of_question(&mut self, key: Key) {
-        let Some(mut asking) = self.asking.pop_front() else { return };
-        self.is_dirty = true;
-        if key == Key::plain(KeyCode::Escape) {
-            match asking.pending {
-                Pending::Approve { .. } => self.approve(asking, Approval::Deny(None)),
-                Pending::Clarify { .. } => self.answered(&asking.pending, "unanswered"),
+    /// Returns what came of a question that was given up.
+    fn came_of(&self, asking: &Asking) -> &'static str {
+        let is_interrupted =
+            self.talk.running().is_none_or(|running| running.interrupt != Interrupt::No);
+        let is_over = is_interrupted || asking.since.elapsed() >= asking.patience;
+        match asking.pending {
+            Pending::Approve { .. } if self.about.guard.is_yolo() && !is_over => {
+                "not asked about any more (/yolo)"
             }
+            _ => "no answer",
+        }
+    }
+
+    /// Puts the words of an answer that nobody hears into the input.
+    pub(crate) fn keep_words_of(&mut self, asking: &Asking) {
+        let words = asking.words.text();
+        if words.trim().is_empty() {
             return;
         }
+        let draft = self.editor.text();
+        let draft = if draft.trim().is_empty() { words } else { format!("{draft}\n\n{words}") };
+        self.editor.set_text(&draft);
+    }
+
+    /// Does what a key means to the question that is asked. Returns the command
+    /// that an answer makes, to be carried out before anything else.
+    pub(crate) fn key_of_question(&mut self, key: Key) -> Option<Invocation> {
+        self.is_dirty = true;
+        if key == Key::plain(KeyCode::Escape) {
+            self.dismiss();
+            return None;
+        }
+        let asking = self.asking.front_mut()?;
         if let (Pending::Approve { request, .. }, KeyCode::Char(letter)) =
             (&asking.pending, key.code)
             && asking.words.is_empty()
@@ -109,25 +175,21 @@ impl Chat {
             && "ocad".contains(letter.to_ascii_lowercase())
             && let Some(approval) = read_approval(&letter.to_string(), request.may_last)
         {
-            return self.approve(asking, approval);
+            self.approve(approval);
+            return None;
         }
-        if asking.words.key(key) == Reaction::Submit {
-            let words = asking.words.take().text;
-            match &asking.pending {
-                Pending::Approve { request, .. } => {
-                    if let Some(approval) = read_approval(&words, request.may_last) {
-                        return self.approve(asking, approval);
-                    }
-                    self.note("please answer with one of the letters in brackets, or `no` and why");
+        match asking.words.key(key) {
+            Reaction::Submit => self.answer(),
+            Reaction::Unused(key) => {
+                match keys::act(key) {
+                    Some(Act::Unfold) => self.unfold_question(),
+                    Some(Act::ClearScreen) => self.clear_screen(),
+                    _ => {}
                 }
-                Pending::Clarify { question, .. } => {
-                    if let Some(answer) = read_answer(&words, &question.choices) {
-                        return self.clarify(asking, answer);
-                    }
-                }
+                None
             }
+            _ => None,
         }
-        self.asking.push_front(asking);
     }
 
     /// Takes text that is pasted while a question is asked.
@@ -138,7 +200,63 @@ impl Chat {
         }
     }
 
-    fn approve(&mut self, asking: Asking, approval: Approval) {
+    /// Leaves a question without an answer, which is a no.
+    fn dismiss(&mut self) {
+        match self.asking.front().map(|asking| &asking.pending) {
+            Some(Pending::Approve { .. }) => self.approve(Approval::Deny(None)),
+            Some(Pending::Clarify { .. } | Pending::Choose { .. }) => {
+                if let Some(asking) = self.asking.pop_front() {
+                    self.answered(&asking, "unanswered");
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Leaves a question of the program's own without an answer. Returns
+    /// whether there was one.
+    pub(crate) fn dismiss_own(&mut self) -> bool {
+        let front = self.asking.front().map(|asking| &asking.pending);
+        let is_own = matches!(front, Some(Pending::Choose { .. }));
+        if is_own {
+            self.dismiss();
+        }
+        is_own
+    }
+
+    /// Takes the words that were typed as the answer. What is none stays where
+    /// it is, to be put right.
+    fn answer(&mut self) -> Option<Invocation> {
+        let asking = self.asking.front()?;
+        let words = asking.words.text();
+        let question: &Question = match &asking.pending {
+            Pending::Approve { request, .. } => {
+                match read_approval(&words, request.may_last) {
+                    Some(approval) => self.approve(approval),
+                    None if words.trim().is_empty() => {}
+                    None => self
+                        .note("please answer with one of the letters in brackets, or `no` and why"),
+                }
+                return None;
+            }
+            Pending::Clarify { question, .. } | Pending::Choose { question, .. } => question,
+        };
+        let answer = read_answer(&words, &question.choices)?;
+        let asking = self.asking.pop_front()?;
+        self.answered(&asking, &answer);
+        match asking.pending {
+            Pending::Clarify { reply, .. } => {
+                // Whoever gave it up in this moment hears nothing.
+                drop(reply.send(answer));
+                None
+            }
+            Pending::Choose { then, .. } => then(&answer),
+            Pending::Approve { .. } => None,
+        }
+    }
+
+    fn approve(&mut self, approval: Approval) {
+        let Some(asking) = self.asking.pop_front() else { return };
         let words = match &approval {
             Approval::Once => "approved once".to_owned(),
             Approval::Conversation => "approved for this conversation".to_owned(),
@@ -146,47 +264,46 @@ impl Chat {
             Approval::Deny(None) => "denied".to_owned(),
             Approval::Deny(Some(why)) => format!("denied: {why}"),
         };
-        self.answered(&asking.pending, &words);
+        self.answered(&asking, &words);
         if let Pending::Approve { reply, .. } = asking.pending {
             // Whoever gave it up in this moment has denied it.
             drop(reply.send(approval));
         }
-        self.hear();
     }
 
-    fn clarify(&mut self, asking: Asking, answer: String) {
-        self.answered(&asking.pending, &answer);
-        if let Pending::Clarify { reply, .. } = asking.pending {
-            drop(reply.send(answer));
+    /// Puts all of the question that is asked into the transcript, once.
+    fn unfold_question(&mut self) {
+        if let Some(mut asking) = self.asking.pop_front() {
+            if !asking.is_told {
+                self.tell_whole(&mut asking);
+            }
+            self.asking.push_front(asking);
         }
-        self.hear();
+    }
+
+    fn tell_whole(&mut self, asking: &mut Asking) {
+        let lines = asking.whole(self.width());
+        self.put(Said { kind: Kind::Notice, lines });
+        asking.is_told = true;
     }
 
     /// Puts a question and what came of it into the transcript.
-    fn answered(&mut self, pending: &Pending, answer: &str) {
+    fn answered(&mut self, asking: &Asking, answer: &str) {
         let width = self.width();
-        let lines = match pending {
-            Pending::Approve { request, .. } => {
-                let mut lines = cells::aside(&format!("? {}", request.reason), width);
-                let action = format!("{}\n{answer}", request.action);
-                lines.extend(cells::wrapped(&action, width, "    ", |_, text| {
-                    Line::styled(format!("  {text}"), vestal_tui::style::DIM)
-                }));
-                lines
-            }
-            Pending::Clarify { question, .. } => {
-                let mut lines = cells::aside(&format!("? {}", question.question), width);
+        let mut lines = if asking.is_told { Vec::new() } else { asking.whole(width) };
+        match &asking.pending {
+            Pending::Approve { .. } => lines.extend(cells::aside(&format!("  {answer}"), width)),
+            Pending::Clarify { .. } | Pending::Choose { .. } => {
                 lines.extend(cells::user(answer, width));
-                lines
             }
-        };
+        }
         self.put(Said { kind: Kind::Notice, lines });
     }
 }
 
-/// Reports whether nobody has typed for long enough to have read a question.
-fn is_pause(typed: Option<Instant>, now: Instant) -> bool {
-    typed.is_none_or(|typed| now.saturating_duration_since(typed) >= PAUSE)
+/// Returns when the keys of a question are heard that is seen since a moment.
+fn heard_at(seen: Instant, typed: Option<Instant>) -> Instant {
+    typed.map_or(seen, |typed| typed.max(seen)) + PAUSE
 }
 
 #[cfg(test)]
@@ -194,11 +311,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_typing_when_a_question_appears_does_not_answer_it() {
-        let now = Instant::now();
-        assert!(is_pause(None, now));
-        assert!(!is_pause(Some(now), now));
-        assert!(!is_pause(Some(now), now + PAUSE.saturating_sub(Duration::from_millis(1))));
-        assert!(is_pause(Some(now), now + PAUSE));
+    fn a_question_hears_its_keys_when_it_was_seen_and_nothing_typed_for_a_while() {
+        let seen = Instant::now();
+        let later = seen + Duration::from_millis(300);
+        assert_eq!(heard_at(seen, None), seen + PAUSE);
+        assert_eq!(heard_at(seen, Some(later)), later + PAUSE);
+        assert_eq!(heard_at(later, Some(seen)), later + PAUSE);
     }
 }

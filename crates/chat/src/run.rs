@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinError;
 use vestal_agent::Agent;
-use vestal_agent::slash::Invocation;
 use vestal_config::{Settings, keys};
 use vestal_model::UserMessage;
 use vestal_sandbox::Termination;
@@ -17,7 +16,6 @@ use vestal_tui::{Colour, Editor, History, Input, Line, Screen};
 use crate::asked::{Pending, Questions};
 use crate::cells;
 use crate::chat::{About, Chat, Happening};
-use crate::commands;
 use crate::live::{Kind, Live, Said};
 use crate::news::{News, Watch};
 use crate::program::{Open, Opened, Outside, Program, Trouble};
@@ -71,7 +69,6 @@ enum Next {
     Happened(Vec<Happening>),
     Asked(Pending),
     GivenUp,
-    Ordered(Invocation),
     News(News),
     Outside(Outside),
     Tick,
@@ -100,12 +97,13 @@ impl Chat {
         let about = About::of(&conversation);
         let shows_thoughts = settings.get(&keys::DISPLAY_SHOW_REASONING);
         let shows_thoughts = shows_thoughts.is_ok_and(|found| found.value);
+        let patience = settings.get(&keys::APPROVALS_TIMEOUT);
+        let patience = patience.map_or(Duration::from_mins(1), |found| found.value.duration());
         let screen = Screen::new(surface.out, surface.size, colour).with_reflow(surface.reflow);
         let mut live = Live::new(cells::prose_width(surface.size.columns), shows_thoughts);
         live.answer.set_colour(colour);
         let watch = Watch::begin(agent.engine().clone(), about.workshop.task().clone());
         let (tell, happenings) = unbounded_channel();
-        let (order, orders) = unbounded_channel();
         let (history, unread) = match History::open(history) {
             Ok(history) => (history, None),
             Err(error) => (History::in_memory(), Some(error)),
@@ -118,14 +116,14 @@ impl Chat {
             screen,
             lend: surface.lend,
             inputs: surface.inputs,
+            ahead: VecDeque::new(),
             signals: surface.signals,
             questions,
             outside,
             outside_status: None,
+            awaited: None,
             happenings,
             tell,
-            orders,
-            order,
             editor,
             talk: Talk::Gone,
             about,
@@ -133,6 +131,7 @@ impl Chat {
             tails: Tails::default(),
             unfold: Unfold::default(),
             asking: VecDeque::new(),
+            patience,
             next_turns: VecDeque::new(),
             watch,
             jobs: Vec::new(),
@@ -170,19 +169,12 @@ impl Chat {
     /// Waits for the next thing to do. What the person does comes first: nothing
     /// that runs makes them wait.
     async fn next(&mut self) -> Next {
+        if let Some(input) = self.ahead.pop_front() {
+            return Next::Input(input);
+        }
         let wake = self.wakes_at();
-        let Self {
-            signals,
-            inputs,
-            talk,
-            happenings,
-            orders,
-            questions,
-            asking,
-            watch,
-            outside,
-            ..
-        } = self;
+        let Self { signals, inputs, talk, happenings, questions, asking, watch, outside, .. } =
+            self;
         let mut batch = Vec::new();
         let given_up = async {
             match asking.front_mut() {
@@ -202,7 +194,6 @@ impl Chat {
             input = inputs.recv() => Next::Input(input.unwrap_or(Input::Closed)),
             pending = questions.next() => Next::Asked(pending),
             () = given_up => Next::GivenUp,
-            Some(invocation) = orders.recv() => Next::Ordered(invocation),
             // A frame is due: happenings that never end do not keep it back.
             () = tick => Next::Tick,
             _ = happenings.recv_many(&mut batch, BATCH) => Next::Happened(batch),
@@ -220,7 +211,8 @@ impl Chat {
                 self.input(input).await;
                 // All that has been typed by now is seen in one frame, at once.
                 while self.leaving.is_none()
-                    && let Ok(input) = self.inputs.try_recv()
+                    && let Some(input) =
+                        self.ahead.pop_front().or_else(|| self.inputs.try_recv().ok())
                 {
                     self.input(input).await;
                 }
@@ -236,7 +228,6 @@ impl Chat {
             Next::Ended(ended) => self.ended(*ended).await,
             Next::Asked(pending) => self.ask(pending),
             Next::GivenUp => self.forget_given_up(),
-            Next::Ordered(invocation) => Box::pin(commands::obey(self, invocation)).await,
             Next::News(news) => self.tell_news(news),
             Next::Outside(said) => self.tell_outside(said),
             Next::Tick => {

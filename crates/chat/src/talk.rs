@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::task::{JoinError, JoinHandle};
 use vestal_agent::{Control, Conversation, TurnResult};
 use vestal_model::UserMessage;
+use vestal_tui::Submission;
 
 use crate::program::Trouble;
 
@@ -25,11 +26,7 @@ pub(crate) enum NextTurn {
     /// A message that is complete.
     Message(UserMessage),
     /// Words that were typed, whose pictures are still to be read.
-    Typed {
-        text: String,
-        /// The words as they were seen.
-        shown: String,
-    },
+    Typed(Submission),
 }
 
 impl NextTurn {
@@ -37,7 +34,7 @@ impl NextTurn {
     pub(crate) fn text(self) -> String {
         match self {
             Self::Message(message) => message.text(),
-            Self::Typed { text, .. } => text,
+            Self::Typed(typed) => typed.text,
         }
     }
 
@@ -45,7 +42,7 @@ impl NextTurn {
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Message(message) => message.text(),
-            Self::Typed { shown, .. } => shown.clone(),
+            Self::Typed(typed) => typed.shown.clone(),
         }
     }
 }
@@ -62,8 +59,8 @@ pub(crate) struct Running {
 /// What runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A turn, with what began it.
-    Turn { words: String },
+    /// A turn, with what began it, and how often that had been said before.
+    Turn { words: String, before: usize },
     /// A command of the person's.
     Shell,
     /// Something else that takes its time.

@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinError;
 use vestal_agent::{Conversation, Event, EventSink, Outcome, TurnError, TurnResult};
-use vestal_model::{Part, UserMessage};
+use vestal_model::{Endpoint, Message, Part, UserMessage};
+use vestal_tui::Submission;
 
 use crate::cells;
 use crate::chat::{Chat, Happening};
+use crate::commands;
+use crate::fresh;
 use crate::image;
 use crate::live::{Kind, Said, Waiting};
 use crate::program::{Open, Trouble};
@@ -26,21 +29,25 @@ impl Chat {
             return;
         };
         self.show_user(&words);
-        self.spawn(conversation, What::Turn { words }, |mut conversation, sink, _| async move {
-            let result = conversation.run(message, &sink).await;
+        let what = What::Turn { before: times_said(&words, &conversation), words };
+        let chain = self.fresh_chain(&conversation);
+        self.spawn(conversation, what, |mut conversation, sink, _| async move {
+            let result = run(&mut conversation, chain, message, &sink).await;
             (conversation, Came::Turn(Box::new(result)))
         });
     }
 
     /// Says words that were typed, with the pictures they name.
-    pub(crate) fn begin_typed_turn(&mut self, text: String, shown: &str) {
+    pub(crate) fn begin_typed_turn(&mut self, typed: Submission) {
         let Some(conversation) = self.talk.take() else {
-            self.next_turns.push_back(NextTurn::Typed { text, shown: shown.to_owned() });
+            self.next_turns.push_back(NextTurn::Typed(typed));
             return;
         };
-        self.show_user(shown);
+        let Submission { text, shown } = typed;
+        self.show_user(&shown);
         let home = self.home();
-        let what = What::Turn { words: text.clone() };
+        let what = What::Turn { before: times_said(&text, &conversation), words: text.clone() };
+        let chain = self.fresh_chain(&conversation);
         self.spawn(conversation, what, |mut conversation, sink, tell| async move {
             let spare = text.clone();
             // Pictures may be on a slow disk, which only this turn waits for.
@@ -57,9 +64,16 @@ impl Chat {
                 }
                 Err(_) => UserMessage { parts: vec![Part::Text { text: spare }] },
             };
-            let result = conversation.run(message, &sink).await;
+            let result = run(&mut conversation, chain, message, &sink).await;
             (conversation, Came::Turn(Box::new(result)))
         });
+    }
+
+    /// Returns who is asked from this turn on, where the settings say otherwise
+    /// than before.
+    fn fresh_chain(&mut self, conversation: &Conversation) -> Option<Vec<Endpoint>> {
+        self.reread_settings();
+        fresh::chain(&self.settings, conversation)
     }
 
     /// Runs a command of the person's in the conversation's shell.
@@ -185,7 +199,7 @@ impl Chat {
                 self.settle(conversation);
                 self.came(came, running);
             }
-            Err(error) => self.broke(&error).await,
+            Err(error) => self.broke(&error, running).await,
         }
         if took > LONG {
             self.ring();
@@ -194,13 +208,14 @@ impl Chat {
         if self.leaving.is_none() && matches!(self.talk, Talk::Idle(_)) {
             match self.next_turns.pop_front() {
                 Some(NextTurn::Message(message)) => self.begin_turn(message),
-                Some(NextTurn::Typed { text, shown }) => self.begin_typed_turn(text, &shown),
+                Some(NextTurn::Typed(typed)) => self.begin_typed_turn(typed),
                 None => {}
             }
         }
     }
 
     fn came(&mut self, came: Came, running: Running) {
+        let is_interrupted = running.interrupt != Interrupt::No;
         match came {
             Came::Turn(result) => self.turn_ended(&result, running),
             Came::Work(Ok(said)) => {
@@ -210,18 +225,22 @@ impl Chat {
             }
             Came::Work(Err(trouble)) => self.trouble(&trouble),
         }
+        if is_interrupted {
+            self.give_back(None);
+        }
         // What was said meanwhile and reached nobody.
         let queued = std::mem::take(&mut self.live.queued);
         if !queued.is_empty() {
-            self.say_next(&queued);
+            self.say_next(queued);
         }
     }
 
     fn turn_ended(&mut self, result: &TurnResult, running: Running) {
-        let What::Turn { words } = running.what else { return };
-        self.live.queued.clone_from(&result.pending_steer);
+        let What::Turn { words, before } = running.what else { return };
+        let mut left = result.pending_steer.clone();
         // Said when the result was made already, and before we heard of it.
-        self.live.queued.extend(running.control.take_steer());
+        left.extend(running.control.take_steer());
+        self.live.keep_queued(left);
         if let Some(trouble) = trouble_of(result) {
             self.trouble(&trouble);
         }
@@ -233,24 +252,31 @@ impl Chat {
                 self.put(Said { kind: Kind::Notice, lines });
                 self.give_back(None);
             }
-            // It was not stored: whoever said it has it still.
-            Outcome::Failed(TurnError::Store(_)) => self.give_back(Some(words)),
+            Outcome::Failed(TurnError::Store(_)) => self.give_back_unless_kept(words, before),
             Outcome::Refused | Outcome::Failed(_) => self.give_back(None),
         }
     }
 
     /// Says what came too late for a turn as the next one.
-    fn say_next(&mut self, words: &[String]) {
-        let text = words.join("\n\n");
-        let shown = text.clone();
-        self.next_turns.push_front(NextTurn::Typed { text, shown });
+    fn say_next(&mut self, words: Vec<Submission>) {
+        let (texts, shown): (Vec<String>, Vec<String>) =
+            words.into_iter().map(|words| (words.text, words.shown)).unzip();
+        let (text, shown) = (texts.join("\n\n"), shown.join("\n\n"));
+        self.next_turns.push_front(NextTurn::Typed(Submission { text, shown }));
+    }
+
+    /// Puts what began a turn back into the input, with what was said to it,
+    /// unless it is on record: said again it would be there twice.
+    fn give_back_unless_kept(&mut self, words: String, before: usize) {
+        let now = self.conversation().map_or(0, |conversation| times_said(&words, conversation));
+        self.give_back((now <= before).then_some(words));
     }
 
     /// Puts what was said to a turn that came to nothing back into the input,
     /// for the person to decide about.
     fn give_back(&mut self, first: Option<String>) {
         let mut words: Vec<String> = first.into_iter().collect();
-        words.append(&mut self.live.queued);
+        words.extend(std::mem::take(&mut self.live.queued).into_iter().map(|words| words.text));
         words.extend(self.next_turns.drain(..).map(NextTurn::text));
         let draft = self.editor.text();
         if words.is_empty() {
@@ -264,19 +290,23 @@ impl Chat {
 
     /// Opens the conversation anew after something broke that had it. All that
     /// was said is in the store.
-    async fn broke(&mut self, error: &JoinError) {
+    async fn broke(&mut self, error: &JoinError, running: Running) {
         tracing::error!(%error, "a turn broke");
         let id = self.about.id.clone();
         self.trouble(&Trouble {
             problem: "the turn broke off because of a mistake in this program".to_owned(),
             advice: vec!["what was said until then is kept; say /retry to ask again".to_owned()],
         });
-        match self.program.open(Open::Resume { id, task: None, model: None }).await {
+        match self.open(Open::Resume { id, task: None, model: None }).await {
             Ok(opened) => self.settle(Box::new(opened.conversation)),
             Err(trouble) => {
                 self.trouble(&trouble);
                 self.leave();
             }
+        }
+        match running.what {
+            What::Turn { words, before } => self.give_back_unless_kept(words, before),
+            What::Shell | What::Work => self.give_back(None),
         }
     }
 
@@ -288,6 +318,31 @@ impl Chat {
             self.is_dirty = true;
         }
     }
+}
+
+/// Runs a turn, in which others are asked from now on where there are any.
+async fn run(
+    conversation: &mut Conversation,
+    chain: Option<Vec<Endpoint>>,
+    message: UserMessage,
+    sink: &EventSink,
+) -> TurnResult {
+    if let Some(chain) = chain
+        && let Err(error) = conversation.set_chain(chain).await
+    {
+        // The turn will meet the same trouble, and tell it.
+        tracing::warn!(%error, "the model's new address or key could not be taken over");
+    }
+    conversation.run(message, sink).await
+}
+
+/// Returns how often words are on record as a person's.
+fn times_said(words: &str, conversation: &Conversation) -> usize {
+    let is_same = |message: &&Message| match message {
+        Message::User(said) => said.text() == words,
+        Message::Assistant(_) | Message::Tool(_) => false,
+    };
+    conversation.messages().iter().filter(is_same).count()
 }
 
 /// Reports whether nobody would look at an event of a child.
@@ -323,7 +378,11 @@ fn trouble_of(result: &TurnResult) -> Option<Trouble> {
             error.to_string(),
             vec!["ask another model: /model PROVIDER:MODEL".to_owned(), RETRY.to_owned()],
         ),
-        Outcome::Failed(error @ TurnError::Store(_)) => (error.to_string(), Vec::new()),
+        Outcome::Failed(TurnError::Store(error)) => {
+            let Trouble { mut advice, .. } = commands::store_trouble(error);
+            advice.push("when that is mended, say it again, or /retry".to_owned());
+            (format!("failed to store the conversation: {error}"), advice)
+        }
     };
     let advice = advice.into_iter().filter(|words| !words.is_empty()).collect();
     Some(Trouble { problem, advice })

@@ -118,23 +118,46 @@ fn request() -> ApprovalRequest {
     }
 }
 
+fn frame(columns: u16, rows: u16) -> cells::Frame {
+    let width = cells::prose_width(columns);
+    cells::Frame { width, rows, is_heard: true, is_told: false }
+}
+
+#[test]
+fn nobody_is_asked_to_approve_of_something_without_seeing_that_there_is_more_of_it() {
+    let padding = "x".repeat(5_000);
+    for action in [format!("rm -rf ~ # {padding}"), "rm -rf ~\n".repeat(100)] {
+        let long = ApprovalRequest { action, ..request() };
+        for (columns, rows) in [(80, 24), (60, 14), (200, 50)] {
+            let shown = cells::approval(&long, Duration::from_secs(9), frame(columns, rows));
+            assert!(shown.is_folded);
+            let view = busy(columns, rows, shown.lines);
+            let seen = drawn(&view, Colour::Off);
+            assert!(seen.contains("rm -rf ~"), "{columns}x{rows}\n{seen}");
+            assert!(seen.contains("more; Ctrl-O"), "{columns}x{rows}\n{seen}");
+            assert!(seen.contains("[o]nce"), "{columns}x{rows}\n{seen}");
+        }
+    }
+    let shown = cells::approval(&request(), Duration::from_secs(9), frame(80, 24));
+    assert!(!shown.is_folded);
+}
+
 #[test]
 fn questions_at_60_80_and_140_columns() {
     for columns in WIDTHS {
-        let width = cells::prose_width(columns);
         let left = Duration::from_secs(58);
-        let mut question = cells::approval(&request(), left, true, width);
+        let frame = frame(columns, 40);
+        let mut question = cells::approval(&request(), left, frame).lines;
         question.push(Line::empty());
-        question.extend(cells::clarification(
+        let clarification = cells::clarification(
             &Question {
                 question: "Which of the two ways shall I go, given that both break something?"
                     .to_owned(),
                 choices: vec!["the old one".to_owned(), "the new one".to_owned()],
             },
-            crate::asked::Asker::Agent,
-            true,
-            width,
-        ));
+            frame,
+        );
+        question.extend(clarification.lines);
         let view = busy(columns, 40, question);
         insta::assert_snapshot!(format!("asking_{columns}"), drawn(&view, Colour::Off));
     }
@@ -200,12 +223,8 @@ fn the_transcript_at_60_80_and_140_columns() {
 fn nothing_is_ever_wider_or_higher_than_the_terminal() {
     for columns in [1, 2, 3, 7, 20, 59, 60, 80, 200] {
         for rows in [1, 2, 3, 4, 6, 10, 24] {
-            let question = cells::approval(
-                &request(),
-                Duration::from_secs(9),
-                true,
-                cells::prose_width(columns),
-            );
+            let left = Duration::from_secs(9);
+            let question = cells::approval(&request(), left, frame(columns, rows)).lines;
             let view = busy(columns, rows, question);
             assert!(
                 view.lines.len() <= usize::from(rows).saturating_sub(1).max(1),

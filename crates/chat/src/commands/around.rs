@@ -11,7 +11,17 @@ pub(super) async fn run(chat: &mut Chat, verb: &[&str], invocation: &Invocation)
         words.extend(by_default(invocation.command.name).iter().map(|word| (*word).to_owned()));
     }
     words.extend(invocation.words.iter().cloned());
-    chat.aside(words).await;
+    let went_well = chat.aside(words).await;
+    if went_well
+        && matches!(
+            (invocation.command.name, invocation.strs().as_slice()),
+            ("config", ["set", ..])
+        )
+    {
+        chat.note(
+            "what is said of models and tools counts in the next conversation (/new), a model's address and key from the next turn on, all else in the next chat",
+        );
+    }
 }
 
 /// Returns the words of a verb that shows what there is.

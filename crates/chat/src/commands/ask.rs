@@ -1,10 +1,9 @@
 //! Questions of the program's own, and choices.
 
-use tokio::sync::oneshot;
 use vestal_agent::Question;
 use vestal_agent::slash::{Invocation, parse};
 
-use crate::asked::{Asker, Pending};
+use crate::asked::Pending;
 use crate::chat::Chat;
 
 /// Asks something, and does what the answer makes of it: a command. No answer
@@ -17,18 +16,8 @@ pub(super) fn choose(
     choices: Vec<String>,
     then: impl FnOnce(&str) -> Option<Invocation> + Send + 'static,
 ) {
-    let (reply, answer) = oneshot::channel::<String>();
-    let order = chat.order.clone();
-    tokio::spawn(async move {
-        if let Ok(answer) = answer.await
-            && let Some(invocation) = then(&answer)
-        {
-            // A chat that was left meanwhile does nothing any more.
-            drop(order.send(invocation));
-        }
-    });
     let question = Question { question: question.to_owned(), choices };
-    chat.ask(Pending::Clarify { question, reply, by: Asker::Program });
+    chat.ask(Pending::Choose { question, then: Box::new(then) });
 }
 
 /// Asks whether something is to be done, and does it: a command, as it is typed.

@@ -25,6 +25,7 @@ use crate::chat::Chat;
 use crate::program::Trouble;
 
 pub(crate) use model::known_models;
+pub(crate) use store::trouble as store_trouble;
 
 /// Does what a command says.
 pub(crate) async fn obey(chat: &mut Chat, invocation: Invocation) {

@@ -12,9 +12,7 @@ use crate::program::Trouble;
 
 pub(super) async fn run(chat: &mut Chat, invocation: &Invocation) {
     match invocation.strs().as_slice() {
-        ["--global" | "-g", name] | [name, "--global" | "-g"] => {
-            chat.aside(verb(["model", "set", name])).await;
-        }
+        ["--global" | "-g", name] | [name, "--global" | "-g"] => ask_from_now_on(chat, name).await,
         ["--global" | "-g"] => misused(chat, invocation, "which model is meant?"),
         // Exactly what the command line shows.
         [] | ["list" | "set", ..] => {
@@ -32,8 +30,17 @@ fn verb<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
+/// Has another model asked in all conversations that are begun, and in this one.
+async fn ask_from_now_on(chat: &mut Chat, name: &str) {
+    if chat.aside(verb(["model", "set", name])).await {
+        ask_another(chat, name).await;
+    }
+}
+
 /// Has another model asked in this conversation.
 async fn ask_another(chat: &mut Chat, name: &str) {
+    // Somebody may have made it known a moment ago.
+    chat.reread_settings();
     let chain = match settings::endpoints(&chat.settings, Some(name)) {
         Ok(chain) => chain,
         Err(error) => return chat.trouble(&trouble(&error)),
@@ -52,7 +59,9 @@ async fn ask_another(chat: &mut Chat, name: &str) {
             return chat.trouble(&Trouble { problem, advice });
         }
     }
-    let Some(conversation) = chat.conversation() else { return };
+    let Some(conversation) = chat.conversation() else {
+        return chat.note("a turn runs; /model asks another one when it has ended");
+    };
     if let Err(error) = conversation.set_chain(chain).await {
         return chat.trouble(&store::trouble(&error));
     }

@@ -2,7 +2,7 @@
 
 use vestal_agent::TodoStatus;
 
-use super::{store, table};
+use super::{store, table, usage};
 use crate::chat::Chat;
 use crate::text;
 
@@ -26,8 +26,13 @@ pub(super) async fn run(chat: &mut Chat) {
     ));
     rows.push(("model", format!("{}:{}", conversation.provider, conversation.model)));
     rows.push(("context", context(chat)));
-    if summary.totals.calls > 0 {
-        rows.push(("cost", super::usage::cost(&summary.totals)));
+    let taken = match chat.agent.usage(&id).await {
+        Ok(taken) => taken,
+        Err(error) => return chat.trouble(&store::trouble(&error)),
+    };
+    let totals = usage::together(taken.own.iter().chain(&taken.children.models));
+    if totals.calls > 0 {
+        rows.push(("cost", usage::cost(&totals)));
     }
     let status = &chat.status;
     let state = if status.state.is_empty() { "not looked at yet" } else { status.state };

@@ -1,6 +1,8 @@
 //! `/stop`.
 
 use vestal_agent::slash::Invocation;
+use vestal_sandbox::Sandbox;
+use vestal_wire::JobInfo;
 
 use super::{ask, misused};
 use crate::chat::Chat;
@@ -31,10 +33,7 @@ async fn offer(chat: &mut Chat) {
     let nothing = "nothing runs: neither a turn nor a background job of this conversation";
     // What was never used has no jobs, and is not to be started for that.
     let Some(sandbox) = workshop.attached() else { return chat.note(nothing) };
-    let jobs = match sandbox.jobs_of_session(workshop.session()).await {
-        Ok(jobs) => jobs,
-        Err(error) => return chat.trouble(&in_words(&error)),
-    };
+    let Some(jobs) = jobs(chat, &sandbox, workshop.session()).await else { return };
     if jobs.is_empty() {
         return chat.note(nothing);
     }
@@ -65,19 +64,33 @@ async fn offer(chat: &mut Chat) {
 async fn end(chat: &mut Chat) {
     let workshop = chat.about.workshop.clone();
     let Some(sandbox) = workshop.attached() else { return chat.note("nothing runs") };
-    let jobs = match sandbox.jobs_of_session(workshop.session()).await {
-        Ok(jobs) => jobs,
-        Err(error) => return chat.trouble(&in_words(&error)),
-    };
+    let Some(jobs) = jobs(chat, &sandbox, workshop.session()).await else { return };
     let mut ended = 0;
     for job in jobs {
-        match sandbox.kill(&job.id).await {
-            Ok(_) => ended += 1,
-            Err(error) => chat.trouble(&in_words(&error)),
+        match chat.wait_for("ending background jobs", Box::pin(sandbox.kill(&job.id))).await {
+            Ok(Ok(_)) => ended += 1,
+            Ok(Err(error)) => chat.trouble(&in_words(&error)),
+            Err(trouble) => {
+                chat.trouble(&trouble);
+                break;
+            }
         }
     }
     chat.watch.look();
     chat.note(&format!("{} ended", text::count(ended, "background job")));
+}
+
+/// Returns the background jobs of this conversation; nothing, and why is said,
+/// where the sandbox does not tell.
+async fn jobs(chat: &mut Chat, sandbox: &Sandbox, session: &str) -> Option<Vec<JobInfo>> {
+    let asked = Box::pin(sandbox.jobs_of_session(session));
+    let trouble = match chat.wait_for("looking for background jobs", asked).await {
+        Ok(Ok(jobs)) => return Some(jobs),
+        Ok(Err(error)) => in_words(&error),
+        Err(trouble) => trouble,
+    };
+    chat.trouble(&trouble);
+    None
 }
 
 /// Returns why the sandbox did not do something.

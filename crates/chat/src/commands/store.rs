@@ -78,14 +78,19 @@ fn in_a_line(summary: &Summary) -> String {
 /// Goes another way from here.
 pub(super) async fn branch(chat: &mut Chat, invocation: &Invocation) {
     let title = Some(invocation.rest.as_str()).filter(|title| !title.is_empty());
-    let Some(conversation) = chat.conversation() else { return };
-    if conversation.messages().is_empty() {
+    if chat.conversation().is_some_and(|conversation| conversation.messages().is_empty()) {
         return chat.note("nothing was said yet: there is nowhere to branch from");
     }
+    let Some(mut conversation) = chat.talk.take() else { return };
     let from = conversation.id().clone();
-    let branch = match conversation.branch(title).await {
-        Ok(branch) => branch,
-        Err(error) => return chat.trouble(&trouble(&error)),
+    // It asks the shell where it is, which may take a while.
+    let branching = Box::pin(conversation.branch(title));
+    let branch = chat.wait_for("making the branch", branching).await;
+    chat.settle(conversation);
+    let branch = match branch {
+        Ok(Ok(branch)) => branch,
+        Ok(Err(error)) => return chat.trouble(&trouble(&error)),
+        Err(trouble) => return chat.trouble(&trouble),
     };
     match chat.switch(Open::Resume { id: branch, task: None, model: None }).await {
         Ok(()) => chat.note(&format!(
@@ -97,12 +102,13 @@ pub(super) async fn branch(chat: &mut Chat, invocation: &Invocation) {
 }
 
 /// Returns why the store did not do something.
-pub(super) fn trouble(error: &Error) -> Trouble {
+pub(crate) fn trouble(error: &Error) -> Trouble {
     let advice = match error {
         Error::NotFound { .. } => "/sessions lists the conversations",
         Error::Ambiguous { .. } => "name one of them by its id, or by all of its title",
         Error::TitleTaken { .. } => "choose another title",
         Error::Busy { .. } => "leave it there first; /branch can go another way from here",
+        Error::Database(_) | Error::Io { .. } => "`vestal doctor` says what is wrong with the disk",
         _ => "",
     };
     let advice = Some(advice.to_owned()).filter(|advice| !advice.is_empty());

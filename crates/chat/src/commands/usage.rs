@@ -1,6 +1,7 @@
-//! `/usage`: what the conversation took, by model.
+//! `/usage`: what the conversation took, by model, and its children.
 
-use vestal_conversations::Totals;
+use vestal_agent::ChildrenUsage;
+use vestal_conversations::{ModelTotals, Totals};
 use vestal_tui::{Line, style};
 
 use super::{store, table};
@@ -9,40 +10,55 @@ use crate::text;
 
 pub(super) async fn run(chat: &mut Chat) {
     let id = chat.about.id.clone();
-    let usage = match chat.agent.store().usage(Some(&id)).await {
+    let usage = match chat.agent.usage(&id).await {
         Ok(usage) => usage,
         Err(error) => return chat.trouble(&store::trouble(&error)),
     };
-    if usage.is_empty() {
+    let ChildrenUsage { count, models } = &usage.children;
+    if usage.own.is_empty() && *count == 0 {
         return chat.note("no model has answered in this conversation yet");
     }
-    for taken in &usage {
-        let name = format!("{}:{}", taken.provider, taken.model);
-        chat.say(Line::styled(name, style::BOLD));
-        let Totals { calls, usage, .. } = &taken.totals;
-        let mut rows = vec![
-            ("calls", calls.to_string()),
-            ("input", format!("{} tokens", text::tokens(usage.prompt()))),
-        ];
-        if usage.cache_read > 0 {
-            rows.push(("of it cached", format!("{} tokens", text::tokens(usage.cache_read))));
-        }
-        rows.push(("output", format!("{} tokens", text::tokens(usage.output))));
-        if usage.reasoning > 0 {
-            rows.push(("of it thoughts", format!("{} tokens", text::tokens(usage.reasoning))));
-        }
-        rows.push(("cost", cost(&taken.totals)));
-        table::say(chat, &rows);
+    for taken in &usage.own {
+        show(chat, &format!("{}:{}", taken.provider, taken.model), &taken.totals);
     }
-    if usage.len() > 1 {
-        let total = usage.iter().fold(Totals::default(), |mut sum, taken| {
-            sum.calls += taken.totals.calls;
-            sum.micro_usd = sum.micro_usd.saturating_add(taken.totals.micro_usd);
-            sum.unpriced += taken.totals.unpriced;
-            sum
-        });
-        table::say(chat, &[("together", cost(&total))]);
+    if *count > 0 {
+        let name = text::count(usize::try_from(*count).unwrap_or(usize::MAX), "delegated part");
+        show(chat, &format!("{name}, whoever was asked"), &together(models));
     }
+    if usage.own.len() + usize::from(*count > 0) > 1 {
+        let all = together(usage.own.iter().chain(models));
+        let calls = text::count(usize::try_from(all.calls).unwrap_or(usize::MAX), "call");
+        let tokens = text::tokens(all.usage.total());
+        table::say(chat, &[("together", format!("{calls}, {tokens} tokens, {}", cost(&all)))]);
+    }
+}
+
+fn show(chat: &mut Chat, name: &str, totals: &Totals) {
+    chat.say(Line::styled(name, style::BOLD));
+    let Totals { calls, usage, .. } = totals;
+    let tokens = |count: u64| format!("{} tokens", text::tokens(count));
+    let mut rows = vec![("calls", calls.to_string()), ("input", tokens(usage.prompt()))];
+    if usage.cache_read > 0 {
+        rows.push(("of it cached", tokens(usage.cache_read)));
+    }
+    rows.push(("output", tokens(usage.output)));
+    if usage.reasoning > 0 {
+        rows.push(("of it thoughts", tokens(usage.reasoning)));
+    }
+    rows.push(("cost", cost(totals)));
+    table::say(chat, &rows);
+}
+
+/// Returns what several models took together.
+pub(super) fn together<'a>(models: impl IntoIterator<Item = &'a ModelTotals>) -> Totals {
+    let mut sum = Totals::default();
+    for ModelTotals { totals, .. } in models {
+        sum.calls = sum.calls.saturating_add(totals.calls);
+        sum.usage += totals.usage;
+        sum.micro_usd = sum.micro_usd.saturating_add(totals.micro_usd);
+        sum.unpriced = sum.unpriced.saturating_add(totals.unpriced);
+    }
+    sum
 }
 
 /// Returns what something cost, and how far that is known.

@@ -9,7 +9,7 @@ use vestal_tui::{Key, KeyCode, Size};
 use crate::stage::{Person, Stage, marker, processes_with, until};
 
 /// A model that runs what follows `$ ` in the shell and repeats the rest.
-fn shell() -> Script {
+pub(crate) fn shell() -> Script {
     Script::new()
         .rule(Rule::when_user_contains("$ ").reply_with(|request| {
             let command = request.last_user_text().unwrap_or_default();
@@ -21,14 +21,14 @@ fn shell() -> Script {
 }
 
 /// Says something and waits for its answer.
-async fn hears(person: &Person, words: &str) {
+pub(crate) async fn hears(person: &Person, words: &str) {
     person.says(words);
     person.sees(&format!("heard {words}")).await;
     rests(person).await;
 }
 
 /// Waits until nothing runs: the line at the bottom counts no time.
-async fn rests(person: &Person) {
+pub(crate) async fn rests(person: &Person) {
     let counts = |row: &String| {
         let last = row.rsplit(" · ").next().unwrap_or_default();
         last.strip_suffix('s').is_some_and(|time| time.parse::<u32>().is_ok())
@@ -46,7 +46,7 @@ async fn conversations(stage: &Stage) -> Vec<Summary> {
 }
 
 /// Returns what the model saw of a person in its last request.
-fn seen(stage: &Stage) -> Vec<String> {
+pub(crate) fn seen(stage: &Stage) -> Vec<String> {
     let requests = stage.model.requests();
     let messages = requests.last().unwrap().messages().to_vec();
     let said = messages.iter().filter(|message| message["role"] == "user");
@@ -267,9 +267,9 @@ async fn a_command_that_is_a_verb_is_that_verb() {
                 person.says(typed);
                 person.sees_that(ran, |rows| rows.iter().any(|row| row.trim_end() == ran)).await;
             }
-            assert_eq!(person.lent.lock().unwrap().len(), 2 * 16);
             person.says("/sandbox fokr x");
             person.sees("did you mean /sandbox fork?").await;
+            assert_eq!(person.lent.lock().unwrap().len(), 2 * 16);
             person.leaves();
         })
         .await;

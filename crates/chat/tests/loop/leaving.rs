@@ -5,9 +5,9 @@ use vestal_chat::Left;
 use vestal_model::{Finish, Message};
 use vestal_sandbox::Termination;
 use vestal_scripted_model::{Reply, Script};
-use vestal_tui::{Input, Key};
+use vestal_tui::{Input, Key, KeyCode};
 
-use crate::stage::{Stage, marker, processes_with, until};
+use crate::stage::{BREAKS, Person, Stage, marker, processes_with, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
@@ -162,4 +162,70 @@ async fn an_answer_that_breaks_off_early_was_never_said() {
             person.leaves();
         })
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
+    let stage = Stage::new(Script::replies([Reply::text("an answer").chunked(2).stall_after(1)]));
+    stage
+        .play(async |person| {
+            person.says("talk");
+            person.sees("an").await;
+            person.says("use tabs");
+            person.sees("› use tabs · queued").await;
+            person.leaves();
+            person.sees("not all that was said has reached the model").await;
+        })
+        .await;
+    let history = std::fs::read_to_string(stage.history()).unwrap();
+    assert!(history.contains("use tabs"), "{history}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("clarify", json!({"question": BREAKS})).hold_after(1),
+        Reply::text("here I am again"),
+    ]));
+    stage
+        .play(async |person| {
+            person.says("go");
+            stage.model.wait_for_holds(1).await;
+            person.says("use tabs");
+            person.sees("› use tabs · queued").await;
+            stage.model.release();
+            person.sees("because of a mistake in this program").await;
+            comes_back(&person, "use tabs").await;
+            person.presses(Key::plain(KeyCode::Enter));
+            person.sees("here I am again").await;
+            person.leaves();
+        })
+        .await;
+    let requests = stage.model.requests();
+    assert_eq!(requests[1].last_user_text().as_deref(), Some("use tabs"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_while_a_command_ran_comes_back_when_it_is_interrupted() {
+    let marker = marker();
+    let stage = Stage::new(Script::new());
+    stage
+        .play(async |person| {
+            person.says(&format!("!sleep {marker}"));
+            until("the command runs", || !processes_with(&marker).is_empty()).await;
+            person.says("and then");
+            person.sees("› and then · queued").await;
+            person.presses(Key::control('c'));
+            comes_back(&person, "and then").await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(stage.model.requests().len(), 0, "nobody was told to say it");
+}
+
+/// Waits until words are in the input.
+async fn comes_back(person: &Person, words: &str) {
+    let input = format!("› {words}");
+    person.sees_that("the input", |rows| rows.iter().any(|row| row.trim_end() == input)).await;
+    person.sees_no("queued").await;
 }

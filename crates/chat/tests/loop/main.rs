@@ -4,6 +4,7 @@
 
 mod around;
 mod asking;
+mod choices;
 mod commands;
 mod leaving;
 mod stage;

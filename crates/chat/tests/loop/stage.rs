@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Agent, Human, Opening, Parts as AgentParts, PromptParts, Selection, Start, settings, tools,
+    Agent, Approval, ApprovalRequest, Human, Opening, Parts as AgentParts, PromptParts, Question,
+    Selection, Start, settings, tools,
 };
 use vestal_chat::{Left, Lend, Open, Opened, Outside, Parts, Program, Surface, Trouble};
 use vestal_config::{Environment, Home, Isolation, Override, Settings};
@@ -21,9 +22,7 @@ use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task, Termination};
 use vestal_scripted_model::{Script, ScriptedModel};
 use vestal_tui::emulator::Emulator;
 use vestal_tui::{Colour, Input, Key, KeyCode, Reflow, Size};
-
-/// Longest time a test waits for what must happen; only a broken promise runs into it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 /// A home, a scripted model and whatever the chat is begun with. Its sandboxes are
 /// removed when it is dropped.
@@ -123,6 +122,7 @@ impl Stage {
         let settings = load(self.dir.path(), &self.set);
         let agent = self.agent(&settings).await;
         let (human, questions) = vestal_chat::asked();
+        let human: Arc<dyn Human> = Arc::new(Clumsy(human));
         let start = match &self.resumed {
             Some(id) => Start::Resume(id.clone()),
             None => Start::New { source: "cli".to_owned(), title: None },
@@ -147,6 +147,7 @@ impl Stage {
             start,
             endpoint,
             verbs: terminal.clone(),
+            until: self.file(VERB_GOES_ON),
         });
         let parts = Parts {
             program,
@@ -328,11 +329,47 @@ struct Surroundings {
     start: Start,
     endpoint: Endpoint,
     verbs: Terminal,
+    /// The file that a command waits for which takes its time.
+    until: PathBuf,
+}
+
+/// The title of a conversation that is never opened.
+pub(crate) const NEVER: &str = "never";
+
+/// The job whose log is followed until [`VERB_GOES_ON`] exists.
+pub(crate) const SLOW: &str = "slow";
+
+/// See [`SLOW`].
+pub(crate) const VERB_GOES_ON: &str = "verb-goes-on";
+
+/// A question at which the program breaks.
+pub(crate) const BREAKS: &str = "Does it break?";
+
+/// The person, asked by a program with a mistake in it.
+struct Clumsy(Arc<dyn Human>);
+
+#[async_trait]
+impl Human for Clumsy {
+    fn is_present(&self) -> bool {
+        self.0.is_present()
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Approval {
+        self.0.approve(request).await
+    }
+
+    async fn clarify(&self, question: &Question) -> Option<String> {
+        assert_ne!(question.question, BREAKS, "as it should");
+        self.0.clarify(question).await
+    }
 }
 
 #[async_trait]
 impl Program for Surroundings {
     async fn open(&self, what: Open) -> Result<Opened, Trouble> {
+        if matches!(&what, Open::New { title: Some(title), .. } if title == NEVER) {
+            return std::future::pending().await;
+        }
         let (start, task) = match what {
             Open::First => (self.start.clone(), None),
             Open::New { task, title, .. } => {
@@ -366,6 +403,9 @@ impl Program for Surroundings {
     async fn verb(&self, words: Vec<String>) -> bool {
         let line = format!("ran: {}\r\n", words.join(" "));
         self.verbs.clone().write_all(line.as_bytes()).unwrap();
+        if words.last().is_some_and(|word| word == SLOW) {
+            until("the command may end", || self.until.exists()).await;
+        }
         true
     }
 
@@ -405,31 +445,4 @@ fn load(root: &Path, set: &[String]) -> Settings {
     ]);
     let overrides = set.iter().map(|text| Override::parse(text).unwrap()).collect();
     Settings::load(Home::at(root.join("vestal")), environment, overrides)
-}
-
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("not so: {what}"));
-}
-
-/// Returns a number that no other process on the machine has on its command line.
-pub(crate) fn marker() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(7).collect();
-    format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap())
-}
-
-/// Returns the living processes that have `text` on their command line.
-pub(crate) fn processes_with(text: &str) -> Vec<u32> {
-    let has = |pid: &u32| {
-        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&cmdline).contains(text)
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
 }

@@ -11,7 +11,13 @@ use crate::text;
 
 pub(super) async fn run(chat: &mut Chat) {
     let task = chat.about.workshop.task().clone();
-    let found = match Box::pin(chat.agent.engine().inspect(&task)).await {
+    let engine = chat.agent.engine().clone();
+    let looked = chat.wait_for("looking at the sandbox", Box::pin(engine.inspect(&task))).await;
+    let found = match looked {
+        Ok(looked) => looked,
+        Err(trouble) => return chat.trouble(&trouble),
+    };
+    let found = match found {
         Ok(found) => found,
         Err(Error::NoSandbox { .. }) => {
             return chat.note(&format!("{task} has no sandbox yet; the first command makes one"));

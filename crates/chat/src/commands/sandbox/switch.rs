@@ -34,9 +34,11 @@ pub(super) async fn run(chat: &mut Chat, name: &str) {
         "The user has moved this conversation to another sandbox, that of the task {task}. Files, tools, jobs and the shell that you knew are in the sandbox of the task {from}, which you do not see any more."
     );
     remark(chat, &words).await;
-    let is_there = Box::pin(chat.agent.engine().inspect(&task))
-        .await
-        .is_ok_and(|found| found.iter().any(|summary| summary.state != SummaryState::Absent));
+    let engine = chat.agent.engine().clone();
+    let looked = chat.wait_for("looking at the sandbox", Box::pin(engine.inspect(&task))).await;
+    let is_there = looked.is_ok_and(|found| {
+        found.is_ok_and(|found| found.iter().any(|summary| summary.state != SummaryState::Absent))
+    });
     let made = if is_there { "" } else { ", which is made by the first command" };
     chat.note(&format!(
         "it works in the sandbox of {task} from now on{made}; back: /sandbox switch {from}"
