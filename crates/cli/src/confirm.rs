@@ -14,6 +14,25 @@ pub(crate) fn is_confirmed(
     question: &str,
     plans: &[String],
 ) -> Result<bool, Failure> {
+    announce(console, verb, plans)?;
+    Ok(console.ask(question))
+}
+
+/// As [`is_confirmed`] for what nobody should agree to by accident: its name is
+/// to be typed.
+pub(crate) fn is_named(
+    console: Console,
+    verb: &str,
+    name: &str,
+    plans: &[String],
+) -> Result<bool, Failure> {
+    announce(console, verb, plans)?;
+    let answer = console.ask_for(&format!("To {verb} it, type its name ({name}):"));
+    Ok(answer.as_deref() == Some(name))
+}
+
+/// Says what is about to happen, to somebody who can be asked about it.
+fn announce(console: Console, verb: &str, plans: &[String]) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let message = format!("to {verb} without a terminal to ask on, say so with -y");
         return Err(Failure::usage(message).advise(plans.join("\n")));
@@ -21,5 +40,5 @@ pub(crate) fn is_confirmed(
     for plan in plans {
         console.note(plan);
     }
-    Ok(console.ask(question))
+    Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) fn run() -> Exit {
     trace::install(console, cli.global.verbose);
     // Whoever says nothing wants to talk, where that is possible.
     let verb = match cli.verb {
-        None if chat::is_possible() => Some(Verb::Chat(chat::ChatArgs::default())),
+        None if chat::is_possible(&environment) => Some(Verb::Chat(chat::ChatArgs::default())),
         verb => verb,
     };
     let Some(verb) = verb else {
@@ -54,7 +54,7 @@ pub(crate) fn run() -> Exit {
 /// chat has more of them, so that no key waits for what a turn does.
 fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>> {
     use tokio::runtime::Builder;
-    let is_chat = matches!(&verb, Verb::Chat(args) if args.is_interactive());
+    let is_chat = matches!(&verb, Verb::Chat(args) if args.is_interactive(context.environment()));
     let mut builder =
         if is_chat { Builder::new_multi_thread() } else { Builder::new_current_thread() };
     if is_chat {

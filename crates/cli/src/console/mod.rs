@@ -6,6 +6,7 @@
 mod activity;
 mod copying;
 mod divert;
+mod keyboard;
 pub(crate) mod log;
 mod progress;
 mod sink;
@@ -19,6 +20,7 @@ pub(crate) mod trace;
 
 pub(crate) use activity::Activity;
 pub(crate) use divert::{Said, divert, undivert};
+pub(crate) use keyboard::GivingUp;
 pub(crate) use progress::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use speech::Console;

@@ -1,7 +1,7 @@
 //! What the program says.
 
 use std::future::Future;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::Style;
 use clap::builder::StyledStr;
@@ -12,7 +12,7 @@ use vestal_config::Environment;
 use super::divert::Said;
 use super::style::Colour;
 use super::table::Table;
-use super::{DIM, RED, YELLOW, divert, progress, status, table, terminal, text};
+use super::{DIM, RED, YELLOW, divert, keyboard, progress, status, table, terminal, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -129,42 +129,35 @@ impl Console {
     }
 
     /// Asks a question on the terminal; anything but yes is no.
-    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
     pub(crate) fn ask(self, question: &str) -> bool {
-        status::clear();
-        let mut stderr = io::stderr().lock();
-        let asked = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
-        let mut answer = String::new();
-        asked.is_ok()
-            && io::stdin().lock().read_line(&mut answer).is_ok()
-            && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
+        let answer = self.ask_for(&format!("{question} [y/N]"));
+        answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "Y" | "yes" | "Yes"))
     }
 
     /// Asks for some text on the terminal; none when nobody answers.
     #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
     pub(crate) fn ask_for(self, question: &str) -> Option<String> {
-        status::clear();
-        let mut stderr = io::stderr().lock();
-        write!(stderr, "{question} ").and_then(|()| stderr.flush()).ok()?;
-        let mut answer = String::new();
-        let read = io::stdin().lock().read_line(&mut answer).ok()?;
-        (read > 0).then(|| answer.trim().to_owned())
+        put(question)?;
+        let answer = keyboard::line(keyboard::typed());
+        if answer.is_none() {
+            // What is said next begins on a line of its own.
+            io::stderr().write_all(b"\n").ok();
+        }
+        answer
     }
 
     /// Asks for something that is not shown while it is typed; none when nobody
     /// answers, or when Ctrl-C or Ctrl-D says that there will be no answer.
     #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
     pub(crate) fn ask_secret(self, question: &str) -> Option<String> {
-        status::clear();
-        let mut stderr = io::stderr().lock();
         // Raw, so that Ctrl-C cannot leave a terminal behind that shows nothing;
         // and before the question, so that no answer comes too early to be hidden.
         let answer = {
             let _raw = terminal::Raw::enter().ok()?;
-            write!(stderr, "{question} ").and_then(|()| stderr.flush()).ok()?;
-            hidden_line(io::stdin().lock())
+            put(question)?;
+            keyboard::hidden_line(keyboard::typed())
         };
-        writeln!(stderr).ok()?;
+        io::stderr().write_all(b"\n").ok()?;
         answer
     }
 
@@ -175,24 +168,12 @@ impl Console {
     }
 }
 
-/// Reads a line that nobody sees, as a raw terminal gives it.
-fn hidden_line(input: impl io::BufRead) -> Option<String> {
-    let mut typed = Vec::new();
-    for byte in input.bytes() {
-        match byte.ok()? {
-            b'\r' | b'\n' => break,
-            // Ctrl-C; Ctrl-D.
-            0x03 => return None,
-            0x04 if typed.is_empty() => return None,
-            // Backspace takes a whole character back.
-            0x08 | 0x7f => while typed.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
-            // Ctrl-U takes everything back.
-            0x15 => typed.clear(),
-            byte if byte >= b' ' => typed.push(byte),
-            _ => {}
-        }
-    }
-    String::from_utf8(typed).ok().map(|typed| typed.trim().to_owned())
+/// Puts a question on the terminal; the answer is typed behind it. What it asks
+/// about may have any name.
+fn put(question: &str) -> Option<()> {
+    status::clear();
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{} ", text::printable(question)).and_then(|()| stderr.flush()).ok()
 }
 
 fn styled(text: &StyledStr, colour: Colour) -> String {
@@ -209,21 +190,4 @@ fn say(line: &str) {
     }
     status::clear();
     io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::hidden_line;
-
-    #[test]
-    fn what_nobody_sees_can_be_mended_and_given_up() {
-        let typed = |bytes: &[u8]| hidden_line(bytes);
-        assert_eq!(typed(b"sk-1\r"), Some("sk-1".to_owned()));
-        assert_eq!(typed("sk-1é\x7f2\n".as_bytes()), Some("sk-12".to_owned()));
-        assert_eq!(typed(b"wrong\x15right\r"), Some("right".to_owned()));
-        assert_eq!(typed(b"sk\x03"), None);
-        assert_eq!(typed(b"\x04"), None);
-        // A paste may come in brackets, of which only letters are left.
-        assert_eq!(typed(b" sk-1 \t\r"), Some("sk-1".to_owned()));
-    }
 }

@@ -343,3 +343,18 @@ fn profiles_have_conversations_of_their_own() {
     let titles: Vec<&Value> = listed.as_array().unwrap().iter().map(|one| &one["title"]).collect();
     assert_eq!(titles, ["at work"]);
 }
+
+#[test]
+fn a_branch_goes_on_in_the_sandbox_that_the_first_works_in() {
+    use vestal_scripted_model::Reply;
+    let run = || crate::chat::world::terminal("true");
+    let replies = [run(), Reply::text("One."), run(), Reply::text("Two."), run()];
+    let chat = crate::chat::world::Chatting::replies(replies.into_iter().chain([Reply::text("3")]));
+    let first = chat.vestal(["chat", "--json", "-t", "elsewhere", "-q", "work"]).exits(0).json();
+    let first = first["conversation"].as_str().unwrap();
+    for more in [&["--at", "4"][..], &[]] {
+        let branch = chat.vestal([&["conversations", "branch", first], more].concat()).exits(0);
+        chat.vestal(["chat", "--resume", branch.text().trim(), "-q", "go on"]).exits(0);
+    }
+    assert_eq!(chat.world.tasks(), ["elsewhere"]);
+}

@@ -1,5 +1,7 @@
 //! `vestal skills`, and what commands and the agent make of skills.
 
+mod tasks;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -117,11 +119,56 @@ fn archives_are_installed_under_another_name_and_evil_ones_refused() {
     assert!(evil.stderr.contains("leads out of it"), "{evil:?}");
     fs::write(world.work().join("go.zip"), b"PK\x03\x04").unwrap();
     let zip = world.vestal(["skills", "install", "go.zip", "-y"]).exits(1);
-    assert!(zip.stderr.contains("zip archives are not read; unpack it"), "{zip:?}");
+    assert!(zip.stderr.contains("go.zip cannot be installed: it is damaged"), "{zip:?}");
     fs::write(world.work().join("go/SKILL.md"), "---\nname: GO\n---\n").unwrap();
     let wrong = world.vestal(["skills", "check", "go"]).exits(1);
     assert!(wrong.stderr.contains("SKILL.md: line 2: \"GO\" is no name for a skill"), "{wrong:?}");
     assert_eq!(world.vestal(["skills", "check"]).exits(0).text(), "1 skill in order, 0 broken\n");
+}
+
+#[test]
+fn a_zip_is_installed_whatever_it_is_called() {
+    let world = World::new();
+    // As Python's zipfile packs it.
+    let packed = include_bytes!("skills/packed.skill");
+    for name in ["packed.skill", "packed.zip", "download"] {
+        fs::write(world.work().join(name), packed).unwrap();
+        let installed =
+            world.vestal(["skills", "install", name, "-y", "--replace", "--json"]).exits(0).json();
+        assert_eq!(installed["scripts"], json!(["scripts/go.sh"]));
+        assert_eq!(installed["left_out"], json!(["packed/.env"]));
+    }
+    let dir = world.home().join("skills/packed");
+    let went = std::process::Command::new(dir.join("scripts/go.sh")).output().unwrap();
+    assert_eq!(went.stdout, b"went\n");
+    assert!(!dir.join(".env").exists());
+    let shown = world.vestal(["skills", "show", "packed"]).exits(0).text();
+    assert!(shown.ends_with("Unpack it. Unpack it. Unpack it.\n"), "{shown}");
+}
+
+#[test]
+fn a_broken_skill_is_replaced_or_removed_with_its_folder() {
+    let world = World::new();
+    skill(&world, "go", "");
+    let dir = world.home().join("skills/go");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("SKILL.md"), "rubbish").unwrap();
+    let taken = world.vestal(["skills", "install", "go", "-y"]).exits(1);
+    assert!(taken.stderr.contains("to put this one in its place: --replace"), "{taken:?}");
+    let asked = world.vestal(["skills", "install", "go", "--replace"]).exits(2);
+    assert!(asked.stderr.contains("takes the place of go, which goes: skill go is broken"));
+    let replaced = world.vestal(["skills", "install", "go", "-y", "--replace"]).exits(0).text();
+    assert!(replaced.starts_with("replaced go in "), "{replaced}");
+    fs::write(dir.join("SKILL.md"), "rubbish").unwrap();
+    let asked = world.vestal(["skills", "remove", "go"]).exits(2);
+    let all = format!("{} goes, with all that is in it", dir.display());
+    assert!(asked.stderr.contains(&all), "{asked:?}");
+    world.vestal(["skills", "remove", "go", "-y"]).exits(0);
+    assert!(!dir.exists());
+    // What is no skill is not taken for one.
+    fs::create_dir_all(dir.join("other")).unwrap();
+    let occupied = world.vestal(["skills", "install", "go", "-y", "--replace"]).exits(1);
+    assert!(occupied.stderr.contains("is in the way, and is no skill; move it"), "{occupied:?}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Which of the user's directories a chat may work on: asked once for each.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,8 @@ impl Directories {
     pub(super) fn keep(&self, dir: &Path, mount: bool) -> io::Result<()> {
         let Some(name) = dir.to_str() else { return Ok(()) };
         let parent = self.path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        fs::create_dir_all(parent)?;
+        // It may be the first thing in the profile's home, which is nobody else's.
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         // The lock of the directory: one on the file would not outlive its replacement.
         let directory = File::open(parent)?;
         directory.lock()?;
@@ -122,6 +123,17 @@ mod tests {
         directories.keep(Path::new("/c"), false).unwrap();
         let answers = ["/a", "/b", "/c", "/d"].map(|dir| directories.answer(Path::new(dir)));
         assert_eq!(answers, [Some(true), Some(true), Some(false), None]);
+    }
+
+    #[test]
+    fn the_home_that_an_answer_makes_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        Directories::of(&home).keep(Path::new("/a"), true).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&home), 0o700);
+        assert_eq!(mode(&home.join("directories.json")), 0o600);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{Left, Outside, Parts};
-use vestal_config::{BackendChoice, Settings, keys};
+use vestal_config::{BackendChoice, Environment, Settings, keys};
 use vestal_sandbox::Termination;
 use vestal_tui::Colour;
 
@@ -24,8 +24,13 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 /// Reports whether a chat can be held here: somebody types, and somebody reads.
-pub(crate) fn is_possible() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
+pub(crate) fn is_possible(environment: &Environment) -> bool {
+    // What cannot move its cursor cannot be drawn on.
+    let is_dumb = environment.get("TERM").is_some_and(|term| term == "dumb");
+    !is_dumb
+        && io::stdin().is_terminal()
+        && io::stdout().is_terminal()
+        && io::stderr().is_terminal()
 }
 
 pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Failure> {
@@ -130,7 +135,9 @@ fn offered_mount(
     if !matches!((&wish.which, &wish.place), (Which::New, WishedPlace::Own)) {
         return Ok(None);
     }
-    if settings.get(&keys::BACKEND)?.value == BackendChoice::Local {
+    let is_settled = settings.get(&keys::BACKEND)?.value == BackendChoice::Local
+        || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
+    if is_settled {
         return Ok(None);
     }
     let Ok(here) = std::env::current_dir() else { return Ok(None) };

@@ -17,15 +17,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_agent::Outcome;
+use vestal_config::Environment;
 use vestal_model::{Part, UserMessage};
 use vestal_sandbox::Task;
 
 use crate::agent::{exit_of, failure_of};
 use crate::cli::Wanted;
+use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::views::TurnView;
+pub(crate) use opening::PLACE;
 use opening::{Which, Wish, WishedPlace};
 use screen::Answer;
 use talk::{Talk, Talked};
@@ -159,18 +162,18 @@ impl ChatArgs {
 
 impl ChatArgs {
     /// Reports whether somebody is to chat, on this terminal.
-    pub(crate) fn is_interactive(&self) -> bool {
-        self.query.is_none() && !self.is_silent() && interactive::is_possible()
+    pub(crate) fn is_interactive(&self, environment: &Environment) -> bool {
+        self.query.is_none() && !self.is_silent() && interactive::is_possible(environment)
     }
 }
 
 /// Reports whether a chat can be held here.
-pub(crate) fn is_possible() -> bool {
-    interactive::is_possible()
+pub(crate) fn is_possible(environment: &Environment) -> bool {
+    interactive::is_possible(environment)
 }
 
 pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, Failure> {
-    if args.is_interactive() {
+    if args.is_interactive(context.environment()) {
         return Box::pin(interactive::run(context, &args)).await;
     }
     if !args.words.is_empty() {
@@ -212,7 +215,9 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
                 }
                 context.console.print_json(&view)?;
             } else if args.quiet && has_answer(&result.outcome) {
-                context.console.write(&words::whole(&result.text))?;
+                let answer = words::whole(&result.text);
+                let shown = io::stdout().is_terminal().then(|| text::harmless(&answer));
+                context.console.write(shown.as_deref().unwrap_or(&answer))?;
             }
             if !args.is_silent() {
                 summary::tell(context, &result);

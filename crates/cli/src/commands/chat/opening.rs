@@ -16,7 +16,7 @@ use crate::error::Failure;
 use crate::suggest;
 
 /// What the store knows a conversation's place of work by.
-const PLACE: &str = "place";
+pub(crate) const PLACE: &str = "place";
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -100,9 +100,11 @@ impl Opener<'_> {
         let (agent, settings) = (self.agent, self.settings);
         let resumed = self.resumed(&wish.which).await?;
         let place = self.place(wish, resumed.as_ref()).await?;
-        let configured = agent::endpoints(settings, wish.model.as_deref());
+        // As they are by now: a chat goes on for days, and they may be changed in it.
+        let today = settings.reload();
+        let configured = agent::endpoints(&today, wish.model.as_deref());
         let chain = match (&resumed, &wish.model) {
-            (Some(id), None) => self.chain_of(id, configured, &mut notices).await?,
+            (Some(id), None) => self.chain_of(id, &today, configured, &mut notices).await?,
             _ => configured?,
         };
         let task: Task = place.task.parse().unwrap_or_else(|_| Task::default_task());
@@ -122,7 +124,7 @@ impl Opener<'_> {
             isolation: settings.get(&keys::ISOLATION)?.value,
             overrides: place.overrides.clone(),
             human,
-            selection: selection(settings, agent.tools(), wish.toolsets.as_deref())?,
+            selection: selection(&today, agent.tools(), wish.toolsets.as_deref())?,
             prompt,
             cwd,
             max_turns: wish.max_turns,
@@ -168,6 +170,7 @@ impl Opener<'_> {
     async fn chain_of(
         &self,
         id: &ConversationId,
+        settings: &Settings,
         configured: Result<Vec<Endpoint>, Failure>,
         notices: &mut Vec<String>,
     ) -> Result<Vec<Endpoint>, Failure> {
@@ -180,7 +183,7 @@ impl Opener<'_> {
             return configured;
         }
         let named = format!("{}:{}", known.provider, known.model);
-        match vestal_agent::settings::endpoints(self.settings, Some(&named)) {
+        match vestal_agent::settings::endpoints(settings, Some(&named)) {
             Ok(chain) if chain.first().is_some_and(asks) => Ok(chain),
             _ => {
                 notices

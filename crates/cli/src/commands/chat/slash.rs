@@ -33,7 +33,7 @@ pub(super) async fn obey(context: &Context, told: Told) -> Result<Exit, Failure>
             ["--global" | "-g", name] => {
                 run_verb(context, &["model", "set"], vec![(*name).to_owned()]).await
             }
-            [] | ["list" | "set", ..] => run_verb(context, &["model"], words).await,
+            [] | ["list" | "set" | "setup", ..] => run_verb(context, &["model"], words).await,
             [flag, ..] if flag.starts_with('-') => run_verb(context, &["model"], words).await,
             _ => Err(of_conversation(command.name)),
         },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
-use tokio::task::block_in_place;
+use tokio::task::{JoinHandle, block_in_place};
 use vestal_agent::{Agent, Human};
 use vestal_chat::{Open, Opened, Program, Trouble};
 use vestal_config::Settings;
@@ -13,7 +13,7 @@ use vestal_sandbox::{Overrides, Task, Terminations};
 
 use super::opening::{OpenedHere, Opener, Place, Which, Wish, WishedPlace};
 use crate::cli::{self, Global, Verb};
-use crate::console::{self, Said};
+use crate::console::{self, GivingUp, Said};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -72,8 +72,10 @@ impl Surroundings {
     async fn run(&self, verb: Verb, global: Global) -> Result<Exit, Failure> {
         let environment = self.context.environment().clone();
         let context = Context::new(self.context.console, environment, global);
-        let mut signals =
-            Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+        let listen =
+            || Terminations::listen().map_err(|error| Failure::io("listen for signals", &error));
+        let mut signals = listen()?;
+        let _questions = Questions::end_with(listen()?)?;
         let mut work = program::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,
@@ -85,6 +87,31 @@ impl Surroundings {
             _ = signals.next() => Ok(Exit::Terminated(signal)),
             () = tokio::time::sleep(GRACE) => Ok(Exit::Terminated(signal)),
         }
+    }
+}
+
+/// Ends the questions of a command with a signal. Whoever asks waits for the
+/// answer and for nothing else, so another task hears the signal.
+struct Questions {
+    ending: JoinHandle<()>,
+    _possible: GivingUp,
+}
+
+impl Questions {
+    fn end_with(mut signals: Terminations) -> Result<Self, Failure> {
+        let possible =
+            GivingUp::possible().map_err(|error| Failure::io("prepare for questions", &error))?;
+        let ending = tokio::spawn(async move {
+            signals.next().await;
+            GivingUp::now();
+        });
+        Ok(Self { ending, _possible: possible })
+    }
+}
+
+impl Drop for Questions {
+    fn drop(&mut self) {
+        self.ending.abort();
     }
 }
 

@@ -5,6 +5,7 @@ use vestal_conversations::{Seq, Store, Title};
 
 use super::find;
 use super::view::{self, ConversationView};
+use crate::commands::chat::PLACE;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -43,7 +44,16 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let (store, id) = find(store, &args.id).await?;
     let title = args.title.map(Title::Given);
-    let branch = store.branch(&id, args.at.map(Seq), title).await?;
+    let branch = match args.at {
+        None => store.branch_with_state(&id, title, &[]).await?,
+        // What it remembers may be of later; where it works is not.
+        Some(at) => {
+            let branch = store.branch(&id, Some(Seq(at)), title).await?;
+            let place = store.state(&id, PLACE).await?;
+            store.set_state(&branch.id, PLACE, place.as_ref()).await?;
+            branch
+        }
+    };
     if args.json {
         let summary = store.summary(&branch.id).await?;
         view::print(context, &ConversationView::from(&summary))?;

@@ -101,18 +101,20 @@ fn entry(args: &AddArgs) -> Result<Value, Failure> {
     if let Some(url) = &args.url {
         put("url", text(url));
         if !args.headers.is_empty() {
-            put("headers", Value::Map(pairs("header", &args.headers, is_key_header)?));
+            put("headers", Value::Map(pairs(&HEADERS, &args.headers)?));
         }
     } else if let Some((command, rest)) = args.command.split_first() {
-        put("command", text(command));
+        // A name alone is looked up, and what is started elsewhere begins there.
+        let begins_here = command.contains('/') && args.cwd.is_none();
+        put("command", text(&if begins_here { whole(command) } else { command.clone() }));
         if !rest.is_empty() {
             put("args", Value::List(rest.iter().map(|word| text(word)).collect()));
         }
         if !args.env.is_empty() {
-            put("env", Value::Map(pairs("env", &args.env, secrets::is_secret_name)?));
+            put("env", Value::Map(pairs(&VARIABLES, &args.env)?));
         }
         if let Some(cwd) = &args.cwd {
-            put("cwd", text(cwd));
+            put("cwd", text(&whole(cwd)));
         }
     }
     if let Some(seconds) = args.timeout {
@@ -121,19 +123,44 @@ fn entry(args: &AddArgs) -> Result<Value, Failure> {
     Ok(Value::Map(fields))
 }
 
-/// Reads `NAME=VALUE`. A key that is written out is refused, and not repeated.
-fn pairs(
-    option: &str,
-    given: &[String],
+/// Returns a path that begins in this directory as a whole one: a chat may be
+/// started in any other.
+fn whole(path: &str) -> String {
+    if path.starts_with(['/', '~', '$']) {
+        return path.to_owned();
+    }
+    let whole = std::env::current_dir().map(|here| here.join(path));
+    let tidy = whole.map(|path| path.components().collect::<std::path::PathBuf>());
+    tidy.ok()
+        .and_then(|path| path.into_os_string().into_string().ok())
+        .unwrap_or_else(|| path.to_owned())
+}
+
+/// An option that takes pairs.
+struct Pairs {
+    option: &'static str,
+    /// What may stand between a name and its value.
+    between: &'static [char],
     is_secret: fn(&str) -> bool,
-) -> Result<BTreeMap<String, Value>, Failure> {
+}
+
+/// Headers are written in both ways, and spaces around their values mean nothing.
+const HEADERS: Pairs = Pairs { option: "header", between: &['=', ':'], is_secret: is_key_header };
+
+const VARIABLES: Pairs =
+    Pairs { option: "env", between: &['='], is_secret: secrets::is_secret_name };
+
+/// Reads `NAME=VALUE`. A key that is written out is refused, and not repeated.
+fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
+    let option = kind.option;
     let mut pairs = BTreeMap::new();
     for pair in given {
-        let Some((name, value)) = pair.split_once(['=', ':']) else {
+        let Some((name, value)) = pair.split_once(kind.between) else {
             return Err(Failure::usage(format!("--{option} takes NAME=VALUE")));
         };
-        let (name, value) = (name.trim(), value.trim());
-        if is_secret(name) && !value.contains("${") {
+        let name = name.trim();
+        let value = if kind.between.contains(&':') { value.trim() } else { value };
+        if (kind.is_secret)(name) && !value.contains("${") {
             let failure =
                 format!("--{option} {name} has a value that looks like a secret written out");
             return Err(Failure::usage(failure)
@@ -170,12 +197,32 @@ mod tests {
     #[test]
     fn keys_are_not_taken_from_a_command_line() {
         for pair in ["Authorization=Bearer hunter2", "X-Api-Key: hunter2", "Cookie=hunter2"] {
-            let failure = pairs("header", &[pair.to_owned()], is_key_header).unwrap_err();
+            let failure = pairs(&HEADERS, &[pair.to_owned()]).unwrap_err();
             assert!(!failure.message().unwrap().contains("hunter2"), "{failure:?}");
         }
         let fine = ["Authorization=Bearer ${TOKEN}", "X-Toolsets: all"].map(str::to_owned);
-        let fine = pairs("header", &fine, is_key_header).unwrap();
+        let fine = pairs(&HEADERS, &fine).unwrap();
         assert_eq!(fine["Authorization"], Value::Text("Bearer ${TOKEN}".to_owned()));
         assert_eq!(fine["X-Toolsets"], Value::Text("all".to_owned()));
+    }
+
+    #[test]
+    fn a_variable_keeps_every_character_of_its_value() {
+        let given = ["A= x: y ", "HOST:PORT=1"].map(str::to_owned);
+        let read = pairs(&VARIABLES, &given[..1]).unwrap();
+        assert_eq!(read["A"], Value::Text(" x: y ".to_owned()));
+        let read = pairs(&VARIABLES, &given[1..]).unwrap();
+        assert_eq!(read["HOST:PORT"], Value::Text("1".to_owned()));
+    }
+
+    #[test]
+    fn a_path_is_kept_such_that_it_means_the_same_everywhere() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(whole("./bin/server"), here.join("bin/server").to_str().unwrap());
+        assert_eq!(whole("bin/server"), here.join("bin/server").to_str().unwrap());
+        assert_eq!(whole("."), here.to_str().unwrap());
+        for path in ["/srv/server", "~/server", "${HERE}/server"] {
+            assert_eq!(whole(path), path);
+        }
     }
 }

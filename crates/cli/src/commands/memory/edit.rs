@@ -2,12 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 use vestal_memory::{Change, Target, Trouble};
 
 use super::Desk;
@@ -16,7 +17,8 @@ use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
 The editor is $VISUAL, else $EDITOR, else vi. Between two notes stands a line with § alone. When
-somebody else changed the notes meanwhile, or they do not fit, what you wrote is kept beside them.
+somebody else changed the notes meanwhile, or they do not fit, what you wrote is kept in a file that
+is named then.
 
 Example:
   vestal memory edit user";
@@ -34,8 +36,8 @@ pub(super) fn run(desk: &Desk<'_>, args: EditArgs) -> Result<Exit, Failure> {
     let target = args.target;
     let from = desk.files.read_text(target).map_err(Trouble::from)?;
     let dir = desk.context.home()?.dir().join("run");
-    let draft = dir.join(format!("edit-{}-{}", std::process::id(), target.file_name()));
-    write_draft(&dir, &draft, &from).map_err(|error| Failure::io("make a draft", &error))?;
+    let draft = write_draft(&dir, target, &from);
+    let draft = draft.map_err(|error| Failure::io("make a draft", &error))?;
     let edited = edit(&editor(desk), &draft).and_then(|()| read_draft(&draft));
     let text = match edited {
         Ok(text) => text,
@@ -75,6 +77,8 @@ fn editor(desk: &Desk<'_>) -> OsString {
 
 /// Waits for the editor, whose name may come with options as in `code --wait`.
 fn edit(editor: &OsStr, draft: &Path) -> Result<(), Failure> {
+    // Ctrl-C is a key of the editor's, and comes to this process as well.
+    let _keys = [SignalKind::interrupt(), SignalKind::quit()].map(signal);
     let mut text = editor.to_owned();
     text.push(" \"$@\"");
     let ended = Command::new("sh").arg("-c").arg(text).arg(editor).arg(draft).status();
@@ -87,13 +91,48 @@ fn edit(editor: &OsStr, draft: &Path) -> Result<(), Failure> {
         .advise("to use another one: VISUAL=nano vestal memory edit"))
 }
 
-fn write_draft(dir: &Path, draft: &PathBuf, text: &str) -> std::io::Result<()> {
+/// Makes a draft under a name that no other has: one that was kept stays, also
+/// when the number of its process comes again.
+fn write_draft(dir: &Path, target: Target, text: &str) -> std::io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    file.write_all(text.as_bytes())
+    let own = format!("edit-{}", std::process::id());
+    for number in 1_u32.. {
+        let draft = dir.join(format!("{own}-{number}-{}", target.file_name()));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes())?;
+                return Ok(draft);
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
 }
 
 fn read_draft(draft: &Path) -> Result<String, Failure> {
     let bytes = fs::read(draft).map_err(|error| Failure::io("read what you wrote", &error))?;
     String::from_utf8(bytes).map_err(|_| Failure::new("what you wrote is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_that_was_kept_is_in_nobodys_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = write_draft(dir.path(), Target::Memory, "kept").unwrap();
+        let draft = write_draft(dir.path(), Target::Memory, "new").unwrap();
+        assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
+        assert_eq!(fs::read_to_string(draft).unwrap(), "new");
+    }
+
+    #[tokio::test]
+    async fn a_key_that_interrupts_is_the_editors() {
+        let dir = tempfile::tempdir().unwrap();
+        let draft = write_draft(dir.path(), Target::Memory, "").unwrap();
+        edit(OsStr::new("kill -INT $PPID; kill -QUIT $PPID; echo written >"), &draft).unwrap();
+        assert_eq!(read_draft(&draft).unwrap(), "written\n");
+    }
 }

@@ -9,7 +9,8 @@ mod replace;
 mod show;
 mod view;
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use vestal_config::{AnyKey as _, keys};
@@ -18,6 +19,7 @@ use vestal_memory::{Change, Enabled, Entries, Files, Target, Trouble};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::values::quoted;
 
 /// Bytes of a note that are read from standard input.
 const MOST: u64 = 1 << 20;
@@ -163,7 +165,21 @@ impl From<Trouble> for Failure {
                 failure.advise("mend the file or move it away; nothing was changed")
             }
             Trouble::Busy { .. } => failure.advise("wait for it, and try again"),
-            Trouble::Write { .. } | Trouble::Lock { .. } => failure,
+            Trouble::Write { path, source } => failure.advise(remedy(&path, &source)),
+            Trouble::Lock { lock, source } => failure.advise(remedy(&lock, &source)),
+        }
+    }
+}
+
+/// Says what helps where the system does not let notes be written.
+fn remedy(path: &Path, error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "nothing was changed; free some space and try again".to_owned()
+        }
+        _ => {
+            let dir = path.parent().unwrap_or(path).to_string_lossy();
+            format!("nothing was changed; to see who may write there: ls -la {}", quoted(&dir))
         }
     }
 }

@@ -1,13 +1,11 @@
 //! `vestal profile delete`.
 
-use std::io::{self, IsTerminal as _};
-
 use clap::Args;
 use serde::Serialize;
-use vestal_config::Home;
 
 use super::named;
 use super::sandboxes::Sandboxes;
+use crate::confirm;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -47,8 +45,12 @@ pub(super) async fn run(context: &Context, args: DeleteArgs) -> Result<Exit, Fai
     let profiles = context.profiles()?;
     let home = profiles.check_delete(&name)?;
     let sandboxes = Sandboxes::of(context, &home).await?;
-    let plans = sandboxes.as_ref().map(Sandboxes::plans).unwrap_or_default();
-    if !args.yes && !is_confirmed(context, &home, &plans)? {
+    let mut plans = sandboxes.as_ref().map(Sandboxes::plans).unwrap_or_default();
+    plans.push(format!(
+        "{} goes, with settings, secrets, conversations, memories and skills",
+        home.dir().display()
+    ));
+    if !args.yes && !confirm::is_named(context.console, "delete", name.as_str(), &plans)? {
         context.console.note("nothing was deleted");
         return Ok(Exit::No);
     }
@@ -68,24 +70,4 @@ pub(super) async fn run(context: &Context, args: DeleteArgs) -> Result<Exit, Fai
     };
     context.console.print(&format!("deleted profile {name}{with}"))?;
     Ok(Exit::Success)
-}
-
-/// Asks for the name, which nobody types by accident.
-fn is_confirmed(context: &Context, home: &Home, plans: &[String]) -> Result<bool, Failure> {
-    let all = format!(
-        "{} goes, with settings, secrets, conversations, memories and skills",
-        home.dir().display()
-    );
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let message = "to delete without a terminal to ask on, say so with -y";
-        let plans = plans.iter().cloned().chain([all]).collect::<Vec<_>>().join("\n");
-        return Err(Failure::usage(message).advise(plans));
-    }
-    for plan in plans {
-        context.console.note(plan);
-    }
-    context.console.note(&all);
-    let name = home.profile().as_str();
-    let answer = context.console.ask_for(&format!("To delete it, type its name ({name}):"));
-    Ok(answer.as_deref() == Some(name))
 }

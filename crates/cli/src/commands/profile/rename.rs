@@ -1,12 +1,11 @@
 //! `vestal profile rename`.
 
-use std::io::{self, IsTerminal as _};
-
 use clap::Args;
 use serde::Serialize;
 
 use super::named;
 use super::sandboxes::Sandboxes;
+use crate::confirm;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -57,7 +56,12 @@ pub(super) async fn run(context: &Context, args: RenameArgs) -> Result<Exit, Fai
     if let Some(sandboxes) = Sandboxes::of(context, &old).await? {
         sandboxes.refuse_volumes().await?;
         let plans = sandboxes.plans();
-        if !plans.is_empty() && !args.yes && !is_confirmed(context, &plans)? {
+        let question = "Workspaces and homes stay. Rename?";
+        let verb = "remove instances";
+        if !plans.is_empty()
+            && !args.yes
+            && !confirm::is_confirmed(context.console, verb, question, &plans)?
+        {
             context.console.note("nothing was renamed");
             return Ok(Exit::No);
         }
@@ -76,15 +80,4 @@ pub(super) async fn run(context: &Context, args: RenameArgs) -> Result<Exit, Fai
         context.console.print(&format!("profile {from} is now {to}, in {path}"))?;
     }
     Ok(Exit::Success)
-}
-
-fn is_confirmed(context: &Context, plans: &[String]) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let message = "to remove instances without a terminal to ask on, say so with -y";
-        return Err(Failure::usage(message).advise(plans.join("\n")));
-    }
-    for plan in plans {
-        context.console.note(plan);
-    }
-    Ok(context.console.ask("Workspaces and homes stay. Rename?"))
 }

@@ -19,11 +19,12 @@ const MOST_NAMED: usize = 20;
 
 const AFTER_HELP: &str = "\
 Shows what the skill asks for and asks before anything is written; without a terminal, say -y. An
-archive (tar or tar.gz) with links, devices or paths that lead elsewhere is refused as a whole;
-hidden files are left out.
+archive (tar, tar.gz, or zip, also when it is called .skill) with links, devices or paths that lead
+elsewhere is refused as a whole; hidden files are left out.
 
 Examples:
   vestal skills install ~/src/pdf-forms
+  vestal skills install pdf-forms.skill
   vestal skills install pdf-forms.tar.gz --name forms -y";
 
 /// Installs a skill from a folder or an archive.
@@ -67,8 +68,8 @@ pub(super) fn run(context: &Context, args: &InstallArgs) -> Result<Exit, Failure
     let (skills, console) = (skills(context)?, context.console);
     let name = args.name.as_deref().map(SkillName::new).transpose()?;
     let proposal = skills.propose(&args.source, name.as_ref())?;
-    if let Some(there) = proposal.replaces.as_ref().filter(|_| !args.replace) {
-        let (name, path) = (there.name().to_string(), there.dir.clone());
+    if let Some(there) = proposal.goes().filter(|_| !args.replace) {
+        let (name, path) = (proposal.about.name.to_string(), there.to_owned());
         return Err(vestal_skills::SkillError::Exists { name, path }.into());
     }
     if !args.yes {
@@ -114,6 +115,9 @@ fn plans(proposal: &Proposal) -> Vec<String> {
     if let Some(there) = &proposal.replaces {
         let was = there.about.version.as_ref().map(|own| format!(" {own}")).unwrap_or_default();
         plans.push(format!("it takes the place of {}{was}, which goes", there.name()));
+    }
+    if let Some(there) = &proposal.mends {
+        plans.push(format!("it takes the place of {}, which goes: {there}", there.name));
     }
     let scripts: Vec<String> =
         proposal.survey.scripts().map(|file| file.path.display().to_string()).collect();

@@ -25,7 +25,7 @@ reads what it needs, and finds the files in its sandbox, where it can only read 
 
 Examples:
   vestal skills
-  vestal skills install ./pdf-forms.tar.gz
+  vestal skills install ./pdf-forms.zip
   vestal skills disable pdf-forms";
 
 /// What the agent can look up how to do: lists, installs and removes it.
@@ -82,6 +82,7 @@ impl From<SkillError> for Failure {
             | SkillError::Unknown { .. }
             | SkillError::Broken(_)
             | SkillError::Disabled(_)
+            | SkillError::Occupied { .. }
             | SkillError::Path { .. }
             | SkillError::NoFile { .. }
             | SkillError::TooLarge(_)

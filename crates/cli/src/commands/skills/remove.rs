@@ -42,7 +42,8 @@ pub(super) fn run(context: &Context, args: &RemoveArgs) -> Result<Exit, Failure>
     let (skills, console) = (skills(context)?, context.console);
     let catalogue = skills.catalogue();
     let there = catalogue.get(&args.name).map(|skill| skill.dir.clone());
-    let there = there.or_else(|| catalogue.get_broken(&args.name).map(|own| own.path.clone()));
+    let there =
+        there.or_else(|| catalogue.get_broken(&args.name).map(|own| own.folder().to_owned()));
     if let Some(path) = there.filter(|_| !args.yes) {
         let plans = [format!("{} goes, with all that is in it", path.display())];
         let question = format!("Remove {}?", args.name);

@@ -53,7 +53,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let disabled = if skill.enabled { "" } else { " (disabled)" };
     let title = console.paint(BOLD, &format!("{}{}", about.name, text::printable(&version)));
     console.print(&format!("{title}{disabled}: {}", text::printable(&about.description)))?;
-    console.print(&format!("in {}", skill.dir.display()))?;
+    console.print(&text::printable(&format!("in {}", skill.dir.display())))?;
     match &survey {
         Ok(survey) => {
             console.print(&amount(survey))?;

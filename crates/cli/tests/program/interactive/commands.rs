@@ -2,7 +2,7 @@
 
 use vestal_scripted_model::{Model, Reply, Script};
 
-use super::world::{ENTER, Seat, columns};
+use super::world::{ENTER, INTERRUPT, Seat, columns};
 use crate::chat::world::{Chatting, terminal};
 
 #[test]
@@ -54,6 +54,26 @@ fn another_model_is_asked_in_this_conversation_alone() {
     let requests = chat.model.requests();
     let asked: Vec<&str> = requests.iter().map(vestal_scripted_model::Request::model).collect();
     assert_eq!(asked, ["scripted", "other", "scripted"]);
+}
+
+#[test]
+fn a_model_that_is_set_in_the_chat_is_asked_in_its_next_conversation() {
+    let chat = Chatting::replies(["One.", "Two."].map(Reply::text));
+    let config = format!("model:\n  default: first\n  base_url: {}\n", chat.model.base_url());
+    std::fs::create_dir_all(chat.world.home()).unwrap();
+    std::fs::write(chat.world.home().join("config.yaml"), config).unwrap();
+    let mut seat = Seat::start(&chat, &["chat"], columns(80), &[]);
+    seat.says("hello");
+    seat.sees("One.");
+    seat.says("/config set model.default second");
+    seat.sees("model.default");
+    seat.says("/new");
+    seat.says("hello again");
+    seat.sees("Two.");
+    assert_eq!(seat.leaves(), 0);
+    let requests = chat.model.requests();
+    let asked: Vec<&str> = requests.iter().map(vestal_scripted_model::Request::model).collect();
+    assert_eq!(asked, ["first", "second"]);
 }
 
 #[test]
@@ -196,11 +216,7 @@ fn the_end_of_a_background_job_is_told_while_nothing_goes_on() {
 #[test]
 fn the_name_of_a_skill_is_a_command() {
     let chat = Chatting::replies([Reply::text("Deployed.")]);
-    let skill = chat.world.home().join("skills/deploy");
-    std::fs::create_dir_all(&skill).unwrap();
-    let text =
-        "---\nname: deploy\ndescription: How it is done here.\n---\nPush the green button.\n";
-    std::fs::write(skill.join("SKILL.md"), text).unwrap();
+    with_skill(&chat);
     let mut seat = Seat::take(&chat);
     seat.says("/deploy to staging");
     seat.sees("Deployed.");
@@ -208,4 +224,46 @@ fn the_name_of_a_skill_is_a_command() {
     assert!(said.contains("Push the green button.") && said.contains("to staging"), "{said}");
     assert!(chat.model.requests()[0].system().contains("How it is done here."));
     assert_eq!(seat.leaves(), 0);
+}
+
+fn with_skill(chat: &Chatting) -> std::path::PathBuf {
+    let skill = chat.world.home().join("skills/deploy");
+    std::fs::create_dir_all(&skill).unwrap();
+    let text =
+        "---\nname: deploy\ndescription: How it is done here.\n---\nPush the green button.\n";
+    std::fs::write(skill.join("SKILL.md"), text).unwrap();
+    skill
+}
+
+#[test]
+fn ctrl_c_at_a_question_of_a_command_is_a_no_and_the_chat_goes_on() {
+    let chat = Chatting::replies([Reply::text("Still here.")]);
+    let skill = with_skill(&chat);
+    let mut seat = Seat::take(&chat);
+    seat.says("/skills remove deploy");
+    seat.sees("Remove deploy? [y/N]");
+    seat.types(INTERRUPT);
+    seat.sees("nothing was removed");
+    seat.says("are you there?");
+    seat.sees("Still here.");
+    // The next question is asked as if nothing had been.
+    seat.says("/skills remove deploy");
+    seat.sees_when(|screen| screen.iter().filter(|row| row.contains("[y/N]")).count() == 2);
+    assert!(skill.exists());
+    seat.types("y\r");
+    seat.sees("removed deploy");
+    assert_eq!(seat.leaves(), 0);
+    assert!(!skill.exists());
+}
+
+#[test]
+fn a_request_to_end_is_heard_at_a_question_of_a_command() {
+    let chat = Chatting::new(Script::new());
+    let skill = with_skill(&chat);
+    let mut seat = Seat::take(&chat);
+    seat.says("/skills remove deploy");
+    seat.sees("Remove deploy? [y/N]");
+    seat.signal(rustix::process::Signal::TERM);
+    assert_eq!(seat.ends(), 143);
+    assert!(skill.exists());
 }

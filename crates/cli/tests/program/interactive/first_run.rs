@@ -30,6 +30,8 @@ fn a_few_questions_and_the_chat_begins() {
     seat.sees("its key, if it wants one");
     seat.types(KEY);
     seat.types(ENTER);
+    // Who serves it is called by where it is, not by what the settings call it.
+    seat.sees(&format!("the server at {} has 2 models:", chat.model.address()));
     seat.sees("2) small");
     seat.types("sma");
     seat.types(ENTER);
@@ -71,6 +73,93 @@ fn a_refused_key_is_asked_for_again() {
     assert_eq!(seat.ends(), 1);
     assert!(!chat.world.home().join(".env").exists());
     assert!(!chat.world.home().join("config.yaml").exists());
+}
+
+#[test]
+fn a_key_that_is_refused_only_by_the_model_is_asked_for_again() {
+    let replies = [Reply::error(401, "no such key"), Reply::text("hello")];
+    let chat = unconfigured(Script::replies(replies).models([Model::new("only")]));
+    let mut seat = sit_down(&chat, &["model", "setup"]);
+    seat.sees("choose [1-4]:");
+    seat.types(&chat.model.base_url());
+    seat.types(ENTER);
+    seat.sees("its key, if it wants one");
+    seat.types("sk-wrong\r");
+    seat.sees("model [only]:");
+    seat.types(ENTER);
+    seat.sees_when(|screen| screen.iter().filter(|row| row.contains("its key")).count() == 2);
+    // What is no key at all would only be in the way of everything from now on.
+    seat.types("two words\r");
+    seat.sees("was something else pasted?");
+    seat.sees_when(|screen| screen.iter().filter(|row| row.contains("its key")).count() == 3);
+    seat.types(KEY);
+    seat.types(ENTER);
+    seat.sees("set model.default to only");
+    assert_eq!(seat.ends(), 0);
+    let env = fs::read_to_string(chat.world.home().join(".env")).unwrap();
+    assert_eq!(env, format!("VESTAL_API_KEY={KEY}\n"));
+    assert_eq!(chat.model.requests().len(), 2);
+}
+
+#[test]
+fn an_address_without_its_path_is_completed() {
+    let chat = unconfigured(Script::replies([Reply::text("hello")]).models([Model::new("only")]));
+    let mut seat = sit_down(&chat, &["model", "setup"]);
+    seat.sees("choose [1-4]:");
+    seat.types(&format!("http://{}\r", chat.model.address()));
+    seat.sees("its key, if it wants one");
+    seat.types(ENTER);
+    seat.sees(&format!("its address is {}", chat.model.base_url()));
+    seat.sees("model [only]:");
+    seat.types(ENTER);
+    seat.sees("set model.default to only");
+    assert_eq!(seat.ends(), 0);
+    let config = fs::read_to_string(chat.world.home().join("config.yaml")).unwrap();
+    assert!(config.contains(&chat.model.base_url()), "{config}");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_tried_again_with_the_same_key() {
+    let chat = unconfigured(Script::new().models_reply(Reply::error(503, "not yet")));
+    let mut seat = sit_down(&chat, &["model", "setup"]);
+    seat.sees("choose [1-4]:");
+    seat.types(&chat.model.base_url());
+    seat.types(ENTER);
+    seat.sees("its key, if it wants one");
+    seat.types(KEY);
+    seat.types(ENTER);
+    seat.sees("[a]gain");
+    seat.types("a\r");
+    seat.sees_when(|screen| screen.iter().filter(|row| row.contains("[a]gain")).count() == 2);
+    assert_eq!(seat.count("its key"), 1, "{}", seat.all());
+    let asked = chat.model.other_requests();
+    let keys: Vec<Option<&str>> =
+        asked.iter().map(|request| request.header("authorization")).collect();
+    let with_key = format!("Bearer {KEY}");
+    assert_eq!(keys, [Some(with_key.as_str()); 2]);
+    seat.types("l\r");
+    seat.sees("nothing was changed");
+    assert_eq!(seat.ends(), 1);
+}
+
+#[test]
+fn a_key_that_the_environment_hides_is_told_of() {
+    let chat = unconfigured(
+        Script::replies([Reply::error(401, "no such key"), Reply::text("hello")])
+            .models([Model::new("only")]),
+    );
+    let variables = [("VESTAL_API_KEY", "sk-old".to_owned())];
+    let mut seat = Seat::start(&chat, &["model", "setup"], columns(100), &variables);
+    seat.sees("choose [1-4]:");
+    seat.types(&chat.model.base_url());
+    seat.types(ENTER);
+    seat.sees("model [only]:");
+    seat.types(ENTER);
+    seat.sees("its key");
+    seat.types(KEY);
+    seat.types(ENTER);
+    seat.sees("unset VESTAL_API_KEY");
+    assert_eq!(seat.ends(), 0);
 }
 
 #[test]
@@ -132,4 +221,39 @@ fn a_project_is_offered_once_and_the_answer_is_kept() {
     seat.sees_prompt();
     assert!(!seat.all().contains("Shall the agent"), "{}", seat.all());
     assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn a_project_that_the_settings_mount_anyway_is_not_asked_about() {
+    let chat = Chatting {
+        world: crate::support::World::native(),
+        model: vestal_scripted_model::ScriptedModel::start(Script::new()),
+    };
+    fs::write(chat.world.work().join("Makefile"), "").unwrap();
+    let mut variables: Vec<(&str, String)> =
+        chat.variables().into_iter().filter(|(name, _)| *name != "TERMINAL_ENV").collect();
+    variables.push(("TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE", "true".to_owned()));
+    let seat = Seat::start(&chat, &["chat"], columns(100), &variables);
+    seat.sees_input();
+    assert!(!seat.all().contains("Shall the agent"), "{}", seat.all());
+    assert_eq!(seat.leaves(), 0);
+}
+
+#[test]
+fn a_directory_whose_name_commands_terminals_is_asked_about_harmlessly() {
+    let chat = Chatting {
+        world: crate::support::World::native(),
+        model: vestal_scripted_model::ScriptedModel::start(Script::new()),
+    };
+    let odd = chat.world.work().join("odd\x1b[2Jname");
+    fs::create_dir(&odd).unwrap();
+    fs::write(odd.join("Makefile"), "").unwrap();
+    let variables: Vec<(&str, String)> =
+        chat.variables().into_iter().filter(|(name, _)| *name != "TERMINAL_ENV").collect();
+    let mut seat = Seat::start_in(&chat, &odd, &["chat"], columns(200), &variables);
+    seat.sees("odd\\x1b[2Jname? It becomes");
+    let written = String::from_utf8_lossy(&seat.pty.written()).into_owned();
+    assert!(!written.contains("\x1b[2J"), "{written:?}");
+    seat.types(INTERRUPT);
+    seat.ends();
 }

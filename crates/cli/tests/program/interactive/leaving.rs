@@ -121,6 +121,8 @@ fn a_killed_chat_loses_no_word_and_leaves_the_sandbox() {
     let mut seat = Seat::take(&chat);
     seat.says("write it down");
     seat.sees("Written.");
+    // An answer is stored when it is complete, a moment after its words are seen.
+    seat.sees_rest();
     seat.signal(Signal::KILL);
     seat.ends();
     let mut seat = Seat::take_with(&chat, &["chat", "-c"], columns(80));

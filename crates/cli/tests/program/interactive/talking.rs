@@ -42,6 +42,16 @@ fn what_is_typed_is_seen_and_answered() {
 }
 
 #[test]
+fn an_answer_asked_for_in_quiet_cannot_command_the_terminal() {
+    let chat = Chatting::replies([Reply::text("before \x1b[2Jafter")]);
+    let mut seat = Seat::take_with(&chat, &["chat", "-Q", "-q", "hello"], columns(80));
+    assert_eq!(seat.ends(), 0);
+    let written = String::from_utf8_lossy(&seat.pty.written()).into_owned();
+    assert!(written.contains("before \\x1b[2Jafter"), "{written:?}");
+    assert!(!written.contains("\x1b[2J"), "{written:?}");
+}
+
+#[test]
 fn an_answer_is_seen_as_it_comes() {
     let reply = Reply::text("First part, and here is the second.").chunked(12).hold_after(1);
     let chat = Chatting::new(Script::replies([reply]));
@@ -50,6 +60,7 @@ fn an_answer_is_seen_as_it_comes() {
     seat.sees("First part,");
     chat.model.release();
     seat.sees("and here is the second.");
+    seat.sees_rest();
     assert_eq!(seat.count("First part"), 1, "{}", seat.all());
     assert_eq!(seat.leaves(), 0);
 }
@@ -84,6 +95,8 @@ fn what_is_said_while_the_model_works_reaches_it() {
     seat.says("work");
     seat.sees("cat go");
     seat.says("use the other file");
+    // It was taken when it is in the input no more.
+    seat.sees_input();
     std::fs::write(&go, "").unwrap();
     seat.sees("As you wish.");
     let requests = chat.model.requests();
@@ -110,6 +123,8 @@ fn a_window_that_changes_its_size_shows_everything_once() {
     seat.sees("xxx");
     chat.model.release();
     seat.sees("word399");
+    // Not in the middle of a change: the status is what is drawn last.
+    seat.sees_rest_with("xxx");
     let all = seat.copied();
     for word in &words {
         assert_eq!(all.matches(word.as_str()).count(), 1, "{word}: {all}");

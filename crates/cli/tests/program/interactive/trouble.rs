@@ -4,7 +4,7 @@ use std::fs;
 
 use vestal_scripted_model::{Reply, Script};
 
-use super::world::Seat;
+use super::world::{END, Seat, columns};
 use crate::chat::world::Chatting;
 
 fn told_once_and_goes_on(chat: &Chatting, told: &str) {
@@ -79,4 +79,18 @@ fn a_store_of_a_newer_version_is_refused_before_anything_is_drawn() {
     let mut seat = Seat::take_with(&chat, &["chat"], super::world::columns(80));
     seat.sees("error:");
     assert_eq!(seat.ends(), 125);
+}
+
+#[test]
+fn a_terminal_that_cannot_move_its_cursor_is_not_drawn_on() {
+    let chat = answering();
+    let mut variables = chat.variables();
+    variables.push(("TERM", "dumb".to_owned()));
+    let mut seat = Seat::start(&chat, &["chat"], columns(80), &variables);
+    seat.types("are you there?\r");
+    seat.types(END);
+    seat.sees("Still here.");
+    assert_eq!(seat.ends(), 0);
+    let written = String::from_utf8_lossy(&seat.pty.written()).into_owned();
+    assert!(!written.contains('\x1b'), "{written:?}");
 }

@@ -46,9 +46,20 @@ impl Seat {
         size: Size,
         variables: &[(&str, String)],
     ) -> Self {
+        Self::start_in(chat, &chat.world.work(), args, size, variables)
+    }
+
+    /// As [`Seat::start`], in a directory.
+    pub(crate) fn start_in(
+        chat: &Chatting,
+        dir: &std::path::Path,
+        args: &[&str],
+        size: Size,
+        variables: &[(&str, String)],
+    ) -> Self {
         let command = Command::new(env!("CARGO_BIN_EXE_vestal"))
             .args(args)
-            .current_dir(chat.world.work())
+            .current_dir(dir)
             .env_clear()
             .envs(chat.world.environment())
             .env("NO_COLOR", "1")
@@ -88,6 +99,8 @@ impl Seat {
     pub(crate) fn says(&mut self, text: &str) {
         if text.starts_with('/') {
             self.sees_rest();
+        } else {
+            self.sees_input();
         }
         self.types(text);
         let tail: String =
@@ -102,14 +115,26 @@ impl Seat {
         self.pty.wait_for(|seen| seen.all().iter().any(|row| row.contains(text)), PATIENCE);
     }
 
+    /// Waits until the input is there with nothing in it. A command that has the
+    /// terminal meanwhile would get what is typed before.
+    #[track_caller]
+    pub(crate) fn sees_input(&self) {
+        self.sees_when(|screen| status(screen, "").is_some());
+    }
+
     /// Waits until nothing is under way.
     #[track_caller]
     pub(crate) fn sees_rest(&self) {
+        self.sees_rest_with("");
+    }
+
+    /// As [`Seat::sees_rest`], with this in the input.
+    #[track_caller]
+    pub(crate) fn sees_rest_with(&self, typed: &str) {
+        // While a turn runs, its time is a part of the status.
+        let is_time = |part: &str| part.trim_end_matches(['s', 'm']).parse::<u32>().is_ok();
         self.sees_when(|screen| {
-            let status = screen.iter().rfind(|row| !row.trim().is_empty());
-            // While a turn runs, its time is a part of the status.
-            let is_time = |part: &str| part.trim_end_matches(['s', 'm']).parse::<u32>().is_ok();
-            status.is_some_and(|row| !row.trim_end().split(" · ").any(is_time))
+            status(screen, typed).is_some_and(|row| !row.split(" · ").any(is_time))
         });
     }
 
@@ -131,6 +156,7 @@ impl Seat {
     /// Leaves, and returns the exit code.
     #[track_caller]
     pub(crate) fn leaves(mut self) -> i32 {
+        self.sees_input();
         self.types(END);
         self.ends()
     }
@@ -145,6 +171,14 @@ impl Seat {
     pub(crate) fn signal(&self, signal: Signal) {
         self.pty.kill(signal).unwrap();
     }
+}
+
+/// Returns the line at the bottom, where an input with this in it stands above it.
+fn status<'a>(screen: &'a [String], typed: &str) -> Option<&'a str> {
+    let mut rows = screen.iter().map(|row| row.trim_end()).rev().skip_while(|row| row.is_empty());
+    let status = rows.next()?;
+    let input = rows.next()?.strip_prefix('›')?;
+    (input.trim() == typed).then_some(status)
 }
 
 /// Waits until something is so that nobody tells of.

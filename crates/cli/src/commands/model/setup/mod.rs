@@ -1,16 +1,20 @@
 //! `vestal model setup`: who is asked, in two or three questions.
 
+mod keep;
 mod questions;
+
+use std::time::Duration;
 
 use clap::Args;
 use vestal_agent::settings::{self, Candidate};
-use vestal_config::{AnyKey as _, EnvName, Settings, keys};
+use vestal_config::Settings;
 use vestal_model::{Endpoint, Message, ModelError, ModelInfo, Models, Options, Request};
 
 use crate::agent;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use keep::keep;
 use questions::{AfterFailure, Key, Questions};
 
 /// Tokens that a model may take to say that it is there. Some think before
@@ -18,6 +22,10 @@ use questions::{AfterFailure, Key, Questions};
 const HELLO_TOKENS: u64 = 512;
 
 const HELLO: &str = "Answer with the one word: hello";
+
+/// How long a server may say nothing that is to list its models. To answer it
+/// may take longer: it may have to load one first.
+const LIST_IDLE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(super) struct SetupArgs {}
@@ -35,8 +43,7 @@ pub(super) async fn run(context: &Context, _: SetupArgs) -> Result<Exit, Failure
 /// before the last question is answered; returns whether anything was.
 pub(crate) async fn set_up(context: &Context) -> Result<bool, Failure> {
     let settings = context.settings()?;
-    let questions = Questions { console: context.console, settings: &settings };
-    let Some(answers) = ask(context, &settings, &questions).await? else {
+    let Some(answers) = Setup::new(context, &settings)?.ask().await? else {
         context.console.note("nothing was changed; to be asked again: vestal model setup");
         context.console.note(
             "by hand: vestal config set model.base_url URL, vestal model set NAME, and the key in .env",
@@ -54,83 +61,175 @@ struct Answers {
     model: String,
 }
 
-async fn ask(
-    context: &Context,
-    settings: &Settings,
-    questions: &Questions<'_>,
-) -> Result<Option<Answers>, Failure> {
-    let options = settings::model_options(settings)?;
-    let models = Models::new(Options { retries: 0, ..options })?;
-    'provider: loop {
-        let Some(candidate) = questions.provider()? else { return Ok(None) };
-        let mut refused = false;
+/// What comes after a question.
+enum Next<T> {
+    With(T),
+    /// The first question, again.
+    Other,
+    /// Nothing: nobody wants to go on.
+    Leave,
+}
+
+struct Setup<'a> {
+    context: &'a Context,
+    questions: Questions<'a>,
+    lists: Models,
+    models: Models,
+}
+
+impl<'a> Setup<'a> {
+    fn new(context: &'a Context, settings: &'a Settings) -> Result<Self, Failure> {
+        let options = Options { retries: 0, ..settings::model_options(settings)? };
+        let idle_timeout = options.idle_timeout.min(LIST_IDLE);
+        Ok(Self {
+            context,
+            questions: Questions { console: context.console, settings },
+            lists: Models::new(Options { idle_timeout, ..options.clone() })?,
+            models: Models::new(options)?,
+        })
+    }
+
+    async fn ask(&self) -> Result<Option<Answers>, Failure> {
         loop {
-            let Some(key) = questions.key(&candidate, refused)? else {
-                return Ok(None);
-            };
-            let endpoint = candidate.endpoint(key.get(), "");
-            let what = format!("asking {} which models it has", candidate.provider);
-            let listed = context.console.while_waiting(&what, models.list(&endpoint)).await;
-            let offered = match listed {
-                Ok(offered) => offered,
-                Err(error) if is_without_list(&error) => Vec::new(),
-                Err(error) => {
-                    explain(context, &error);
-                    refused = matches!(error, ModelError::Authentication { .. });
-                    if refused {
-                        continue;
-                    }
-                    match questions.after_failure() {
-                        AfterFailure::Again => continue,
-                        AfterFailure::Other => continue 'provider,
-                        AfterFailure::Leave => return Ok(None),
-                        AfterFailure::Anyway => Vec::new(),
-                    }
-                }
-            };
-            loop {
-                let Some(model) = questions.model(&candidate, &offered) else { return Ok(None) };
-                let endpoint = candidate.endpoint(key.get(), &model);
-                let tried = try_model(context, &models, endpoint).await;
-                let answers = || Answers { candidate: candidate.clone(), key: key.clone(), model };
-                match tried {
-                    Ok(()) => return Ok(Some(answers())),
-                    Err(error) => {
-                        explain(context, &error);
-                        match questions.after_failure() {
-                            AfterFailure::Again => {}
-                            AfterFailure::Other => continue 'provider,
-                            AfterFailure::Anyway => return Ok(Some(answers())),
-                            AfterFailure::Leave => return Ok(None),
-                        }
-                    }
-                }
+            let Some(candidate) = self.questions.provider()? else { return Ok(None) };
+            match Box::pin(self.ask_about(candidate)).await? {
+                Next::With(answers) => return Ok(Some(answers)),
+                Next::Other => {}
+                Next::Leave => return Ok(None),
             }
         }
     }
+
+    async fn ask_about(&self, mut candidate: Candidate) -> Result<Next<Answers>, Failure> {
+        let Some(mut key) = self.questions.key(&candidate)? else { return Ok(Next::Leave) };
+        let offered = match self.offered(&mut candidate, &mut key).await? {
+            Next::With(offered) => offered,
+            Next::Other => return Ok(Next::Other),
+            Next::Leave => return Ok(Next::Leave),
+        };
+        Ok(match self.answering(&candidate, &mut key, &offered).await? {
+            Next::With(model) => Next::With(Answers { candidate, key, model }),
+            Next::Other => Next::Other,
+            Next::Leave => Next::Leave,
+        })
+    }
+
+    /// Returns the models there are to choose from: none where nobody says. A
+    /// key that is refused is asked for again, and an address that lacks its
+    /// usual end gets it.
+    async fn offered(
+        &self,
+        candidate: &mut Candidate,
+        key: &mut Key,
+    ) -> Result<Next<Vec<ModelInfo>>, Failure> {
+        loop {
+            let error = match self.list(candidate, key).await {
+                Ok(offered) => return Ok(Next::With(offered)),
+                Err(error) => error,
+            };
+            if may_be_elsewhere(&error)
+                && let Some(meant) = candidate.with_version()
+                && let Ok(offered) = self.list(&meant, key).await
+            {
+                self.context.console.note(&format!("its address is {}", meant.base_url));
+                *candidate = meant;
+                return Ok(Next::With(offered));
+            }
+            if is_without_list(&error) {
+                return Ok(Next::With(Vec::new()));
+            }
+            self.explain(&error);
+            if is_of_key(&error) {
+                match self.questions.new_key(candidate)? {
+                    Some(new) => *key = new,
+                    None => return Ok(Next::Leave),
+                }
+                continue;
+            }
+            match self.questions.after_failure() {
+                AfterFailure::Again => {}
+                AfterFailure::Other => return Ok(Next::Other),
+                AfterFailure::Leave => return Ok(Next::Leave),
+                AfterFailure::Anyway => return Ok(Next::With(Vec::new())),
+            }
+        }
+    }
+
+    /// Returns a model that answers, or that is to be kept although it does not.
+    async fn answering(
+        &self,
+        candidate: &Candidate,
+        key: &mut Key,
+        offered: &[ModelInfo],
+    ) -> Result<Next<String>, Failure> {
+        let mut chosen: Option<String> = None;
+        loop {
+            let model = match chosen.take() {
+                Some(model) => model,
+                None => match self.questions.model(candidate, offered) {
+                    Some(model) => model,
+                    None => return Ok(Next::Leave),
+                },
+            };
+            let Err(error) = self.greet(candidate, key, &model).await else {
+                return Ok(Next::With(model));
+            };
+            self.explain(&error);
+            // Some show their list to everybody, and the key is refused only here.
+            if is_of_key(&error) {
+                match self.questions.new_key(candidate)? {
+                    Some(new) => *key = new,
+                    None => return Ok(Next::Leave),
+                }
+                chosen = Some(model);
+                continue;
+            }
+            match self.questions.after_failure() {
+                // Another name is asked for where this one is the trouble.
+                AfterFailure::Again if is_without_list(&error) => {}
+                AfterFailure::Again => chosen = Some(model),
+                AfterFailure::Other => return Ok(Next::Other),
+                AfterFailure::Anyway => return Ok(Next::With(model)),
+                AfterFailure::Leave => return Ok(Next::Leave),
+            }
+        }
+    }
+
+    async fn list(&self, candidate: &Candidate, key: &Key) -> Result<Vec<ModelInfo>, ModelError> {
+        let endpoint = endpoint(candidate, key, "");
+        let what = format!("asking {} which models it has", candidate.label());
+        self.context.console.while_waiting(&what, self.lists.list(&endpoint)).await
+    }
+
+    /// Says something to the model, and hears whether it answers.
+    async fn greet(&self, candidate: &Candidate, key: &Key, name: &str) -> Result<(), ModelError> {
+        let chat = self.models.chat(vec![endpoint(candidate, key, name)]);
+        let messages = [Message::user(HELLO)];
+        let request = Request {
+            messages: &messages,
+            max_output_tokens: Some(HELLO_TOKENS),
+            ..Request::default()
+        };
+        let began = std::time::Instant::now();
+        let what = format!("asking {name} to say hello");
+        let mut unwatched = |_| {};
+        let console = self.context.console;
+        console.while_waiting(&what, chat.complete(&request, &mut unwatched)).await?;
+        let took = crate::console::text::took(began.elapsed());
+        console.note(&format!("{name} answered in {took}"));
+        Ok(())
+    }
+
+    fn explain(&self, error: &ModelError) {
+        self.context.console.warn(&error.to_string());
+        self.context.console.note(&error.advice());
+    }
 }
 
-/// Says something to the model, and hears whether it answers.
-async fn try_model(
-    context: &Context,
-    models: &Models,
-    endpoint: Endpoint,
-) -> Result<(), ModelError> {
-    let name = endpoint.model.clone();
-    let chat = models.chat(vec![endpoint]);
-    let messages = [Message::user(HELLO)];
-    let request = Request {
-        messages: &messages,
-        max_output_tokens: Some(HELLO_TOKENS),
-        ..Request::default()
-    };
-    let began = std::time::Instant::now();
-    let what = format!("asking {name} to say hello");
-    let mut unwatched = |_| {};
-    context.console.while_waiting(&what, chat.complete(&request, &mut unwatched)).await?;
-    let took = crate::console::text::took(began.elapsed());
-    context.console.note(&format!("{name} answered in {took}"));
-    Ok(())
+/// Returns where a model is asked, by a name that says something to somebody
+/// who has not read the settings.
+fn endpoint(candidate: &Candidate, key: &Key, model: &str) -> Endpoint {
+    Endpoint { name: candidate.label(), ..candidate.endpoint(key.get(), model) }
 }
 
 /// Reports whether the provider is there and has no list to show: many servers
@@ -139,46 +238,14 @@ fn is_without_list(error: &ModelError) -> bool {
     matches!(error, ModelError::NotFound { .. } | ModelError::BadRequest { .. })
 }
 
-fn explain(context: &Context, error: &ModelError) {
-    context.console.warn(&error.to_string());
-    context.console.note(&error.advice());
+/// Reports whether somebody answers who may be reached at a longer address.
+fn may_be_elsewhere(error: &ModelError) -> bool {
+    is_without_list(error) || matches!(error, ModelError::Protocol { .. })
 }
 
-/// Writes what was chosen: the key first, so that what names it never stands
-/// without it.
-fn keep(context: &Context, settings: &Settings, answers: &Answers) -> Result<(), Failure> {
-    let Answers { candidate, key, model } = answers;
-    if let Key::New(key) = key
-        && let Some(variable) = variable_for(settings, candidate)?
-    {
-        let path = vestal_config::set_variable(settings, &variable, key)
-            .map_err(|error| Failure::new(error.to_string()))?;
-        let told = format!("kept the key as {variable} in {}, for you alone", path.display());
-        context.console.note(&told);
-    }
-    let set = |key: &str, value: &str| -> Result<(), Failure> {
-        let outcome = vestal_config::set(settings, key, value)?;
-        let told = format!("set {} to {value} in {}", outcome.name, outcome.path.display());
-        context.console.note(&told);
-        if let Some(source) = outcome.hidden_by {
-            let told = format!("it has no effect as long as {source} says something else");
-            context.console.warn(&told);
-        }
-        Ok(())
-    };
-    if !candidate.is_built_in() {
-        set(keys::MODEL_BASE_URL.name(), &candidate.base_url)?;
-    }
-    set(keys::MODEL_PROVIDER.name(), candidate.provider)?;
-    set(keys::MODEL_DEFAULT.name(), model)
-}
-
-/// Returns where the key goes. One that the settings have for whatever model
-/// goes before those of the providers, so it is the one to be replaced.
-fn variable_for(settings: &Settings, candidate: &Candidate) -> Result<Option<EnvName>, Failure> {
-    let is_set = settings.get(&keys::MODEL_API_KEY)?.value.expose().is_some();
-    let general = keys::MODEL_API_KEY.env().first().and_then(|name| EnvName::new(name));
-    Ok(if is_set { general } else { candidate.variable() })
+/// Reports whether another key may be better.
+fn is_of_key(error: &ModelError) -> bool {
+    matches!(error, ModelError::Authentication { .. })
 }
 
 /// Returns the models whose name has the words in it, best first.

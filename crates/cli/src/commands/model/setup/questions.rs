@@ -44,7 +44,7 @@ impl Key {
 /// What is done about something that did not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterFailure {
-    /// The last question is asked again.
+    /// It is tried again.
     Again,
     /// The first question is asked again.
     Other,
@@ -68,7 +68,7 @@ impl Questions<'_> {
             writeln!(words, "  {number}) {:<12} {about}", candidate.provider).ok();
         }
         let own = candidates.len() + 1;
-        let other = "another server that speaks the OpenAI protocol: Ollama, vLLM, llama.cpp, …";
+        let other = "another server that speaks the OpenAI API: Ollama, vLLM, llama.cpp, …";
         writeln!(words, "  {own}) {other}").ok();
         self.console.ask_words(&words);
         loop {
@@ -125,34 +125,45 @@ impl Questions<'_> {
         }
     }
 
-    /// Returns the key; none when there is no answer. One that is known is taken
-    /// unless it was `refused`.
-    pub(super) fn key(&self, candidate: &Candidate, refused: bool) -> Result<Option<Key>, Failure> {
-        if !refused && let Some(known) = self.known_key(candidate)? {
-            return Ok(Some(Key::Known(known)));
+    /// Returns the key: the one that is known, else one that is asked for; none
+    /// when there is no answer.
+    pub(super) fn key(&self, candidate: &Candidate) -> Result<Option<Key>, Failure> {
+        match self.known_key(candidate)? {
+            Some(known) => Ok(Some(Key::Known(known))),
+            None => self.new_key(candidate),
         }
-        let provider = candidate.provider;
+    }
+
+    /// Asks for a key, whichever is known; none when there is no answer.
+    pub(super) fn new_key(&self, candidate: &Candidate) -> Result<Option<Key>, Failure> {
+        let label = candidate.label();
         let question = if candidate.needs_key {
-            format!("key for {provider} (it is not shown):")
+            format!("key for {label} (it is not shown):")
         } else {
             "its key, if it wants one (it is not shown):".to_owned()
         };
         loop {
-            match self.console.ask_secret(&question) {
-                None => return Ok(None),
-                Some(key) if key.is_empty() && candidate.needs_key => {
-                    let told =
-                        format!("{provider} answers to nobody without a key; Ctrl-C leaves\n");
-                    self.console.ask_words(&told);
-                }
-                Some(key) if key.is_empty() => return Ok(Some(Key::None)),
-                Some(key) => return Ok(Some(Key::New(key))),
+            let Some(key) = self.console.ask_secret(&question) else { return Ok(None) };
+            if key.is_empty() && candidate.needs_key {
+                let told = format!("{label} answers to nobody without a key; Ctrl-C leaves\n");
+                self.console.ask_words(&told);
+            } else if key.is_empty() {
+                return Ok(Some(Key::None));
+            } else if key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Ok(Some(Key::New(key)));
+            } else {
+                // Shown it is not: it may be a key with something beside it.
+                self.console.ask_words("a key has no blanks and only plain letters and signs; was something else pasted?\n");
             }
         }
     }
 
-    /// Returns the key of a provider that is in the environment or in `.env`.
+    /// Returns the key of a provider that the settings have.
     fn known_key(&self, candidate: &Candidate) -> Result<Option<String>, Failure> {
+        if !candidate.is_built_in() {
+            let known = self.settings.get(&keys::MODEL_API_KEY)?.value;
+            return Ok(known.expose().map(str::to_owned));
+        }
         let Some(variable) = candidate.variable() else { return Ok(None) };
         let found = self
             .settings
@@ -187,7 +198,7 @@ impl Questions<'_> {
             }
             match matching(offered, &answer).as_slice() {
                 [] => {
-                    let told = format!("{} lists no such model", candidate.provider);
+                    let told = format!("{} lists no such model", candidate.label());
                     if self.console.ask(&format!("{told}; take {answer} all the same?")) {
                         return Some(answer);
                     }
@@ -207,7 +218,7 @@ impl Questions<'_> {
             return;
         }
         let count = text::count(models.len() as u64, "model");
-        let mut words = format!("{} has {count}:\n", candidate.provider);
+        let mut words = format!("{} has {count}:\n", candidate.label());
         for (number, model) in (1..).zip(models.iter().take(SHOWN)) {
             writeln!(words, "  {number:>2}) {}", text::printable(&model.id)).ok();
         }
