@@ -320,14 +320,14 @@ pub(crate) fn wait(child: &mut Child) -> i32 {
 pub(crate) struct Started {
     pub(crate) child: Child,
     stdout: BufReader<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Started {
     pub(crate) fn new(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let stderr = child.stderr.take();
+        let stderr = child.stderr.take().map(BufReader::new);
         Self { child, stdout, stderr }
     }
 
@@ -335,6 +335,13 @@ impl Started {
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Waits for a line on standard error.
+    pub(crate) fn note(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.as_mut().unwrap().read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 

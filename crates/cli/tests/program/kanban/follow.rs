@@ -77,7 +77,8 @@ fn the_past_of_a_task_comes_first_and_then_what_happens_to_it() {
 fn a_board_that_is_not_there_yet_is_waited_for_and_not_made() {
     let world = World::new();
     let mut watching = world.start(["kanban", "watch", "--json"]);
-    // It says what it waits for on standard error, which is read at the end.
+    // What is there when it comes is the past, of which it does not tell.
+    assert!(watching.note().contains("waiting for the first"));
     let id = create(&world, &["first"]);
     assert_eq!(event(&mut watching)["task_id"], json!(id));
     watching.signal(Signal::INT);
