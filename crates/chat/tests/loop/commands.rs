@@ -386,6 +386,11 @@ async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
             person.says("/usage");
             person.sees("no model has answered").await;
             hears(&person, "one").await;
+            // So narrow a line at the bottom has no room for the time it counts.
+            vestal_witness::until_async("the answer is on record", || async {
+                conversations(&stage).await.first().is_some_and(|summary| summary.messages == 2)
+            })
+            .await;
             person.says("/usage");
             person.sees("scripted:scripted-model").await;
             person.sees("unknown (model.prices can say)").await;
