@@ -74,12 +74,8 @@ impl Agent {
 fn add(models: &mut Vec<ModelTotals>, taken: ModelTotals) {
     let same =
         |known: &&mut ModelTotals| known.provider == taken.provider && known.model == taken.model;
-    let Some(known) = models.iter_mut().find(same) else {
-        models.push(taken);
-        return;
-    };
-    known.totals.calls = known.totals.calls.saturating_add(taken.totals.calls);
-    known.totals.usage += taken.totals.usage;
-    known.totals.micro_usd = known.totals.micro_usd.saturating_add(taken.totals.micro_usd);
-    known.totals.unpriced = known.totals.unpriced.saturating_add(taken.totals.unpriced);
+    match models.iter_mut().find(same) {
+        Some(known) => known.totals += taken.totals,
+        None => models.push(taken),
+    }
 }

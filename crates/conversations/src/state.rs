@@ -42,16 +42,6 @@ impl Store {
         put(&mut write, key, name, value).await?;
         write.commit().await
     }
-
-    /// Lets a conversation remember all that another does, in place of what it
-    /// remembers under the same names.
-    pub async fn copy_state(&self, from: &ConversationId, to: &ConversationId) -> Result<()> {
-        let mut write = self.write().await?;
-        let from = row::key(&mut write, from).await?;
-        let to = row::key(&mut write, to).await?;
-        copy(&mut write, from, to).await?;
-        write.commit().await
-    }
 }
 
 /// Has the conversation of a row remember something, or forget it.

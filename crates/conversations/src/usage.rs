@@ -23,6 +23,15 @@ pub struct Totals {
     pub unpriced: u64,
 }
 
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.usage += other.usage;
+        self.micro_usd = self.micro_usd.saturating_add(other.micro_usd);
+        self.unpriced = self.unpriced.saturating_add(other.unpriced);
+    }
+}
+
 /// What one model took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelTotals {

@@ -53,10 +53,7 @@ fn show(chat: &mut Chat, name: &str, totals: &Totals) {
 pub(super) fn together<'a>(models: impl IntoIterator<Item = &'a ModelTotals>) -> Totals {
     let mut sum = Totals::default();
     for ModelTotals { totals, .. } in models {
-        sum.calls = sum.calls.saturating_add(totals.calls);
-        sum.usage += totals.usage;
-        sum.micro_usd = sum.micro_usd.saturating_add(totals.micro_usd);
-        sum.unpriced = sum.unpriced.saturating_add(totals.unpriced);
+        sum += *totals;
     }
     sum
 }
