@@ -3,6 +3,11 @@
 //! One list of cases, which every backend runs, and one each for what only some
 //! of them can promise. A case is named for the promise it keeps.
 //!
+//! What does not depend on the backend (the guest's own work) and what takes
+//! long (a kill at every step) runs on `local`, `docker` and `native` every
+//! time. On the other backends those cases are in a module `full`, which the
+//! everyday run leaves out (`.config/nextest.toml`).
+//!
 //! What a container engine alone can show, such as images, limits and an engine
 //! that dies, is checked by the tests in `containers`.
 
@@ -27,11 +32,11 @@ macro_rules! tests {
 
 /// The same, run by an ordinary user.
 macro_rules! tests_of_user {
-    ($module:ident $backend:ident $user:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
+    ($module:literal $backend:ident $user:ident { $($file:ident: { $($case:ident),+ $(,)? })* }) => {
         $($(
             #[test]
             fn $case() {
-                let test = concat!(stringify!($module), "::", stringify!($case));
+                let test = concat!($module, "::", stringify!($case));
                 crate::support::User::$user().run(test, &[], async {
                     let world = crate::support::World::$backend();
                     crate::cases::$file::$case(&world).await;
@@ -46,24 +51,32 @@ macro_rules! tests_of_user {
 macro_rules! conformance {
     (
         every $every:tt
+        guest $guest:tt
+        walks $walks:tt
         local $local:tt
         contained $contained:tt
         containers $containers:tt
         limited $limited:tt
         native $native:tt
         copied $copied:tt
+        copy_walks $copy_walks:tt
         moved $moved:tt
     ) => {
         mod local {
             tests!(local $every);
+            tests!(local $guest);
+            tests!(local $walks);
             tests!(local $local);
         }
         mod docker {
             tests!(docker $every);
+            tests!(docker $guest);
+            tests!(docker $walks);
             tests!(docker $contained);
             tests!(docker $containers);
             tests!(docker $limited);
             tests!(docker $copied);
+            tests!(docker $copy_walks);
             tests!(docker $moved);
         }
         mod podman {
@@ -73,26 +86,44 @@ macro_rules! conformance {
             tests!(podman $limited);
             tests!(podman $copied);
             tests!(podman $moved);
+            mod full {
+                tests!(podman $guest);
+                tests!(podman $walks);
+                tests!(podman $copy_walks);
+            }
         }
         mod rootless {
-            tests_of_user!(rootless rootless of_rootless $every);
-            tests_of_user!(rootless rootless of_rootless $contained);
-            tests_of_user!(rootless rootless of_rootless $containers);
-            tests_of_user!(rootless rootless of_rootless $copied);
+            tests_of_user!("rootless" rootless of_rootless $every);
+            tests_of_user!("rootless" rootless of_rootless $contained);
+            tests_of_user!("rootless" rootless of_rootless $containers);
+            tests_of_user!("rootless" rootless of_rootless $copied);
+            mod full {
+                tests_of_user!("rootless::full" rootless of_rootless $guest);
+                tests_of_user!("rootless::full" rootless of_rootless $walks);
+                tests_of_user!("rootless::full" rootless of_rootless $copy_walks);
+            }
         }
         mod native {
             tests!(native $every);
+            tests!(native $guest);
+            tests!(native $walks);
             tests!(native $contained);
             tests!(native $limited);
             tests!(native $native);
             tests!(native $copied);
+            tests!(native $copy_walks);
         }
         mod native_user {
-            tests_of_user!(native_user native of_native $every);
-            tests_of_user!(native_user native of_native $contained);
-            tests_of_user!(native_user native of_native $limited);
-            tests_of_user!(native_user native of_native $native);
-            tests_of_user!(native_user native of_native $copied);
+            tests_of_user!("native_user" native of_native $every);
+            tests_of_user!("native_user" native of_native $contained);
+            tests_of_user!("native_user" native of_native $limited);
+            tests_of_user!("native_user" native of_native $native);
+            tests_of_user!("native_user" native of_native $copied);
+            mod full {
+                tests_of_user!("native_user::full" native of_native $guest);
+                tests_of_user!("native_user::full" native of_native $walks);
+                tests_of_user!("native_user::full" native of_native $copy_walks);
+            }
         }
     };
 }
@@ -120,6 +151,62 @@ conformance! {
             a_sandbox_whose_guest_cannot_start_is_made_anew,
             ended_jobs_are_still_known_after_a_restart,
         }
+        lifecycle: {
+            looking_is_not_using,
+            an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not,
+            a_running_job_keeps_the_sandbox_from_idling_out,
+            the_idle_reaper_lets_go_and_the_sandbox_runs_on,
+            a_removed_sandbox_leaves_nothing,
+            force_removal_can_be_waited_for,
+            waiting_for_no_cleanup_is_instant,
+            a_retention_that_changes_reaches_the_running_guest,
+        }
+        owned: {
+            a_process_that_does_not_persist_gets_an_instance_of_its_own,
+            closing_removes_what_belongs_to_this_process,
+            a_killed_owner_takes_its_instance_along,
+            a_turn_ends_only_what_keeps_no_files,
+            an_idle_owned_sandbox_is_removed_unless_a_job_runs,
+            a_conversation_closes_only_what_nobody_else_holds,
+            a_process_that_asks_twice_at_once_closes_all_it_made,
+            an_idle_owned_sandbox_is_not_removed_under_an_open_call,
+            an_owned_sandbox_whose_guest_was_killed_leaves_nothing,
+        }
+        binds: {
+            directories_of_the_host_are_at_the_same_path,
+            a_directory_that_cannot_be_there_is_refused_by_name,
+        }
+        publishing: {
+            published_files_can_be_read_and_run_and_not_changed,
+            a_new_version_of_published_files_replaces_the_old,
+            published_files_outlive_a_stop_and_come_with_a_new_instance,
+            publishing_is_no_drift_and_makes_no_new_instance,
+            what_cannot_be_published_is_refused_by_name,
+            whoever_publishes_at_once_leaves_one_whole_version,
+            variables_that_are_asked_for_reach_a_sandbox_that_is_there,
+        }
+        reaping: {
+            a_stopped_sandbox_past_its_retention_is_removed,
+            a_stopped_sandbox_within_its_retention_stays,
+            a_running_sandbox_is_never_reaped,
+            the_sandbox_about_to_be_used_is_never_reaped,
+            leftovers_of_dead_owners_are_removed,
+            an_age_that_cannot_be_read_reaps_nothing,
+            a_disabled_reaper_does_nothing,
+            one_failure_does_not_stop_the_sweep,
+            what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
+            a_dry_run_changes_nothing,
+        }
+        crashes: {
+            attaching_stopping_and_removing_at_once_leaves_one_sandbox,
+        }
+        bad_input: {
+            a_planted_socket_is_not_talked_to,
+            a_sandbox_is_private_to_its_user,
+        }
+    }
+    // What the guest and the records do, the same wherever they are.
+    guest {
         commands: {
             stdout_and_stderr_are_separate_and_byte_exact,
             output_is_bounded_with_an_exact_count_of_what_is_left_out,
@@ -171,27 +258,6 @@ conformance! {
             directories_are_made_listed_moved_and_deleted,
             a_large_file_goes_both_ways_unharmed,
         }
-        lifecycle: {
-            looking_is_not_using,
-            an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not,
-            a_running_job_keeps_the_sandbox_from_idling_out,
-            the_idle_reaper_lets_go_and_the_sandbox_runs_on,
-            a_removed_sandbox_leaves_nothing,
-            force_removal_can_be_waited_for,
-            waiting_for_no_cleanup_is_instant,
-            a_retention_that_changes_reaches_the_running_guest,
-        }
-        owned: {
-            a_process_that_does_not_persist_gets_an_instance_of_its_own,
-            closing_removes_what_belongs_to_this_process,
-            a_killed_owner_takes_its_instance_along,
-            a_turn_ends_only_what_keeps_no_files,
-            an_idle_owned_sandbox_is_removed_unless_a_job_runs,
-            a_conversation_closes_only_what_nobody_else_holds,
-            a_process_that_asks_twice_at_once_closes_all_it_made,
-            an_idle_owned_sandbox_is_not_removed_under_an_open_call,
-            an_owned_sandbox_whose_guest_was_killed_leaves_nothing,
-        }
         drift: {
             changed_settings_are_named_and_the_sandbox_goes_on,
             changed_settings_are_applied_to_an_idle_sandbox_on_request,
@@ -199,31 +265,16 @@ conformance! {
             kept_settings_are_not_mentioned,
             another_backend_is_refused_with_both_names,
         }
-        binds: {
-            directories_of_the_host_are_at_the_same_path,
-            a_directory_that_cannot_be_there_is_refused_by_name,
+        bad_input: {
+            a_newer_record_is_refused_and_left_alone,
+            a_damaged_record_is_an_error_that_names_the_file,
+            a_home_that_cannot_be_written_is_an_error_that_names_it,
+            a_full_disk_stops_nothing_and_loses_nothing_saved,
+            a_stale_lock_file_is_no_obstacle,
         }
-        publishing: {
-            published_files_can_be_read_and_run_and_not_changed,
-            a_new_version_of_published_files_replaces_the_old,
-            published_files_outlive_a_stop_and_come_with_a_new_instance,
-            publishing_is_no_drift_and_makes_no_new_instance,
-            what_cannot_be_published_is_refused_by_name,
-            whoever_publishes_at_once_leaves_one_whole_version,
-            variables_that_are_asked_for_reach_a_sandbox_that_is_there,
-        }
-        reaping: {
-            a_stopped_sandbox_past_its_retention_is_removed,
-            a_stopped_sandbox_within_its_retention_stays,
-            a_running_sandbox_is_never_reaped,
-            the_sandbox_about_to_be_used_is_never_reaped,
-            leftovers_of_dead_owners_are_removed,
-            an_age_that_cannot_be_read_reaps_nothing,
-            a_disabled_reaper_does_nothing,
-            one_failure_does_not_stop_the_sweep,
-            what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
-            a_dry_run_changes_nothing,
-        }
+    }
+    // A kill at every step, and random sequences: long.
+    walks {
         crashes: {
             a_process_may_die_at_any_step_of_a_creation,
             a_process_may_die_at_any_step_of_a_start,
@@ -231,22 +282,12 @@ conformance! {
             a_process_may_die_at_any_step_of_a_removal,
             a_guest_may_die_at_any_step,
             what_a_crash_left_half_written_is_swept,
-            attaching_stopping_and_removing_at_once_leaves_one_sandbox,
             a_soak_of_random_kills_loses_nothing_and_leaves_nothing,
             a_soak_of_killed_creations_leaves_one_sandbox_each,
         }
         model: {
             any_sequence_of_happenings_leaves_one_whole_sandbox,
             any_sequence_of_job_operations_ends_each_job_once,
-        }
-        bad_input: {
-            a_newer_record_is_refused_and_left_alone,
-            a_damaged_record_is_an_error_that_names_the_file,
-            a_home_that_cannot_be_written_is_an_error_that_names_it,
-            a_full_disk_stops_nothing_and_loses_nothing_saved,
-            a_planted_socket_is_not_talked_to,
-            a_sandbox_is_private_to_its_user,
-            a_stale_lock_file_is_no_obstacle,
         }
     }
     // A guest that is process 1 takes all of its container along.
@@ -321,14 +362,19 @@ conformance! {
             a_long_copy_tells_how_far_it_is,
         }
         copying: {
+            a_copy_that_is_given_up_leaves_nothing,
+            forks_at_once_are_all_whole_and_of_one_name_there_is_one,
+            commands_and_copies_at_once_are_in_nobodys_way,
+        }
+    }
+    // The same with a kill at every step.
+    copy_walks {
+        copying: {
             a_process_may_die_at_any_step_of_a_snapshot,
             a_process_may_die_at_any_step_of_the_removal_of_a_snapshot,
             a_process_may_die_at_any_step_of_a_fork,
             a_process_may_die_at_any_step_of_a_restore,
             a_process_may_die_at_any_step_of_a_rebuild,
-            a_copy_that_is_given_up_leaves_nothing,
-            forks_at_once_are_all_whole_and_of_one_name_there_is_one,
-            commands_and_copies_at_once_are_in_nobodys_way,
         }
     }
     // Numbers of users mean the same to all backends that root runs.
