@@ -37,6 +37,46 @@ count_junit() {
   ' "$1"
 }
 
+# Prints the twenty slowest cases of a JUnit report: "SECONDS SUITE NAME".
+slowest_tests() {
+  [[ -f $1 ]] || return 0
+  awk '
+    function attribute(name) {
+      if (!match($0, " " name "=\"[^\"]*\"")) return ""
+      return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
+    }
+    /^ *<testcase / { printf "%8.1f %s %s\n", attribute("time"), attribute("classname"), attribute("name") }
+  ' "$1" | sort -rn | head -n 20
+}
+
+# Prints the cases of a JUnit report that failed first and then passed.
+flaky_tests() {
+  [[ -f $1 ]] || return 0
+  awk '
+    function attribute(name) {
+      if (!match($0, " " name "=\"[^\"]*\"")) return ""
+      return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
+    }
+    /^ *<testcase / { test = attribute("classname") " " attribute("name") }
+    /^ *<flaky(Failure|Error)[ \/>]/ && test != "" { print test; test = "" }
+  ' "$1"
+}
+
+# Says which tests took longest, and which passed only the second time.
+print_times() {
+  local file phase
+  for file in "$WORK"/slowest.*; do
+    [[ -s $file ]] || continue
+    phase="${file##*.}"
+    say "the slowest tests of the phase $phase (seconds)"
+    cat "$file"
+    if [[ -s $WORK/flaky.$phase ]]; then
+      say "FLAKY in the phase $phase: passed the second time, a defect to be mended"
+      cat "$WORK/flaky.$phase"
+    fi
+  done
+}
+
 # Counts the results in the output of `cargo test`.
 count_libtest() {
   awk '
@@ -77,19 +117,22 @@ required_backends_passed() {
 # Ends the summary. Says nothing when no phase that tests was asked for.
 print_counts() {
   local name kind passed failed
-  if [[ -f $WORK/counts ]] && ((${#ONLY_PACKAGES[@]} == 0)); then
+  if [[ -f $WORK/counts.test ]] && ((${#ONLY_PACKAGES[@]} == 0)); then
     while read -r name kind passed failed; do
       if ((passed + failed == 0)); then
         printf 'backend %-12s %-8s not run\n' "$name" "$kind"
       else
         printf 'backend %-12s %-8s %d passed, %d failed\n' "$name" "$kind" "$passed" "$failed"
       fi
-    done < <(backend_counts "$WORK/counts")
+    done < <(backend_counts "$WORK/counts.test")
   fi
-  if is_one_of test "${PHASES[@]}" || is_one_of soak "${PHASES[@]}"; then
-    cat "$WORK"/counts* 2>/dev/null | awk '
+  local phase
+  for phase in test full stress soak quick; do
+    is_one_of "$phase" "${PHASES[@]}" || continue
+    cat "$WORK"/counts.* 2>/dev/null | awk '
       $1 == "all" { passed += $3; failed += $4; ran = 1 }
       END { if (ran) printf "%d passed, %d failed\n", passed, failed; else print "no test was run" }
     '
-  fi
+    return 0
+  done
 }

@@ -3,7 +3,7 @@
 # phase that needs them, told to the tests by VESTAL_TEST_* variables, gone after
 # the last.
 
-readonly ENGINE_PHASES=(test bench soak)
+readonly ENGINE_PHASES=(test full stress bench soak)
 readonly ENGINE_KINDS=(docker podman rootless)
 
 # "command:Debian package" of all that the engines and their images need.

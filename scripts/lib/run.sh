@@ -74,12 +74,28 @@ run_phase() {
     word=FAILED
     FAILED+=("$name")
   fi
-  RESULTS+=("$(printf '%-7s %-7s %6s' "$word" "$name" "$(clock $((SECONDS - started)))")")
+  RESULTS+=("$(printf '%-7s %-7s %6s %s' "$word" "$name" "$(clock $((SECONDS - started)))" \
+    "$(against_budget "$name" $((SECONDS - started)))")")
+}
+
+# against_budget NAME SECONDS: what scripts/budget says to a time. Reported, never
+# red: a busy machine is no defect. A phase that is over it on a quiet one is.
+against_budget() {
+  local budget
+  budget="$(awk -v name="$1" '$1 == name { print $2 }' scripts/budget)"
+  if [[ -z $budget ]]; then
+    return 0
+  elif (($2 > budget)); then
+    printf '(OVER its budget of %s)' "$(clock "$budget")"
+  else
+    printf '(budget %s)' "$(clock "$budget")"
+  fi
 }
 
 # Prints the summary and ends the run.
 finish() {
-  say "summary (total $(clock "$SECONDS"))"
+  print_times
+  say "summary (total $(clock "$SECONDS") $(against_budget total "$SECONDS"))"
   printf '%s\n' "${RESULTS[@]}"
   local name
   for name in "${FAILED[@]}"; do

@@ -9,11 +9,11 @@ readonly DENY_AT_LEAST=0.20.0 DENY_VERSION=0.20.2
 needs_of() {
   case "$1" in
     shell) echo shellcheck:shellcheck ;;
-    lint | docs | deny | soak) echo cc:gcc,libc6-dev ;;
+    lint | docs | deny | quick | soak) echo cc:gcc,libc6-dev ;;
     # The alternative to native sandboxes is measured in the same run.
     bench) echo cc:gcc,libc6-dev bwrap:bubblewrap python3:python3-minimal ;;
     # Scripts of the agent are Python, and tasks of the board have git worktrees.
-    test) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
+    test | full | stress) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
     bare) echo debootstrap:debootstrap ;;
   esac
 }
@@ -39,7 +39,7 @@ phase_setup() {
   toolchain_present
   for phase in "$@"; do
     case "$phase" in
-      test | soak) cargo_tool nextest "$NEXTEST_AT_LEAST" "$NEXTEST_VERSION" \
+      test | full | stress | quick | soak) cargo_tool nextest "$NEXTEST_AT_LEAST" "$NEXTEST_VERSION" \
         --no-default-features --features default-no-update ;;
       deny) cargo_tool deny "$DENY_AT_LEAST" "$DENY_VERSION" ;;
     esac

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::stage::Stage;
 use crate::workload::stateless;
 use vestal_bench::report::{Bar, Figure, Row};
-use vestal_bench::sample::{Samples, repeat};
+use vestal_bench::sample::Samples;
 
 const COMMANDS: usize = 5;
 
@@ -19,15 +19,15 @@ struct Member {
 }
 
 /// Returns what is measured with so many.
-pub(crate) fn names(sandboxes: usize) -> [String; 3] {
+pub(crate) fn names(sandboxes: usize) -> [String; 2] {
     [
         format!("new sandbox, {sandboxes} at once"),
         format!("{sandboxes} sandboxes × {COMMANDS} commands at once, p95"),
-        format!("the same beside {sandboxes} plain shells at once, p95"),
     ]
 }
 
-/// Makes so many sandboxes at once, which all run when this returns.
+/// Makes so many sandboxes at once, which all run when this returns. Their commands
+/// are measured beside as many plain shells, which share the cores in the same way.
 pub(crate) async fn measure(stage: &Stage, sandboxes: usize, bar: Option<Bar>) -> Result<Vec<Row>> {
     let mut crowd = JoinSet::new();
     for number in 0..sandboxes {
@@ -40,18 +40,10 @@ pub(crate) async fn measure(stage: &Stage, sandboxes: usize, bar: Option<Bar>) -
         made.extend(member.made);
         commands.extend(member.commands);
     }
-    let sandbox = stage.sandbox(&task(0)).await?;
-    let alone = async |_| stateless(&sandbox, "echo alone").await.map(drop);
-    let alone = repeat(2, 4 * COMMANDS, alone).await?;
-    // What the machine is to be blamed for: that all share its cores.
     let shells = shells(stage, sandboxes).await?;
-    let [new, at_once, beside_shells] = names(sandboxes).map(|what| stage.label(&what));
-    let at_once = Row::times(at_once, &commands).p95_beside(Figure::time(alone.p50()));
-    Ok(vec![
-        Row::times(new, &made),
-        bar.into_iter().fold(at_once, Row::bar),
-        Row::times(beside_shells, &commands).p95_beside(Figure::time(shells.p95())),
-    ])
+    let [new, at_once] = names(sandboxes).map(|what| stage.label(&what));
+    let at_once = Row::times(at_once, &commands).p95_beside(Figure::time(shells.p95()));
+    Ok(vec![Row::times(new, &made), bar.into_iter().fold(at_once, Row::bar)])
 }
 
 /// Runs as many commands at once without any sandbox.

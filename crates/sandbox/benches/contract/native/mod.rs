@@ -93,7 +93,7 @@ async fn stream(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
 /// Many sandboxes, what they take and what they weigh.
 async fn at_once(stage: &Stage) -> Result<Vec<Row>> {
     let before = weight::Host::now()?;
-    let mut rows = crowd::measure(stage, CROWD, Some(Bar::Times(20.0))).await?;
+    let mut rows = crowd::measure(stage, CROWD, Some(Bar::Times(1.25))).await?;
     rows.push(weight::measure(stage, CROWD, &before).await?);
     Ok(rows)
 }
