@@ -143,6 +143,16 @@ impl Endpoint {
     }
 }
 
+/// Reports whether two addresses are of one server: the scheme, the host and the
+/// port are the same, so that a key for the one may be sent to the other.
+pub fn is_same_server(one: &str, other: &str) -> bool {
+    match (Url::parse(one.trim()), Url::parse(other.trim())) {
+        // Of an address without a host, no other is the same server.
+        (Ok(one), Ok(other)) => one.has_host() && one.origin() == other.origin(),
+        _ => false,
+    }
+}
+
 /// Shows everything but the key and what an address may hide.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,7 +24,7 @@ mod wire;
 
 pub use cache::{Freshness, ListCache, Listed, ListedFrom};
 pub use chat::Chat;
-pub use endpoint::{ContextLimit, Endpoint, Prices};
+pub use endpoint::{ContextLimit, Endpoint, Prices, is_same_server};
 pub use error::{Detail, ModelError};
 pub use listing::ModelInfo;
 pub use message::{

@@ -1,9 +1,9 @@
 //! A provider that somebody considers, before anything is in the settings.
 
 use vestal_config::{ApiMode, EnvName};
-use vestal_model::{Endpoint, Secret};
+use vestal_model::{Endpoint, Secret, is_same_server};
 
-use super::endpoints::{self, BUILT_IN, CUSTOM};
+use super::endpoints::{self, BUILT_IN, CUSTOM, KeyOwner};
 
 /// A provider that could be configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,18 @@ impl Candidate {
         }
         let base_url = format!("{}/v1", self.base_url.trim_end_matches('/'));
         Some(Self { base_url, ..self.clone() })
+    }
+
+    /// Reports whether `model.api_key` may be tried there: it is the key of this
+    /// server, or of none that the settings name.
+    pub fn may_take(&self, owner: &KeyOwner) -> bool {
+        match owner {
+            KeyOwner::Address(base_url) => {
+                !self.is_built_in() && is_same_server(base_url, &self.base_url)
+            }
+            KeyOwner::BuiltIn(name) => *name == self.provider,
+            KeyOwner::Nobody => !self.is_built_in(),
+        }
     }
 
     /// Returns the name of its variable.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vestal_config::{
     ApiMode, ConfigError, EnvName, FileError, Provider, ProviderChoice, Settings, keys,
 };
-use vestal_model::{Api, Endpoint, Prices, Secret};
+use vestal_model::{Api, Endpoint, Prices, Secret, is_same_server};
 
 /// A provider that needs no address.
 pub(super) struct BuiltIn {
@@ -93,6 +93,7 @@ impl EndpointError {
             Self::NoProvider { .. } => vec![
                 "for an OpenAI-compatible server: vestal config set model.base_url URL".to_owned(),
                 "else put ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY into the environment or .env".to_owned(),
+                "VESTAL_API_KEY does not say whose key it is: name the provider with vestal config set model.provider NAME".to_owned(),
             ],
             Self::UnknownProvider { .. } => {
                 vec!["name one of them in model.provider, or add it under providers".to_owned()]
@@ -191,7 +192,11 @@ fn named(
             known: known(settings)?,
         });
     };
-    let key = match own_key(settings)? {
+    let own = match key_owner(settings)? {
+        KeyOwner::BuiltIn(owner) if owner == name => own_key(settings)?,
+        _ => None,
+    };
+    let key = match own {
         Some(key) => key,
         None => variable(settings, built_in.key, name)?.ok_or_else(|| EndpointError::NoKey {
             provider: name.to_owned(),
@@ -231,8 +236,9 @@ fn of_address(settings: &Settings, model: Option<String>) -> Result<Endpoint, En
         return Err(EndpointError::UnknownProvider { name, known: known(settings)? });
     };
     let api = api(settings.get(&keys::MODEL_API_MODE)?.value, base_url);
-    // A key of one of the known providers goes to that provider alone.
-    let built_in = BUILT_IN.iter().find(|built_in| host(built_in.base_url) == host(base_url));
+    // A key of one of the known providers goes to that provider alone, and not
+    // over a connection that everybody on the way can read.
+    let built_in = BUILT_IN.iter().find(|built_in| is_same_server(built_in.base_url, base_url));
     let key = match (own_key(settings)?, built_in) {
         (Some(key), _) => Some(key),
         (None, Some(built_in)) => variable(settings, built_in.key, CUSTOM)?,
@@ -290,6 +296,34 @@ pub(super) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
     authority.rsplit('@').next().unwrap_or(authority)
+}
+
+/// The server that `model.api_key` is the key of. It is sent nowhere else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyOwner {
+    /// The one at `model.base_url`.
+    Address(String),
+    /// The built-in provider that `model.provider` names.
+    BuiltIn(&'static str),
+    /// No setting says which one; so it is not sent.
+    Nobody,
+}
+
+/// Returns whose key `model.api_key` is, whether or not there is one.
+pub fn key_owner(settings: &Settings) -> Result<KeyOwner, ConfigError> {
+    if let Some(base_url) = settings.get(&keys::MODEL_BASE_URL)?.value.get() {
+        return Ok(KeyOwner::Address(base_url.to_owned()));
+    }
+    let ProviderChoice::Named(name) = settings.get(&keys::MODEL_PROVIDER)?.value else {
+        return Ok(KeyOwner::Nobody);
+    };
+    // A declared provider has a key of its own, also one with a known name.
+    let providers = settings.get(&keys::PROVIDERS)?.value;
+    if providers.iter().any(|(declared, _)| declared.as_str() == name.as_str()) {
+        return Ok(KeyOwner::Nobody);
+    }
+    let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name.as_str());
+    Ok(built_in.map_or(KeyOwner::Nobody, |built_in| KeyOwner::BuiltIn(built_in.name)))
 }
 
 /// Returns the key that the settings name for the model itself.

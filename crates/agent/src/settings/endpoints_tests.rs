@@ -50,6 +50,67 @@ fn a_key_of_a_known_provider_never_goes_to_another_address() {
     assert!(endpoints(&settings, None).unwrap()[0].key.is_none());
 }
 
+/// Returns each server that could be asked, with the key it would get.
+fn keys_sent(config: &str, env: &[(&str, &str)]) -> Vec<(String, Option<Secret>)> {
+    let (_dir, settings) = settings(config, env);
+    let listed = provider_rows(&settings).unwrap().into_iter().map(|row| row.endpoint.unwrap());
+    let asked = endpoints(&settings, None).unwrap();
+    let mut sent: Vec<(String, Option<Secret>)> =
+        listed.chain(asked).map(|endpoint| (endpoint.base_url, endpoint.key)).collect();
+    sent.sort_by(|(one, _), (other, _)| one.cmp(other));
+    sent.dedup();
+    sent
+}
+
+#[test]
+fn a_key_is_sent_to_its_own_address_only() {
+    let own = ("VESTAL_API_KEY", "own");
+    let sent = |pairs: &[(&str, &str)]| -> Vec<(String, Option<Secret>)> {
+        pairs.iter().map(|(url, key)| ((*url).to_owned(), Some(Secret::new(*key)))).collect()
+    };
+    let (mine, openai) = ("http://127.0.0.1:1/v1", "https://api.openai.com/v1");
+    // A server of one's own: nobody else is even asked.
+    assert_eq!(keys_sent(OWN, &[own]), sent(&[(mine, "own")]));
+    // Beside it a provider with a key of its own, also as the one to fall back on.
+    let both = [own, ("OPENAI_API_KEY", "sk")];
+    let fallback = format!("{OWN}fallback_providers: [{{provider: openai, model: n}}]\n");
+    for config in [OWN, &fallback] {
+        assert_eq!(keys_sent(config, &both), sent(&[(mine, "own"), (openai, "sk")]), "{config}");
+    }
+    let (_dir, alone) = settings(&fallback, &[own]);
+    assert_eq!(
+        endpoints(&alone, None).unwrap_err().to_string(),
+        "the provider openai needs a key, and OPENAI_API_KEY is not set"
+    );
+    // The address is still one's own while another provider is the usual one.
+    let chosen = format!("{OWN}  provider: openai\n");
+    assert_eq!(keys_sent(&chosen, &both), sent(&[(mine, "own"), (openai, "sk")]));
+    // Without an address it is for the provider that is named, and for no other.
+    let named = "model: {default: m, provider: openai}";
+    assert_eq!(keys_sent(named, &[own]), sent(&[(openai, "own")]));
+    let anthropic = ("ANTHROPIC_API_KEY", "ak");
+    let expected = sent(&[("https://api.anthropic.com/v1", "ak"), (openai, "own")]);
+    assert_eq!(keys_sent(named, &[own, anthropic]), expected);
+    // Where nothing says whose it is, it is nobody's.
+    let expected = sent(&[("https://api.anthropic.com/v1", "ak")]);
+    assert_eq!(keys_sent("model: {default: m}", &[own, anthropic]), expected);
+    // A provider of one's own by a known name has the key that it names.
+    let replaced = "model: {default: m, provider: openai}\nproviders:\n  openai: {base_url: 'http://127.0.0.1:1/v1'}\n";
+    assert_eq!(keys_sent(replaced, &both), [(mine.to_owned(), None)]);
+}
+
+#[test]
+fn the_key_of_a_known_provider_is_not_sent_unencrypted() {
+    let env = [("OPENAI_API_KEY", "sk")];
+    let key_at = |url: &str| {
+        let (_dir, settings) = settings(&format!("model: {{default: m, base_url: '{url}'}}"), &env);
+        endpoints(&settings, None).unwrap().remove(0).key
+    };
+    assert_eq!(key_at("https://API.openai.com/v1"), Some(Secret::new("sk")));
+    assert_eq!(key_at("http://api.openai.com/v1"), None);
+    assert_eq!(key_at("https://api.openai.com:8443/v1"), None);
+}
+
 #[test]
 fn fallbacks_follow_in_order() {
     let config = "model: {default: m, provider: a}\nproviders:\n  a: {base_url: 'http://a/v1'}\n  b: {base_url: 'http://b/v1', api_mode: anthropic_messages}\nfallback_providers: [{provider: b, model: n}]\n";

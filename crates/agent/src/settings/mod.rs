@@ -7,6 +7,8 @@ mod lists;
 mod options;
 
 pub use candidate::Candidate;
-pub use endpoints::{EndpointError, ProviderRow, endpoints, provider_rows, split_model};
+pub use endpoints::{
+    EndpointError, KeyOwner, ProviderRow, endpoints, key_owner, provider_rows, split_model,
+};
 pub use lists::model_lists;
 pub use options::{model_options, options, selection};

@@ -88,3 +88,58 @@ fn the_default_is_set_with_its_provider_and_a_slip_is_noticed() {
     assert_eq!(vestal(&["config", "get", "model.provider"]).exits(0).text(), "custom\n");
     assert_eq!(chat.model.other_requests().len(), 1);
 }
+
+#[test]
+fn a_key_is_sent_to_its_own_address_and_nobody_else_is_asked() {
+    let (own, other) = (offering(&["mine"]), offering(&["theirs"]));
+    // Whatever is asked of a server that is not on this machine comes by here.
+    let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "model: {{default: mine, base_url: '{}'}}\nproviders:\n  other: {{base_url: '{}', api_mode: anthropic_messages, api_key_env: OTHER_KEY}}\n",
+        own.model.base_url(),
+        other.model.anthropic_url(),
+    );
+    fs::create_dir_all(own.world.home()).unwrap();
+    fs::write(own.world.home().join("config.yaml"), config).unwrap();
+    let mut command = own.world.command(["model", "list", "--refresh"]);
+    command
+        .env("VESTAL_API_KEY", "sk-own")
+        .env("OTHER_KEY", "sk-other")
+        .env("HTTPS_PROXY", format!("http://{}", elsewhere.local_addr().unwrap()));
+    let outcome = crate::support::finish(command.spawn().unwrap()).exits(0);
+    assert_eq!(
+        outcome.text(),
+        "MODEL         CONTEXT  NAME\nother:theirs  8000\ncustom:mine   8000\n"
+    );
+    let keys = |chat: &Chatting| -> Vec<(Option<String>, Option<String>)> {
+        let header = |request: &vestal_scripted_model::Request, name| {
+            request.header(name).map(str::to_owned)
+        };
+        let asked = chat.model.other_requests();
+        asked
+            .iter()
+            .map(|asked| (header(asked, "authorization"), header(asked, "x-api-key")))
+            .collect()
+    };
+    assert_eq!(keys(&own), [(Some("Bearer sk-own".to_owned()), None)]);
+    assert_eq!(keys(&other), [(None, Some("sk-other".to_owned()))]);
+    elsewhere.set_nonblocking(true).unwrap();
+    assert_eq!(elsewhere.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn the_key_of_one_provider_does_not_become_the_key_of_another() {
+    let world = World::new();
+    fs::create_dir_all(world.home()).unwrap();
+    let config = "model:\n  default: m\n  provider: openai\n";
+    fs::write(world.home().join("config.yaml"), config).unwrap();
+    fs::write(world.home().join(".env"), "VESTAL_API_KEY=sk-openai\n").unwrap();
+    let refused = world.vestal(["model", "set", "anthropic:claude"]).exits(125);
+    assert!(
+        refused.stderr.contains("is the key of openai, and would be sent to anthropic"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("keep it as OPENAI_API_KEY in .env"), "{refused:?}");
+    assert_eq!(fs::read_to_string(world.home().join("config.yaml")).unwrap(), config);
+    world.vestal(["model", "set", "openai:other"]).exits(0);
+}

@@ -23,15 +23,16 @@ keys! {
         env: ["VESTAL_PROVIDER"],
     }
 
-    /// Address of the provider, in place of its own.
+    /// Address of a server of your own: the provider `custom`, which `auto` takes when this is set.
     MODEL_BASE_URL: BaseUrl = "model.base_url" {
         default: BaseUrl::EMPTY,
         limits: (),
         env: ["VESTAL_BASE_URL"],
     }
 
-    /// Key for the provider, in place of the one in its own variable. `.env` is the place for it:
-    /// `VESTAL_API_KEY=…`.
+    /// Key for the server at `model.base_url`. Without an address: for the built-in provider that
+    /// `model.provider` names, in place of the one in its own variable. It is sent to no other
+    /// server. `.env` is the place for it: `VESTAL_API_KEY=…`.
     MODEL_API_KEY: Secret = "model.api_key" {
         default: Secret::EMPTY,
         limits: (),

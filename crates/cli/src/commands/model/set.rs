@@ -1,8 +1,8 @@
 //! `vestal model set`.
 
 use clap::Args;
-use vestal_agent::settings;
-use vestal_config::{AnyKey as _, Settings, keys};
+use vestal_agent::settings::{self, Candidate, KeyOwner};
+use vestal_config::{AnyKey as _, Resolved, Settings, keys};
 
 use super::cache;
 use crate::context::Context;
@@ -25,11 +25,34 @@ pub(super) fn run(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("no model is named"));
     }
     if let Some(provider) = &provider {
+        refuse_to_move_key(&before, provider)?;
         write(context, &before, keys::MODEL_PROVIDER.name(), provider)?;
     }
     write(context, &before, keys::MODEL_DEFAULT.name(), &model)?;
     check(context, &model);
     Ok(Exit::Success)
+}
+
+/// Refuses a provider that would be sent the key of another one: without an
+/// address, `model.api_key` is the key of whomever `model.provider` names.
+fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> {
+    let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
+    let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };
+    let known = Candidate::built_in();
+    if value.expose().is_none() || owner == provider {
+        return Ok(());
+    }
+    if !known.iter().any(|candidate| candidate.provider == provider) {
+        return Ok(());
+    }
+    let variable = known.iter().find(|candidate| candidate.provider == owner);
+    let variable = variable.map(|candidate| candidate.variable).unwrap_or_default();
+    let name = keys::MODEL_API_KEY.name();
+    let what =
+        format!("{name} from {source} is the key of {owner}, and would be sent to {provider}");
+    Err(Failure::new(what).advise(format!(
+        "keep it as {variable} in .env instead of {name}, which goes to one provider alone"
+    )))
 }
 
 fn write(context: &Context, before: &Settings, key: &str, value: &str) -> Result<(), Failure> {

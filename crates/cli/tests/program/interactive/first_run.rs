@@ -163,6 +163,34 @@ fn a_key_that_the_environment_hides_is_told_of() {
 }
 
 #[test]
+fn the_key_of_one_server_is_not_shown_to_another() {
+    let script = Script::replies([Reply::text("hello")]).models([Model::new("only")]);
+    let (chat, old) = (unconfigured(script), unconfigured(Script::new()));
+    let home = chat.world.home();
+    fs::create_dir_all(&home).unwrap();
+    let before = format!("model:\n  base_url: {}\n", old.model.base_url());
+    fs::write(home.join("config.yaml"), before).unwrap();
+    fs::write(home.join(".env"), "VESTAL_API_KEY=sk-of-the-old-one\n").unwrap();
+    let mut seat = sit_down(&chat, &["model", "setup"]);
+    seat.sees("choose [1-4]:");
+    seat.types(&chat.model.base_url());
+    seat.types(ENTER);
+    seat.sees("its key, if it wants one");
+    seat.types(ENTER);
+    seat.sees("model [only]:");
+    seat.types(ENTER);
+    seat.sees("set model.default to only");
+    assert_eq!(seat.ends(), 0);
+    // Neither while it is tried nor from now on.
+    crate::support::finish(chat.world.command(["model", "list"]).spawn().unwrap()).exits(0);
+    let asked = [chat.model.other_requests(), chat.model.requests()].concat();
+    let keys: Vec<Option<&str>> =
+        asked.iter().map(|request| request.header("authorization")).collect();
+    assert_eq!(keys, [None; 3]);
+    assert_eq!(old.model.connections(), 0);
+}
+
+#[test]
 fn a_model_that_does_not_answer_can_be_kept_all_the_same() {
     let chat =
         unconfigured(Script::replies([Reply::error(500, "broken")]).models([Model::new("only")]));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use vestal_agent::settings::Candidate;
+use vestal_agent::settings::{Candidate, key_owner};
 use vestal_config::{AnyKey as _, Override, Settings, keys};
 use vestal_model::ModelInfo;
 
@@ -158,11 +158,17 @@ impl Questions<'_> {
         }
     }
 
-    /// Returns the key of a provider that the settings have.
+    /// Returns the key of a provider that the settings have. One that they have
+    /// for another server is not shown to this one.
     fn known_key(&self, candidate: &Candidate) -> Result<Option<String>, Failure> {
+        if candidate.may_take(&key_owner(self.settings)?) {
+            let own = self.settings.get(&keys::MODEL_API_KEY)?.value;
+            if let Some(own) = own.expose() {
+                return Ok(Some(own.to_owned()));
+            }
+        }
         if !candidate.is_built_in() {
-            let known = self.settings.get(&keys::MODEL_API_KEY)?.value;
-            return Ok(known.expose().map(str::to_owned));
+            return Ok(None);
         }
         let Some(variable) = candidate.variable() else { return Ok(None) };
         let found = self
