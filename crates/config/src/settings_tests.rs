@@ -434,7 +434,7 @@ fn keys_of_the_agent_have_the_promised_defaults() {
         ("providers", "{}"),
         ("fallback_providers", "[]"),
         ("agent.max_turns", "90"),
-        ("agent.api_max_retries", "3"),
+        ("agent.api_max_retries", "8"),
         ("agent.request_timeout", "120"),
         ("agent.system_prompt", ""),
         ("agent.clarify_timeout", "3600"),

@@ -21,23 +21,60 @@ pub(crate) enum Next {
     Stop,
 }
 
+/// How long an endpoint is asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// For seconds: another endpoint can be asked, or somebody only wants to look.
+    Short,
+    /// For minutes where the provider is busy: there is no other endpoint.
+    Long,
+}
+
+/// Times that what is no sign of a busy provider is tried again: a server that
+/// is not there, or breaks off, is seldom another one a minute later.
+const FEW: u32 = 3;
+
+/// So many times longer are the pauses for a provider that is busy.
+const BUSY: u32 = 4;
+
+/// The longest pause that is granted to a provider while another can be asked.
+const SHORT_PAUSE: Duration = Duration::from_mins(1);
+
 /// Decides what follows after the `attempt`th attempt (from 1) failed.
-pub(crate) fn next(error: &ModelError, attempt: u32, options: &Options) -> Next {
-    if !error.is_retryable() || attempt > options.retries {
+pub(crate) fn next(
+    error: &ModelError,
+    attempt: u32,
+    options: &Options,
+    patience: Patience,
+) -> Next {
+    let is_waited_for = patience == Patience::Long && error.is_busy();
+    let retries = if is_waited_for { options.retries } else { options.retries.min(FEW) };
+    if !error.is_retryable() || attempt > retries {
         return Next::Stop;
     }
+    let granted = match patience {
+        Patience::Short => options.retry_after_cap.min(SHORT_PAUSE),
+        Patience::Long => options.retry_after_cap,
+    };
     match error.retry_after() {
-        Some(wanted) if wanted > options.retry_after_cap => Next::Stop,
+        Some(wanted) if wanted > granted => Next::Stop,
         // Not all who were told the same shall come back in the same moment.
         Some(wanted) => Next::Again(wanted.saturating_add(wanted.mul_f64(fastrand::f64() / 10.0))),
-        None => Next::Again(ceiling(attempt, options).mul_f64(fastrand::f64())),
+        // At least half of it: minutes of asking must not shrink to seconds by chance.
+        None if is_waited_for => {
+            let ceiling = ceiling(attempt, options.backoff_base.saturating_mul(BUSY), options);
+            Next::Again(ceiling.mul_f64(0.5 + fastrand::f64() / 2.0))
+        }
+        None => {
+            Next::Again(ceiling(attempt, options.backoff_base, options).mul_f64(fastrand::f64()))
+        }
     }
 }
 
 /// Returns the longest pause after the `attempt`th attempt.
-fn ceiling(attempt: u32, options: &Options) -> Duration {
+fn ceiling(attempt: u32, base: Duration, options: &Options) -> Duration {
     let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
-    options.backoff_base.saturating_mul(doubled).min(options.backoff_cap)
+    base.saturating_mul(doubled).min(options.backoff_cap)
 }
 
 /// Returns the moment that lies so far ahead; what no clock can tell is years.

@@ -5,16 +5,56 @@ fn server(retry_after: Option<Duration>) -> ModelError {
     ModelError::Server { detail: Detail::default(), retry_after }
 }
 
+fn limited(retry_after: Option<Duration>) -> ModelError {
+    ModelError::RateLimited { detail: Detail::default(), retry_after }
+}
+
+/// Returns the pauses before each retry until an endpoint is given up.
+fn pauses(error: &ModelError, options: &Options, patience: Patience) -> Vec<Duration> {
+    let pauses = (1..).map_while(|attempt| match next(error, attempt, options, patience) {
+        Next::Again(pause) => Some(pause),
+        Next::Stop => None,
+    });
+    pauses.collect()
+}
+
 #[test]
-fn pauses_are_jittered_below_a_ceiling_that_doubles_up_to_a_cap() {
-    let options = Options { retries: 99, ..Options::default() };
-    for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (7, 30_000), (40, 30_000)] {
-        assert_eq!(ceiling(attempt, &options), Duration::from_millis(most));
+fn a_busy_provider_is_waited_for_for_minutes() {
+    let options = Options::default();
+    let detail = Detail { status: Some(503), ..Detail::default() };
+    let loading = ModelError::Server { detail, retry_after: None };
+    for error in [limited(None), loading, server(None)] {
         for _ in 0..50 {
-            let Next::Again(pause) = next(&server(None), attempt, &options) else {
-                panic!("no other attempt");
-            };
-            assert!(pause <= Duration::from_millis(most), "{pause:?}");
+            let pauses = pauses(&error, &options, Patience::Long);
+            let most = [2, 4, 8, 16, 32, 60, 60, 60].map(Duration::from_secs);
+            assert_eq!(pauses.len(), most.len());
+            for (pause, most) in pauses.iter().zip(most) {
+                assert!((most / 2..=most).contains(pause), "{pauses:?}");
+            }
+            assert!(pauses.iter().sum::<Duration>() >= Duration::from_mins(2), "{pauses:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
+    let options = Options::default();
+    let detail = Detail { status: Some(500), ..Detail::default() };
+    let broken = ModelError::Server { detail, retry_after: None };
+    let absent = ModelError::Unreachable { detail: Detail::default() };
+    for (error, patience) in [
+        (broken, Patience::Long),
+        (absent, Patience::Long),
+        (limited(None), Patience::Short),
+        (server(None), Patience::Short),
+    ] {
+        for _ in 0..50 {
+            let pauses = pauses(&error, &options, patience);
+            let most = [500, 1000, 2000].map(Duration::from_millis);
+            assert_eq!(pauses.len(), most.len(), "{error}");
+            for (pause, most) in pauses.iter().zip(most) {
+                assert!(*pause <= most, "{pauses:?}");
+            }
         }
     }
 }
@@ -22,20 +62,34 @@ fn pauses_are_jittered_below_a_ceiling_that_doubles_up_to_a_cap() {
 #[test]
 fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
     let options = Options::default();
-    let Next::Again(pause) = next(&server(Some(Duration::from_secs(20))), 1, &options) else {
-        panic!("no other attempt");
+    let granted = |seconds, patience| match next(
+        &server(Some(Duration::from_secs(seconds))),
+        1,
+        &options,
+        patience,
+    ) {
+        Next::Again(pause) => Some(pause),
+        Next::Stop => None,
     };
-    assert!((20.0..=22.0).contains(&pause.as_secs_f64()), "{pause:?}");
-    assert_eq!(next(&server(Some(Duration::from_secs(61))), 1, &options), Next::Stop);
+    for (seconds, patience) in
+        [(20, Patience::Short), (60, Patience::Short), (20, Patience::Long), (300, Patience::Long)]
+    {
+        let pause = granted(seconds, patience).unwrap();
+        let wanted = Duration::from_secs(seconds);
+        assert!((wanted..=wanted.mul_f64(1.1)).contains(&pause), "{pause:?}");
+    }
+    assert_eq!(granted(61, Patience::Short), None);
+    assert_eq!(granted(301, Patience::Long), None);
 }
 
 #[test]
 fn what_cannot_succeed_and_what_was_tried_often_enough_is_not_tried_again() {
     let options = Options { retries: 2, ..Options::default() };
     let bad = ModelError::BadRequest { detail: Detail::default() };
-    assert_eq!(next(&bad, 1, &options), Next::Stop);
-    assert!(matches!(next(&server(None), 2, &options), Next::Again(_)));
-    assert_eq!(next(&server(None), 3, &options), Next::Stop);
+    assert_eq!(pauses(&bad, &options, Patience::Long), []);
+    for patience in [Patience::Short, Patience::Long] {
+        assert_eq!(pauses(&server(None), &options, patience).len(), 2);
+    }
 }
 
 #[test]
@@ -44,7 +98,8 @@ fn a_span_no_clock_can_tell_is_a_long_one_and_no_panic() {
     assert_eq!(later(now, Duration::from_secs(5)), now + Duration::from_secs(5));
     assert_eq!(later(now, Duration::MAX), now + YEARS);
     let options = Options { retry_after_cap: Duration::MAX, ..Options::default() };
-    assert!(matches!(next(&server(Some(Duration::MAX / 2)), 1, &options), Next::Again(_)));
+    let wanted = server(Some(Duration::MAX / 2));
+    assert!(matches!(next(&wanted, 1, &options, Patience::Long), Next::Again(_)));
 }
 
 #[test]

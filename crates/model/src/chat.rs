@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::adapt::adapt;
 use crate::attempt::{Attempt, Failed};
-use crate::backoff::{self, Next, later};
+use crate::backoff::{self, Next, Patience, later};
 use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
 use crate::models::Shared;
@@ -54,7 +54,9 @@ impl Chat {
                     reason: failure.to_string(),
                 });
             }
-            match self.ask(endpoint, request, watch).await {
+            let is_last = offset + 1 == self.chain.len();
+            let patience = if is_last { Patience::Long } else { Patience::Short };
+            match self.ask(endpoint, request, patience, watch).await {
                 Ok(completion) => {
                     self.hold(index, offset > 0);
                     return Ok(completion);
@@ -91,6 +93,7 @@ impl Chat {
         &self,
         endpoint: &Endpoint,
         request: &Request<'_>,
+        patience: Patience,
         watch: &mut Watch<'_>,
     ) -> Result<Completion, ModelError> {
         let attempt = Attempt { shared: &self.shared, endpoint };
@@ -139,7 +142,8 @@ impl Chat {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let Next::Again(after) = backoff::next(&error, number, &self.shared.options) else {
+            let next = backoff::next(&error, number, &self.shared.options, patience);
+            let Next::Again(after) = next else {
                 return Err(error);
             };
             number += 1;

@@ -180,6 +180,16 @@ impl ModelError {
         }
     }
 
+    /// Reports whether the provider has too much to do, or is not ready yet: a
+    /// model that is being loaded, a gateway that waits for it.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Self::RateLimited { .. } => true,
+            Self::Server { detail, .. } => detail.status != Some(500),
+            _ => false,
+        }
+    }
+
     /// Returns how long the provider wants to be left alone.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::attempt::{Attempt, Failed};
-use crate::backoff::{self, Next};
+use crate::backoff::{self, Next, Patience};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 use crate::message::Api;
@@ -47,7 +47,8 @@ impl Models {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let Next::Again(after) = backoff::next(&error, number, &shared.options) else {
+            let next = backoff::next(&error, number, &shared.options, Patience::Short);
+            let Next::Again(after) = next else {
                 return Err(error);
             };
             number += 1;

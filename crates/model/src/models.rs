@@ -21,17 +21,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// How models are asked.
 #[derive(Clone)]
 pub struct Options {
-    /// How often a failed call is tried again, at each endpoint.
+    /// How often a failed call is tried again at an endpoint that is busy; after
+    /// other failures, and where another endpoint follows, at most three times.
     pub retries: u32,
     /// How long may pass without a byte before a call counts as stalled.
     pub idle_timeout: Duration,
     /// How long a connection may take to come about.
     pub connect_timeout: Duration,
-    /// The longest pause that may lie before the first retry; it doubles with each.
+    /// The longest pause that may lie before the first retry; it doubles with
+    /// each. For a busy endpoint that no other follows it is four times as long.
     pub backoff_base: Duration,
     /// The longest pause that may lie before any retry.
     pub backoff_cap: Duration,
-    /// The longest pause that is granted to a provider which asks for one.
+    /// The longest pause that is granted to a provider which asks for one; a
+    /// minute at most where another endpoint follows.
     pub retry_after_cap: Duration,
     /// How long a conversation stays with the model it fell back to.
     pub fallback_hold: Duration,
@@ -45,12 +48,12 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            retries: 3,
+            retries: 8,
             idle_timeout: Duration::from_mins(5),
             connect_timeout: Duration::from_secs(10),
             backoff_base: Duration::from_millis(500),
-            backoff_cap: Duration::from_secs(30),
-            retry_after_cap: Duration::from_mins(1),
+            backoff_cap: Duration::from_mins(1),
+            retry_after_cap: Duration::from_mins(5),
             fallback_hold: Duration::from_mins(1),
             user_agent: concat!("vestal/", env!("CARGO_PKG_VERSION")).to_owned(),
             proxy: None,

@@ -55,6 +55,23 @@ async fn an_interrupt_reaches_the_provider_and_what_was_said_is_kept() {
 }
 
 #[tokio::test]
+async fn an_interrupt_ends_the_pause_before_the_next_attempt() {
+    let stage = Stage::new(Script::replies([
+        Reply::error(429, "busy").retry_after(250),
+        Reply::text("fine"),
+    ]));
+    let mut conversation = stage.begin().await;
+    let control = conversation.control();
+    let ears = stage.ears();
+    let (result, ()) = tokio::join!(conversation.run(said("talk"), &ears), async {
+        stage.hear(|event| matches!(event, Event::Discarded { retry_after: Some(_), .. })).await;
+        control.interrupt();
+    });
+    assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);
+    assert_eq!(conversation.run(said("go on"), &ears).await.text, "fine");
+}
+
+#[tokio::test]
 async fn what_is_said_during_the_turn_reaches_the_model_at_its_next_call() {
     let stage = Stage::new(Script::replies([
         Reply::tool_call("terminal", json!({"command": "true"})).hold_after(1),

@@ -18,9 +18,11 @@ keys! {
         env: ["VESTAL_MAX_TURNS"],
     }
 
-    /// Times that a request is made again when the provider fails in a way that may pass.
+    /// Times that a request is made again when the provider is busy or not ready (such as 429 and
+    /// 503): eight times take two to four minutes. After other failures that may pass, and while
+    /// there is a fallback to ask, it is made again three times at most.
     AGENT_API_MAX_RETRIES: Count = "agent.api_max_retries" {
-        default: Count::new(3),
+        default: Count::new(8),
         limits: Range { min: 0, max: 100 },
         env: ["VESTAL_API_MAX_RETRIES"],
     }

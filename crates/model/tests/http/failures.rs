@@ -64,6 +64,16 @@ async fn after_the_last_attempt_the_failure_is_returned_with_their_number() {
 }
 
 #[tokio::test]
+async fn a_model_that_is_being_loaded_is_waited_for() {
+    let loading = (0..7).map(|_| Reply::error(503, "Loading model"));
+    let server = server(loading.chain([Reply::text("ready")]));
+    let outcome = ask(&models(), vec![endpoint(Api::ChatCompletions, &server.base_url())]).await;
+    assert_eq!(outcome.text(), "ready");
+    let retries = (2..=8).map(|attempt| format!("retrying {attempt}"));
+    assert_eq!(outcome.story(), retries.chain(["text ready".to_owned()]).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_wanted_pause_is_granted() {
     for api in APIS {
         let server = server([

@@ -32,6 +32,16 @@ async fn a_provider_that_wants_too_long_a_pause_is_left_for_the_next() {
 }
 
 #[tokio::test]
+async fn a_busy_provider_is_not_waited_for_while_another_can_be_asked() {
+    let first = server((0..9).map(|_| Reply::error(429, "busy")));
+    let second = server([Reply::text("now")]);
+    let chain = [&first, &second].map(|server| endpoint(Api::ChatCompletions, &server.base_url()));
+    let outcome = ask(&models(), chain.to_vec()).await;
+    assert_eq!(outcome.text(), "now");
+    assert_eq!(first.requests().len(), 4);
+}
+
+#[tokio::test]
 async fn when_all_fail_each_reason_is_named() {
     let first = server([Reply::error(401, "wrong key")]);
     let second = server([Reply::error(404, "no such model")]);

@@ -49,8 +49,39 @@ pub(super) struct Screen {
     cut_off: String,
     running: Vec<Running>,
     tails: Tails,
-    /// Since when the model is waited for.
-    waiting: Option<Instant>,
+    waiting: Option<Waiting>,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy)]
+enum Waiting {
+    /// The model, since then.
+    Model(Instant),
+    /// The moment in which it is asked again.
+    Retry(Instant),
+}
+
+impl Waiting {
+    fn begin() -> Option<Self> {
+        Some(Self::Model(Instant::now()))
+    }
+
+    /// Returns what is said of it at a moment, unless it has only just begun.
+    fn in_words(self, now: Instant) -> Option<String> {
+        let since = match self {
+            Self::Retry(at) if at > now => {
+                // The last second is one, too.
+                let left = (at - now).as_secs() + 1;
+                let left = match (left / 60, left % 60) {
+                    (0, seconds) => format!("{seconds}s"),
+                    (minutes, seconds) => format!("{minutes}m {seconds}s"),
+                };
+                return Some(format!("asking again in {left}; Ctrl-C stops"));
+            }
+            Self::Model(since) | Self::Retry(since) => now.duration_since(since),
+        };
+        (since > PATIENCE).then(|| format!("waiting for the model ({})", text::span(since)))
+    }
 }
 
 /// A tool at work.
@@ -150,7 +181,7 @@ impl Screen {
         event.log();
         match event {
             Event::TurnStarted { .. } | Event::Steered { .. } => {
-                self.waiting = Some(Instant::now());
+                self.waiting = Waiting::begin();
             }
             Event::Text { text } => self.say(&text).await?,
             Event::Discarded { reason, retry_after } => {
@@ -248,7 +279,9 @@ impl Screen {
         };
         let void = if was_shown { "; the answer begins anew" } else { "" };
         self.console.warn(&format!("{reason}{next}{void}"));
-        self.waiting = Some(Instant::now());
+        let now = Instant::now();
+        let at = again.and_then(|after| now.checked_add(after));
+        self.waiting = Some(at.map_or(Waiting::Model(now), Waiting::Retry));
         Ok(())
     }
 
@@ -266,7 +299,7 @@ impl Screen {
         };
         self.tails.lock().remove(call);
         if self.running.is_empty() {
-            self.waiting = Some(Instant::now());
+            self.waiting = Waiting::begin();
         }
         self.aside(&tool_line(is_error, &about, took)).await
     }
@@ -302,8 +335,8 @@ impl Screen {
             let took = text::span(running.since.elapsed());
             let about = text::printable(&running.about);
             status::show(&format!("{about}{more} ({took}){}", tail.unwrap_or_default()));
-        } else if let Some(since) = self.waiting.filter(|since| since.elapsed() > PATIENCE) {
-            status::show(&format!("waiting for the model ({})", text::span(since.elapsed())));
+        } else if let Some(words) = self.waiting.and_then(|one| one.in_words(Instant::now())) {
+            status::show(&words);
         }
     }
 }
@@ -315,4 +348,27 @@ fn about(name: &str, summary: &str) -> String {
 fn tool_line(is_error: bool, about: &str, took: Duration) -> String {
     let mark = if is_error { "✗" } else { "·" };
     format!("{mark} {about} ({})", text::took(took))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_before_the_next_attempt_is_counted_down() {
+        let now = Instant::now();
+        let waiting = Waiting::Retry(now + Duration::from_millis(62_500));
+        let told = [0, 2_600, 61_600, 62_600, 64_000]
+            .map(|ms| waiting.in_words(now + Duration::from_millis(ms)).unwrap_or_default());
+        assert_eq!(
+            told,
+            [
+                "asking again in 1m 3s; Ctrl-C stops",
+                "asking again in 1m 0s; Ctrl-C stops",
+                "asking again in 1s; Ctrl-C stops",
+                "",
+                "waiting for the model (1s)",
+            ]
+        );
+    }
 }
