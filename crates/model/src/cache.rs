@@ -136,6 +136,35 @@ impl ListCache {
         Some(Listed { models, fetched_at, from: ListedFrom::Cache })
     }
 
+    /// Has `models` know how much an endpoint's model can hold: from the kept
+    /// list at once and, where that is missing or too old, from the provider in
+    /// the background. Each provider is looked up once in a process. Nobody is
+    /// asked where the number is configured, or outside of a runtime.
+    pub(crate) fn look_up(&self, models: &Models, endpoint: &Endpoint) {
+        if !models.shared().memory.begin_lookup(endpoint) {
+            return;
+        }
+        let kept = match self.read() {
+            Found::Usable(mut file) => file.providers.remove(&key(endpoint)),
+            Found::Unreadable | Found::Newer => None,
+        };
+        if let Some(kept) = &kept {
+            models.remember(endpoint, &kept.models);
+        }
+        let is_known = kept.is_some_and(|kept| self.is_young(&kept));
+        if is_known || endpoint.context_length.is_some() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (lists, models, endpoint) = (self.clone(), models.clone(), endpoint.clone());
+        runtime.spawn(async move {
+            if let Err(error) = lists.list(&models, &endpoint, Freshness::Cached).await {
+                // Many servers have no list; what their model holds shows when it is too much.
+                tracing::debug!(provider = endpoint.name, %error, "no list of models");
+            }
+        });
+    }
+
     /// A list from the future is one from a clock that was wrong.
     fn is_young(&self, entry: &Entry) -> bool {
         let age = Duration::try_from(Timestamp::now().duration_since(entry.fetched_at));

@@ -81,3 +81,16 @@ async fn an_unreadable_file_is_replaced_and_a_newer_one_left_alone() {
     keep(&cache, Timestamp::now());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
 }
+
+#[test]
+fn a_kept_list_says_what_a_model_holds_and_nobody_is_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = ListCache::new(directory.path().join("models.json"), Duration::from_mins(1));
+    keep(&cache, Timestamp::now());
+    let models = Models::new(Options { lists: Some(cache), ..Options::default() }).unwrap();
+    let limit = models.chat(vec![endpoint()]).context_length();
+    assert_eq!(limit, crate::endpoint::ContextLimit::Learned(77));
+    let small = Endpoint { context_length: Some(9), ..endpoint() };
+    let limit = models.chat(vec![small]).context_length();
+    assert_eq!(limit, crate::endpoint::ContextLimit::Configured(9));
+}

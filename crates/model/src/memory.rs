@@ -3,7 +3,7 @@
 //! Only a provider's own word gets in here: nothing is guessed, and nothing is
 //! found out by trying smaller and smaller requests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::endpoint::{ContextLimit, Endpoint};
@@ -12,6 +12,8 @@ use crate::endpoint::{ContextLimit, Endpoint};
 #[derive(Default)]
 pub(crate) struct Memory {
     known: Mutex<HashMap<(String, String), Known>>,
+    /// The providers whose lists were looked up.
+    looked_up: Mutex<HashSet<String>>,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -57,6 +59,12 @@ impl Memory {
     pub(crate) fn listed(&self, endpoint: &Endpoint, model: &str, limit: u64) {
         let key = (endpoint.public_url(), model.to_owned());
         self.lock().entry(key).or_default().listed = Some(limit);
+    }
+
+    /// Notes that a provider's list is looked up; reports whether it was not yet.
+    pub(crate) fn begin_lookup(&self, endpoint: &Endpoint) -> bool {
+        let mut looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
+        looked_up.insert(format!("{} {}", endpoint.name, endpoint.public_url()))
     }
 
     /// Returns how much the model can hold. What a refusal said counts before

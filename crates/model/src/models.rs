@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use reqwest::{Client, NoProxy, Proxy, Url};
 
+use crate::cache::ListCache;
 use crate::cause::chain;
 use crate::chat::Chat;
 use crate::endpoint::Endpoint;
@@ -43,6 +44,9 @@ pub struct Options {
     /// The proxy to go through, but to this machine itself; none is used
     /// unless it is named here.
     pub proxy: Option<String>,
+    /// Where it is looked up how much a model can hold; without it only a
+    /// refusal says so.
+    pub lists: Option<ListCache>,
 }
 
 impl Default for Options {
@@ -57,6 +61,7 @@ impl Default for Options {
             fallback_hold: Duration::from_mins(1),
             user_agent: concat!("vestal/", env!("CARGO_PKG_VERSION")).to_owned(),
             proxy: None,
+            lists: None,
         }
     }
 }
@@ -74,6 +79,7 @@ impl fmt::Debug for Options {
             .field("fallback_hold", &self.fallback_hold)
             .field("user_agent", &self.user_agent)
             .field("proxy", &self.proxy.is_some())
+            .field("lists", &self.lists)
             .finish()
     }
 }
@@ -130,6 +136,9 @@ impl Models {
     pub fn chat(&self, chain: Vec<Endpoint>) -> Chat {
         if chain.iter().any(|endpoint| endpoint.base_url.trim_start().starts_with("https:")) {
             Shared::prepare(&self.shared);
+        }
+        if let Some(lists) = &self.shared.options.lists {
+            chain.iter().for_each(|endpoint| lists.look_up(self, endpoint));
         }
         Chat::new(Arc::clone(&self.shared), chain)
     }

@@ -7,7 +7,9 @@ mod summary;
 
 pub(crate) use cut::cut;
 pub(crate) use estimate::{tokens, tokens_of};
-pub(crate) use summary::{SUMMARY_INSTRUCTIONS, as_message, from_what_is_known, transcript};
+pub(crate) use summary::{
+    Room, SUMMARY_INSTRUCTIONS, as_message, clipped, from_what_is_known, transcript,
+};
 
 /// When and how far conversations are compressed.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,15 +5,20 @@ use vestal_conversations::Error;
 use vestal_model::{Completion, Message, ModelError, Request};
 
 use super::Conversation;
-use crate::compress::{SUMMARY_INSTRUCTIONS, as_message, cut, tokens, tokens_of, transcript};
+use crate::compress::{
+    Room, SUMMARY_INSTRUCTIONS, as_message, clipped, cut, tokens, tokens_of, transcript,
+};
 use crate::event::{Event, EventSink};
+use crate::limits::LEAST_RESULT;
 
 /// Tokens that are taken for a model's context when nobody has said and the
 /// conversation is too long all the same.
 const ASSUMED_CONTEXT: u64 = 32_000;
 
-/// Tokens that a summary may take.
+/// Tokens that a summary may take, at most, and the part of the model's context
+/// that it may take, as a divisor.
 const SUMMARY_TOKENS: u64 = 4_000;
+const SUMMARY_SHARE: u64 = 8;
 
 /// Messages at the end that stay when somebody asks for it to be compressed.
 const STAY_WHEN_ASKED: usize = 4;
@@ -99,7 +104,11 @@ impl Conversation {
                 let since = self.messages.get(messages..).unwrap_or_default();
                 counted + since.iter().map(tokens_of).sum::<u64>()
             }
-            None => tokens(&self.system, &self.messages, &self.specs),
+            None => {
+                let shortened = self.shortened();
+                let messages = shortened.as_deref().unwrap_or(&self.messages);
+                tokens(&self.system, messages, &self.specs)
+            }
         }
     }
 
@@ -122,12 +131,14 @@ impl Conversation {
         gone: &[Message],
         cancel: &CancellationToken,
     ) -> Summarised {
-        let messages = [Message::user(transcript(gone))];
+        let window = self.chat.context_length().tokens();
+        let messages = [Message::user(transcript(gone, &Room::of(window)))];
+        let most = window.map_or(SUMMARY_TOKENS, |window| window / SUMMARY_SHARE);
         let request = Request {
             system: SUMMARY_INSTRUCTIONS,
             messages: &messages,
             tools: &[],
-            max_output_tokens: Some(SUMMARY_TOKENS),
+            max_output_tokens: Some(most.clamp(1, SUMMARY_TOKENS)),
         };
         let mut unwatched = |_| ();
         let asked = tokio::select! {
@@ -154,11 +165,45 @@ impl Conversation {
         events: &EventSink,
     ) -> Result<(), Error> {
         let quoted = self.agent.parts.options.compression.protect_first;
-        self.replace_beginning(gone.len(), as_message(gone, quoted, summary)).await?;
+        let room = Room::of(self.chat.context_length().tokens());
+        self.replace_beginning(gone.len(), as_message(gone, quoted, summary, &room)).await?;
         self.counted = None;
         self.sightings.forget();
         events.tell(Event::Compressed { messages: gone.len(), tokens: self.request_tokens() });
         Ok(())
+    }
+
+    /// Has the model see less of the longest results of tools, which stay whole
+    /// in the store. Returns how many bytes of each it sees; none when that would
+    /// gain nothing.
+    pub(crate) fn shorten_results(&mut self) -> Option<usize> {
+        let whole = self.messages.iter().filter_map(|message| match message {
+            Message::Tool(result) => Some(result.content.len()),
+            Message::User(_) | Message::Assistant(_) => None,
+        });
+        let longest = whole.max()?.min(self.shown_of_results.unwrap_or(usize::MAX));
+        if longest <= LEAST_RESULT {
+            return None;
+        }
+        let limits = &self.agent.parts.options.limits;
+        let budget = limits.within(self.chat.context_length().tokens(), 1).result_bytes;
+        let shown = budget.min(longest / 2).max(LEAST_RESULT);
+        self.shown_of_results = Some(shown);
+        Some(shown)
+    }
+
+    /// Returns the messages as the model sees them, where it sees less than there is.
+    pub(crate) fn shortened(&self) -> Option<Vec<Message>> {
+        let most = self.shown_of_results?;
+        let mut messages = self.messages.clone();
+        for message in &mut messages {
+            if let Message::Tool(result) = message
+                && result.content.len() > most
+            {
+                result.content = clipped(&result.content, most);
+            }
+        }
+        Some(messages)
     }
 
     fn tail_budget(&self) -> u64 {

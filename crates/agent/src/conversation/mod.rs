@@ -86,6 +86,9 @@ pub struct Conversation {
     /// Tokens of the last request and its answer, as the provider counted
     /// them, and how many messages that were.
     pub(crate) counted: Option<(u64, usize)>,
+    /// Bytes of a tool's result that the model is shown, where whole ones do not
+    /// fit into its context.
+    pub(crate) shown_of_results: Option<usize>,
     /// Whether what is said first becomes its title.
     pub(crate) untitled: bool,
     /// Who remembers beyond it; nobody for a child.

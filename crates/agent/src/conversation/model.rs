@@ -15,8 +15,9 @@ impl Conversation {
         }
         self.chat = self.agent.parts.models.chat(chain.clone());
         self.chain = chain;
-        // Others count tokens differently.
+        // Others count tokens differently, and hold more or less of them.
         self.counted = None;
+        self.shown_of_results = None;
         Ok(())
     }
 

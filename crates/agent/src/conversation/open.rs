@@ -175,6 +175,7 @@ impl Agent {
             depth,
             parent_cancel,
             counted: None,
+            shown_of_results: None,
             untitled,
             memory,
             untold,

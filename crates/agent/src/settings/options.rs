@@ -38,6 +38,7 @@ pub fn model_options(settings: &Settings) -> Result<vestal_model::Options, Confi
         retries: settings.get(&keys::AGENT_API_MAX_RETRIES)?.value.get(),
         idle_timeout: settings.get(&keys::AGENT_REQUEST_TIMEOUT)?.value.duration(),
         proxy: proxy(settings),
+        lists: Some(super::model_lists(settings)),
         ..vestal_model::Options::default()
     })
 }
@@ -89,6 +90,7 @@ fn limits(settings: &Settings) -> Result<Limits, ConfigError> {
         output_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         output_lines: size(settings, &keys::TOOL_OUTPUT_MAX_LINES)?,
         line_length: size(settings, &keys::TOOL_OUTPUT_MAX_LINE_LENGTH)?,
+        result_bytes: crate::limits::RESULT_BYTES,
         code_timeout: settings.get(&keys::CODE_EXECUTION_TIMEOUT)?.value.duration(),
         code_tool_calls: settings.get(&keys::CODE_EXECUTION_MAX_TOOL_CALLS)?.value.get(),
         clarify_timeout: clarify.duration().unwrap_or(NEVER),

@@ -24,7 +24,12 @@ const TAIL: usize = 500;
 /// file in the sandbox, and the model gets a preview with its path; if the
 /// sandbox cannot take it, a preview that says so.
 pub(crate) async fn fit(context: &ToolContext, output: ToolOutput, budget: usize) -> ToolOutput {
-    if output.content.len() <= budget || output.oversized == Oversized::Keep {
+    let most = match output.oversized {
+        Oversized::Spill => budget,
+        // It knows the limit; what it adds to that is its own affair, within bounds.
+        Oversized::Keep => budget.saturating_mul(2),
+    };
+    if output.content.len() <= most {
         return output;
     }
     let ToolOutput { content, is_error, .. } = output;

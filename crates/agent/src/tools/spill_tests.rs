@@ -23,7 +23,7 @@ async fn what_fits_stays_as_it_is() {
     let output = ToolOutput::ok("x".repeat(100));
     assert_eq!(fit(&stage.context, output.clone(), 100).await, output);
     let bounded = ToolOutput { oversized: Oversized::Keep, ..ToolOutput::ok("x".repeat(100)) };
-    assert_eq!(fit(&stage.context, bounded.clone(), 10).await, bounded);
+    assert_eq!(fit(&stage.context, bounded.clone(), 50).await, bounded);
     assert!(stage.context.workshop.attached().is_none(), "no sandbox was needed");
 }
 
@@ -77,4 +77,13 @@ async fn a_sandbox_that_cannot_take_it_leaves_a_preview_that_says_so() {
     assert!(output.content.contains("could not be kept in the sandbox"), "{}", output.content);
     assert!(output.content.contains("97000 bytes left out here") && output.content.len() < 4000);
     std::fs::remove_file(&sandboxes).unwrap();
+}
+
+#[tokio::test]
+async fn a_tool_that_bounds_its_results_itself_is_bounded_by_the_context_all_the_same() {
+    let stage = stage("bounded");
+    let bounded = ToolOutput { oversized: Oversized::Keep, ..ToolOutput::ok("x".repeat(9_000)) };
+    let output = fit(&stage.context, bounded, 4_000).await;
+    assert!(output.content.contains("This result has 9000 bytes"), "{}", output.content);
+    assert!(output.content.len() < 4_000);
 }

@@ -29,15 +29,10 @@ impl Turn<'_> {
             }
             let answer = self.ask_once(whisper).await;
             match answer {
-                Err(ModelError::ContextOverflow { .. }) if self.may_shrink() => {
-                    let before = self.conversation.messages.len();
-                    self.shrink().await?;
-                    if self.conversation.messages.len() == before && !self.cancel.is_cancelled() {
-                        return Err(TurnError::TooLong("nothing is left to summarise".to_owned()));
-                    }
-                }
                 Err(error @ ModelError::ContextOverflow { .. }) => {
-                    return Err(TurnError::TooLong(error.to_string()));
+                    if !self.make_room().await? {
+                        return Err(TurnError::TooLong(error.to_string()));
+                    }
                 }
                 Err(error) => return Err(error.into()),
                 Ok(answer) => {
@@ -50,7 +45,7 @@ impl Turn<'_> {
         }
     }
 
-    fn may_shrink(&self) -> bool {
+    pub(super) fn may_shrink(&self) -> bool {
         self.conversation.agent.parts.options.compression.enabled && self.shrunk < SHRINKS
     }
 

@@ -21,15 +21,6 @@ use crate::tools::fit;
 /// How long a tool has to come back after an interrupt before it is given up.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Characters of a result that go into the conversation, at most.
-const RESULT_CHARS: usize = 100_000;
-
-/// The part of a model's context that one result may take, as a divisor.
-const RESULT_SHARE: u64 = 7;
-
-/// Bytes that make a token, roughly.
-const BYTES_PER_TOKEN: u64 = 4;
-
 const INTERRUPTED: &str = "interrupted by the user before it ran";
 
 /// What came of carrying calls out.
@@ -71,8 +62,10 @@ impl Turn<'_> {
             }
             let runs = calls[group.clone()].iter().zip(&prepared[group.clone()]).map(
                 |(call, prepared)| {
-                    let context = self.context(&call.id);
-                    carry_out_one(context, call, prepared, self.result_budget())
+                    let mut context = self.context(&call.id);
+                    let window = self.conversation.chat.context_length().tokens();
+                    context.limits = context.limits.within(window, calls.len());
+                    carry_out_one(context, call, prepared)
                 },
             );
             let outputs = join_all(runs).await;
@@ -103,16 +96,6 @@ impl Turn<'_> {
     /// Returns what a tool works with.
     pub(super) fn context(&self, call: &str) -> ToolContext {
         self.conversation.tool_context(call, &self.cancel, self.events)
-    }
-
-    /// Returns how many bytes of a result go into the conversation.
-    fn result_budget(&self) -> usize {
-        let context = self.conversation.chat.context_length().tokens();
-        let share = context.map(|tokens| tokens / RESULT_SHARE * BYTES_PER_TOKEN);
-        share
-            .and_then(|share| usize::try_from(share).ok())
-            .unwrap_or(RESULT_CHARS)
-            .min(RESULT_CHARS)
     }
 }
 
@@ -177,12 +160,7 @@ const fn kind(value: &Value) -> &'static str {
 }
 
 /// Carries out one call and makes its result fit.
-async fn carry_out_one(
-    context: ToolContext,
-    call: &ToolCall,
-    prepared: &Prepared,
-    budget: usize,
-) -> ToolOutput {
+async fn carry_out_one(context: ToolContext, call: &ToolCall, prepared: &Prepared) -> ToolOutput {
     let (tool, arguments) = match prepared {
         Prepared::Ready(tool, arguments) => (tool, arguments),
         Prepared::Hopeless(reason) => {
@@ -205,7 +183,7 @@ async fn carry_out_one(
         ..output
     };
     let preview = preview(&output.content);
-    let output = fit(&context, output, budget).await;
+    let output = fit(&context, output, context.limits.result_bytes).await;
     let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
     context.events.tell(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
     output

@@ -42,7 +42,9 @@ pub enum TurnError {
         times: u32,
     },
     /// The conversation is too long and cannot be made shorter.
-    #[error("the conversation does not fit into the model's context even when summarised: {0}")]
+    #[error(
+        "the conversation does not fit into the model's context even when summarised and with shortened results: {0}"
+    )]
     TooLong(String),
     /// What was said could not be stored.
     #[error("failed to store the conversation: {0}")]

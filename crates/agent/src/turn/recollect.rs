@@ -21,18 +21,21 @@ impl Turn<'_> {
     /// Returns the messages as the model reads them: what the memory knows stands
     /// with the words it is about, in this turn's requests alone.
     pub(super) fn messages_with_memory(&self) -> Cow<'_, [Message]> {
-        let messages = &self.conversation.messages;
-        let Some((begin, Some(known))) = &self.begun_by else { return Cow::Borrowed(messages) };
+        let messages = match self.conversation.shortened() {
+            Some(shortened) => Cow::Owned(shortened),
+            None => Cow::Borrowed(self.conversation.messages.as_slice()),
+        };
+        let Some((begin, Some(known))) = &self.begun_by else { return messages };
         // Where a summary stands for those words by now, it stands for this, too.
         let place = self.conversation.seqs.iter().position(|seq| seq == begin);
-        let mut messages = messages.clone();
-        match place.and_then(|place| messages.get_mut(place)) {
-            Some(Message::User(user)) => {
-                user.parts.push(Part::Text { text: known.clone() });
-                Cow::Owned(messages)
-            }
-            _ => Cow::Borrowed(&self.conversation.messages),
+        let Some(place) = place else { return messages };
+        let mut messages = messages;
+        if matches!(messages.get(place), Some(Message::User(_)))
+            && let Some(Message::User(user)) = messages.to_mut().get_mut(place)
+        {
+            user.parts.push(Part::Text { text: known.clone() });
         }
+        messages
     }
 
     /// Tells the memory of the turn, which is complete.

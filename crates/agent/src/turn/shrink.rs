@@ -2,7 +2,7 @@
 
 use super::outcome::TurnError;
 use super::run::Turn;
-use crate::compress::from_what_is_known;
+use crate::compress::{Room, from_what_is_known};
 use crate::conversation::Summarised;
 use crate::event::Event;
 
@@ -23,11 +23,12 @@ impl Turn<'_> {
     /// interrupts. Where no model gives a summary, what is known has to do: the
     /// work goes on either way.
     pub(super) async fn shrink(&mut self) -> Result<(), TurnError> {
-        self.shrunk += 1;
         let Some(start) = self.conversation.cut_for_room() else { return Ok(()) };
+        self.shrunk += 1;
         let tokens = self.conversation.request_tokens();
         self.events.tell(Event::Compressing { tokens });
         let gone = self.conversation.giving_way(start);
+        let room = Room::of(self.conversation.chat.context_length().tokens());
         let summarised = self.conversation.summarise(&gone, &self.cancel).await;
         self.model_calls += u32::from(!matches!(summarised, Summarised::Interrupted));
         let summary = match summarised {
@@ -38,14 +39,33 @@ impl Turn<'_> {
             }
             // The turn ends here, and the next one may ask for a summary again.
             Summarised::Interrupted => return Ok(()),
-            Summarised::Empty => from_what_is_known(&gone),
+            Summarised::Empty => from_what_is_known(&gone, &room),
             Summarised::Failed(error) => {
                 let text = format!("no summary could be had, so the essentials were kept: {error}");
                 self.events.tell(Event::Warning { text });
-                from_what_is_known(&gone)
+                from_what_is_known(&gone, &room)
             }
         };
         self.conversation.give_way(&gone, &summary, self.events).await?;
         Ok(())
+    }
+
+    /// Makes a conversation shorter that the model has refused: what is long past
+    /// is summarised and, where that gains nothing, the model sees less of the
+    /// longest results. Reports whether it is shorter now.
+    pub(super) async fn make_room(&mut self) -> Result<bool, TurnError> {
+        let before = self.conversation.messages.len();
+        if self.may_shrink() {
+            self.shrink().await?;
+        }
+        if self.conversation.messages.len() != before || self.cancel.is_cancelled() {
+            return Ok(true);
+        }
+        let Some(shown) = self.conversation.shorten_results() else { return Ok(false) };
+        let text = format!(
+            "the model cannot hold the results of its tools; it sees {shown} bytes of each that is longer"
+        );
+        self.events.tell(Event::Warning { text });
+        Ok(true)
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 use vestal_agent::{Event, Outcome};
 use vestal_conversations::Standing;
-use vestal_model::Api;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_model::{Api, Freshness, Models, Options};
+use vestal_scripted_model::{Model, Reply, Rule, Script};
 
 use crate::stage::Stage;
 
@@ -64,6 +64,50 @@ async fn a_limit_that_the_provider_names_is_learned_and_kept_to() {
     let result = stage.turn("read it all").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
     assert_eq!(result.text, "all read");
+}
+
+#[tokio::test]
+async fn a_context_length_that_the_provider_lists_is_kept_to() {
+    let listed = Model::new("m").context_length(24_000);
+    let stage = Stage::new(reader(None).models([listed])).with("compression.protect_last_n=1");
+    // As `vestal model list` leaves it.
+    let lists = vestal_agent::settings::model_lists(&stage.settings());
+    let models = Models::new(Options::default()).unwrap();
+    lists.list(&models, &stage.endpoint(), Freshness::Cached).await.unwrap();
+    let agent = stage.agent().await;
+    let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
+    assert_eq!(conversation.context_used().window, Some(24_000));
+    let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
+    assert_eq!(result.text, "all read", "{:?}", result.outcome);
+    assert_eq!(stage.model.other_requests().len(), 1, "the kept list is young enough");
+}
+
+#[tokio::test]
+async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goes_on() {
+    for refusal in ["maximum context length is 8000 tokens", "prompt is too long"] {
+        let stage = Stage::new(Script::rules([Rule::always()
+            .after_any_tool_results()
+            .reply_with(move |request| {
+                let results = request.tool_results();
+                match results.iter().map(String::len).sum::<usize>() {
+                    0 => Reply::tool_call("terminal", json!({"command": "seq 1 200000"})),
+                    1..6_000 => Reply::text(format!("it begins: {}", &results[0][..20])),
+                    _ => Reply::error(400, refusal),
+                }
+            })]));
+        let agent = stage.agent().await;
+        let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
+        let result = conversation.run(crate::stage::said("count"), &stage.ears()).await;
+        assert!(result.text.starts_with("it begins: "), "{refusal}: {:?}", result.outcome);
+        let mut warnings = stage.events().into_iter().filter_map(|event| match event {
+            Event::Warning { text } => Some(text),
+            _ => None,
+        });
+        assert!(warnings.any(|text| text.contains("cannot hold the results")), "{refusal}");
+        // Whoever asks a larger model finds all of it.
+        let seen = agent.store().messages(conversation.id()).await.unwrap();
+        assert!(seen.iter().any(|stored| stored.message.text().len() > 40_000), "{refusal}");
+    }
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use vestal_model::{Freshness, ListCache, ListedFrom, ModelInfo};
+use vestal_model::{ContextLimit, Freshness, ListCache, ListedFrom, ModelInfo, Models, Options};
 use vestal_scripted_model::{Model, Reply, Script, ScriptedModel};
 
-use crate::support::{APIS, assert_keyless, endpoint, label, models};
+use crate::support::{APIS, KEY, assert_keyless, endpoint, label, models, options};
 
 fn names(models: &[ModelInfo]) -> Vec<&str> {
     models.iter().map(|model| model.id.as_str()).collect()
@@ -40,4 +40,28 @@ async fn a_refused_list_is_an_error() {
     let error = models().list(&endpoint).await.unwrap_err();
     assert_eq!(error.code(), "authentication");
     assert_keyless(&error);
+}
+
+#[tokio::test]
+async fn a_missing_list_is_fetched_from_who_is_asked_without_being_waited_for() {
+    let listed = Model::new("scripted-1").context_length(8000);
+    let server = ScriptedModel::start(Script::new().models([listed]));
+    let directory = tempfile::tempdir().unwrap();
+    let cache = ListCache::new(directory.path().join("models.json"), Duration::from_hours(1));
+    let models = Models::new(Options { lists: Some(cache), ..options() }).unwrap();
+    let chat = models.chat(vec![endpoint(APIS[0], &server.base_url())]);
+    assert_eq!(chat.context_length(), ContextLimit::Unknown);
+    let known = async {
+        while chat.context_length() == ContextLimit::Unknown {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), known).await.unwrap();
+    assert_eq!(chat.context_length(), ContextLimit::Learned(8000));
+    // Another chat of the process knows it, and asks nobody.
+    let again = models.chat(vec![endpoint(APIS[0], &server.base_url())]);
+    assert_eq!(again.context_length(), ContextLimit::Learned(8000));
+    let asked = server.other_requests();
+    let keys: Vec<_> = asked.iter().map(|request| request.header("authorization")).collect();
+    assert_eq!(keys, [Some(&*format!("Bearer {KEY}"))]);
 }

@@ -8,9 +8,6 @@ use super::collect::Collector;
 use crate::tool::ToolContext;
 use crate::tools::files::{Place, Text};
 
-/// Most characters of a result.
-const MAX_SHOWN: usize = 100_000;
-
 /// What is said instead of content that the model has already.
 pub(in crate::tools) const UNCHANGED: &str = "The file has not changed since you read these lines; they are further up in this conversation.";
 
@@ -49,6 +46,7 @@ pub(super) fn text(
     let total = collector.total();
     let first = collector.first_number();
     let page = Lines::new(context, collector);
+    let most = context.limits.result_bytes;
     let mut content = String::new();
     let mut shown = 0_u64;
     let mut cut_lines = 0_u64;
@@ -58,7 +56,7 @@ pub(super) fn text(
         let more = if cut.is_some() { "… [line cut]" } else { "" };
         let numbered = format!("{}|{text}{more}\n", first + shown);
         // A line longer than everything is shown all the same, or nobody could go on.
-        if shown > 0 && content.len() + numbered.len() > MAX_SHOWN {
+        if shown > 0 && content.len() + numbered.len() > most {
             break;
         }
         content.push_str(&numbered);

@@ -79,7 +79,8 @@ struct Setup<'a> {
 
 impl<'a> Setup<'a> {
     fn new(context: &'a Context, settings: &'a Settings) -> Result<Self, Failure> {
-        let options = Options { retries: 0, ..settings::model_options(settings)? };
+        // A server that is only tried leaves nothing in the kept lists.
+        let options = Options { retries: 0, lists: None, ..settings::model_options(settings)? };
         let idle_timeout = options.idle_timeout.min(LIST_IDLE);
         Ok(Self {
             context,
