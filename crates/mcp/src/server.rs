@@ -4,7 +4,7 @@ mod keep;
 mod list;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleClient;
@@ -45,6 +45,8 @@ pub(crate) struct Server {
     offered: Mutex<Arc<[Offered]>>,
     /// Rings when somebody waits for a connection.
     wanted: Notify,
+    /// Whether it was told that the first turn goes without it.
+    told_late: AtomicBool,
 }
 
 /// Where things stand with a server.
@@ -56,6 +58,12 @@ pub(crate) enum Phase {
     Up(Arc<Connection>),
     /// It does not; so many attempts were made.
     Down { trouble: Trouble, attempts: u64 },
+}
+
+impl Phase {
+    fn is_settled(&self) -> bool {
+        !matches!(self, Self::Connecting { attempts: 0 })
+    }
 }
 
 /// A connection that calls go over.
@@ -128,6 +136,7 @@ impl Server {
             phase: watch::Sender::new(Phase::Connecting { attempts: 0 }),
             offered: Mutex::new(Arc::default()),
             wanted: Notify::new(),
+            told_late: AtomicBool::new(false),
         })
     }
 
@@ -148,9 +157,19 @@ impl Server {
     /// Waits until the first attempt to connect has ended.
     pub(crate) async fn settled(&self) {
         let mut phase = self.phase.subscribe();
-        let is_settled = |phase: &Phase| !matches!(phase, Phase::Connecting { attempts: 0 });
         // The sender is ours, so it is still there.
-        drop(phase.wait_for(is_settled).await);
+        drop(phase.wait_for(Phase::is_settled).await);
+    }
+
+    /// Reports whether the first attempt to connect has ended.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.phase.borrow().is_settled()
+    }
+
+    /// Notes that it is told that a turn goes without it; reports whether it was
+    /// not yet.
+    pub(crate) fn tell_late(&self) -> bool {
+        !self.told_late.swap(true, Ordering::AcqRel)
     }
 
     /// Returns a connection; one that is gone is made again.

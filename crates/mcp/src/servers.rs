@@ -192,8 +192,19 @@ impl ToolSource for Servers {
                 server.settled().await;
             }
         };
-        // Who is late is there from the next turn on.
-        drop(tokio::time::timeout_at(self.patience, all).await);
+        if tokio::time::timeout_at(self.patience, all).await.is_ok() {
+            return;
+        }
+        // Who is late is there from the next turn on. A one-shot has none, and
+        // in any case a model that lacks tools should not come as a surprise.
+        let late = self.all.iter().filter(|server| !server.is_settled() && server.tell_late());
+        for server in late {
+            self.shared.tell(format!(
+                "the MCP server {} has not answered yet, so its tools are missing in this turn; \
+                 mcp_discovery_timeout says how long they are waited for",
+                server.plan.name
+            ));
+        }
     }
 
     fn version(&self) -> u64 {

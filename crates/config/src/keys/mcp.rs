@@ -14,10 +14,11 @@ keys! {
         secrecy: Secrecy::Within(&["env", "headers"]),
     }
 
-    /// How long the first turn of a conversation waits for servers that are still being asked
-    /// for their tools. What comes later is there from the next turn on.
+    /// How long after the start of the program the first turn waits, at most, for servers that are
+    /// still being asked for their tools. Those that are missing are named; they are there from
+    /// the next turn on.
     MCP_DISCOVERY_TIMEOUT: Moment = "mcp_discovery_timeout" {
-        default: Moment::from_millis(1500),
+        default: Moment::from_millis(10_000),
         limits: Range { min: 0, max: 60_000 },
         env: ["VESTAL_MCP_DISCOVERY_TIMEOUT"],
     }

@@ -89,6 +89,12 @@ async fn a_server_that_answers_late_is_there_from_then_on() {
     let stage = Stage::new(&format!("mcp_discovery_timeout: 0\nmcp_servers:\n  it: {late}\n"));
     let servers = stage.servers().await;
     assert_eq!(names(&servers), Vec::<String>::new());
+    // That its tools are missing is said, once.
+    let missing = "the MCP server it has not answered yet, so its tools are missing in this turn; \
+                   mcp_discovery_timeout says how long they are waited for";
+    assert_eq!(servers.take_news(), [missing]);
+    servers.settle().await;
+    assert_eq!(servers.take_news(), Vec::<String>::new());
     let before = servers.version();
     until(|| servers.version() != before).await;
     assert_eq!(names(&servers).len(), 16);
