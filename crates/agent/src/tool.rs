@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::ConversationId;
-use vestal_model::ToolSpec;
+use vestal_model::{Image, ToolSpec};
 
 use crate::approvals::Guard;
 use crate::delegate::Delegates;
@@ -70,6 +70,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// Whether an oversized content is put into a file with a preview in its place.
     pub oversized: Oversized,
+    /// Pictures that the model sees with the content.
+    pub images: Vec<Image>,
 }
 
 /// What happens to a content that is too long for the conversation.
@@ -85,7 +87,8 @@ pub enum Oversized {
 impl ToolOutput {
     /// Returns what a call came to that went well.
     pub fn ok(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: false, oversized: Oversized::Spill }
+        let (is_error, oversized) = (false, Oversized::Spill);
+        Self { content: content.into(), is_error, oversized, images: Vec::new() }
     }
 
     /// Returns what a call came to that went well, as JSON.
@@ -96,7 +99,7 @@ impl ToolOutput {
     /// Returns a failure in the shape every tool has for it: `{"error": …}`.
     pub fn error(message: impl Into<String>) -> Self {
         let content = serde_json::json!({ "error": message.into() }).to_string();
-        Self { content, is_error: true, oversized: Oversized::Spill }
+        Self { content, is_error: true, oversized: Oversized::Spill, images: Vec::new() }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
-use vestal_agent::{Oversized, ToolOutput};
+use vestal_agent::ToolOutput;
+use vestal_model::Image;
 
 use crate::printable::one_line;
 
@@ -13,8 +14,18 @@ mod tests;
 /// Characters of a name or an address in a description.
 const NAME: usize = 200;
 
-/// Returns what the model reads.
-pub(crate) fn output(result: &CallToolResult) -> ToolOutput {
+/// Kinds of pictures that models take.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Bytes of base64 of a picture that providers take, and pictures of one result.
+const LARGEST_PICTURE: usize = 5 << 20;
+const MOST_PICTURES: usize = 10;
+
+/// Values of a structured content that are looked for in its text.
+const MOST_VALUES: usize = 1000;
+
+/// Returns what the model reads, and the pictures that it sees.
+pub(crate) fn output(result: CallToolResult) -> ToolOutput {
     let mut parts: Vec<String> = result.content.iter().map(words).collect();
     if let Some(structured) = &result.structured_content
         && !says_the_same(&result.content, structured)
@@ -28,28 +39,79 @@ pub(crate) fn output(result: &CallToolResult) -> ToolOutput {
         (true, true) => "the tool failed and did not say why".to_owned(),
         (true, false) => "(done; the tool returned nothing)".to_owned(),
     };
-    ToolOutput { content, is_error, oversized: Oversized::Spill }
+    let images = result.content.into_iter().filter_map(picture).take(MOST_PICTURES).collect();
+    ToolOutput { is_error, images, ..ToolOutput::ok(content) }
 }
 
-/// Servers repeat what is structured as text for clients that know only text.
+/// Returns a picture, if it is one that models take.
+fn picture(block: ContentBlock) -> Option<Image> {
+    let ContentBlock::Image(image) = block else { return None };
+    let media_type = PICTURES.iter().find(|known| image.mime_type.eq_ignore_ascii_case(known))?;
+    // What is no base64 would have the provider refuse the whole conversation.
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    let is_fine = (1..=LARGEST_PICTURE).contains(&image.data.len())
+        && image.data.len().is_multiple_of(4)
+        && image.data.bytes().all(is_base64);
+    is_fine.then(|| Image { media_type: (*media_type).to_owned(), data: image.data })
+}
+
+/// Servers repeat what is structured as text for clients that know only text: as
+/// JSON, item by item, or in words. Then each value stands in the text.
 fn says_the_same(content: &[ContentBlock], structured: &Value) -> bool {
-    content.iter().any(|block| match block {
-        ContentBlock::Text(text) => {
-            let said: Value = serde_json::from_str(&text.text)
-                .unwrap_or_else(|_| Value::from(text.text.as_str()));
-            // Some put what is no object into one, under this name.
-            let wrapped = structured.as_object().filter(|all| all.len() == 1);
-            said == *structured || wrapped.and_then(|all| all.get("result")) == Some(&said)
+    let texts = content.iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    let said = texts.collect::<Vec<_>>().join("\n");
+    if said.trim().is_empty() {
+        return false;
+    }
+    let mut values = Vec::new();
+    collect(structured, &mut values);
+    values.iter().all(|value| is_said(&said, value))
+}
+
+/// Collects the values at the ends of a structure.
+fn collect<'a>(value: &'a Value, values: &mut Vec<&'a Value>) {
+    match value {
+        _ if values.len() >= MOST_VALUES => {}
+        Value::Array(items) => items.iter().for_each(|item| collect(item, values)),
+        Value::Object(fields) => fields.values().for_each(|field| collect(field, values)),
+        end => values.push(end),
+    }
+}
+
+fn is_said(said: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) if text.trim().is_empty() => true,
+        Value::String(text) => {
+            let json = value.to_string();
+            said.contains(text.trim()) || said.contains(&json[1..json.len() - 1])
         }
-        _ => false,
-    })
+        // As a word of its own: 1 is not said by 10.
+        other => {
+            let word = other.to_string();
+            let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+            said.match_indices(&word).any(|(at, _)| {
+                !is_part(said[..at].chars().next_back())
+                    && !is_part(said[at + word.len()..].chars().next())
+            })
+        }
+    }
 }
 
 fn words(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => described("image", &image.mime_type, &image.data),
-        ContentBlock::Audio(audio) => described("audio", &audio.mime_type, &audio.data),
+        ContentBlock::Image(image) => {
+            format!("[image: {}]", size_of(&image.mime_type, &image.data))
+        }
+        ContentBlock::Audio(audio) => {
+            format!(
+                "[audio: {}, which cannot be heard here]",
+                size_of(&audio.mime_type, &audio.data)
+            )
+        }
         ContentBlock::Resource(embedded) => resource(&embedded.resource),
         ContentBlock::ResourceLink(link) => {
             let (name, uri) = (one_line(&link.name, NAME), one_line(&link.uri, NAME));
@@ -72,10 +134,6 @@ fn resource(resource: &ResourceContents) -> String {
         }
         _ => "[resource of a kind that is not known here]".to_owned(),
     }
-}
-
-fn described(noun: &str, mime_type: &str, base64: &str) -> String {
-    format!("[{noun}: {}, which cannot be shown here]", size_of(mime_type, base64))
 }
 
 /// Returns the kind and the size of what base64 stands for.

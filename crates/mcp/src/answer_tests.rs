@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn read(result: Value) -> ToolOutput {
-    output(&serde_json::from_value(result).unwrap())
+    output(serde_json::from_value(result).unwrap())
 }
 
 #[test]
@@ -19,11 +19,28 @@ fn text_is_joined_and_everything_else_described() {
     ]}));
     assert_eq!(
         result.content,
-        "one\ntwo\nthree\n[image: image/png, 4 bytes, which cannot be shown here]\n\
-         [audio: audio/wav, 3 bytes, which cannot be shown here]\n[resource file:///a]\ninside\n\
+        "one\ntwo\nthree\n[image: image/png, 4 bytes]\n\
+         [audio: audio/wav, 3 bytes, which cannot be heard here]\n[resource file:///a]\ninside\n\
          [resource file:///b: image/gif, 3 bytes]\n[resource c at file:///c: afile]"
     );
     assert!(!result.is_error);
+    let picture = Image { media_type: "image/png".to_owned(), data: "AAAAAA==".to_owned() };
+    assert_eq!(result.images, [picture]);
+}
+
+#[test]
+fn a_picture_that_no_provider_takes_is_only_described() {
+    let blocks = [
+        json!({"type": "image", "mimeType": "image/svg+xml", "data": "AAAA"}),
+        json!({"type": "image", "mimeType": "image/png", "data": "not base64"}),
+        json!({"type": "image", "mimeType": "image/png", "data": ""}),
+        json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(6 << 20)}),
+    ];
+    for block in blocks {
+        let result = read(json!({"content": [block]}));
+        assert_eq!(result.images, []);
+        assert!(result.content.starts_with("[image: image/"), "{}", result.content);
+    }
 }
 
 #[test]
@@ -40,6 +57,22 @@ fn structured_content_is_said_once() {
         });
         assert_eq!(read(wrapped).content, text);
     }
+    // Item by item, and in words.
+    let items = json!({
+        "content": [{"type": "text", "text": "ash"}, {"type": "text", "text": "a \"birch\""}],
+        "structuredContent": {"result": ["ash", "a \"birch\""]},
+    });
+    assert_eq!(read(items).content, "ash\na \"birch\"");
+    let in_words = json!({
+        "content": [{"type": "text", "text": "Rain in Bern: 12 degrees (verified: true)"}],
+        "structuredContent": {"city": "Bern", "sky": "Rain", "degrees": 12, "verified": true},
+    });
+    assert_eq!(read(in_words).content, "Rain in Bern: 12 degrees (verified: true)");
+    let more = json!({
+        "content": [{"type": "text", "text": "10 found"}],
+        "structuredContent": {"found": 10, "page": 1},
+    });
+    assert_eq!(read(more).content, "10 found\n{\"found\":10,\"page\":1}");
     let other = json!({
         "content": [{"type": "text", "text": "sunny"}],
         "structuredContent": {"degrees": 21},

@@ -128,7 +128,7 @@ impl Calling {
         }
         self.forget().await;
         match answer {
-            Ok(Ok(ServerResult::CallToolResult(result))) => answer::output(&result),
+            Ok(Ok(ServerResult::CallToolResult(result))) => answer::output(result),
             Ok(Ok(ServerResult::InputRequiredResult(_))) => ToolOutput::error(
                 "the tool asks for input from a person over MCP, which is not supported here",
             ),

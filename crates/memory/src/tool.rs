@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use vestal_agent::tools::{Arguments, BadArgument};
-use vestal_agent::{Oversized, Tool, ToolContext, ToolOutput};
+use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
 use crate::entries::Entries;
@@ -180,7 +180,7 @@ fn failure(trouble: &Trouble, files: &Files, target: Target) -> ToolOutput {
 }
 
 fn output(told: &Value, is_error: bool) -> ToolOutput {
-    ToolOutput { content: told.to_string(), is_error, oversized: Oversized::Spill }
+    ToolOutput { is_error, ..ToolOutput::json(told) }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::error::ModelError;
 use crate::memory::{OutputLimit, Quirks};
+use crate::message::Message;
 use crate::refusal::Refusal;
 use crate::request::Request;
 
@@ -14,10 +15,16 @@ pub(crate) fn adapt(
     request: &Request<'_>,
     quirks: Quirks,
 ) -> Option<Quirks> {
+    let message = refusal.message.to_ascii_lowercase();
+    if refuses_images(error, &message) && has_result_images(request) {
+        // What a person shows the model is not left out behind their back; what
+        // a tool showed must not end the conversation.
+        let adapted = Quirks { without_result_images: true, ..quirks };
+        return (adapted != quirks).then_some(adapted);
+    }
     if !matches!(error, ModelError::BadRequest { .. }) {
         return None;
     }
-    let message = refusal.message.to_ascii_lowercase();
     if let Some(most) = most_output(&message)
         && quirks.most_output.is_none_or(|known| most < known)
     {
@@ -55,6 +62,22 @@ pub(crate) fn adapt(
         return Some(Quirks { without_stream_options: true, ..quirks });
     }
     None
+}
+
+/// Reports whether a model takes no pictures: some servers call that a wrong
+/// request, some know nobody who would, and some fail.
+fn refuses_images(error: &ModelError, message: &str) -> bool {
+    let may_be = matches!(
+        error,
+        ModelError::BadRequest { .. } | ModelError::NotFound { .. } | ModelError::Server { .. }
+    );
+    may_be && ["image", "vision", "multimodal"].iter().any(|word| message.contains(word))
+}
+
+fn has_result_images(request: &Request<'_>) -> bool {
+    let has_images =
+        |message: &Message| matches!(message, Message::Tool(result) if !result.images.is_empty());
+    request.messages.iter().any(has_images)
 }
 
 /// Returns the most a model may be allowed to write, where the provider says:

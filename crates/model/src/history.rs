@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::message::{AssistantMessage, Message, ToolCall, ToolResult, UserMessage};
+use crate::message::{AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage};
 
 /// What a call is said to have come to when its result was never recorded.
 const INTERRUPTED: &str = "[interrupted: this call was cut off before it gave a result; \
@@ -33,6 +33,7 @@ pub(crate) struct Called<'a> {
     pub(crate) arguments: Cow<'a, str>,
     pub(crate) content: &'a str,
     pub(crate) is_error: bool,
+    pub(crate) images: &'a [Image],
 }
 
 /// Which ids an API takes.
@@ -92,6 +93,7 @@ fn pair<'a>(
             arguments: arguments(&call.arguments),
             content: result.map_or(INTERRUPTED, |result| result.content.as_str()),
             is_error: result.is_none_or(|result| result.is_error),
+            images: result.map_or(&[], |result| &result.images),
         });
     }
     called

@@ -15,7 +15,7 @@ fn result(call: &str, content: &str) -> Message {
         call: call.to_owned(),
         name: "t".to_owned(),
         content: content.to_owned(),
-        is_error: false,
+        ..ToolResult::default()
     })
 }
 

@@ -110,7 +110,7 @@ pub struct ToolCall {
 }
 
 /// What a tool call came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The call's [`ToolCall::id`].
     pub call: String,
@@ -121,6 +121,10 @@ pub struct ToolResult {
     /// Whether it is to be taken for a failure.
     #[serde(default)]
     pub is_error: bool,
+    /// Pictures that the model sees with it. A model that takes none reads the
+    /// content alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }
 
 /// Why the model stopped.

@@ -76,7 +76,13 @@ fn message() -> impl Strategy<Value = Message> {
                 })
             });
     let tool = (id(), words(), any::<bool>()).prop_map(|(call, content, is_error)| {
-        Message::Tool(ToolResult { call, name: "t".to_owned(), content, is_error })
+        Message::Tool(ToolResult {
+            call,
+            name: "t".to_owned(),
+            content,
+            is_error,
+            images: Vec::new(),
+        })
     });
     prop_oneof![2 => user, 3 => assistant, 4 => tool]
 }

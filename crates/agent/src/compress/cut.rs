@@ -52,7 +52,7 @@ mod tests {
 
     fn result(size: usize) -> Message {
         let (call, name) = ("1".into(), "t".into());
-        Message::Tool(ToolResult { call, name, content: "x".repeat(size), is_error: false })
+        Message::Tool(ToolResult { call, name, content: "x".repeat(size), ..ToolResult::default() })
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub(crate) fn tokens_of(message: &Message) -> u64 {
             let thoughts = said.reasoning.iter().map(|thought| thought.text.len());
             of_bytes(said.text.len() + calls.sum::<usize>() + thoughts.sum::<usize>())
         }
-        Message::Tool(result) => of_bytes(result.content.len()),
+        Message::Tool(result) => {
+            of_bytes(result.content.len()) + result.images.len() as u64 * TOKENS_PER_IMAGE
+        }
     };
     content + TOKENS_PER_MESSAGE
 }

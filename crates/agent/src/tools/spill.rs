@@ -32,7 +32,7 @@ pub(crate) async fn fit(context: &ToolContext, output: ToolOutput, budget: usize
     if output.content.len() <= most {
         return output;
     }
-    let ToolOutput { content, is_error, .. } = output;
+    let ToolOutput { content, is_error, images, .. } = output;
     let spilled = match Field::longest(&content) {
         // Of a result with one long text only that text is put away: the file
         // is then readable as what it is, and the rest stays in place.
@@ -42,7 +42,7 @@ pub(crate) async fn fit(context: &ToolContext, output: ToolOutput, budget: usize
         }
         _ => put_away(context, &content).await,
     };
-    ToolOutput { content: spilled, is_error, oversized: Oversized::Keep }
+    ToolOutput { content: spilled, is_error, oversized: Oversized::Keep, images }
 }
 
 /// The longest text of a JSON object.

@@ -201,6 +201,6 @@ async fn given_up(cancel: &CancellationToken) {
 }
 
 fn result_of(call: &ToolCall, output: ToolOutput) -> ToolResult {
-    let (content, is_error) = (output.content, output.is_error);
-    ToolResult { call: call.id.clone(), name: call.name.clone(), content, is_error }
+    let ToolOutput { content, is_error, images, .. } = output;
+    ToolResult { call: call.id.clone(), name: call.name.clone(), content, is_error, images }
 }

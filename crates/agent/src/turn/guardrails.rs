@@ -105,7 +105,7 @@ mod tests {
 
     fn result(content: &str, is_error: bool) -> ToolResult {
         let (call, name) = ("c".into(), "terminal".into());
-        ToolResult { call, name, content: content.into(), is_error }
+        ToolResult { call, name, content: content.into(), is_error, images: Vec::new() }
     }
 
     fn watch() -> Watch {

@@ -72,6 +72,7 @@ fn seed(world: &World) {
             name: "terminal".to_owned(),
             content: format!("\u{1b}]0;owned\u{7}\n{}", "line\n".repeat(9)),
             is_error: true,
+            ..ToolResult::default()
         };
         let messages = [
             NewMessage::said(Message::User(asked)),

@@ -81,7 +81,7 @@ fn result(text: &str) -> NewMessage {
         call: "call-1".to_owned(),
         name: "terminal".to_owned(),
         content: text.to_owned(),
-        is_error: false,
+        ..ToolResult::default()
     }))
 }
 

@@ -82,7 +82,7 @@ impl Tool for SessionSearch {
             Ok(told) => {
                 let content = told.to_string();
                 let content = context.redactor.redact_result(&content).into_owned();
-                ToolOutput { content, is_error: false, oversized: Oversized::Keep }
+                ToolOutput { oversized: Oversized::Keep, ..ToolOutput::ok(content) }
             }
             Err(error) => {
                 let said = context.redactor.redact(&error.to_string()).into_owned();

@@ -43,7 +43,7 @@ async fn stage() -> (Stage, SessionSearch) {
         call: "c1".to_owned(),
         name: "terminal".to_owned(),
         content: format!("deployed the walrus service; {}", "y".repeat(20_000)),
-        is_error: false,
+        ..ToolResult::default()
     };
     converse(
         &stage,

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::endpoint::Endpoint;
 use crate::history::{Called, Ids, Turn, turns};
 use crate::memory::Quirks;
-use crate::message::{Api, AssistantMessage, Part, UserMessage};
+use crate::message::{Api, AssistantMessage, Image, Part, UserMessage};
 use crate::request::{Request, ToolSpec};
 
 /// What a model may write unless the caller says: the API insists on a number,
@@ -99,12 +99,21 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<ResultContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
     #[serde(untagged)]
     Kept(&'a Value),
+}
+
+/// What a tool came to.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Words(&'a str),
+    /// Words and pictures.
+    Blocks(Vec<Block<'a>>),
 }
 
 #[derive(Serialize)]
@@ -222,13 +231,23 @@ fn user(message: &UserMessage) -> Vec<Marked<'_>> {
     let blocks = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.trim().is_empty() => None,
         Part::Text { text } => Some(plain(text)),
-        Part::Image(image) => {
-            let source =
-                Source { kind: "base64", media_type: &image.media_type, data: &image.data };
-            Some(unmarked(Block::Image { source }))
-        }
+        Part::Image(image) => Some(unmarked(picture(image))),
     });
     blocks.collect()
+}
+
+fn picture(image: &Image) -> Block<'_> {
+    let source = Source { kind: "base64", media_type: &image.media_type, data: &image.data };
+    Block::Image { source }
+}
+
+fn result_content<'a>(call: &Called<'a>, quirks: Quirks) -> Option<ResultContent<'a>> {
+    let words = Some(call.content).filter(|content| !content.trim().is_empty());
+    if call.images.is_empty() || quirks.without_result_images {
+        return words.map(ResultContent::Words);
+    }
+    let words = words.map(|text| Block::Text { text });
+    Some(ResultContent::Blocks(words.into_iter().chain(call.images.iter().map(picture)).collect()))
 }
 
 type Blocks<'a> = Vec<Marked<'a>>;
@@ -261,7 +280,7 @@ fn assistant<'a>(
     for call in calls {
         results.push(unmarked(Block::ToolResult {
             tool_use_id: call.id.clone(),
-            content: Some(call.content).filter(|content| !content.trim().is_empty()),
+            content: result_content(&call, quirks),
             is_error: call.is_error,
         }));
         let input = RawValue::from_string(call.arguments.into_owned())?;

@@ -48,7 +48,7 @@ fn said(text: &str, calls: &[(&str, &str)], reasoning: Vec<Reasoning>) -> Messag
 
 fn result(call: &str, content: &str, is_error: bool) -> Message {
     let (call, content) = (call.to_owned(), content.to_owned());
-    Message::Tool(ToolResult { call, name: "t".to_owned(), content, is_error })
+    Message::Tool(ToolResult { call, name: "t".to_owned(), content, is_error, images: Vec::new() })
 }
 
 fn text(text: &str) -> Value {
@@ -185,4 +185,16 @@ fn output_is_limited_to_what_is_asked_for_and_to_what_the_provider_lets() {
     let sent: Value =
         serde_json::from_slice(&body(&endpoint(), &request, quirks).unwrap()).unwrap();
     assert_eq!(sent["max_tokens"], 20);
+}
+
+#[test]
+fn pictures_of_a_result_are_part_of_it() {
+    let image = Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() };
+    let Message::Tool(shown) = result("c1", "a chart", false) else { panic!("no result") };
+    let shown = Message::Tool(ToolResult { images: vec![image], ..shown });
+    let sent = messages(&[Message::user("hi"), said("", &[("c1", "{}")], vec![]), shown]);
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "QUJD"});
+    let content = json!([text("a chart"), {"type": "image", "source": source}]);
+    let expected = json!([{"type": "tool_result", "tool_use_id": "c1", "content": content}]);
+    assert_eq!(sent[2]["content"], expected);
 }

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::reasoning;
 use crate::endpoint::Endpoint;
-use crate::history::{Ids, Turn, turns};
+use crate::history::{Called, Ids, Turn, turns};
 use crate::memory::{OutputLimit, Quirks};
-use crate::message::{AssistantMessage, Part, UserMessage};
+use crate::message::{AssistantMessage, Image, Part, UserMessage};
 use crate::request::{Request, ToolSpec};
 
 #[derive(Serialize)]
@@ -65,13 +65,37 @@ enum Content<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Piece<'a> {
-    Text { text: &'a str },
+    Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
 }
 
 #[derive(Serialize)]
 struct ImageUrl {
     url: String,
+}
+
+impl<'a> Content<'a> {
+    /// Adds what follows in the same message.
+    fn extend(&mut self, more: Self) {
+        match (&mut *self, more) {
+            (Self::Text(text), Self::Text(more)) => {
+                text.push_str("\n\n");
+                text.push_str(&more);
+            }
+            (_, more) => {
+                let mut pieces = std::mem::replace(self, Self::Pieces(Vec::new())).into_pieces();
+                pieces.extend(more.into_pieces());
+                *self = Self::Pieces(pieces);
+            }
+        }
+    }
+
+    fn into_pieces(self) -> Vec<Piece<'a>> {
+        match self {
+            Self::Text(text) => vec![Piece::Text { text: Cow::Owned(text) }],
+            Self::Pieces(pieces) => pieces,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -131,7 +155,7 @@ fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Ve
     let last_user = turns.iter().rposition(|turn| matches!(turn, Turn::User(_)));
     for (index, turn) in turns.into_iter().enumerate() {
         match turn {
-            Turn::User(message) => entries.extend(user(message)),
+            Turn::User(message) => push_user(&mut entries, user(message)),
             Turn::Assistant { message, calls } => {
                 if message.text.is_empty() && calls.is_empty() {
                     continue;
@@ -147,6 +171,7 @@ fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Ve
                     content: call.content,
                 });
                 let results: Vec<_> = results.collect();
+                let images = if quirks.without_result_images { None } else { shown(&calls) };
                 let tool_calls = calls.into_iter().map(|call| Call {
                     id: call.id,
                     kind: "function",
@@ -158,6 +183,7 @@ fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Ve
                     reasoning,
                 });
                 entries.extend(results);
+                push_user(&mut entries, images);
             }
         }
     }
@@ -177,22 +203,46 @@ fn reasoning_back(
     fields
 }
 
-fn user(message: &UserMessage) -> Option<Entry<'_>> {
+/// Adds what is said on the person's side, to the last entry if that is of the
+/// same side: there are servers that insist on roles that alternate.
+fn push_user<'a>(entries: &mut Vec<Entry<'a>>, said: Option<Content<'a>>) {
+    let Some(said) = said else { return };
+    match entries.last_mut() {
+        Some(Entry::User { content }) => content.extend(said),
+        _ => entries.push(Entry::User { content: said }),
+    }
+}
+
+/// Returns the pictures of results. A result itself takes words alone here, so
+/// they follow on the person's side.
+fn shown<'a>(calls: &[Called<'a>]) -> Option<Content<'a>> {
+    let mut pieces = Vec::new();
+    for call in calls.iter().filter(|call| !call.images.is_empty()) {
+        let text = format!("[Pictures in the result of {}:]", call.name);
+        pieces.push(Piece::Text { text: Cow::Owned(text) });
+        pieces.extend(call.images.iter().map(picture));
+    }
+    (!pieces.is_empty()).then_some(Content::Pieces(pieces))
+}
+
+fn picture<'a>(image: &Image) -> Piece<'a> {
+    let url = format!("data:{};base64,{}", image.media_type, image.data);
+    Piece::ImageUrl { image_url: ImageUrl { url } }
+}
+
+fn user(message: &UserMessage) -> Option<Content<'_>> {
     let with_images = message.parts.iter().any(|part| matches!(part, Part::Image(_)));
     if !with_images {
         // Words alone go as a plain string: every server takes that.
         let text = message.text();
-        return (!text.is_empty()).then_some(Entry::User { content: Content::Text(text) });
+        return (!text.is_empty()).then_some(Content::Text(text));
     }
     let pieces = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
-        Part::Text { text } => Some(Piece::Text { text }),
-        Part::Image(image) => {
-            let url = format!("data:{};base64,{}", image.media_type, image.data);
-            Some(Piece::ImageUrl { image_url: ImageUrl { url } })
-        }
+        Part::Text { text } => Some(Piece::Text { text: Cow::Borrowed(text) }),
+        Part::Image(image) => Some(picture(image)),
     });
-    Some(Entry::User { content: Content::Pieces(pieces.collect()) })
+    Some(Content::Pieces(pieces.collect()))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn result(content: &str) -> Message {
         call: "c1".to_owned(),
         name: "t".to_owned(),
         content,
-        is_error: false,
+        ..ToolResult::default()
     })
 }
 
@@ -140,4 +140,46 @@ fn reasoning_goes_back_to_who_made_it_and_to_nobody_else() {
     assert_eq!(sent(signed.clone(), false, none), details);
     assert_eq!(sent(foreign, true, none), json!({}));
     assert_eq!(sent(signed, true, Quirks { without_reasoning: true, ..none }), json!({}));
+}
+
+/// Returns the messages as sent.
+fn sent(messages: &[Message], quirks: Quirks) -> Value {
+    encode(&Request { messages, ..Request::default() }, quirks)["messages"].take()
+}
+
+fn png() -> Image {
+    Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() }
+}
+
+#[test]
+fn messages_of_one_side_are_one_message() {
+    let picture = UserMessage { parts: vec![Part::Image(png())] };
+    let nothing = Message::Assistant(AssistantMessage::default());
+    let messages = [Message::user("one"), nothing, Message::user("two"), Message::user("three")];
+    let words = json!([{"role": "user", "content": "one\n\ntwo\n\nthree"}]);
+    assert_eq!(sent(&messages, Quirks::default()), words);
+    let messages = [Message::user("look"), Message::User(picture), Message::user("there")];
+    let expected = json!([{"role": "user", "content": [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+        {"type": "text", "text": "there"},
+    ]}]);
+    assert_eq!(sent(&messages, Quirks::default()), expected);
+}
+
+#[test]
+fn pictures_of_a_result_follow_it_and_go_with_what_is_said_next() {
+    let Message::Tool(shown) = result("a chart") else { panic!("no result") };
+    let shown = Message::Tool(ToolResult { images: vec![png()], ..shown });
+    let messages = [Message::user("hi"), call("{}", vec![]), shown, Message::user("and?")];
+    let all = sent(&messages, Quirks::default());
+    assert_eq!(all[2], json!({"role": "tool", "tool_call_id": "c1", "content": "a chart"}));
+    let expected = json!({"role": "user", "content": [
+        {"type": "text", "text": "[Pictures in the result of t:]"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+        {"type": "text", "text": "and?"},
+    ]});
+    assert_eq!((&all[3], &all[4]), (&expected, &Value::Null));
+    let blind = Quirks { without_result_images: true, ..Quirks::default() };
+    assert_eq!(sent(&messages, blind)[3], json!({"role": "user", "content": "and?"}));
 }

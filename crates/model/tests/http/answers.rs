@@ -143,7 +143,7 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
             call: "c.1".to_owned(),
             name: "terminal".to_owned(),
             content: "lantern".to_owned(),
-            is_error: false,
+            ..ToolResult::default()
         }));
         let request =
             Request { system: "be", messages: &messages, tools: &tools, ..Request::default() };

@@ -21,7 +21,7 @@ use vestal_model::ToolSpec;
 
 use self::run::{End, Ran};
 use super::arguments::Arguments;
-use crate::tool::{Oversized, Tool, ToolContext, ToolOutput};
+use crate::tool::{Tool, ToolContext, ToolOutput};
 
 const DESCRIPTION: &str = "\
 Runs a Python script in the sandbox that can call tools: `from vestal_tools import read_file, write_file, search_files, \
@@ -99,11 +99,9 @@ impl Result {
 
     fn into_output(self) -> ToolOutput {
         match serde_json::to_string(&self) {
-            Ok(content) => ToolOutput {
-                content,
-                is_error: self.status != "success",
-                oversized: Oversized::Spill,
-            },
+            Ok(content) => {
+                ToolOutput { is_error: self.status != "success", ..ToolOutput::ok(content) }
+            }
             Err(error) => ToolOutput::error(error.to_string()),
         }
     }

@@ -7,7 +7,7 @@ use vestal_sandbox::job::JobError;
 use vestal_wire::{Fault, FaultCode};
 
 use crate::approvals::Refusal;
-use crate::tool::{Oversized, ToolContext, ToolOutput};
+use crate::tool::{ToolContext, ToolOutput};
 
 /// The exit code of what was not run.
 const NOT_RUN: i32 = -1;
@@ -107,7 +107,7 @@ impl CommandResult {
         let is_error =
             self.error.is_some() || (self.exit_code != 0 && self.exit_code_meaning.is_none());
         match serde_json::to_string(&self) {
-            Ok(content) => ToolOutput { content, is_error, oversized: Oversized::Spill },
+            Ok(content) => ToolOutput { is_error, ..ToolOutput::ok(content) },
             Err(error) => ToolOutput::error(error.to_string()),
         }
     }
