@@ -112,6 +112,13 @@ impl From<Error> for Failure {
             Error::Lock(LockError::Io { .. }) | Error::Publish(_) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
             Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
+            Error::NotIsolated { task, .. } => failure
+                .advise(DOCTOR)
+                .advise(format!(
+                    "if the sandbox is there already: vestal rebuild {} --backend native",
+                    quoted(&task)
+                ))
+                .advise("to run commands on this machine as you, without isolation: -b local"),
             Error::BackendChanged { task, was, now } => failure
                 .advise(format!("to use it as it is: -b {was}, or terminal.backend: auto"))
                 .advise(format!(

@@ -33,6 +33,7 @@ mod files;
 mod forward;
 mod home;
 mod input;
+mod isolating;
 mod key;
 pub mod keys;
 mod kinds;
@@ -69,6 +70,7 @@ pub use error::{
 };
 pub use forward::Handing;
 pub use home::{Home, HomeError, ProfileName};
+pub use isolating::{IsolatingSetting, isolates};
 pub use key::{AnyKey, Key, Secrecy};
 pub use kinds::{
     ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Cap, Count, CountOrNone, CountOrSame,

@@ -438,4 +438,12 @@ pub enum Availability {
         /// What to do about it.
         advice: String,
     },
+    /// A setting that it needs has a wrong value, so nobody can tell. Another
+    /// backend is no answer to that: the setting has to be mended.
+    Misconfigured {
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        advice: String,
+    },
 }

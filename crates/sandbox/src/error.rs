@@ -40,6 +40,20 @@ pub enum Error {
         /// Why, by backend.
         reasons: Vec<String>,
     },
+    /// The settings ask for isolation, and what is left of `auto` has none.
+    #[error(
+        "the sandbox of task {task:?} cannot be isolated, which the settings ask for: {}; {}",
+        listed(isolating),
+        reasons.join("; ")
+    )]
+    NotIsolated {
+        /// The task.
+        task: String,
+        /// The settings that ask for it.
+        isolating: Vec<vestal_config::IsolatingSetting>,
+        /// Why it cannot be had, by backend.
+        reasons: Vec<String>,
+    },
     /// The sandbox was made on a backend that is not the configured one.
     #[error("sandbox {task:?} lives on backend {was}, and the settings say {now}")]
     BackendChanged {
@@ -274,6 +288,10 @@ impl Error {
     pub(crate) fn backend(backend: &'static str) -> impl FnOnce(BackendError) -> Self {
         move |source| Self::Backend { backend, source }
     }
+}
+
+fn listed(isolating: &[vestal_config::IsolatingSetting]) -> String {
+    isolating.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn in_the_way(jobs: &[JobId]) -> String {

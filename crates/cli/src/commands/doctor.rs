@@ -238,6 +238,14 @@ async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> 
                 let health = if any && !is_chosen { Health::Note } else { Health::Broken };
                 Check::new(title, health, reason).advise(advice)
             }
+            Availability::Misconfigured { problem, advice } => {
+                let health = match chosen {
+                    Some(BackendChoice::Auto) => Health::Broken,
+                    _ if is_chosen || !any => Health::Broken,
+                    _ => Health::Note,
+                };
+                Check::new(title, health, problem).advise(advice)
+            }
         });
         let remarks = reports.iter_mut().find(|(backend, _)| *backend == name);
         let remarks = remarks.map(|(_, remarks)| std::mem::take(remarks)).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, StartDir, keys};
 
 use super::Inner;
-use crate::backend::{Availability, Backend, Confinement, JobEnvironment};
+use crate::backend::{Availability, Backend, BackendError, Confinement, JobEnvironment};
 use crate::spec::{Spec, Tightening};
 use crate::store::StoreError;
 use crate::{Error, Overrides, Task};
@@ -116,7 +116,9 @@ impl Inner {
     }
 
     /// Returns the backend for a sandbox that is about to be made: the one
-    /// named, or for `auto` the best one that works here.
+    /// named, or for `auto` the best one that works here. Only what this machine
+    /// lacks leads to the next one: a wrong setting is an error, and so is a
+    /// setting that asks for isolation where nothing is left that isolates.
     pub(crate) async fn choose_backend(
         &self,
         task: &Task,
@@ -125,8 +127,12 @@ impl Inner {
         if let Some(name) = self.named_backend(overrides)? {
             return self.backend(task, &name).cloned();
         }
+        let isolating = self.settings.isolating()?;
         let mut reasons = Vec::new();
         for backend in self.backends.iter().filter(|backend| suits(&***backend, overrides)) {
+            if backend.confinement() == Confinement::None && !isolating.is_empty() {
+                return Err(Error::NotIsolated { task: task.to_string(), isolating, reasons });
+            }
             // Images are fetched for those who ask for a container, not for
             // those who ask for anything that works.
             if backend.takes_images() && asks_for_system(overrides) {
@@ -137,12 +143,17 @@ impl Inner {
                 Availability::Missing { reason, advice } => {
                     reasons.push(format!("{}: {reason} ({advice})", backend.name()));
                 }
+                Availability::Misconfigured { problem, advice } => {
+                    let source = BackendError::Advised { problem, advice };
+                    return Err(Error::backend(backend.name())(source));
+                }
             }
         }
         Err(Error::NoBackend { reasons })
     }
 
-    /// Refuses to use a sandbox on another backend than the one asked for.
+    /// Refuses to use a sandbox on another backend than the one asked for, and
+    /// one without walls that `auto` chose before a setting asked for isolation.
     pub(crate) fn check_backend(
         &self,
         task: &Task,
@@ -155,7 +166,16 @@ impl Inner {
                 was: recorded.to_owned(),
                 now: name,
             }),
-            Some(_) | None => Ok(()),
+            Some(_) => Ok(()),
+            None if self.is_unconfined(recorded) => match self.settings.isolating()? {
+                isolating if isolating.is_empty() => Ok(()),
+                isolating => Err(Error::NotIsolated {
+                    task: task.to_string(),
+                    isolating,
+                    reasons: vec![format!("it was made on the backend {recorded}")],
+                }),
+            },
+            None => Ok(()),
         }
     }
 }
@@ -171,3 +191,7 @@ fn suits(backend: &dyn Backend, asked: &Overrides) -> bool {
 fn asks_for_system(asked: &Overrides) -> bool {
     asked.image.is_some() || asked.mount.is_some()
 }
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

@@ -73,6 +73,7 @@ async fn missing(stage: &Stage) -> Option<String> {
     match backends.into_iter().find(|(name, _)| *name == "native") {
         Some((_, Availability::Works { .. })) => None,
         Some((_, Availability::Missing { reason, .. })) => Some(reason),
+        Some((_, Availability::Misconfigured { problem, .. })) => Some(problem),
         None => Some("there is no such backend".to_owned()),
     }
 }

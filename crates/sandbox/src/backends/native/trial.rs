@@ -46,6 +46,31 @@ pub(super) enum Trial {
         /// What to do about it.
         advice: String,
     },
+    /// None was tried: a setting is wrong.
+    Misconfigured {
+        /// What is wrong.
+        problem: String,
+        /// What to do about it.
+        advice: String,
+    },
+}
+
+/// Why a trial came to nothing.
+#[derive(Debug)]
+enum TrialError {
+    /// The settings ask for what is not there.
+    Settings(BackendError),
+    /// The machine does not let it be built.
+    Machine(BackendError),
+}
+
+impl From<BackendError> for TrialError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            error @ BackendError::Config(_) => Self::Settings(error),
+            error => Self::Machine(error),
+        }
+    }
 }
 
 impl Trial {
@@ -60,6 +85,9 @@ impl Trial {
             Self::Failed { problem, advice } => {
                 Availability::Missing { reason: problem.clone(), advice: advice.clone() }
             }
+            Self::Misconfigured { problem, advice } => {
+                Availability::Misconfigured { problem: problem.clone(), advice: advice.clone() }
+            }
         }
     }
 }
@@ -69,31 +97,37 @@ impl Native {
     pub(super) async fn try_out(&self) -> Trial {
         match self.build_trial().await {
             Ok((tier, missing)) => Trial::Passed { tier, missing },
-            Err(error) => Trial::Failed {
+            Err(TrialError::Machine(error)) => Trial::Failed {
                 advice: error.advice().unwrap_or("use the backend docker or local").to_owned(),
+                problem: error.to_string(),
+            },
+            Err(TrialError::Settings(error)) => Trial::Misconfigured {
+                advice: error.advice().unwrap_or("mend the setting").to_owned(),
                 problem: error.to_string(),
             },
         }
     }
 
-    async fn build_trial(&self) -> Result<(Tier, Vec<String>), BackendError> {
-        let mut settings = NativeSettings::read(&self.settings, &Overrides::default())?;
+    async fn build_trial(&self) -> Result<(Tier, Vec<String>), TrialError> {
+        let mut settings = NativeSettings::read(&self.settings, &Overrides::default())
+            .map_err(BackendError::from)?;
         // What the user mounts is not what is to be seen.
         settings.volumes = vestal_config::Volumes::EMPTY;
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);
         numbers::check(&users)?;
-        rootfs::check(&settings)?;
+        rootfs::check(&settings).map_err(TrialError::Settings)?;
         // An archive is unpacked for those who want a sandbox, not for those who
         // ask whether they could have one.
         let rootfs = match &settings.rootfs {
             Some(setting) if setting.path.is_dir() => {
-                self.rootfs(&settings, &ProgressSink::default()).await?
+                let provided = self.rootfs(&settings, &ProgressSink::default()).await;
+                provided.map_err(TrialError::Settings)?
             }
             _ => None,
         };
-        let sandboxes = self.settings.sandboxes_dir()?.value;
+        let sandboxes = self.settings.sandboxes_dir().map_err(BackendError::from)?.value;
         let ground = Ground::make(&sandboxes)?;
         let dirs = HostDirs::of_trial(&ground.dir);
         let picture = self.picture()?;
@@ -110,7 +144,7 @@ impl Native {
             max_processes: None,
             purpose: Purpose::Trial,
         })?;
-        let built = async {
+        let built: Result<(), BackendError> = async {
             make_dirs::make(&planned.make)?;
             make_open_dir(&dirs.boot, 0o755).map_err(BackendError::io("make a directory"))?;
             let null = fs::File::open("/dev/null").map_err(BackendError::io("open /dev/null"))?;
@@ -123,10 +157,10 @@ impl Native {
                 under_way: || (),
             };
             build.carry_out().await.map(drop)
-        };
-        let built = built.await;
+        }
+        .await;
         self.remove_all(&ground.dir).await?;
-        built.map(|()| (tier, missing))
+        built.map(|()| (tier, missing)).map_err(TrialError::from)
     }
 }
 

@@ -1,0 +1,49 @@
+use super::*;
+use crate::testing::TestHome;
+
+fn isolating(sets: &[&str]) -> Vec<String> {
+    let found = TestHome::new().settings(&[], sets).isolating().expect("right values");
+    found.into_iter().map(|setting| setting.to_string()).collect()
+}
+
+#[test]
+fn a_setting_that_is_not_the_default_asks_for_isolation_and_says_where_it_was_made() {
+    let cases = [
+        "terminal.docker_extra_args=[\"--cap-drop=ALL\"]",
+        "terminal.docker_image=debian:12",
+        "terminal.docker_mount_cwd_to_workspace=true",
+        "terminal.docker_network=false",
+        "terminal.docker_run_as_host_user=true",
+        "terminal.docker_volumes=[\"/a:/a\"]",
+        "terminal.native_rootfs=/srv/root",
+    ];
+    for set in cases {
+        let (key, _) = set.split_once('=').expect("an assignment");
+        assert_eq!(isolating(&[set]), [format!("{key} (--set {key})")]);
+        assert!(isolates(key), "{key}");
+    }
+    assert_eq!(ISOLATING.len(), cases.len(), "every key of the table is tried");
+}
+
+#[test]
+fn defaults_and_limits_ask_for_no_isolation() {
+    let sets = [
+        "terminal.docker_network=true",
+        "terminal.container_memory=512",
+        "terminal.docker_volumes=[]",
+    ];
+    assert_eq!(isolating(&sets), [""; 0]);
+    assert!(!isolates("terminal.container_memory"));
+}
+
+#[test]
+fn a_wrong_value_that_would_isolate_is_an_error() {
+    let wrong = [
+        "terminal.docker_volumes=[\"/a:/x\", \"/b:/x\"]",
+        "terminal.docker_volumes=[\"/a:/\"]",
+        "terminal.docker_volumes=[\"/a:/.vestal\"]",
+    ];
+    for set in wrong {
+        TestHome::new().settings(&[], &[set]).isolating().expect_err(set);
+    }
+}
