@@ -26,6 +26,7 @@ mod reap;
 mod rebuild;
 mod recover;
 mod remove;
+mod resettle;
 mod restore;
 mod scope;
 mod session;

@@ -9,6 +9,7 @@ use vestal_config::Settings;
 use vestal_wire::EnvVar;
 
 use super::reap::Sweep;
+use super::resettle::resettle;
 use crate::backend::{Availability, Backend, Remark};
 use crate::backends::docker::Docker;
 use crate::backends::local::Local;
@@ -65,7 +66,7 @@ impl Engine {
             .map_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"), OsString::from);
         let local = Local::new(settings.home().run_dir(), path_variable);
         let settings = Arc::new(settings);
-        let home_id = open_home(&settings.home().dir())?;
+        let home_id = identity(&settings)?;
         let native = Native::new(Arc::clone(&settings));
         let docker = Docker::new(Arc::clone(&settings), home_id);
         let backends: Vec<Arc<dyn Backend>> =
@@ -86,7 +87,7 @@ impl Engine {
         backends: Vec<Arc<dyn Backend>>,
         progress: ProgressSink,
     ) -> Result<Self, Error> {
-        let home_id = open_home(&settings.home().dir())?;
+        let home_id = identity(&settings)?;
         let inner = Inner {
             home_id,
             profile: settings.home().profile().to_string(),
@@ -133,6 +134,13 @@ impl Engine {
         }
         found
     }
+}
+
+/// Returns the id of the settings' home. A copy of a home becomes one of its
+/// own here, before anything acts on what it brought along.
+fn identity(settings: &Settings) -> Result<HomeId, Error> {
+    let (home, sandboxes) = (settings.home().dir(), settings.sandboxes_dir()?.value);
+    Ok(open_home(&home, |old, new| resettle(&home, &sandboxes, old, new))?)
 }
 
 impl Engine {

@@ -109,6 +109,17 @@ impl SandboxDir {
         }
     }
 
+    /// Moves this directory to where only rubbish is, beside a sandbox.
+    pub(crate) fn discard_beside(&self, sandbox: &Self) -> Result<(), StoreError> {
+        let io = |error| StoreError::io("remove", &self.path, error);
+        let parent = sandbox.path.parent().unwrap_or(Path::new("/"));
+        let aside = parent.join(format!("{TRASH}{}", random_hex::<6>().map_err(io)?));
+        match fs::rename(&self.path, aside) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(io(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Deletes temporary files that a crash between write and rename left.
     /// Only for the holder of the lock: nobody else writes here.
     pub(crate) fn sweep_temporaries(&self) {

@@ -6,6 +6,7 @@
 mod atomic;
 mod dir;
 mod home;
+mod home_mark;
 mod intent;
 mod lock;
 mod mark;

@@ -139,6 +139,7 @@ conformance! {
             attaching_to_a_running_sandbox_needs_no_lock,
             tasks_with_odd_names_have_sandboxes_of_their_own,
             a_directory_copied_from_another_home_is_refused,
+            a_copied_home_leaves_the_original_alone_and_has_its_own_sandboxes,
         }
         survival: {
             a_background_job_survives_its_process_and_is_found_again,

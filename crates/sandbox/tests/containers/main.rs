@@ -85,6 +85,7 @@ containers! {
     }
     + docker: {
         a_stuck_container_that_cannot_be_looked_at_gives_way,
+        a_container_of_an_image_committed_from_a_sandbox_is_never_touched,
     }
     apart on docker, podman: {
         through_the_engine_everything_works_as_by_a_socket,

@@ -83,6 +83,10 @@ impl Backend for Docker {
     async fn probe(&self) -> Availability {
         match self.try_probe().await {
             Ok(notes) => Availability::Works { notes },
+            Err(BackendError::Config(error)) => Availability::Misconfigured {
+                problem: error.to_string(),
+                advice: "mend the setting".to_owned(),
+            },
             Err(error) => Availability::Missing {
                 advice: error.advice().unwrap_or("see `vestal doctor`").to_owned(),
                 reason: error.to_string(),
@@ -141,7 +145,7 @@ impl Backend for Docker {
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
         let client = self.client().await?;
         self.check_engine(&client, instance).await?;
-        let seen = look(&client, instance).await?;
+        let seen = look(&client, &self.home, instance).await?;
         Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
     }
 
@@ -150,7 +154,7 @@ impl Backend for Docker {
         let Some(mut locator) = DockerLocator::of_instance(instance) else {
             return Ok(instance.locator.clone());
         };
-        let Some(seen) = look(&client, instance).await? else {
+        let Some(seen) = look(&client, &self.home, instance).await? else {
             return Ok(instance.locator.clone());
         };
         if seen.state == InstanceState::Paused {
@@ -192,7 +196,7 @@ impl Backend for Docker {
     }
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        remove::end(&self.client().await?, instance, patience).await
+        remove::end(&self.client().await?, &self.home, instance, patience).await
     }
 
     async fn publish(
@@ -206,7 +210,7 @@ impl Backend for Docker {
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         let client = self.client().await?;
-        remove::remove(&client, instance).await?;
+        remove::remove(&client, &self.home, instance).await?;
         self.remove_own_image(&client, &instance.id).await?;
         self.remove_instance_dir(&instance.dir).await
     }
@@ -241,10 +245,15 @@ impl Backend for Docker {
 
     async fn set_aside(&self, key: &Key) -> Result<(), BackendError> {
         let (client, name) = (self.client().await?, container_name(key, None));
+        // What has the name and is not the sandbox's own is not touched: it is
+        // met, and told of, when the next one is made.
+        let Some(container) = inspect::own_by_name(&client, &name, &key.hash()).await? else {
+            return Ok(());
+        };
         // Two guests cannot share what the sandbox keeps. Where this fails, the
         // new guest says so.
-        remove::kill_blindly(&client, &name).await?;
-        rename_aside(&client, &name, &name).await
+        remove::kill_blindly(&client, &container).await?;
+        rename_aside(&client, &container, &name).await
     }
 
     async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {

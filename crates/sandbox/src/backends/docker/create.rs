@@ -15,6 +15,7 @@ use super::guest_part::GuestPart;
 use super::inspect::{Seen, inspect};
 use super::locator::{DockerLocator, Transport};
 use super::origin::Origin;
+use super::ownership::Traits;
 use super::places::{self, HostDirs, Sources};
 use super::plan::{self, Blueprint, Marks, Plan, Ulimits, read_back};
 use super::remove::force_remove;
@@ -264,9 +265,8 @@ impl Docker {
         let transport = match waited {
             Ok(transport) => transport,
             Err(error) => {
-                super::remove::end(&client, &order.instance, std::time::Duration::from_secs(10))
-                    .await
-                    .ok();
+                let patience = std::time::Duration::from_secs(10);
+                super::remove::end(&client, &self.home, &order.instance, patience).await.ok();
                 return Err(error);
             }
         };
@@ -442,8 +442,7 @@ async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
         return Ok(());
     };
     let ours = plan.body.labels.as_ref().and_then(Marks::parse).ok_or_else(taken)?;
-    let theirs = seen.inspected.config.and_then(|config| config.labels);
-    let theirs = theirs.as_ref().and_then(Marks::parse).ok_or_else(taken)?;
+    let theirs = Traits::of(&seen.inspected).and_then(Traits::own).ok_or_else(taken)?;
     if theirs.key != ours.key {
         return Err(taken());
     }

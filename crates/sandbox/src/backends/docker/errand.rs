@@ -28,6 +28,9 @@ pub(super) const ERRAND_LABEL: &str = "vestal-errand";
 /// Marks those that copy files, with where they copy them to.
 const INTO_LABEL: &str = "vestal-errand-into";
 
+/// Beginning of their names.
+const NAME: &str = "vestal-errand-";
+
 /// Where the program that copies files is found.
 const COPIER_FILE: &str = "/.vestal/boot/stage";
 
@@ -52,6 +55,12 @@ const CAPABILITIES: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER"];
 
 /// What one that copies files may do as well: make them what they were.
 const COPYING: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"];
+
+/// Returns whether a container's name is an errand's. Its label alone does not
+/// tell: an image made of one hands it on.
+pub(super) fn is_name(name: &str) -> bool {
+    name.trim_start_matches('/').starts_with(NAME)
+}
 
 /// Something to be done in a container.
 #[derive(Debug)]
@@ -133,7 +142,7 @@ pub(super) enum ErrandError {
 /// afterwards, however it went.
 pub(super) async fn run(client: &Client, errand: &Errand<'_>) -> Result<String, ErrandError> {
     let name = random_hex::<6>()
-        .map(|random| format!("vestal-errand-{random}"))
+        .map(|random| format!("{NAME}{random}"))
         .map_err(BackendError::io("name a container"))?;
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
     let created = client.api().create_container(Some(options), body(errand)).await;
@@ -196,7 +205,9 @@ pub(super) async fn end_copies(
     let listed = client.api().list_containers(Some(options)).await;
     for container in listed.map_err(client.error("list containers"))? {
         let into = container.labels.as_ref().and_then(|labels| labels.get(INTO_LABEL));
+        let named = container.names.iter().flatten().any(|name| is_name(name));
         if let (Some(into), Some(id)) = (into, &container.id)
+            && named
             && Path::new(into).starts_with(place)
         {
             remove(client, id).await?;

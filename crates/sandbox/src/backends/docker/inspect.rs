@@ -11,10 +11,12 @@ use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBu
 use jiff::Timestamp;
 
 use super::api::{Client, Fault, fault};
-use super::errand::ERRAND_LABEL;
+use super::errand::{self, ERRAND_LABEL};
 use super::locator::{DockerLocator, Transport};
 use super::origin::Origin;
+use super::ownership::{Traits, tell_of_bearer};
 use super::plan::{BOOT_DIR, Marks, label};
+use crate::HomeId;
 use crate::backend::{BackendError, Found, Instance, InstanceState, Whose};
 
 /// How often a container between two states is looked at again.
@@ -34,13 +36,16 @@ pub(super) struct Seen {
 }
 
 /// Looks at the container of an instance, by what is known of it or by its
-/// mark.
+/// mark. One that merely carries the mark is not the instance's.
 pub(super) async fn look(
     client: &Client,
+    home: &HomeId,
     instance: &Instance,
 ) -> Result<Option<Seen>, BackendError> {
+    let is_wanted = |marks: Marks| marks.instance == instance.id && marks.home == home.as_str();
     if let Some(locator) = DockerLocator::of_instance(instance)
         && let Some(seen) = inspect(client, &locator.container).await?
+        && Traits::of(&seen.inspected).and_then(Traits::recorded).is_some_and(is_wanted)
     {
         return Ok(Some(seen));
     }
@@ -48,7 +53,10 @@ pub(super) async fn look(
         if let Some(id) = listed.id
             && let Some(seen) = inspect(client, &id).await?
         {
-            return Ok(Some(seen));
+            if Traits::of(&seen.inspected).and_then(Traits::own).is_some_and(is_wanted) {
+                return Ok(Some(seen));
+            }
+            tell_of_bearer(&seen.inspected);
         }
     }
     Ok(None)
@@ -154,13 +162,47 @@ pub(super) async fn find(client: &Client, whose: Whose<'_>) -> Result<Vec<Found>
         let Some(seen) = inspect(client, id).await? else {
             continue;
         };
-        found.extend(describe(client, &info.id, &listed, &seen));
+        match describe(client, &info.id, &listed, &seen) {
+            Some(own) => found.push(own),
+            None => tell_of_bearer(&seen.inspected),
+        }
     }
     Ok(found)
 }
 
-/// Returns what a container is to us. One that somebody made from an image of
-/// ours carries our labels too, but nothing of ours is mounted in it.
+/// Returns the id of the sandbox's own container that has a name. For when
+/// looking at it has failed: what the list says of it is enough then.
+pub(super) async fn own_by_name(
+    client: &Client,
+    name: &str,
+    key: &str,
+) -> Result<Option<String>, BackendError> {
+    for listed in list(client, &format!("{}={key}", label::KEY)).await? {
+        let is_named =
+            |listed: &String| listed.trim_start_matches('/') == name.trim_start_matches('/');
+        if !listed.names.iter().flatten().any(is_named) {
+            continue;
+        }
+        let Some(id) = listed.id.clone() else {
+            continue;
+        };
+        let is_own = match inspect(client, &id).await {
+            Ok(Some(seen)) => Traits::of(&seen.inspected).and_then(Traits::own).is_some(),
+            Ok(None) => false,
+            Err(error) => {
+                tracing::debug!(%error, id, "known from the list only");
+                Traits::listed(&listed).and_then(Traits::own).is_some()
+            }
+        };
+        if is_own {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns what a container is to us; nothing for one that merely carries our
+/// labels.
 fn describe(
     client: &Client,
     engine: &str,
@@ -183,7 +225,7 @@ fn describe(
         weakened: Vec::new(),
         is_copy: Origin::is_elsewhere(&seen.inspected),
     };
-    if labels.contains_key(ERRAND_LABEL) {
+    if labels.contains_key(ERRAND_LABEL) && errand::is_name(&name) {
         return Some(Found {
             id: seen.id.clone(),
             key: String::new(),
@@ -201,7 +243,7 @@ fn describe(
             locator: locator(None, Transport::Exec).to_locator(),
         });
     }
-    let marks = Marks::parse(labels)?;
+    let marks = Traits::of(&seen.inspected)?.own()?;
     let mounts = seen.inspected.mounts.as_ref()?;
     let at = |place: &str| mounts.iter().find(|mount| mount.destination.as_deref() == Some(place));
     let boot = at(BOOT_DIR)?;

@@ -27,6 +27,7 @@ mod guest_part;
 mod inspect;
 mod locator;
 mod origin;
+mod ownership;
 mod places;
 mod plan;
 mod ready;

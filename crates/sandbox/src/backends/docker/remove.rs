@@ -13,6 +13,7 @@ use super::backend::Docker;
 use super::errand::{ErrandError, Runner, end_copies};
 use super::facts::Request;
 use super::inspect::{inspect, look};
+use crate::HomeId;
 use crate::backend::{BackendError, Instance, InstanceState};
 use crate::embedded::GUEST_PROGRAM;
 use crate::store::{StoreError, remove_tree};
@@ -32,10 +33,11 @@ const REFUSALS: u32 = 5;
 /// Makes sure that nothing of a container runs.
 pub(super) async fn end(
     client: &Client,
+    home: &HomeId,
     instance: &Instance,
     patience: Duration,
 ) -> Result<(), BackendError> {
-    let Some(seen) = look(client, instance).await? else {
+    let Some(seen) = look(client, home, instance).await? else {
         return Ok(());
     };
     let deadline = Instant::now() + patience;
@@ -90,10 +92,14 @@ fn tolerate(
 
 /// Removes a container and its own volumes, whatever it does, and waits until
 /// it is gone.
-pub(super) async fn remove(client: &Client, instance: &Instance) -> Result<(), BackendError> {
+pub(super) async fn remove(
+    client: &Client,
+    home: &HomeId,
+    instance: &Instance,
+) -> Result<(), BackendError> {
     let deadline = Instant::now() + GONE_WITHIN;
     let mut refusals = 0;
-    while let Some(seen) = look(client, instance).await? {
+    while let Some(seen) = look(client, home, instance).await? {
         if Instant::now() >= deadline {
             return Err(BackendError::WontEnd {
                 id: instance.id.clone(),

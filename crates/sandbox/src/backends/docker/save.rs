@@ -176,7 +176,7 @@ impl Docker {
             problem: problem.to_owned(),
             advice: advice.to_owned(),
         };
-        let Some(seen) = look(client, instance).await? else {
+        let Some(seen) = look(client, &self.home, instance).await? else {
             return Err(refuse(
                 "the sandbox has no container that could be copied",
                 "use it once, so that one is made",

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::identity;
 use super::locator::{Made, NativeLocator};
 use crate::backend::{Found, InstanceState, Locator, Order, Owner};
+use crate::client::socket::SOCKET_NAME;
 use crate::key::random_hex;
 
 const VERSION: u64 = 1;
@@ -72,6 +73,18 @@ impl Label {
         written
     }
 
+    /// Returns the label for a copy of the instance that belongs to another
+    /// sandbox; nothing for one that ended with its process. Its control groups
+    /// are the original's.
+    fn disowned(mut self, key: &str) -> Option<Self> {
+        if self.owner.is_some() {
+            return None;
+        }
+        key.clone_into(&mut self.key);
+        self.made.cgroups.clear();
+        Some(self)
+    }
+
     /// Returns whether it is on an instance of this sandbox.
     pub(super) fn is_of(&self, key: &str) -> bool {
         self.key == key
@@ -96,4 +109,20 @@ impl Label {
             locator,
         }
     }
+}
+
+/// Makes the directory of a copied instance one of a sandbox of its own that
+/// does not run: the process and the control groups that it names are the
+/// original's. Returns whether there is a system in it to go on with.
+pub(crate) fn disown(instance_dir: &Path, key: &str) -> io::Result<bool> {
+    let Some(label) = Label::read(instance_dir).and_then(|label| label.disowned(key)) else {
+        return Ok(false);
+    };
+    identity::forget(instance_dir)?;
+    match fs::remove_file(instance_dir.join("io").join(SOCKET_NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    label.write(instance_dir)?;
+    Ok(true)
 }

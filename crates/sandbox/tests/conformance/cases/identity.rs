@@ -1,6 +1,6 @@
 //! Who gets which instance.
 
-use vestal_sandbox::{Command, Engine, Error, StateBefore, Task};
+use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, StateBefore, Task};
 
 use crate::support::World;
 
@@ -100,6 +100,38 @@ pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(world: &Wor
         let output = sandbox.run(Command::shell("echo $mark").session("main")).await.unwrap();
         assert_eq!(output.stdout.text(), format!("{}\n", name.len()));
     }
+}
+
+pub(crate) async fn a_copied_home_leaves_the_original_alone_and_has_its_own_sandboxes(
+    world: &World,
+) {
+    let task = Task::default_task();
+    world.run("echo kept > kept; mark=here").await;
+    let original = world.sandbox().await.instance().await;
+    let copy = world.another();
+    std::fs::remove_dir_all(copy.home()).ok();
+    let mut cp = std::process::Command::new("cp");
+    // What users of images have written may be out of reach, and is not missed.
+    cp.arg("-a").args([world.home(), copy.home()]).stderr(std::process::Stdio::null());
+    cp.status().unwrap();
+
+    assert_ne!(world.engine().key(&task).hash(), copy.engine().key(&task).hash());
+    let there = copy.sandbox().await;
+    assert_ne!(there.instance().await, original);
+    if world.is_contained() {
+        let output = there.run(Command::shell("cat kept")).await.unwrap();
+        assert_eq!(output.stdout.text(), "kept\n", "the copy has the files");
+    }
+    let used = there.instance().await;
+    copy.engine().stop(&task).await.unwrap();
+    let here = world.sandbox().await;
+    assert_eq!(here.state_before(), StateBefore::Running, "it was not stopped");
+    assert_eq!(here.instance().await, original);
+    copy.engine().remove(&task, FilesOnRemoval::Remove).await.unwrap();
+    let output = here.run(Command::shell("echo $mark").session("main")).await.unwrap();
+    assert_eq!(output.stdout.text(), "here\n");
+    assert_ne!(used, original);
+    copy.finish().await;
 }
 
 pub(crate) async fn a_directory_copied_from_another_home_is_refused(world: &World) {

@@ -215,7 +215,9 @@ async fn twins(world: &World) -> (String, String) {
         "WorkingDir": "/workspace",
         "HostConfig": { "NetworkMode": "none", "Mounts": mounts },
     });
-    let name = format!("vestal-twin-{other}");
+    // As one that was moved aside and started again by somebody.
+    let own = first["Name"].as_str().unwrap().trim_start_matches('/');
+    let name = format!("{own}-aside-0a1b2c3d");
     let made = world.api.ask("POST", &format!("/containers/create?name={name}"), Some(&body));
     assert_eq!(made.status, 201, "{}", made.body);
     world.api.post(&format!("/containers/{name}/start"));
@@ -263,6 +265,42 @@ pub(crate) async fn an_idle_duplicate_is_stopped_and_a_busy_one_is_reported(worl
     })
     .await;
     assert!(is_running(&world, &recorded));
+    world.finish().await;
+}
+
+/// A container that a person made of an image of the sandbox has its labels.
+pub(crate) async fn a_container_of_an_image_committed_from_a_sandbox_is_never_touched(
+    world: World,
+) {
+    let task = Task::default_task();
+    world.out("echo kept > kept").await;
+    let own = world.container_id();
+    let image = format!("vestal-test/committed-{}", marker());
+    let committed = world.api.ask("POST", &format!("/commit?container={own}&repo={image}"), None);
+    assert_eq!(committed.status, 201, "{}", committed.body);
+    let body = json!({ "Image": image, "Entrypoint": ["sleep"], "Cmd": ["1000"] });
+    let theirs = world.api.ask("POST", "/containers/create", Some(&body));
+    assert_eq!(theirs.status, 201, "{}", theirs.body);
+    let theirs = theirs.body["Id"].as_str().unwrap().to_owned();
+    world.api.post(&format!("/containers/{theirs}/start"));
+    let label = labels(&world.api.inspect(&theirs).unwrap());
+    assert_eq!(label("vestal-key"), world.engine().key(&task).hash(), "it inherits the labels");
+
+    // The sandbox's own container is gone, so that its labels are looked for.
+    world.api.remove(&own);
+    assert!(!world.engine().stop(&task).await.unwrap());
+    assert!(is_running(&world, &theirs), "stop");
+    assert_eq!(world.out("cat kept").await, "kept\n");
+    assert!(is_running(&world, &theirs), "run");
+    let removal = world.engine().remove(&task, FilesOnRemoval::Remove).await.unwrap();
+    assert_eq!(removal.instances, 2, "the lost one and the one made anew");
+    assert!(is_running(&world, &theirs), "rm");
+    world.api.post(&format!("/containers/{theirs}/kill"));
+    assert_eq!(world.engine().prune(false).await.unwrap(), []);
+    assert!(world.api.inspect(&theirs).is_some(), "prune");
+
+    world.api.remove(&theirs);
+    world.api.ask("DELETE", &format!("/images/{image}"), None);
     world.finish().await;
 }
 

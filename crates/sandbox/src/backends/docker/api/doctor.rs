@@ -9,6 +9,7 @@ use super::client::Client;
 use super::fault::one_line;
 use super::info::EngineInfo;
 use crate::backend::{BackendError, Remark};
+use crate::backends::docker::ownership::Traits;
 
 /// Most containers that are named in a remark.
 const MAX_NAMED: usize = 5;
@@ -128,6 +129,8 @@ struct Census {
     foreign: Vec<String>,
     leaked: Vec<String>,
     errands: Vec<String>,
+    /// Those that merely carry labels.
+    bearers: Vec<String>,
 }
 
 impl Census {
@@ -144,6 +147,8 @@ impl Census {
                 &mut census.foreign
             } else if label("vestal-errand").is_some() {
                 &mut census.errands
+            } else if Traits::listed(container).and_then(Traits::own).is_none() {
+                &mut census.bearers
             } else if label("vestal-instance").is_some_and(is_known) {
                 &mut census.own
             } else {
@@ -169,6 +174,10 @@ impl Census {
                 text: listed(&self.errands, "left over from an errand, or still on one"),
                 advice: Some("`vestal prune` removes them once they are old".to_owned()),
             });
+        }
+        if !self.bearers.is_empty() {
+            let what = "with this home's labels that Vestal did not make, left alone";
+            remarks.push(remark("labels", listed(&self.bearers, what)));
         }
         if !self.foreign.is_empty() {
             remarks.push(remark("foreign", listed(&self.foreign, "of other homes, left alone")));

@@ -13,11 +13,27 @@ fn container(name: &str, labels: &[(&str, &str)]) -> ContainerSummary {
     serde_json::from_value(value).unwrap()
 }
 
+/// Returns a container of this home with all its labels.
+fn made(name: &str, task: &str, instance: &str) -> ContainerSummary {
+    let labels = [
+        ("vestal-agent", "1"),
+        ("vestal-home", "mine"),
+        ("vestal-instance", instance),
+        ("vestal-key", "k"),
+        ("vestal-task-id", task),
+        ("vestal-spec", "s"),
+        ("vestal-persist", "1"),
+        ("vestal-generation", "1"),
+    ];
+    container(name, &labels)
+}
+
 fn containers() -> Vec<ContainerSummary> {
     let home = ("vestal-home", "mine");
     vec![
-        container("own", &[home, ("vestal-instance", "i1")]),
-        container("lost", &[home, ("vestal-instance", "i2")]),
+        made("vestal-own-k", "own", "i1"),
+        made("vestal-lost-k", "lost", "i2"),
+        made("of-a-committed-image", "own", "i1"),
         container("bare", &[home]),
         container("errand", &[home, ("vestal-errand", "erase")]),
         container("other", &[("vestal-home", "theirs"), ("vestal-instance", "i1")]),
@@ -33,15 +49,16 @@ fn containers_are_told_apart_by_whose_they_are() {
         names.iter().map(|name| format!("{name} (exited)")).collect()
     };
     let expected = Census {
-        own: names(&["own"]),
+        own: names(&["vestal-own-k"]),
         foreign: names(&["other", "old"]),
-        leaked: names(&["lost", "bare"]),
+        leaked: names(&["vestal-lost-k"]),
         errands: names(&["errand"]),
+        bearers: names(&["of-a-committed-image", "bare"]),
     };
     assert_eq!(census(Some(&known)), expected);
     let unsure = census(None);
-    assert_eq!(unsure.own, names(&["own", "lost"]));
-    assert_eq!(unsure.leaked, names(&["bare"]));
+    assert_eq!(unsure.own, names(&["vestal-own-k", "vestal-lost-k"]));
+    assert_eq!(unsure.leaked, names(&[]));
 }
 
 #[test]
@@ -57,7 +74,7 @@ fn what_is_wrong_comes_with_what_to_do() {
     assert_eq!(advised, ["leaked", "errands"]);
     assert_eq!(
         remarks[1].text,
-        "3 of this home that no sandbox knows: own (exited), lost (exited), bare (exited)"
+        "2 of this home that no sandbox knows: vestal-own-k (exited), vestal-lost-k (exited)"
     );
     assert_eq!(Census::default().remarks().len(), 1, "nothing wrong, nothing said");
 }

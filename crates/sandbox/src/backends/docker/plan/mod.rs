@@ -29,4 +29,4 @@ pub(in crate::backends::docker) use blueprint::{Blueprint, JobUser, Plan, Source
 pub(in crate::backends::docker) use body::plan;
 pub(in crate::backends::docker) use labels::{Marks, label};
 pub(in crate::backends::docker) use limits::{read_back, vet};
-pub(in crate::backends::docker) use name::container_name;
+pub(in crate::backends::docker) use name::{container_name, name_of_marks};

@@ -1,5 +1,6 @@
 //! Names of containers.
 
+use super::labels::Marks;
 use crate::{Key, label_value};
 
 /// Characters of the task in a name.
@@ -9,8 +10,17 @@ const TASK: usize = 30;
 /// the same name whoever makes it, so that the engine itself keeps a second one
 /// away; one that is owned by a process has a name of its own.
 pub(in crate::backends::docker) fn container_name(key: &Key, instance: Option<&str>) -> String {
-    let task: String = label_value(key.task().as_str()).chars().take(TASK).collect();
-    let hash: String = key.hash().chars().take(12).collect();
+    name(key.task().as_str(), &key.hash(), instance)
+}
+
+/// Returns the name that a container with these labels was given.
+pub(in crate::backends::docker) fn name_of_marks(marks: &Marks, instance: Option<&str>) -> String {
+    name(&marks.task, &marks.key, instance)
+}
+
+fn name(task: &str, hash: &str, instance: Option<&str>) -> String {
+    let task: String = label_value(task).chars().take(TASK).collect();
+    let hash: String = hash.chars().take(12).collect();
     match instance {
         None => format!("vestal-{task}-{hash}"),
         Some(instance) => {

@@ -1,0 +1,131 @@
+//! Make what a copied home brought along its own.
+//!
+//! The records of a copy name instances, processes and containers of the
+//! original. Those are let go of, and the sandboxes' files stay. A native
+//! sandbox's system is in its directory, so the copy has one of its own and
+//! keeps it. Every step may be repeated after a crash.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::backends::native;
+use crate::key::hex;
+use crate::store::{InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
+use crate::{HomeId, Key};
+
+/// Makes the sandboxes of a copied home those of its new id. Sandboxes that are
+/// kept elsewhere were not copied and stay the original's.
+pub(super) fn resettle(
+    home: &Path,
+    sandboxes: &Path,
+    old: &HomeId,
+    new: &HomeId,
+) -> Result<(), StoreError> {
+    if !is_below(sandboxes, home) {
+        return Ok(());
+    }
+    for dir in list_dirs(sandboxes)? {
+        let record = match dir.read_record() {
+            Ok(record) => record,
+            // It cannot be used as it is; what runs for it is let go of.
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(%error, "left as it is");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let keys = record.as_ref().and_then(|record| {
+            let task: crate::Task = record.task.parse().ok()?;
+            let key = |home: &HomeId| Key::new(home.clone(), &*record.profile, task.clone());
+            Some((key(old), key(new)))
+        });
+        match (record, keys) {
+            (Some(record), Some((was, now))) if record.key == was.hash() => {
+                take_over(&dir, record, &now)?;
+            }
+            (Some(_), _) => {}
+            (None, _) => {
+                drop_intent(&dir)?;
+                let_go(&dir, None)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes one sandbox the new key's. Its record is written last: until then the
+/// work is done again.
+fn take_over(dir: &SandboxDir, record: Record, now: &Key) -> Result<(), StoreError> {
+    for name in dir.snapshot_names()? {
+        let snapshot = dir.snapshot(&name);
+        if let Some(mut saved) = snapshot.read()? {
+            saved.home = now.home().as_str().to_owned();
+            snapshot.write(&saved)?;
+        }
+    }
+    drop_intent(dir)?;
+    let instance = match record.instance {
+        Some(instance) if record.backend == "native" => keep_system(dir, instance, now)?,
+        Some(_) | None => None,
+    };
+    let_go(dir, instance.as_ref().map(|instance| &*instance.id))?;
+    dir.write_record(&Record { key: now.hash(), instance, ..record })
+}
+
+/// Gives the layers of a native instance an id of their own.
+fn keep_system(
+    dir: &SandboxDir,
+    instance: InstanceRecord,
+    now: &Key,
+) -> Result<Option<InstanceRecord>, StoreError> {
+    // The same one each time, so that a step that was cut off is found again.
+    let digest = Sha256::digest(format!("{} {}", now.home().as_str(), instance.id));
+    let id = hex(&digest[..8]);
+    let (from, to) = (dir.instance_dir(&instance.id), dir.instance_dir(&id));
+    match fs::rename(&from, &to) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound && to.is_dir() => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::io("rename", from, error)),
+    }
+    let kept = native::disown(&to, &now.hash())
+        .map_err(|error| StoreError::io("make a system of its own of", &to, error))?;
+    Ok(kept.then_some(InstanceRecord { id, locator: serde_json::Value::Null, ..instance }))
+}
+
+/// Puts the directories of all instances but one out of sight: they tell of
+/// processes and containers that are the original's.
+fn let_go(dir: &SandboxDir, kept: Option<&str>) -> Result<(), StoreError> {
+    for id in dir.instance_ids()? {
+        if kept != Some(&*id) {
+            SandboxDir::new(dir.instance_dir(&id)).discard_beside(dir)?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets what a process of the original was doing to an instance. What only
+/// concerns files is finished in the copy, too.
+fn drop_intent(dir: &SandboxDir) -> Result<(), StoreError> {
+    match dir.read_intent()? {
+        Some(
+            Intent::Create { .. }
+            | Intent::Start { .. }
+            | Intent::Stop { .. }
+            | Intent::Remove { .. },
+        ) => dir.clear_intent(),
+        _ => Ok(()),
+    }
+}
+
+fn is_below(path: &Path, home: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    matches!((real(path), real(home)), (Some(path), Some(home)) if path.starts_with(&home))
+}
+
+#[cfg(test)]
+#[path = "resettle_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+use jiff::Timestamp;
+use serde_json::json;
+use vestal_process::ProcessId;
+
+use super::*;
+use crate::Overrides;
+
+fn key(home: &HomeId, task: &str) -> Key {
+    Key::new(home.clone(), "default", task.parse().unwrap())
+}
+
+/// Writes the record of a sandbox with one instance, and another instance that
+/// no record names.
+fn sandbox(sandboxes: &Path, home: &HomeId, task: &str, backend: &str) -> SandboxDir {
+    let dir = SandboxDir::new(sandboxes.join(task));
+    for id in ["first", "second"] {
+        fs::create_dir_all(dir.instance_dir(id).join("io")).unwrap();
+    }
+    fs::create_dir_all(dir.path().join("workspace")).unwrap();
+    let mut record =
+        Record::new(&key(home, task), backend, Overrides::default(), Timestamp::UNIX_EPOCH);
+    record.generation = 3;
+    record.instance = Some(InstanceRecord {
+        id: "first".to_owned(),
+        created_at: Timestamp::UNIX_EPOCH,
+        spec: Default::default(),
+        retention_seconds: None,
+        locator: json!({ "of": "the original" }),
+    });
+    dir.write_record(&record).unwrap();
+    dir.write_intent(Intent::Stop { instance: "first".to_owned(), if_idle: false }).unwrap();
+    dir
+}
+
+#[test]
+fn a_copied_home_keeps_its_files_and_lets_go_of_what_is_the_originals() {
+    let home = tempfile::tempdir().unwrap();
+    let sandboxes = home.path().join("sandboxes");
+    let (old, new) = (HomeId("old".into()), HomeId("new".into()));
+    let container = sandbox(&sandboxes, &old, "container", "docker");
+    let system = sandbox(&sandboxes, &old, "system", "native");
+    let foreign = sandbox(&sandboxes, &HomeId("other".into()), "foreign", "docker");
+    let was_foreign = foreign.read_record().unwrap();
+    // A native instance names a process, which is alive: this one.
+    let first = system.instance_dir("first");
+    let me = ProcessId::current().unwrap();
+    let init = json!({ "pid": me.pid, "pid_start": me.start, "boot": me.boot });
+    fs::write(first.join("init.json"), init.to_string()).unwrap();
+    let label = json!({
+        "version": 1, "key": key(&old, "system").hash(), "task": "system", "generation": 3,
+        "spec": "s", "created_at": Timestamp::UNIX_EPOCH,
+        "made": { "uid": 0, "tier": "overlay", "cgroups": ["/sys/fs/cgroup/vestal-first"] },
+    });
+    fs::write(first.join("label.json"), label.to_string()).unwrap();
+    fs::create_dir(first.join("layers")).unwrap();
+
+    for _again in 0..2 {
+        resettle(home.path(), &sandboxes, &old, &new).unwrap();
+        let record = container.read_record().unwrap().unwrap();
+        assert_eq!((record.key, record.generation), (key(&new, "container").hash(), 3));
+        assert_eq!(record.instance, None);
+        assert!(container.path().join("workspace").is_dir());
+        assert_eq!(container.instance_ids().unwrap(), [""; 0]);
+
+        let record = system.read_record().unwrap().unwrap();
+        assert_eq!(record.key, key(&new, "system").hash());
+        let instance = record.instance.unwrap();
+        assert_eq!(system.instance_ids().unwrap(), [instance.id.clone()]);
+        assert_ne!(instance.id, "first");
+        assert_eq!(instance.locator, serde_json::Value::Null);
+        let kept = system.instance_dir(&instance.id);
+        assert!(kept.join("layers").is_dir(), "what is installed is kept");
+        assert!(!kept.join("init.json").exists(), "no process is its own");
+        let label = fs::read_to_string(kept.join("label.json")).unwrap();
+        assert!(label.contains(&key(&new, "system").hash()) && !label.contains("cgroup/"));
+
+        for dir in [&container, &system] {
+            assert_eq!(dir.read_intent().unwrap(), None);
+        }
+        assert_eq!(foreign.read_record().unwrap(), was_foreign);
+        assert_eq!(foreign.instance_ids().unwrap(), ["first", "second"]);
+    }
+}
+
+#[test]
+fn sandboxes_that_are_kept_elsewhere_stay_the_originals() {
+    let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let old = HomeId("old".into());
+    let dir = sandbox(elsewhere.path(), &old, "task", "docker");
+    let was = dir.read_record().unwrap();
+    resettle(home.path(), elsewhere.path(), &old, &HomeId("new".into())).unwrap();
+    assert_eq!(dir.read_record().unwrap(), was);
+}
