@@ -22,6 +22,7 @@ impl Settings {
         self.mounts_at_one_place(&mut found)?;
         self.networks(&mut found)?;
         self.memory(&mut found)?;
+        self.users(&mut found)?;
         Ok(found)
     }
 
@@ -75,6 +76,19 @@ impl Settings {
             found.push(format!(
                 "{} is false, but {of_extra} has --publish; remove one of them",
                 named(&keys::DOCKER_NETWORK, &network)
+            ));
+        }
+        Ok(())
+    }
+
+    fn users(&self, found: &mut Vec<String>) -> Result<(), ConfigError> {
+        let as_host = self.get(&keys::DOCKER_RUN_AS_HOST_USER)?;
+        let extra = self.get(&keys::DOCKER_EXTRA_ARGS)?;
+        if let Some(user) = extra.value.user.as_deref().filter(|_| as_host.value) {
+            found.push(format!(
+                "{} is true, but {} has --user {user}; remove one of them",
+                named(&keys::DOCKER_RUN_AS_HOST_USER, &as_host),
+                named(&keys::DOCKER_EXTRA_ARGS, &extra)
             ));
         }
         Ok(())

@@ -75,3 +75,12 @@ fn a_key_without_a_value_is_an_error() {
     let settings = TestHome::new().settings(&[("TERMINAL_DOCKER_VOLUMES", "[\"x\"]")], &[]);
     assert!(settings.contradictions().is_err());
 }
+
+#[test]
+fn commands_run_as_one_user_only() {
+    let user = "terminal.docker_extra_args=[\"--user=app\"]";
+    assert_eq!(contradictions(&[user]), [""; 0]);
+    let found = contradictions(&[user, "terminal.docker_run_as_host_user=true"]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("--user app"), "{found:?}");
+}

@@ -15,8 +15,9 @@ mod tests;
 /// be given a sandbox without walls in its place.
 ///
 /// Limits (`terminal.container_*`) are not in it: they bound what a sandbox may
-/// use and separate nothing.
-static ISOLATING: [&dyn AnyKey; 7] = [
+/// use and separate nothing. Whoever requires them to hold is not to be given a
+/// sandbox that has none.
+static ISOLATING: [&dyn AnyKey; 8] = [
     &keys::NATIVE_ROOTFS,
     &keys::DOCKER_IMAGE,
     &keys::DOCKER_VOLUMES,
@@ -24,6 +25,7 @@ static ISOLATING: [&dyn AnyKey; 7] = [
     &keys::DOCKER_NETWORK,
     &keys::DOCKER_EXTRA_ARGS,
     &keys::DOCKER_RUN_AS_HOST_USER,
+    &keys::REQUIRE_LIMITS,
 ];
 
 /// A setting that asks for isolation, and where it was made.

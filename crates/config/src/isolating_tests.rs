@@ -16,6 +16,7 @@ fn a_setting_that_is_not_the_default_asks_for_isolation_and_says_where_it_was_ma
         "terminal.docker_run_as_host_user=true",
         "terminal.docker_volumes=[\"/a:/a\"]",
         "terminal.native_rootfs=/srv/root",
+        "terminal.require_limits=true",
     ];
     for set in cases {
         let (key, _) = set.split_once('=').expect("an assignment");

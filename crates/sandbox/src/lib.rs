@@ -26,7 +26,7 @@ pub mod job;
 pub use command::{Command, Input, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{
-    CLOSE_WITHIN, Engine, FilesOnRemoval, Notice, ReapReason, Reaped, Removal, StateBefore,
+    CLOSE_WITHIN, Engine, FilesOnRemoval, Notice, Pruned, ReapReason, Reaped, Removal, StateBefore,
     Summary, SummaryState, Termination, Terminations,
 };
 pub use error::{CopyError, Error};

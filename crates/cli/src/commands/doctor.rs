@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use vestal_config::{BackendChoice, Settings, Severity, keys};
 use vestal_sandbox::backend::{Availability, Remark};
-use vestal_sandbox::{Engine, GUEST, Summary, SummaryState};
+use vestal_sandbox::{Engine, GUEST, Pruned, Summary, SummaryState};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;
@@ -118,10 +118,17 @@ async fn examine(context: &Context) -> Vec<Check> {
     match context.engine() {
         Ok(engine) => {
             checks.push(home(&engine));
-            checks.extend(backends(&engine, chosen).await);
-            checks.extend(sandboxes(context, &engine).await);
-            checks.push(snapshots(&engine).await);
-            checks.push(leftovers(&engine).await);
+            // Asked at the same time: what does not answer delays nothing else.
+            let (backends, sandboxes, snapshots, leftovers) = tokio::join!(
+                backends(&engine, chosen),
+                sandboxes(context, &engine),
+                snapshots(&engine),
+                leftovers(&engine)
+            );
+            checks.extend(backends);
+            checks.extend(sandboxes);
+            checks.push(snapshots);
+            checks.extend(leftovers);
         }
         // A home that cannot be found has been told of.
         Err(failure) if context.home().is_ok() => checks.push(Check::failure("home", &failure)),
@@ -219,10 +226,9 @@ fn home(engine: &Engine) -> Check {
 /// Says which backends work and what they tell of themselves. One that is
 /// missing is only worth a note, unless it is the one that the settings name.
 async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> {
-    let found = engine.backends().await;
+    let (found, mut reports) = tokio::join!(engine.backends(), engine.report());
     let works = |available: &Availability| matches!(available, Availability::Works { .. });
     let any = found.iter().any(|(_, available)| works(available));
-    let mut reports = engine.report().await;
     let mut checks = Vec::new();
     for (name, available) in found {
         let title = format!("backend {name}");
@@ -301,7 +307,10 @@ fn sandbox(context: &Context, engine: &Engine, summary: &Summary) -> Vec<Check> 
         }
         SummaryState::Unknown => {
             let trouble = summary.trouble.as_deref().unwrap_or("its backend cannot be asked");
-            checks.push(Check::new(&*name, Health::Warning, trouble));
+            checks.push(
+                Check::new(&*name, Health::Broken, format!("not answered: {trouble}"))
+                    .advise("see what its backend says above"),
+            );
         }
         SummaryState::Running | SummaryState::Stopped | SummaryState::Absent => {}
     }
@@ -331,17 +340,26 @@ async fn snapshots(engine: &Engine) -> Check {
     }
 }
 
-async fn leftovers(engine: &Engine) -> Check {
-    match engine.prune(true).await {
-        Ok(left) if left.is_empty() => Check::new("leftovers", Health::Ok, "none"),
-        Ok(left) => Check::new(
-            "leftovers",
-            Health::Note,
-            format!("{} that nobody can want", text::count(left.len() as u64, "instance")),
-        )
-        .advise("vestal prune --dry-run lists them, vestal prune removes them"),
-        Err(error) => Check::failure("leftovers", &error.into()),
+async fn leftovers(engine: &Engine) -> Vec<Check> {
+    let Pruned { reaped: left, unanswered } = match engine.prune_telling(true).await {
+        Ok(pruned) => pruned,
+        Err(error) => return vec![Check::failure("leftovers", &error.into())],
+    };
+    let mut checks = Vec::new();
+    if !left.is_empty() {
+        let message =
+            format!("{} that nobody can want", text::count(left.len() as u64, "instance"));
+        checks.push(
+            Check::new("leftovers", Health::Note, message)
+                .advise("vestal prune --dry-run lists them, vestal prune removes them"),
+        );
+    } else if unanswered.is_empty() {
+        checks.push(Check::new("leftovers", Health::Ok, "none"));
     }
+    checks.extend(unanswered.into_iter().map(|(what, why)| {
+        Check::new("leftovers", Health::Warning, format!("{what} could not be looked at: {why}"))
+    }));
+    checks
 }
 
 fn print(console: Console, check: &Check) -> Result<(), Failure> {

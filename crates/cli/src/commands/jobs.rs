@@ -3,21 +3,25 @@
 use clap::Args;
 use jiff::Timestamp;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, SummaryState, Task};
+use vestal_sandbox::{Engine, Error, Overrides, SummaryState, Task};
 use vestal_wire::{Cause, JobInfo, JobState};
 
+use super::ps::tell_silent;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
+use crate::values::quoted;
 use crate::views::{JobView, state_word};
 
 /// Most jobs that are listed of one sandbox.
 const LIMIT: u32 = 1000;
 
 const AFTER_HELP: &str = "\
-Jobs are kept by the sandbox: also those that a process started which is gone are listed.
+Jobs are kept by the sandbox: also those that a process started which is gone are listed. With
+--all and -t a stopped sandbox is started, because its guest has the record. The exit code is 1 if a
+sandbox has not answered.
 
 Examples:
   vestal jobs
@@ -45,11 +49,18 @@ pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Failu
     let filter = if args.all { JobFilter::All } else { JobFilter::Running };
     let mut found: Vec<(Task, JobInfo)> = Vec::new();
     let mut more = false;
-    for task in tasks(context, &engine, args.task).await? {
+    let Asked { tasks, mut exit } = asked(context, &engine, args.task, args.all).await?;
+    for task in tasks {
         let connection = match engine.observe(&task).await {
             Ok(connection) => connection,
-            // It has ended since it was listed.
-            Err(Error::Stopped { .. }) => continue,
+            // It has ended since it was listed, or does not answer any more.
+            Err(Error::Stopped { .. }) => {
+                let summaries = engine.inspect(&task).await.unwrap_or_default();
+                if tell_silent(context, &summaries, MISSING) == Exit::No {
+                    exit = Exit::No;
+                }
+                continue;
+            }
             Err(error) => return Err(error.into()),
         };
         let list = job::jobs(&connection, filter, LIMIT).await?;
@@ -61,43 +72,81 @@ pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Failu
             found.iter().map(|(task, info)| JobView::new(task.as_str(), info)).collect();
         context.console.print_json(&views)?;
     } else {
-        print(context, &found, args.all)?;
+        print(context, &found, args.all, exit)?;
     }
     if more {
         context.console.note("older jobs are on record that are not listed");
     }
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
-/// Returns the tasks whose sandboxes run, of those asked for.
-async fn tasks(
+/// What a list lacks when a sandbox does not answer.
+const MISSING: &str = "what it has of jobs";
+
+/// Whose jobs are listed.
+struct Asked {
+    tasks: Vec<Task>,
+    exit: Exit,
+}
+
+/// Returns the tasks whose sandboxes run, of those asked for, and tells of those
+/// that have not answered. The jobs of a stopped sandbox are on its record, which
+/// its guest reads: it is started for whoever asks for that very one.
+async fn asked(
     context: &Context,
     engine: &Engine,
     wanted: Option<Task>,
-) -> Result<Vec<Task>, Failure> {
+    all: bool,
+) -> Result<Asked, Failure> {
     let Some(name) = wanted else {
-        let running = engine
-            .list()
-            .await?
-            .into_iter()
-            .filter(|summary| summary.state == SummaryState::Running && !summary.owned);
-        return Ok(running.filter_map(|summary| summary.task.parse().ok()).collect());
+        let summaries = engine.list().await?;
+        let exit = tell_silent(context, &summaries, MISSING);
+        let of = |state: SummaryState| {
+            let own = summaries.iter().filter(move |summary| summary.state == state);
+            own.filter(|summary| !summary.owned).filter_map(|summary| summary.task.parse().ok())
+        };
+        let stopped: Vec<Task> = of(SummaryState::Stopped).collect();
+        if let (true, [first, ..]) = (all, &*stopped) {
+            let names: Vec<String> = stopped.iter().map(|task| quoted(task.as_str())).collect();
+            context.console.note(&format!(
+                "stopped, and not listed: {}; `vestal jobs --all -t {}` starts one and lists its jobs",
+                names.join(", "),
+                quoted(first.as_str())
+            ));
+        }
+        return Ok(Asked { tasks: of(SummaryState::Running).collect(), exit });
     };
     let task = find::task(engine, Some(&name))?;
     let summaries = match engine.inspect(&task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),
     };
-    if summaries.iter().any(|summary| summary.state == SummaryState::Running) {
-        return Ok(vec![task]);
+    let is = |state| summaries.iter().any(|summary| summary.state == state && !summary.owned);
+    if is(SummaryState::Running) {
+        return Ok(Asked { tasks: vec![task], exit: Exit::Success });
     }
-    context.console.note(&format!("the sandbox of {task} does not run, and so does no job of it"));
-    Ok(Vec::new())
+    if all && is(SummaryState::Stopped) {
+        context.sandbox(engine, &task, &Overrides::default()).await?;
+        return Ok(Asked { tasks: vec![task], exit: Exit::Success });
+    }
+    let exit = tell_silent(context, &summaries, MISSING);
+    if exit == Exit::Success {
+        let said = format!("the sandbox of {task} does not run, and so does no job of it");
+        context.console.note(&said);
+    }
+    Ok(Asked { tasks: Vec::new(), exit })
 }
 
-fn print(context: &Context, found: &[(Task, JobInfo)], all: bool) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    found: &[(Task, JobInfo)],
+    all: bool,
+    exit: Exit,
+) -> Result<(), Failure> {
     if found.is_empty() {
-        context.console.note(if all {
+        context.console.note(if exit == Exit::No {
+            "no job runs in the sandboxes that have answered"
+        } else if all {
             "there are no jobs"
         } else {
             "no job runs; --all lists those that have ended"

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use vestal_sandbox::{ReapReason, Reaped};
+use vestal_sandbox::{Pruned, ReapReason, Reaped};
 
 use crate::console::{Table, text};
 use crate::context::Context;
@@ -11,7 +11,8 @@ use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
 A running sandbox is never touched, nor one that could still be wanted: a stopped one goes when it
-has been unused for longer than terminal.retention_seconds. Workspaces and homes stay.
+has been unused for longer than terminal.retention_seconds. Workspaces and homes stay. The exit code
+is 1 if something could not be looked at.
 
 Example:
   vestal prune --dry-run";
@@ -39,16 +40,23 @@ struct ReapedView {
 
 pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
-    let reaped = context.console.while_waiting("pruning", engine.prune(args.dry_run)).await?;
+    let pruning = engine.prune_telling(args.dry_run);
+    let Pruned { reaped, unanswered } = context.console.while_waiting("pruning", pruning).await?;
+    for (what, why) in &unanswered {
+        context.console.warn(&format!("{what} could not be looked at, and is left alone: {why}"));
+    }
+    let exit = if unanswered.is_empty() { Exit::Success } else { Exit::No };
     if args.json {
         let views: Vec<ReapedView> =
             reaped.iter().map(|reaped| view(reaped, !args.dry_run)).collect();
         context.console.print_json(&views)?;
-        return Ok(Exit::Success);
+        return Ok(exit);
     }
     if reaped.is_empty() {
-        context.console.note("there is nothing to remove");
-        return Ok(Exit::Success);
+        if unanswered.is_empty() {
+            context.console.note("there is nothing to remove");
+        }
+        return Ok(exit);
     }
     let mut table = Table::new(&["TASK", "INSTANCE", "WHY"]);
     for reaped in &reaped {
@@ -63,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
     let said =
         if args.dry_run { format!("{count} would be removed") } else { format!("{count} removed") };
     context.console.note(&said);
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
 fn view(reaped: &Reaped, removed: bool) -> ReapedView {

@@ -11,7 +11,8 @@ use crate::exit::Exit;
 use crate::views::{SandboxView, state_name};
 
 const AFTER_HELP: &str = "\
-Being listed is not being used: it keeps no sandbox from idling out.
+Being listed is not being used: it keeps no sandbox from idling out. The exit code is 1 if the
+backend of a sandbox has not answered.
 
 Examples:
   vestal ps
@@ -38,7 +39,7 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
     if args.json {
         let views: Vec<SandboxView> = summaries.iter().map(SandboxView::from).collect();
         context.console.print_json(&views)?;
-        return Ok(Exit::Success);
+        return Ok(exit(&summaries));
     }
     if summaries.is_empty() {
         context.console.note("there are no sandboxes; `vestal run CMD` makes one");
@@ -61,7 +62,31 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
             context.console.warn(&format!("{}: {trouble}", summary.task));
         }
     }
-    Ok(Exit::Success)
+    Ok(exit(&summaries))
+}
+
+/// Returns 1 when of some sandboxes nobody could say how they are.
+fn exit(summaries: &[Summary]) -> Exit {
+    let is_unknown = |summary: &Summary| summary.state == SummaryState::Unknown;
+    if summaries.iter().any(is_unknown) { Exit::No } else { Exit::Success }
+}
+
+/// Warns of sandboxes that have not answered, so that what is said of the others
+/// is not taken for the whole, and returns the exit code that says so.
+pub(super) fn tell_silent(context: &Context, summaries: &[Summary], what: &str) -> Exit {
+    let silent = |summary: &&Summary| {
+        matches!(summary.state, SummaryState::Unknown | SummaryState::Unresponsive)
+            && !summary.owned
+    };
+    let mut exit = Exit::Success;
+    for summary in summaries.iter().filter(silent) {
+        let why = summary.trouble.as_deref().unwrap_or("its guest does not, it may be paused");
+        context
+            .console
+            .warn(&format!("{} has not answered, and {what} is missing: {why}", summary.task));
+        exit = Exit::No;
+    }
+    exit
 }
 
 async fn list(context: &Context, all: bool) -> Result<Vec<Summary>, Failure> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use vestal_sandbox::{Engine, Error, SummaryState, Task};
 use vestal_wire::Stats;
 
+use super::ps::tell_silent;
 use crate::cli::Tasks;
 use crate::console::{Table, text};
 use crate::context::Context;
@@ -45,7 +46,11 @@ struct TaskStats {
 pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let named = args.tasks.named(&engine)?;
-    let tasks = if named.is_empty() { running(&engine).await? } else { named.clone() };
+    let (tasks, exit) = if named.is_empty() {
+        running(context, &engine).await?
+    } else {
+        (named.clone(), Exit::Success)
+    };
     let mut found: Vec<(Task, Stats)> = Vec::new();
     for task in tasks {
         match engine.observe(&task).await {
@@ -61,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Fail
             .map(|(task, stats)| TaskStats { task: task.to_string(), stats: stats.into() })
             .collect();
         context.console.print_json(&views)?;
-        return Ok(Exit::Success);
+        return Ok(exit);
     }
     let mut table = Table::new(&["TASK", "PROCESSES", "MEMORY", "CPU", "LOGS", "GUEST"]);
     for (task, stats) in &found {
@@ -79,16 +84,18 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Fail
     } else {
         context.console.print_table(&table)?;
     }
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
-async fn running(engine: &Engine) -> Result<Vec<Task>, Failure> {
-    let running = engine
-        .list()
-        .await?
+/// Returns the tasks whose sandboxes run, and tells of those that have not
+/// answered.
+async fn running(context: &Context, engine: &Engine) -> Result<(Vec<Task>, Exit), Failure> {
+    let summaries = engine.list().await?;
+    let exit = tell_silent(context, &summaries, "what it consumes");
+    let running = summaries
         .into_iter()
         .filter(|summary| summary.state == SummaryState::Running && !summary.owned);
-    Ok(running.filter_map(|summary| summary.task.parse().ok()).collect())
+    Ok((running.filter_map(|summary| summary.task.parse().ok()).collect(), exit))
 }
 
 /// Returns CPU time in seconds.

@@ -91,6 +91,11 @@ fn the_jobs_of_a_stopped_sandbox_are_still_on_record() {
     let id = world.background("echo kept; exit 4");
     world.vestal(["wait", &id]).exits(4);
     world.vestal(["stop"]).exits(0);
+    let all = world.vestal(["jobs", "--all"]).exits(0);
+    assert!(all.stderr.contains("vestal jobs --all -t default"), "{all:?}");
+    let listed = world.vestal(["jobs", "--all", "-t", "default", "--json"]).exits(0).json();
+    assert_eq!(listed[0]["id"], *id, "{listed}");
+    world.vestal(["stop"]).exits(0);
     let hint = world.vestal(["logs", &id]).exits(125);
     assert!(hint.stderr.contains("-t default"), "{hint:?}");
     assert_eq!(world.vestal(["logs", "-t", "default", &id]).exits(0).text(), "kept\n");

@@ -78,6 +78,38 @@ fn the_doctor_says_what_works_and_ends_with_1_if_something_is_broken() {
 }
 
 #[test]
+fn a_backend_that_cannot_be_asked_is_told_of_and_ends_with_1() {
+    let world = World::new();
+    world.vestal(["ps"]).exits(0);
+    let dir = world.home().join("sandboxes/web");
+    fs::create_dir_all(dir.join("instances/0123456789abcdef")).unwrap();
+    let locator = serde_json::json!({
+        "container": "c", "name": "c", "image": "i", "image_id": "i", "transport": { "by": "exec" },
+    });
+    let record = serde_json::json!({
+        "version": 1, "key": "k", "profile": "default", "task": "web", "backend": "docker",
+        "created_at": "2026-01-01T00:00:00Z", "generation": 1, "instance": {
+            "id": "0123456789abcdef", "created_at": "2026-01-01T00:00:00Z", "spec": {},
+            "retention_seconds": null, "locator": locator,
+        },
+    });
+    fs::write(dir.join("sandbox.json"), record.to_string()).unwrap();
+    let nowhere = format!("unix://{}", world.work().join("nobody.sock").display());
+    let ask = |words: &[&str]| {
+        finish(world.command(words).env("DOCKER_HOST", &nowhere).spawn().unwrap()).exits(1)
+    };
+    for words in [&["ps"][..], &["jobs"], &["stats"], &["jobs", "-t", "web"], &["prune", "-n"]] {
+        let outcome = ask(words);
+        assert!(outcome.stderr.contains("nobody.sock"), "{words:?}: {outcome:?}");
+        assert!(!outcome.stderr.contains("no job runs;"), "{words:?}: {outcome:?}");
+    }
+    assert_eq!(ask(&["ps", "--json"]).json()[0]["state"], "unknown");
+    let doctor = ask(&["doctor"]).text();
+    assert!(doctor.contains("broken  sandbox web: not answered"), "{doctor}");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn a_home_that_cannot_be_used_is_told_with_what_to_do() {
     let world = World::new();
     let file = world.work().join("file");

@@ -33,10 +33,10 @@ keys! {
     }
 
     /// Idle time after which a long-lived process lets go of a sandbox. Twice this (two minutes
-    /// at least) is the age at which leftovers of crashed processes are removed.
+    /// at least, also for 0) is the age at which leftovers of crashed processes are removed.
     LIFETIME_SECONDS: Seconds = "terminal.lifetime_seconds" {
         default: Seconds::new(300),
-        limits: Range { min: 1, max: YEAR },
+        limits: Range { min: 0, max: YEAR },
         env: ["TERMINAL_LIFETIME_SECONDS"],
     }
 
@@ -227,8 +227,8 @@ keys! {
         env: ["VESTAL_DOCKER_BINARY", "TERMINAL_DOCKER_BINARY"],
     }
 
-    /// Processors that a container or a native sandbox may use. A limit that you set and the host
-    /// cannot enforce is an error; the default is left out then.
+    /// Processors that a container or a native sandbox may use. Limits that the host cannot enforce
+    /// are left out, unless `terminal.require_limits` is set.
     CONTAINER_CPU: Cpus = "terminal.container_cpu" {
         default: Cpus::from_thousandths(1000),
         limits: Range { min: 10, max: 4_096_000 },
@@ -254,5 +254,14 @@ keys! {
         default: CountOrNone::new(256),
         limits: Range { min: 16, max: 4_194_304 },
         env: ["TERMINAL_CONTAINER_PIDS"],
+    }
+
+    /// Whether a limit of processors, memory, disk or processes that the host cannot enforce is an
+    /// error. Otherwise the sandbox goes without it; that is said once for a limit that you set to
+    /// something else than the default, and shown by `inspect` and `doctor`.
+    REQUIRE_LIMITS: bool = "terminal.require_limits" {
+        default: false,
+        limits: (),
+        env: ["TERMINAL_REQUIRE_LIMITS"],
     }
 }

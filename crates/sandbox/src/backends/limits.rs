@@ -62,7 +62,7 @@ impl LimitKind {
 pub(super) struct Limit {
     /// The limit; 0 for none.
     pub(super) value: u64,
-    /// Whether it is more than a default.
+    /// Whether the user has set it to something else than the default.
     pub(super) set_by_user: bool,
 }
 
@@ -77,6 +77,8 @@ pub(super) struct Limits {
     pub(super) disk_mb: Limit,
     /// Processes and threads.
     pub(super) pids: Limit,
+    /// Whether one that cannot be enforced is an error.
+    pub(super) required: bool,
 }
 
 impl Limits {
@@ -87,6 +89,7 @@ impl Limits {
             memory_mb: limit(settings, &keys::CONTAINER_MEMORY, |memory| memory.get())?,
             disk_mb: limit(settings, &keys::CONTAINER_DISK, |disk| disk.get())?,
             pids: limit(settings, &keys::CONTAINER_PIDS, |pids| pids.get().map(u64::from))?,
+            required: settings.get(&keys::REQUIRE_LIMITS)?.value,
         })
     }
 
@@ -98,6 +101,23 @@ impl Limits {
             LimitKind::Disk => self.disk_mb,
             LimitKind::Pids => self.pids,
         }
+    }
+
+    /// Returns what users should hear of limits that are left out: of those that
+    /// they have set. Defaults are for `inspect` and `doctor` to show.
+    pub(super) fn told(&self, unenforced: &[String]) -> Option<String> {
+        let set = |key: &&String| {
+            let kind = LimitKind::of_key(key);
+            kind.is_some_and(|kind| self.get(kind).set_by_user)
+        };
+        let set: Vec<&str> = unenforced.iter().filter(set).map(String::as_str).collect();
+        (!set.is_empty()).then(|| {
+            format!(
+                "{} cannot be enforced here, and the sandbox goes without; `vestal doctor` says \
+                 why, and terminal.require_limits makes it an error",
+                set.join(", ")
+            )
+        })
     }
 
     /// Returns the limits that are not the default, as they are written among
@@ -122,5 +142,6 @@ fn limit<T: Setting>(
     value: impl Fn(&T) -> Option<u64>,
 ) -> Result<Limit, ConfigError> {
     let resolved: Resolved<T> = settings.get(key)?;
-    Ok(Limit { value: value(&resolved.value).unwrap_or(0), set_by_user: !resolved.is_default() })
+    let set_by_user = resolved.value != *key.default_value();
+    Ok(Limit { value: value(&resolved.value).unwrap_or(0), set_by_user })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use vestal_wire::Role;
 
+use super::reap::Begin;
 use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
@@ -147,9 +148,10 @@ impl Inner {
         if !dir.has_intent()
             && let Some(attached) = self.attach_running(key, &dir, overrides, GREETING_SOON).await?
         {
+            self.sweep_once(key, overrides, Begin::Quietly);
             return self.settle_drift(key, attached).await;
         }
-        self.sweep_once(key, overrides)?;
+        self.sweep_once(key, overrides, Begin::AtOnce);
         let lock = self.lock(key.task(), &dir).await?;
         let attached = self.attach_locked(key, &dir, &lock, overrides).await?;
         drop(lock);

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
+use tokio::time::Instant;
 use vestal_wire::{Reply, Request, Role, Status};
 
 use super::attach::greet;
+use super::open::NOT_ANSWERED;
 use super::reap::last_sign_of_life;
 use super::recover::unlocated;
 use super::{Engine, Inner};
@@ -18,6 +22,9 @@ use crate::{Error, Overrides, ProcessId, Task};
 
 /// How long a listing waits for one guest.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Most sandboxes that are asked at a time.
+const AT_ONCE: usize = 64;
 
 /// State of a sandbox, as listings show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +95,14 @@ pub struct Summary {
 impl Engine {
     /// Returns every sandbox of this profile. Being listed is not being used.
     pub async fn list(&self) -> Result<Vec<Summary>, Error> {
+        let deadline = Instant::now() + self.inner.waiting.listing;
+        let dirs = list_dirs(&self.inner.sandboxes)?;
+        let asked: Vec<BoxFuture<'_, _>> =
+            dirs.iter().map(|dir| self.inner.summaries(dir, deadline).boxed()).collect();
+        let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
         let mut summaries = Vec::new();
-        for dir in list_dirs(&self.inner.sandboxes)? {
-            match self.inner.summaries(&dir).await {
+        for (dir, answer) in dirs.iter().zip(answers) {
+            match answer {
                 Ok(found) => summaries.extend(found),
                 Err(error) => {
                     tracing::warn!(dir = %dir.path().display(), %error, "cannot be listed");
@@ -104,7 +116,7 @@ impl Engine {
     /// belong to processes.
     pub async fn inspect(&self, task: &Task) -> Result<Vec<Summary>, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
-        let found = self.inner.summaries(&dir).await?;
+        let found = self.inner.summaries(&dir, Instant::now() + self.inner.waiting.listing).await?;
         if found.is_empty() { Err(Error::NoSandbox { task: task.to_string() }) } else { Ok(found) }
     }
 
@@ -122,22 +134,27 @@ impl Engine {
 }
 
 impl Inner {
-    async fn summaries(&self, dir: &SandboxDir) -> Result<Vec<Summary>, Error> {
+    async fn summaries(&self, dir: &SandboxDir, deadline: Instant) -> Result<Vec<Summary>, Error> {
         let record = dir.read_record()?;
         let mut found = Vec::new();
         if let Some(record) = &record {
-            found.push(self.summarise(dir, record).await?);
+            found.push(self.summarise(dir, record, deadline).await?);
         }
         for id in dir.instance_ids()? {
             let current = record.as_ref().and_then(|record| record.instance.as_ref());
             if current.is_none_or(|current| current.id != id) {
-                found.extend(self.summarise_owned(dir, id).await?);
+                found.extend(self.summarise_owned(dir, id, deadline).await?);
             }
         }
         Ok(found)
     }
 
-    async fn summarise(&self, dir: &SandboxDir, record: &Record) -> Result<Summary, Error> {
+    async fn summarise(
+        &self,
+        dir: &SandboxDir,
+        record: &Record,
+        deadline: Instant,
+    ) -> Result<Summary, Error> {
         let made = record.instance.as_ref();
         let backend = self.backend_for(Some(record), None)?;
         let description = made.map(|made| backend.describe(&made.locator)).unwrap_or_default();
@@ -175,15 +192,15 @@ impl Inner {
             summary.drift = spec.drift_from(&made.spec, |key| backend.tightening(key));
         }
         // A guest that answers spares the question to its backend.
-        if let Some(status) = self.status(&*backend, &instance).await {
+        if let Some(status) = self.status(&*backend, &instance, deadline).await {
             summary.fill(&status);
             return Ok(summary);
         }
-        let state = match backend.state(&instance).await {
+        let state = match state_by(&*backend, &instance, deadline).await {
             Ok(state) => state,
-            Err(error) => {
+            Err(trouble) => {
                 summary.state = SummaryState::Unknown;
-                summary.trouble = Some(error.to_string());
+                summary.trouble = Some(trouble);
                 return Ok(summary);
             }
         };
@@ -212,6 +229,7 @@ impl Inner {
         &self,
         dir: &SandboxDir,
         id: String,
+        deadline: Instant,
     ) -> Result<Option<Summary>, Error> {
         let instance = unlocated(dir, id);
         let mark = InstanceMark::read(&instance.dir)?;
@@ -219,7 +237,7 @@ impl Inner {
             return Ok(None);
         };
         let backend = self.backend_for(None, mark.as_ref())?;
-        let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
+        let state = state_by(&*backend, &instance, deadline).await;
         let created = std::fs::metadata(&instance.dir).and_then(|metadata| metadata.created());
         let mut summary = Summary {
             profile: self.profile.clone(),
@@ -251,15 +269,19 @@ impl Inner {
             snapshots: 0,
         };
         match state {
-            InstanceState::Absent => return Ok(None),
-            InstanceState::Stopped { since } | InstanceState::Broken { since } => {
+            Ok(InstanceState::Absent) => return Ok(None),
+            Ok(InstanceState::Stopped { since } | InstanceState::Broken { since }) => {
                 summary.last_used_at = since;
             }
-            InstanceState::Paused => summary.state = SummaryState::Unresponsive,
-            InstanceState::Running => match self.status(&*backend, &instance).await {
+            Ok(InstanceState::Paused) => summary.state = SummaryState::Unresponsive,
+            Ok(InstanceState::Running) => match self.status(&*backend, &instance, deadline).await {
                 Some(status) => summary.fill(&status),
                 None => summary.state = SummaryState::Unresponsive,
             },
+            Err(trouble) => {
+                summary.state = SummaryState::Unknown;
+                summary.trouble = Some(trouble);
+            }
         }
         Ok(Some(summary))
     }
@@ -268,6 +290,7 @@ impl Inner {
         &self,
         backend: &dyn crate::backend::Backend,
         instance: &crate::backend::Instance,
+        deadline: Instant,
     ) -> Option<Status> {
         let ask = async {
             let connection = greet(backend, instance, Role::Observer).await.ok()?;
@@ -276,7 +299,20 @@ impl Inner {
                 _ => None,
             }
         };
-        tokio::time::timeout(PATIENCE, ask).await.ok().flatten()
+        let within = deadline.min(Instant::now() + PATIENCE);
+        tokio::time::timeout_at(within, ask).await.ok().flatten()
+    }
+}
+
+/// Asks a backend for the state of an instance, or says why that is not known.
+async fn state_by(
+    backend: &dyn crate::backend::Backend,
+    instance: &crate::backend::Instance,
+    deadline: Instant,
+) -> Result<InstanceState, String> {
+    match tokio::time::timeout_at(deadline, backend.state(instance)).await {
+        Ok(state) => state.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("backend {}: {NOT_ANSWERED}", backend.name())),
     }
 }
 
@@ -297,3 +333,7 @@ impl Summary {
 fn age(then: Timestamp) -> Option<Duration> {
     Duration::try_from(Timestamp::now().duration_since(then)).ok()
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -38,7 +38,7 @@ pub use attach::{Notice, StateBefore};
 pub use close::{CLOSE_WITHIN, Termination, Terminations};
 pub use list::{Summary, SummaryState};
 pub use open::Engine;
-pub use reap::{ReapReason, Reaped};
+pub use reap::{Pruned, ReapReason, Reaped};
 pub use remove::{Files as FilesOnRemoval, Removal};
 
 pub(crate) use attach::Attached;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
 
@@ -17,6 +19,25 @@ use crate::backends::native::Native;
 use crate::sandbox::Handle;
 use crate::store::{SandboxDir, open_home};
 use crate::{Error, HomeId, Key, ProgressSink, Task};
+
+/// How long those who only look wait for what does not answer. All are asked at
+/// the same time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// For a listing.
+    pub(crate) listing: Duration,
+    /// For a thorough look, which may build or start something.
+    pub(crate) examining: Duration,
+}
+
+const WAITING: Waiting =
+    Waiting { listing: Duration::from_secs(5), examining: Duration::from_secs(15) };
+
+/// What to do about an engine that takes longer.
+const HUNG: &str = "see whether its engine hangs: `docker info`; restart it if it does";
+
+/// What there is to say of what does not answer.
+pub(super) const NOT_ANSWERED: &str = "it has not answered in time";
 
 /// The sandboxes of one profile home.
 ///
@@ -49,6 +70,7 @@ pub(crate) struct Inner {
     /// Held for reading by work that must not be cut off half-way.
     pub(crate) unfinished: Arc<tokio::sync::RwLock<()>>,
     pub(crate) progress: ProgressSink,
+    pub(crate) waiting: Waiting,
 }
 
 impl Engine {
@@ -71,7 +93,7 @@ impl Engine {
         let docker = Docker::new(Arc::clone(&settings), home_id);
         let backends: Vec<Arc<dyn Backend>> =
             vec![Arc::new(native), Arc::new(docker), Arc::new(local)];
-        Self::assemble(settings, backends, progress)
+        Self::assemble(settings, backends, progress, WAITING)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
@@ -79,13 +101,24 @@ impl Engine {
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
     ) -> Result<Self, Error> {
-        Self::assemble(Arc::new(settings), backends, ProgressSink::default())
+        Self::assemble(Arc::new(settings), backends, ProgressSink::default(), WAITING)
+    }
+
+    /// Opens the same one with less patience.
+    #[cfg(test)]
+    pub(crate) fn with_patience(
+        settings: Settings,
+        backends: Vec<Arc<dyn Backend>>,
+        waiting: Waiting,
+    ) -> Result<Self, Error> {
+        Self::assemble(Arc::new(settings), backends, ProgressSink::default(), waiting)
     }
 
     fn assemble(
         settings: Arc<Settings>,
         backends: Vec<Arc<dyn Backend>>,
         progress: ProgressSink,
+        waiting: Waiting,
     ) -> Result<Self, Error> {
         let home_id = identity(&settings)?;
         let inner = Inner {
@@ -102,6 +135,7 @@ impl Engine {
             sweep: Sweep::default(),
             unfinished: Arc::default(),
             progress,
+            waiting,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -128,11 +162,16 @@ impl Engine {
 
     /// Returns every backend of this version and whether it works here.
     pub async fn backends(&self) -> Vec<(&'static str, Availability)> {
-        let mut found = Vec::new();
-        for backend in &self.inner.backends {
-            found.push((backend.name(), backend.probe().await));
-        }
-        found
+        let within = self.inner.waiting.examining;
+        let asked = self.inner.backends.iter().map(|backend| async move {
+            let probed = tokio::time::timeout(within, backend.probe()).await;
+            let availability = probed.unwrap_or_else(|_| Availability::Missing {
+                reason: NOT_ANSWERED.to_owned(),
+                advice: HUNG.to_owned(),
+            });
+            (backend.name(), availability)
+        });
+        join_all(asked).await
     }
 }
 
@@ -147,11 +186,16 @@ impl Engine {
     /// Returns what there is to say about each backend beyond whether it works.
     pub async fn report(&self) -> Vec<(&'static str, Vec<Remark>)> {
         let known = self.inner.known_instances();
-        let mut reports = Vec::new();
-        for backend in &self.inner.backends {
-            reports.push((backend.name(), backend.report(&known).await));
-        }
-        reports
+        let (known, within) = (&known, self.inner.waiting.examining);
+        let asked = self.inner.backends.iter().map(|backend| async move {
+            let reported = tokio::time::timeout(within, backend.report(known)).await;
+            let remarks = reported.unwrap_or_else(|_| {
+                let (topic, text) = ("engine".to_owned(), NOT_ANSWERED.to_owned());
+                vec![Remark { topic, text, advice: Some(HUNG.to_owned()) }]
+            });
+            (backend.name(), remarks)
+        });
+        join_all(asked).await
     }
 }
 

@@ -9,6 +9,7 @@ use super::Inner;
 use super::attach::{Attached, GreetError, Notice, StateBefore, greet};
 use super::locking::LOCK_PATIENCE;
 use super::order::{Lifespan, Wanted};
+use super::reap::Begin;
 use super::remove::kept_files;
 use super::stop::Interrupt;
 use crate::backend::{Confinement, Instance};
@@ -28,7 +29,7 @@ impl Inner {
         key: &Key,
         overrides: &Overrides,
     ) -> Result<Attached, Error> {
-        self.sweep_once(key, overrides)?;
+        self.sweep_once(key, overrides, Begin::AtOnce);
         let dir = self.dir(key);
         dir.make()?;
         let backend = self.choose_backend(key.task(), overrides).await?;

@@ -9,9 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use super::open::NOT_ANSWERED;
 use super::recover::unlocated;
 use super::remove::{Files, kept_files};
 use super::{Engine, Inner};
@@ -25,6 +29,20 @@ pub(crate) struct Sweep {
     begun: AtomicBool,
     task: Mutex<Option<JoinHandle<usize>>>,
 }
+
+/// When a sweep begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// At once: something is about to be made.
+    AtOnce,
+    /// After a moment: a command in a sandbox that runs is not to share the
+    /// processor with it, and a process that is gone by then leaves it to the
+    /// next.
+    Quietly,
+}
+
+/// That moment.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Why something is reaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +68,19 @@ pub struct Reaped {
     pub reason: ReapReason,
 }
 
+/// What a pruning came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// What was removed, or would be.
+    pub reaped: Vec<Reaped>,
+    /// What could not be looked at, and was left alone: a task or a backend, and
+    /// why.
+    pub unanswered: Vec<(String, String)>,
+}
+
+/// Most sandboxes that are looked at at a time.
+const AT_ONCE: usize = 32;
+
 /// What to do with one finding.
 #[derive(Debug)]
 struct Finding {
@@ -61,13 +92,30 @@ impl Engine {
     /// Removes what nobody can want any more and returns what that was; with
     /// `dry_run` only says so.
     pub async fn prune(&self, dry_run: bool) -> Result<Vec<Reaped>, Error> {
-        let mut reaped = self.inner.reap(None, None, dry_run).await?;
-        for backend in &self.inner.backends {
-            if self.inner.is_in_use(&**backend)? {
-                reaped.extend(self.inner.reap_marked(&**backend, None, dry_run).await);
+        Ok(self.prune_telling(dry_run).await?.reaped)
+    }
+
+    /// Does the same and returns as well what could not be looked at.
+    pub async fn prune_telling(&self, dry_run: bool) -> Result<Pruned, Error> {
+        let inner = &self.inner;
+        let mut pruned = inner.reap(None, None, dry_run).await?;
+        let named = inner.named_backend(&Overrides::default())?;
+        for backend in &inner.backends {
+            let is_relied_on =
+                named.as_deref() == Some(backend.name()) || inner.is_recorded(&**backend)?;
+            if !is_relied_on && named.is_some() {
+                // Asking it could start its engine for nothing.
+                continue;
+            }
+            match inner.reap_marked(&**backend, None, dry_run).await {
+                Ok(reaped) => pruned.reaped.extend(reaped),
+                Err(reason) if is_relied_on => {
+                    pruned.unanswered.push((format!("backend {}", backend.name()), reason));
+                }
+                Err(_) => {}
             }
         }
-        Ok(reaped)
+        Ok(pruned)
     }
 
     /// Waits for the sweep that the first use of a backend set off, and returns
@@ -83,24 +131,27 @@ impl Engine {
 
 impl Inner {
     /// Sets off the sweep, once in the life of the engine and only where it is
-    /// allowed. Whoever calls this does not wait for it.
-    pub(super) fn sweep_once(
-        self: &Arc<Self>,
-        in_use: &Key,
-        overrides: &Overrides,
-    ) -> Result<(), Error> {
-        if !self.orphan_reaper()? || self.sweep.begun.swap(true, Ordering::AcqRel) {
-            return Ok(());
+    /// allowed. Whoever calls this neither waits for it nor fails with it.
+    pub(super) fn sweep_once(self: &Arc<Self>, in_use: &Key, overrides: &Overrides, begin: Begin) {
+        let allowed = self.orphan_reaper().unwrap_or_else(|error| {
+            tracing::warn!(%error, "leftovers are not removed");
+            false
+        });
+        if !allowed || self.sweep.begun.swap(true, Ordering::AcqRel) {
+            return;
         }
         let inner = Arc::clone(self);
         let in_use = in_use.clone();
         // Only the backend that is about to be used is asked for more.
         let recorded = self.dir(&in_use).read_record().ok().flatten().map(|record| record.backend);
-        let used = recorded.or(self.named_backend(overrides)?);
+        let used = recorded.or_else(|| self.named_backend(overrides).ok().flatten());
         let task = tokio::spawn(async move {
+            if begin == Begin::Quietly {
+                tokio::time::sleep(QUIET).await;
+            }
             let wanted = used.as_deref().unwrap_or_default();
             let mut swept = match inner.reap(Some(&in_use), Some(wanted), false).await {
-                Ok(reaped) => reaped.len(),
+                Ok(pruned) => pruned.reaped.len(),
                 Err(error) => {
                     tracing::debug!(%error, "the orphan reaper gave up");
                     0
@@ -109,12 +160,12 @@ impl Inner {
             for backend in
                 inner.backends.iter().filter(|found| used.as_deref() == Some(found.name()))
             {
-                swept += inner.reap_marked(&**backend, Some(&in_use), false).await.len();
+                let marked = inner.reap_marked(&**backend, Some(&in_use), false).await;
+                swept += marked.map_or(0, |reaped| reaped.len());
             }
             swept
         });
         *self.sweep.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        Ok(())
     }
 
     /// Removes what nobody can want, on the backend that is in use and on those
@@ -125,34 +176,46 @@ impl Inner {
         spare: Option<&Key>,
         used: Option<&str>,
         dry_run: bool,
-    ) -> Result<Vec<Reaped>, Error> {
+    ) -> Result<Pruned, Error> {
         let spared = spare.map(|key| self.dir(key));
-        let mut reaped = Vec::new();
-        for dir in list_dirs(&self.sandboxes)? {
-            if spared.as_ref() == Some(&dir) || !self.is_swept(&dir, used) {
-                continue;
-            }
-            if !dry_run && let Err(error) = dir.sweep_if_bare() {
+        let mut dirs = list_dirs(&self.sandboxes)?;
+        dirs.retain(|dir| spared.as_ref() != Some(dir) && self.is_swept(dir, used));
+        for dir in dirs.iter().filter(|_| !dry_run) {
+            if let Err(error) = dir.sweep_if_bare() {
                 tracing::debug!(dir = %dir.path().display(), %error, "left alone");
             }
-            match self.findings(&dir).await {
-                Ok(findings) => {
-                    for finding in findings {
-                        if dry_run {
-                            reaped.push(finding.reaped);
-                            continue;
-                        }
-                        match self.reap_one(&finding).await {
-                            Ok(true) => reaped.push(finding.reaped),
-                            Ok(false) => {}
-                            Err(error) => tracing::debug!(%error, "left alone"),
-                        }
-                    }
+        }
+        let deadline = Instant::now() + self.waiting.examining;
+        let asked: Vec<BoxFuture<'_, _>> =
+            dirs.iter().map(|dir| timeout_at(deadline, self.findings(dir)).boxed()).collect();
+        let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+        let mut pruned = Pruned::default();
+        for (dir, answer) in dirs.iter().zip(answers) {
+            let findings = match answer {
+                Ok(Ok(findings)) => findings,
+                Ok(Err(error)) => {
+                    tracing::debug!(dir = %dir.path().display(), %error, "left alone");
+                    pruned.unanswered.push((task_of(dir), error.to_string()));
+                    continue;
                 }
-                Err(error) => tracing::debug!(dir = %dir.path().display(), %error, "left alone"),
+                Err(_) => {
+                    pruned.unanswered.push((task_of(dir), NOT_ANSWERED.to_owned()));
+                    continue;
+                }
+            };
+            for finding in findings {
+                if dry_run {
+                    pruned.reaped.push(finding.reaped);
+                    continue;
+                }
+                match self.reap_one(&finding).await {
+                    Ok(true) => pruned.reaped.push(finding.reaped),
+                    Ok(false) => {}
+                    Err(error) => tracing::debug!(%error, "left alone"),
+                }
             }
         }
-        Ok(reaped)
+        Ok(pruned)
     }
 
     /// Returns whether a sandbox can be looked at without asking an engine that
@@ -169,12 +232,8 @@ impl Inner {
         recorded.is_none_or(|name| name == used || !asks_engine(&name))
     }
 
-    /// Returns whether the settings or a sandbox of this home name a backend.
-    /// Asking another one could start its engine for nothing.
-    fn is_in_use(&self, backend: &dyn Backend) -> Result<bool, Error> {
-        if self.named_backend(&Overrides::default())?.is_none_or(|name| name == backend.name()) {
-            return Ok(true);
-        }
+    /// Returns whether a sandbox of this home is on a backend.
+    fn is_recorded(&self, backend: &dyn Backend) -> Result<bool, Error> {
         let mut dirs = list_dirs(&self.sandboxes)?.into_iter();
         Ok(dirs.any(|dir| {
             let record = dir.read_record().ok().flatten();
@@ -185,8 +244,7 @@ impl Inner {
     /// Returns what is to be reaped in one sandbox's directory.
     async fn findings(&self, dir: &SandboxDir) -> Result<Vec<Finding>, Error> {
         let record = dir.read_record()?;
-        let name = dir.path().file_name().map(|name| name.to_string_lossy().into_owned());
-        let task = record.as_ref().map(|record| record.task.clone()).or(name).unwrap_or_default();
+        let task = record.as_ref().map_or_else(|| task_of(dir), |record| record.task.clone());
         if let Some(record) = &record {
             // A directory that was copied here from elsewhere is not ours to reap.
             let expected = Key::new(self.home_id.clone(), &*record.profile, parse(&record.task)?);
@@ -294,19 +352,22 @@ impl Inner {
     }
 
     /// Removes instances that carry this home's mark and have no directory any
-    /// more. Failures are nobody's business: the next sweep meets them again.
+    /// more. What cannot be removed is met again by the next sweep; a backend
+    /// that does not tell what it has is an error, in words.
     async fn reap_marked(
         &self,
         backend: &dyn Backend,
         spare: Option<&Key>,
         dry_run: bool,
-    ) -> Vec<Reaped> {
-        let found = match backend.find(Whose::Home(&self.home_id)).await {
-            Ok(found) => found,
-            Err(error) => {
+    ) -> Result<Vec<Reaped>, String> {
+        let asked = timeout(self.waiting.examining, backend.find(Whose::Home(&self.home_id))).await;
+        let found = match asked {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
                 tracing::debug!(%error, backend = backend.name(), "cannot be swept");
-                return Vec::new();
+                return Err(error.to_string());
             }
+            Err(_) => return Err(NOT_ANSWERED.to_owned()),
         };
         let spared = spare.map(Key::hash);
         let known = self.known_instances();
@@ -330,7 +391,7 @@ impl Inner {
             }
             reaped.push(Reaped { task: found.task, instance: Some(found.id), reason });
         }
-        reaped
+        Ok(reaped)
     }
 
     /// Returns the instances that have a directory, which judges them.
@@ -412,6 +473,11 @@ pub(super) fn last_sign_of_life(dir: &SandboxDir, ended: Timestamp) -> Timestamp
 /// a clock that jumped: such an age is unreadable and reaps nothing.
 fn elapsed(then: Timestamp) -> Option<Duration> {
     Duration::try_from(Timestamp::now().duration_since(then)).ok()
+}
+
+/// Returns the task of a sandbox as far as its directory's name tells.
+fn task_of(dir: &SandboxDir) -> String {
+    dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn parse(task: &str) -> Result<Task, Error> {

@@ -194,6 +194,7 @@ conformance! {
             leftovers_of_dead_owners_are_removed,
             an_age_that_cannot_be_read_reaps_nothing,
             a_disabled_reaper_does_nothing,
+            a_process_that_attaches_to_a_running_sandbox_sweeps_too,
             one_failure_does_not_stop_the_sweep,
             what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
             a_dry_run_changes_nothing,

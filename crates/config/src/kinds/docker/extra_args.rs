@@ -87,6 +87,9 @@ pub struct ExtraArgs {
     pub tmpfs: BTreeMap<String, String>,
     /// `--ulimit`, one of a name.
     pub ulimits: Vec<Ulimit>,
+    /// `--user`: whom commands run as, a name or a number, and a group after a
+    /// colon.
+    pub user: Option<String>,
     /// `--userns`.
     pub userns: Option<String>,
     /// `--uts`.
@@ -130,6 +133,7 @@ impl ExtraArgs {
         sysctls: BTreeMap::new(),
         tmpfs: BTreeMap::new(),
         ulimits: Vec::new(),
+        user: None,
         userns: None,
         uts: None,
     };

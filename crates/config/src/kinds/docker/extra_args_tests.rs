@@ -113,6 +113,8 @@ fn every_flag() -> Vec<(&'static str, &'static str, ExtraArgs)> {
                 ..e()
             },
         ),
+        ("--user", "app:1000", ExtraArgs { user: some("app:1000"), ..e() }),
+        ("-u", "0", ExtraArgs { user: some("0"), ..e() }),
         ("--userns", "keep-id", ExtraArgs { userns: some("keep-id"), ..e() }),
         ("--uts", "host", ExtraArgs { uts: some("host"), ..e() }),
     ]
@@ -191,8 +193,6 @@ fn a_flag_with_a_key_of_its_own_is_refused_with_that_key() {
         (&["-v", "/a:/b"], "use terminal.docker_volumes"),
         (&["--volume=/a:/b"], "use terminal.docker_volumes"),
         (&["--volume /a:/b"], "use terminal.docker_volumes"),
-        (&["-u", "0"], "set terminal.docker_run_as_host_user, or USER in the image"),
-        (&["--user=0"], "set terminal.docker_run_as_host_user, or USER in the image"),
         (&["-w", "/x"], "use terminal.cwd"),
         (&["--workdir=/x"], "use terminal.cwd"),
         (&["--cpus=2"], "use terminal.container_cpu"),
@@ -200,7 +200,10 @@ fn a_flag_with_a_key_of_its_own_is_refused_with_that_key() {
         (&["--memory=1g"], "use terminal.container_memory, in MB"),
         (&["--pids-limit=1"], "use terminal.container_pids"),
         (&["--storage-opt=size=1g"], "use terminal.container_disk, in MB"),
-        (&["--name=x"], "Vestal names its containers, so that it finds them again"),
+        (
+            &["--name=x"],
+            "Vestal names its containers, so that it finds them again; name the task instead (-t)",
+        ),
         (&["--restart=always"], "Vestal starts a stopped container when it is used again"),
     ] {
         let refusal = read(words).expect_err("refused");

@@ -117,6 +117,7 @@ static FLAGS: &[Flag] = &[
         a.ulimits.push(limit);
         Ok(())
     }),
+    value(&["user"], Some('u'), |a, v| put(&mut a.user, user(v))),
     value(&["userns"], None, |a, v| put(&mut a.userns, words::word(v))),
     value(&["uts"], None, |a, v| put(&mut a.uts, words::host_only(v))),
 ];
@@ -132,8 +133,11 @@ static REFUSED: &[Refused] = &[
         "use terminal.docker_env or terminal.docker_forward_env",
     ),
     refused(&["volume"], Some('v'), "use terminal.docker_volumes"),
-    refused(&["user"], Some('u'), "set terminal.docker_run_as_host_user, or USER in the image"),
-    refused(&["name"], None, "Vestal names its containers, so that it finds them again"),
+    refused(
+        &["name"],
+        None,
+        "Vestal names its containers, so that it finds them again; name the task instead (-t)",
+    ),
     refused(
         &["rm"],
         None,
@@ -193,6 +197,19 @@ fn label(args: &mut ExtraArgs, text: &str) -> Outcome {
     }
     args.labels.insert(name.to_owned(), value.to_owned());
     Ok(())
+}
+
+fn user(text: &str) -> Result<String, String> {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with('-')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    };
+    let (name, group) = text.split_once(':').unwrap_or((text, "0"));
+    if is_name(name) && is_name(group) {
+        return Ok(text.to_owned());
+    }
+    Err("is not USER or USER:GROUP, names or numbers".to_owned())
 }
 
 fn network(text: &str) -> Result<String, String> {

@@ -35,7 +35,13 @@ pub(super) fn plan(launch: &Launch, chosen: Option<&Shell>) -> io::Result<Plan> 
         Some(saved) => {
             // Which shell it is does not depend on what the session did to PATH.
             let shell = shell(chosen, brought.get(b"PATH"));
-            in_session(launch, saved, &shell)
+            match &launch.command {
+                // There is nobody to keep the session, and a program needs none.
+                LaunchCommand::Argv(_) if !shell.is_there() => without_shell(launch, saved),
+                LaunchCommand::Argv(_) | LaunchCommand::Shell(_) => {
+                    in_session(launch, saved, &shell)
+                }
+            }
         }
         None => stateless(launch, brought, chosen),
     }
@@ -67,6 +73,13 @@ fn stateless<'a>(
             plan.finish()
         }
     }
+}
+
+/// Runs a program in a session of a system that has no shell: it gets the
+/// session's directory and environment and changes neither.
+fn without_shell(launch: &Launch, saved: &SavedSession) -> io::Result<Plan> {
+    let env = Environment::of_session(saved, &launch.env, &launch.job_env);
+    stateless(launch, env, None)
 }
 
 fn in_session(launch: &Launch, saved: &SavedSession, shell: &Shell) -> io::Result<Plan> {
@@ -247,4 +260,35 @@ fn program(
 
 fn path_of(file: &OwnedFd) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(command: LaunchCommand) -> Launch {
+        Launch {
+            command,
+            session: Some(SavedSession::default()),
+            save: true,
+            env: Vec::new(),
+            job_env: Vec::new(),
+            cwd: b"/".to_vec(),
+            pty: false,
+        }
+    }
+
+    #[test]
+    fn a_program_runs_in_a_session_of_a_system_without_a_shell() {
+        let words = [&b"/bin/cat"[..], b"f"].map(|word| word.to_vec().into());
+        let argv = launch(LaunchCommand::Argv(words.to_vec()));
+        let missing = Shell::at("/nowhere/sh".into());
+        let direct = plan(&argv, Some(&missing)).unwrap();
+        assert_eq!(direct.program.argv, [c"/bin/cat".to_owned(), c"f".to_owned()]);
+        assert!(direct.dump.is_none(), "there is no shell to save a state");
+        // Text needs one, and its absence is told when it is started.
+        let text = launch(LaunchCommand::Shell(b"true".to_vec()));
+        let plan = plan(&text, Some(&missing)).unwrap();
+        assert_eq!(plan.program.candidates, [c"/nowhere/sh".to_owned()]);
+    }
 }

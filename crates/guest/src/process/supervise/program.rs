@@ -29,6 +29,11 @@ impl Shell {
         Self { kind, path: path.into_vec() }
     }
 
+    /// Returns whether its file can be executed.
+    pub(super) fn is_there(&self) -> bool {
+        is_program(&self.path)
+    }
+
     /// Returns the name it is called by.
     pub(super) fn name(&self) -> &'static [u8] {
         match self.kind {

@@ -70,7 +70,10 @@ impl Docker {
                 advice: format!("docker pull {}", image.as_str()),
             });
         }
-        Ok(vec![format!("{} {} at {}", info.flavour.name(), info.version, client.address())])
+        let mut notes =
+            vec![format!("{} {} at {}", info.flavour.name(), info.version, client.address())];
+        notes.extend(client.passed_over());
+        Ok(notes)
     }
 }
 

@@ -171,8 +171,14 @@ impl Docker {
         };
         let mut unenforced = plan.unenforced;
         unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
-        let mut remarks = self.remarks(&info.id, &unenforced, &plan.weakened);
+        let mut remarks: Vec<String> =
+            attempt.settings.limits.told(&unenforced).into_iter().collect();
+        if !plan.weakened.is_empty() {
+            let weakened = plan.weakened.join(", ");
+            remarks.push(format!("the settings weaken the isolation: {weakened}"));
+        }
         remarks.extend(attempt.base_remarks());
+        remarks.extend(client.passed_over());
         let locator = DockerLocator {
             engine: info.id.clone(),
             address: client.address().to_owned(),
@@ -188,26 +194,8 @@ impl Docker {
         Ok(Made { locator: locator.to_locator(), remarks })
     }
 
-    /// Returns what users of a new container should hear. What an engine cannot
-    /// do is said once per home; `inspect` and `doctor` show it any time.
-    fn remarks(&self, engine: &str, unenforced: &[String], weakened: &[String]) -> Vec<String> {
-        let mut remarks = Vec::new();
-        let without = unenforced.join(", ");
-        let said = ["said", engine, &*without];
-        if !without.is_empty() && self.cache.get::<bool>(&said).is_none() {
-            self.cache.put(&said, &true);
-            remarks.push(format!(
-                "the container engine cannot enforce the default of {without}; sandboxes go without"
-            ));
-        }
-        if !weakened.is_empty() {
-            remarks.push(format!("the settings weaken the isolation: {}", weakened.join(", ")));
-        }
-        remarks
-    }
-
-    /// Returns the limits that the engine has dropped without a word; a limit
-    /// that the user set must not be one of them.
+    /// Returns the limits that the engine has dropped without a word; none may be
+    /// where limits are required.
     async fn dropped_limits(
         &self,
         client: &Client,
@@ -222,7 +210,7 @@ impl Docker {
             });
         };
         let dropped = read_back(&seen.inspected, &plan.body);
-        match dropped.iter().find(|kind| attempt.settings.limits.get(**kind).set_by_user) {
+        match dropped.first().filter(|_| attempt.settings.limits.required) {
             Some(kind) => Err(kind.unenforceable("the engine drops it without a word")),
             None => Ok(dropped),
         }
@@ -386,8 +374,9 @@ impl Setback {
             if is_rlimit(&message) {
                 return Self::Rlimit;
             }
+            // There are fewer processors than the limit allows.
             if message.contains("Range of CPUs") {
-                return Self::Final(LimitKind::Cpu.unenforceable(&message));
+                return Self::Limits(vec![LimitKind::Cpu]);
             }
             if is_about_storage(&message) {
                 return Self::Limits(vec![LimitKind::Disk]);

@@ -95,7 +95,7 @@ impl Docker {
     ) -> Result<Facts, BackendError> {
         let user = match settings.host_user {
             Some(host) => Some(format!("{}:{}", host.uid, host.gid)),
-            None => image.user.clone(),
+            None => settings.extra_args.user.clone().or_else(|| image.user.clone()),
         };
         let engine = &client.info().await?.id;
         let sandboxes = ground.sandboxes.to_string_lossy();

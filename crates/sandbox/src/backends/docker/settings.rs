@@ -337,11 +337,16 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_knows_whether_the_user_set_it() {
-        let made = read(&["terminal.container_memory=5120"], &Overrides::default()).unwrap();
-        assert_eq!(made.limits.memory_mb, Limit { value: 5120, set_by_user: true });
+    fn a_limit_knows_whether_the_user_set_it_to_something_else() {
+        let sets = ["terminal.container_memory=5120", "terminal.container_pids=300"];
+        let made = read(&sets, &Overrides::default()).unwrap();
+        assert_eq!(made.limits.memory_mb, Limit { value: 5120, set_by_user: false });
         assert_eq!(made.limits.cpu, Limit { value: 1000, set_by_user: false });
         assert_eq!(made.limits.disk_mb, Limit { value: 51_200, set_by_user: false });
-        assert_eq!(made.limits.pids, Limit { value: 256, set_by_user: false });
+        assert_eq!(made.limits.pids, Limit { value: 300, set_by_user: true });
+        let left_out = ["terminal.container_disk", "terminal.container_pids"].map(str::to_owned);
+        let told = made.limits.told(&left_out).unwrap();
+        assert!(told.starts_with("terminal.container_pids cannot be enforced here"), "{told}");
+        assert_eq!(made.limits.told(&left_out[..1]), None, "a default is not worth a word");
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Enforced {
     pub(super) properties: Vec<String>,
     /// Processes of one user, where nothing else counts them.
     pub(super) max_processes: Option<u64>,
-    /// Keys of limits that nobody has asked for and that are left out.
+    /// Keys of limits that are left out.
     pub(super) unenforced: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Means {
     pub(super) fn vet(&self, limits: &Limits) -> Result<(), BackendError> {
         for kind in LimitKind::ALL {
             let limit = limits.get(kind);
-            if limit.set_by_user && limit.value != 0 && !self.is_able(kind) {
+            if limits.required && limit.value != 0 && !self.is_able(kind) {
                 return Err(unenforceable(kind, self.lack(kind)));
             }
         }
@@ -109,7 +109,7 @@ impl Means {
             }
             if kind == LimitKind::Pids {
                 enforced.max_processes = Some(limit.value);
-            } else if limit.set_by_user {
+            } else if limits.required {
                 let reason = reason.map_or_else(|| self.lack(kind), |(_, reason)| reason.clone());
                 // No group is left of an instance that is not made.
                 for dir in &enforced.dirs {

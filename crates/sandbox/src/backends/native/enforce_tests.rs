@@ -1,13 +1,28 @@
 use super::*;
 use crate::backends::limits::Limit;
 
-fn limits(user: &[LimitKind]) -> Limits {
-    let limit = |kind, value| Limit { value, set_by_user: user.contains(&kind) };
+/// Returns limits of all kinds of which only these are in effect.
+fn required(kinds: &[LimitKind]) -> Limits {
+    let all = limits();
+    let kept =
+        |kind| if kinds.contains(&kind) { all.get(kind) } else { Limit { value: 0, ..all.cpu } };
+    Limits {
+        cpu: kept(LimitKind::Cpu),
+        memory_mb: kept(LimitKind::Memory),
+        disk_mb: kept(LimitKind::Disk),
+        pids: kept(LimitKind::Pids),
+        required: true,
+    }
+}
+
+fn limits() -> Limits {
+    let limit = |_, value| Limit { value, set_by_user: true };
     Limits {
         cpu: limit(LimitKind::Cpu, 1500),
         memory_mb: limit(LimitKind::Memory, 2),
         disk_mb: limit(LimitKind::Disk, 10),
         pids: limit(LimitKind::Pids, 256),
+        required: false,
     }
 }
 
@@ -16,8 +31,8 @@ fn nothing() -> Means {
 }
 
 #[test]
-fn a_default_that_cannot_hold_is_left_out_and_named() {
-    let enforced = nothing().enforce(&limits(&[]), "i1").unwrap();
+fn a_limit_that_cannot_hold_is_left_out_and_named() {
+    let enforced = nothing().enforce(&limits(), "i1").unwrap();
     let expected = Enforced {
         max_processes: Some(256),
         unenforced: [
@@ -30,13 +45,13 @@ fn a_default_that_cannot_hold_is_left_out_and_named() {
         ..Enforced::default()
     };
     assert_eq!(enforced, expected);
-    nothing().vet(&limits(&[])).unwrap();
+    nothing().vet(&limits()).unwrap();
 }
 
 #[test]
-fn a_limit_that_the_user_set_and_that_cannot_hold_is_refused_by_name() {
+fn a_required_limit_that_cannot_hold_is_refused_by_name() {
     for kind in [LimitKind::Cpu, LimitKind::Memory, LimitKind::Disk] {
-        let limits = limits(&[kind]);
+        let limits = required(&[kind]);
         let refusals = [nothing().vet(&limits), nothing().enforce(&limits, "i1").map(drop)];
         for refused in refusals {
             let refused = refused.unwrap_err();
@@ -47,14 +62,14 @@ fn a_limit_that_the_user_set_and_that_cannot_hold_is_refused_by_name() {
         }
     }
     // Processes are counted by the kernel where nothing else counts them.
-    nothing().vet(&limits(&[LimitKind::Pids])).unwrap();
-    nothing().enforce(&limits(&[LimitKind::Pids]), "i1").unwrap();
+    nothing().vet(&required(&[LimitKind::Pids])).unwrap();
+    nothing().enforce(&required(&[LimitKind::Pids]), "i1").unwrap();
 }
 
 #[test]
 fn nothing_is_asked_of_anyone_for_no_limit() {
     let none = Limit { value: 0, set_by_user: true };
-    let limits = Limits { cpu: none, memory_mb: none, disk_mb: none, pids: none };
+    let limits = Limits { cpu: none, memory_mb: none, disk_mb: none, pids: none, required: true };
     nothing().vet(&limits).unwrap();
     assert_eq!(nothing().enforce(&limits, "i1").unwrap(), Enforced::default());
 }
@@ -62,7 +77,7 @@ fn nothing_is_asked_of_anyone_for_no_limit() {
 #[test]
 fn systemd_is_told_in_its_own_terms() {
     let means = Means::Systemd(["cpu", "memory", "pids"].map(str::to_owned).into());
-    let enforced = means.enforce(&limits(&[LimitKind::Cpu]), "i1").unwrap();
+    let enforced = means.enforce(&limits(), "i1").unwrap();
     let expected = Enforced {
         properties: ["CPUQuota=150%", "MemoryMax=2097152", "TasksMax=256"]
             .map(str::to_owned)
@@ -72,8 +87,8 @@ fn systemd_is_told_in_its_own_terms() {
     };
     assert_eq!(enforced, expected);
     let poor = Means::Systemd(vec!["memory".to_owned()]);
-    let enforced = poor.enforce(&limits(&[]), "i1").unwrap();
+    let enforced = poor.enforce(&limits(), "i1").unwrap();
     assert_eq!(enforced.max_processes, Some(256));
     assert_eq!(enforced.unenforced, ["terminal.container_cpu", "terminal.container_disk"]);
-    assert!(poor.vet(&limits(&[LimitKind::Cpu])).is_err());
+    assert!(poor.vet(&required(&[LimitKind::Cpu])).is_err());
 }

@@ -7,7 +7,7 @@ use vestal_wire::{GuestSettings, Users};
 
 use super::backend::Native;
 use super::copy::Ground;
-use super::enforce::{Enforced, Means};
+use super::enforce::Means;
 use super::facts::Facts;
 use super::label::Label;
 use super::locator::{Made, NativeLocator};
@@ -185,7 +185,8 @@ impl Native {
         match result.await {
             Ok((process, planned)) => {
                 let told = rootfs.map(|rootfs| rootfs.remarks).unwrap_or_default();
-                let remarks = self.remarks(&enforced, &planned, told);
+                let unenforced = settings.limits.told(&enforced.unenforced);
+                let remarks = self.remarks(&instance.id, unenforced, &planned, told);
                 let locator = NativeLocator { process, made: label.made }.to_locator();
                 Ok(backend::Made { locator, remarks })
             }
@@ -219,17 +220,22 @@ impl Native {
     }
 
     /// Returns what users of an instance should hear. What this machine cannot
-    /// do is said once per home; `inspect` and `doctor` show it any time.
-    fn remarks(&self, enforced: &Enforced, planned: &Planned, told: Vec<String>) -> Vec<String> {
+    /// do is said once per home, and what of it the user has asked for once per
+    /// instance; `inspect` and `doctor` show it any time.
+    fn remarks(
+        &self,
+        instance: &str,
+        unenforced: Option<String>,
+        planned: &Planned,
+        told: Vec<String>,
+    ) -> Vec<String> {
         let once = |text: String| said::is_new(&self.cache_dir(), &text).then_some(text);
         let told = told.into_iter().chain(planned.remarks.iter().cloned());
         let mut remarks: Vec<String> = told.filter_map(once).collect();
-        if !enforced.unenforced.is_empty() {
-            remarks.extend(once(format!(
-                "the default of {} cannot be enforced here; native sandboxes go without",
-                enforced.unenforced.join(", ")
-            )));
-        }
+        remarks.extend(
+            unenforced
+                .filter(|text| said::is_new(&self.cache_dir(), &format!("{instance} {text}"))),
+        );
         if !planned.weakened.is_empty() {
             let weakened = planned.weakened.join(", ");
             remarks.push(format!("the settings weaken the isolation: {weakened}"));

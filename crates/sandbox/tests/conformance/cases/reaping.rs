@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use vestal_sandbox::{Engine, ReapReason, SummaryState, Task};
+use vestal_sandbox::{Engine, ReapReason, StateBefore, SummaryState, Task};
 
 use crate::support::{World, until};
 
@@ -189,6 +189,25 @@ pub(crate) async fn a_disabled_reaper_does_nothing(world: &World) {
     ordinary.sandbox(&"a third".parse().unwrap()).await.unwrap();
     assert_eq!(ordinary.orphans_swept().await, 0, "once is enough");
     assert!(tasks(&ordinary).await.contains(&"older".to_owned()));
+}
+
+pub(crate) async fn a_process_that_attaches_to_a_running_sandbox_sweeps_too(world: &World) {
+    let kept = ["terminal.orphan_reaper=false"];
+    stopped(world, "old").await;
+    world.engine_with(&kept).sandbox(&Task::default_task()).await.unwrap();
+    let settings = expire(world, &["old"]).await;
+    // What is wrong with the setting is in nobody's way.
+    let wrong = [&settings[..], &["terminal.orphan_reaper=perhaps"]].concat();
+    let engine = world.engine_with(&wrong);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(sandbox.state_before(), StateBefore::Running);
+    assert_eq!(engine.orphans_swept().await, 0, "nothing is removed on a guess");
+    let none = [&settings[..], &["terminal.lifetime_seconds=0"]].concat();
+    let engine = world.engine_with(&none);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(sandbox.state_before(), StateBefore::Running);
+    assert_eq!(engine.orphans_swept().await, 1);
+    assert_eq!(tasks(&engine).await, ["default"]);
 }
 
 pub(crate) async fn one_failure_does_not_stop_the_sweep(world: &World) {

@@ -58,8 +58,9 @@ pub(crate) async fn the_defaults_confine_and_the_engine_says_so(world: World) {
     world.finish().await;
 }
 
-pub(crate) async fn a_limit_that_the_user_set_holds_or_is_an_error(world: World) {
-    let engine = world.engine_with(&["terminal.container_disk=100"]);
+pub(crate) async fn a_required_limit_holds_or_is_an_error(world: World) {
+    let engine =
+        world.engine_with(&["terminal.container_disk=100", "terminal.require_limits=true"]);
     match engine.sandbox(&Task::default_task()).await {
         Ok(_) => assert_eq!(world.container()["HostConfig"]["StorageOpt"]["size"], "100m"),
         Err(error) => {
@@ -76,19 +77,25 @@ pub(crate) async fn a_limit_that_the_user_set_holds_or_is_an_error(world: World)
     world.finish().await;
 }
 
-pub(crate) async fn a_default_that_cannot_be_enforced_is_left_out_and_said_once(world: World) {
-    let sandbox = world.sandbox().await;
+pub(crate) async fn a_limit_that_cannot_be_enforced_is_left_out_and_told_of_if_it_was_set(
+    world: World,
+) {
+    // A default is one, also when it stands in the settings.
+    let engine = world.engine_with(&["terminal.container_disk=51200"]);
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
     let limited = !world.container()["HostConfig"]["StorageOpt"]["size"].is_null();
     let unenforced = description(&world).await.unenforced;
-    let told = remarks(&sandbox);
+    assert_eq!(remarks(&sandbox), Vec::<String>::new());
+    engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    let engine = world.engine_with(&["terminal.container_disk=100"]);
+    let told = remarks(&engine.sandbox(&Task::default_task()).await.unwrap());
     if limited {
         assert_eq!((unenforced.len(), told.len()), (0, 0));
     } else {
         assert_eq!(unenforced, ["terminal.container_disk"]);
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("terminal.container_disk"), "{told:?}");
+        assert!(told[0].starts_with("terminal.container_disk cannot be enforced"), "{told:?}");
     }
-    assert_eq!(remarks(&world.sandbox().await), Vec::<String>::new(), "said once");
     world.finish().await;
 }
 

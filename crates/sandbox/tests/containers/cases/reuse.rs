@@ -77,7 +77,8 @@ pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(worl
 }
 
 pub(crate) async fn attaching_and_using_asks_the_engine_nothing(world: World) {
-    let (world, proxy) = world.proxied();
+    // The sweep asks, in the background.
+    let (world, proxy) = world.set("terminal.orphan_reaper=false").proxied();
     world.out("x=1").await;
     proxy.take();
     let sandbox = world.sandbox().await;

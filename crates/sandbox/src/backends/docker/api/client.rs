@@ -43,6 +43,8 @@ struct Inner {
     greeting: Greeting,
     keyring: Keyring,
     info: OnceCell<EngineInfo>,
+    /// Engines that are there and may not be used, so that this one is.
+    passed_over: Vec<String>,
 }
 
 /// Whether an engine may be started.
@@ -168,7 +170,9 @@ impl Client {
             };
             match outcome {
                 Ok((socket, greeting)) => {
-                    return Self::on_socket(address, Way::Socket(socket), greeting, keyring);
+                    let way = Way::Socket(socket);
+                    let client = Self::on_socket(address, way, greeting, keyring)?;
+                    return Ok(client.past(&tried));
                 }
                 // Somebody is there and will have containers of ours. To turn
                 // to another engine now would make them twice.
@@ -191,7 +195,8 @@ impl Client {
         let address = service.address();
         let socket = SocketPath::new(&service.socket())
             .map_err(|e| unreachable::no_greeting(&address, &NoGreeting::Absent(e)))?;
-        Self::on_socket(address, Way::Service(service, socket), greeting, keyring)
+        let client = Self::on_socket(address, Way::Service(service, socket), greeting, keyring)?;
+        Ok(client.past(&tried))
     }
 
     fn on_socket(
@@ -255,8 +260,33 @@ impl Client {
         let greeting = Greeting { api: spoken, ..greeting };
         let shown = address.to_string();
         let info = OnceCell::new();
-        let inner = Inner { api, address, shown, way, greeting, keyring, info };
+        let inner =
+            Inner { api, address, shown, way, greeting, keyring, info, passed_over: Vec::new() };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Remembers the engines that were tried before and may not be used.
+    fn past(mut self, tried: &[(Address, NoGreeting)]) -> Self {
+        let denied = tried.iter().filter(|(_, why)| matches!(why, NoGreeting::Denied));
+        let denied = denied.map(|(address, _)| address.to_string());
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.passed_over = denied.collect();
+        }
+        self
+    }
+
+    /// Returns what users should hear of engines that are there and that they
+    /// may not use.
+    pub(in crate::backends::docker) fn passed_over(&self) -> Option<String> {
+        let denied = &self.inner.passed_over;
+        (!denied.is_empty()).then(|| {
+            format!(
+                "you may not use the engine at {} (permission denied), so the one at {} is used; \
+                 to choose, set DOCKER_HOST or terminal.docker_binary",
+                denied.join(", "),
+                self.address()
+            )
+        })
     }
 
     /// Returns the engine's API. A call is given two minutes.

@@ -249,6 +249,31 @@ fn a_locked_socket_is_what_is_reported_when_no_other_engine_is_found() {
 }
 
 #[test]
+fn an_engine_that_is_used_in_place_of_a_locked_one_says_so() {
+    let told = without_masters_key(async || {
+        let locked = FakeEngine::start_named("docker.sock", |_| answer("200 OK", "{}"));
+        let socket = locked.path("docker.sock");
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
+        let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
+        let usual = |path| Address {
+            transport: Transport::Unix(path),
+            origin: super::super::address::Origin::Usual,
+        };
+        let connect = async |sockets| {
+            let search = Search { sockets, podman: PodmanProgram::Missing };
+            let keyring = Keyring::new(engine.settings().environment());
+            Client::any(search, None, Starting::Allowed, ANSWER_WITHIN, keyring).await.unwrap()
+        };
+        let other = usual(engine.path("engine.sock"));
+        let absent = connect(vec![usual("/nowhere".into()), other.clone()]).await;
+        assert_eq!(absent.passed_over(), None);
+        connect(vec![usual(socket), other]).await.passed_over().unwrap()
+    });
+    assert!(told.contains("docker.sock (permission denied), so the one at"), "{told}");
+    assert!(told.contains("engine.sock is used"), "{told}");
+}
+
+#[test]
 fn what_is_shown_of_a_client_holds_no_secret() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

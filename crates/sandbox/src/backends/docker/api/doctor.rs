@@ -90,8 +90,7 @@ fn engine(address: &str, info: &EngineInfo) -> Vec<Remark> {
     remarks
 }
 
-/// Returns which limits hold. A default that cannot be enforced is left out; a
-/// limit that was set is refused.
+/// Returns which limits hold. What cannot be enforced is left out.
 fn limits(info: &EngineInfo) -> Remark {
     let limits = [
         ("terminal.container_memory", info.can_limit_memory),
@@ -106,9 +105,9 @@ fn limits(info: &EngineInfo) -> Remark {
     let (held, left_out) = (named(true), named(false));
     let text = match (held.is_empty(), left_out.is_empty()) {
         (_, true) => format!("enforced: {held}"),
-        (true, false) => format!("none can be enforced; defaults are left out: {left_out}"),
+        (true, false) => format!("none can be enforced; left out: {left_out}"),
         (false, false) => {
-            format!("enforced: {held}; cannot be, so defaults are left out: {left_out}")
+            format!("enforced: {held}; cannot be, so left out: {left_out}")
         }
     };
     let mut advice = Vec::new();
@@ -165,7 +164,11 @@ impl Census {
             remarks.push(Remark {
                 topic: "leaked".to_owned(),
                 text: listed(&self.leaked, "of this home that no sandbox knows"),
-                advice: Some("`vestal prune` removes those that do not run".to_owned()),
+                advice: Some(
+                    "`vestal prune` removes those that have not run for \
+                     terminal.retention_seconds; to remove one at once: docker rm -f NAME"
+                        .to_owned(),
+                ),
             });
         }
         if !self.errands.is_empty() {

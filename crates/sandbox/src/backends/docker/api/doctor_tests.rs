@@ -103,7 +103,7 @@ fn limits_that_hold_and_limits_that_do_not_are_named() {
     assert_eq!(
         remark.text,
         "enforced: terminal.container_memory, terminal.container_cpu, terminal.container_pids; \
-         cannot be, so defaults are left out: terminal.container_disk"
+         cannot be, so left out: terminal.container_disk"
     );
     assert!(remark.advice.unwrap().starts_with("disk needs"));
     let none = limits(&info(json!({})));

@@ -11,7 +11,7 @@ use crate::backends::docker::settings::DockerSettings;
 use crate::backends::limits::LimitKind;
 
 impl LimitKind {
-    /// Returns the error for a limit that the user set and that does not hold.
+    /// Returns the error for a limit that must hold and does not.
     pub(in crate::backends::docker) fn unenforceable(self, reason: &str) -> BackendError {
         BackendError::Unenforceable {
             key: self.key(),
@@ -44,7 +44,7 @@ impl LimitKind {
 }
 
 /// Puts the limits into the host's part of a container, and returns the keys of
-/// those that nobody has asked for and that cannot be enforced.
+/// those that cannot be enforced.
 pub(super) fn apply(
     blueprint: &Blueprint<'_>,
     host: &mut HostConfig,
@@ -57,7 +57,7 @@ pub(super) fn apply(
         }
         if enforceable(blueprint, kind) {
             set(host, kind, limit.value);
-        } else if limit.set_by_user {
+        } else if blueprint.settings.limits.required {
             return Err(kind.unenforceable(kind.reason()));
         } else {
             unenforced.push(kind.key().to_owned());
@@ -73,7 +73,7 @@ pub(in crate::backends::docker) fn vet(
 ) -> Result<(), BackendError> {
     for kind in LimitKind::ALL {
         let limit = settings.limits.get(kind);
-        if limit.set_by_user && limit.value != 0 && !able(info, kind) {
+        if settings.limits.required && limit.value != 0 && !able(info, kind) {
             return Err(kind.unenforceable(kind.reason()));
         }
     }

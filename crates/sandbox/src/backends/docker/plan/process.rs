@@ -67,14 +67,14 @@ impl Users {
                 (_, false) => plain(named),
             };
         }
-        let Some(image_user) = blueprint.image.user.as_ref().filter(|_| !blueprint.user.is_root())
-        else {
+        let asked = extra.user.as_ref().or(blueprint.image.user.as_ref());
+        let Some(user) = asked.filter(|_| !blueprint.user.is_root()) else {
             return plain(ROOT.to_owned());
         };
         if first == First::Entrypoint || !may_switch {
-            return plain(image_user.clone());
+            return plain(user.clone());
         }
-        Self { jobs: Some(image_user.clone()), ..plain(ROOT.to_owned()) }
+        Self { jobs: Some(user.clone()), ..plain(ROOT.to_owned()) }
     }
 }
 

@@ -460,10 +460,13 @@ fn a_default_limit_that_cannot_be_enforced_is_left_out_and_named() {
 }
 
 #[test]
-fn a_limit_of_the_user_that_cannot_be_enforced_is_an_error_with_advice() {
+fn a_required_limit_that_cannot_be_enforced_is_an_error_with_advice() {
     for (kind, key, _) in LIMITS {
         let set = format!("{key}=100");
         let mut bench = Bench::with(&[&set]);
+        unable(&mut bench, kind);
+        assert_eq!(bench.plan().unenforced, [key], "left out unless it is required");
+        let mut bench = Bench::with(&[&set, "terminal.require_limits=true"]);
         assert_eq!(bench.plan().unenforced, Vec::<String>::new());
         unable(&mut bench, kind);
         let error = bench.try_plan().unwrap_err();
