@@ -285,5 +285,30 @@ mod tests {
             ["ls", "--", "-la"]
         );
         assert_eq!(argv(&["vestal", "-p", "x", "run", "--timeout", "5", "a b"]), ["a b"]);
+        assert_eq!(argv(&["vestal", "run", "ls", "--", "-la"]), ["ls", "--", "-la"]);
+        assert_eq!(argv(&["vestal", "run", "--", "--bakground"]), ["--bakground"]);
+        assert_eq!(argv(&["vestal", "run", "-"]), ["-"]);
+    }
+
+    #[test]
+    fn an_unknown_option_before_the_command_is_refused_with_a_suggestion() {
+        let refused = |line: &[&str]| {
+            let error = command().try_get_matches_from(line).unwrap_err();
+            (error.kind(), error.to_string())
+        };
+        for (line, meant) in [
+            (&["vestal", "run", "--timout", "5", "true"][..], "--timeout"),
+            (&["vestal", "run", "--bakground", "true"], "--background"),
+            (&["vestal", "run", "-t", "web", "--jsn", "true"], "--json"),
+            (&["vestal", "write", "j-06f3", "--newlin", "yes"], "--newline"),
+        ] {
+            let (kind, text) = refused(line);
+            assert_eq!(kind, clap::error::ErrorKind::UnknownArgument, "{line:?}: {text}");
+            assert!(text.contains(&format!("'{meant}'")), "{line:?}: {text}");
+        }
+        // A short option has nothing near it; what to write instead is said.
+        let (kind, text) = refused(&["vestal", "run", "-x", "true"]);
+        assert_eq!(kind, clap::error::ErrorKind::UnknownArgument);
+        assert!(text.contains("-- -x"), "{text}");
     }
 }

@@ -88,13 +88,9 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
 
-    /// The command. A single `-` reads shell text from standard input.
-    #[arg(
-        value_name = "CMD",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "file"
-    )]
+    /// The command. A single `-` reads shell text from standard input. Options stand before it;
+    /// after `--` everything is the command.
+    #[arg(value_name = "CMD", trailing_var_arg = true, required_unless_present = "file")]
     pub(crate) command: Vec<OsString>,
 }
 

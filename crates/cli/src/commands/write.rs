@@ -41,8 +41,8 @@ pub(crate) struct WriteArgs {
     #[arg(value_name = "JOB")]
     job: JobRef,
 
-    /// The text; several words are joined by blanks.
-    #[arg(value_name = "TEXT", trailing_var_arg = true, allow_hyphen_values = true)]
+    /// The text; several words are joined by blanks. After `--` it may begin with a hyphen.
+    #[arg(value_name = "TEXT", trailing_var_arg = true)]
     text: Vec<OsString>,
 }
 
