@@ -1,5 +1,6 @@
 //! What every command works with.
 
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use vestal_config::profiles::Profiles;
 use vestal_config::{
-    AnyKey as _, BackendChoice, Environment, Home, HomeError, Override, ProfileName, Settings, keys,
+    AnyKey as _, Audience, BackendChoice, Environment, Home, HomeError, Override, ProfileName,
+    Settings, keys,
 };
 use vestal_sandbox::backend::Remedy;
 use vestal_sandbox::{
@@ -139,6 +141,17 @@ impl Context {
     fn settings_with(&self, home: Home, more: Vec<Override>) -> Settings {
         let overrides = self.global.set.iter().cloned().chain(more).collect();
         Settings::load(home, self.environment.clone(), overrides)
+    }
+
+    /// Says once per change of the files which names in the settings have no effect.
+    pub(crate) fn tell_unknown_names(&self) {
+        // Without a home there are no settings; who needs one says so.
+        let Some(home) = self.home_if_any() else { return };
+        let audience =
+            if std::io::stderr().is_terminal() { Audience::Person } else { Audience::Log };
+        for finding in self.settings_with(home, Vec::new()).untold_names(audience) {
+            self.console.warn(&finding.message);
+        }
     }
 
     /// Opens the engine of the profile.

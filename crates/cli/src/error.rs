@@ -257,6 +257,10 @@ impl From<ConfigError> for Failure {
             ConfigError::UnknownKey { .. } | ConfigError::NotInThisVersion { .. } => {
                 failure.advise("`vestal config docs` describes every key")
             }
+            ConfigError::Misspelt(misspelling) => failure.advise(format!(
+                "{} protects, so nothing is started while it may be misspelt: correct the name or remove it",
+                misspelling.key
+            )),
             ConfigError::Duplicate { .. }
             | ConfigError::Section { .. }
             | ConfigError::File { .. }

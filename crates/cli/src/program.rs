@@ -41,6 +41,10 @@ pub(crate) fn run() -> Exit {
         );
     };
     let context = Context::new(console, environment, cli.global);
+    // Those that look at the settings themselves say it in their own words.
+    if !matches!(verb, Verb::Config(_) | Verb::Doctor(_) | Verb::Completions(_)) {
+        context.tell_unknown_names();
+    }
     let exit = match start(&context, verb) {
         Ok(result) => done(console, result),
         Err(error) => done(console, Err(Failure::io("start the runtime", &error))),

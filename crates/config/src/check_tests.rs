@@ -42,6 +42,18 @@ fn unknown_keys_come_with_a_suggestion() {
 }
 
 #[test]
+fn a_misspelling_of_a_key_that_protects_is_an_error() {
+    let home = TestHome::with_config("terminal:\n  docker_netwrok: false\n  jobs_keep: 1\n");
+    assert_eq!(
+        findings(&home, &[]),
+        [
+            "Error: config.yaml:2:3: there is no key terminal.docker_netwrok; did you mean terminal.docker_network?",
+            "Warning: config.yaml:3:3: there is no key terminal.jobs_keep; did you mean terminal.jobs_kept?",
+        ]
+    );
+}
+
+#[test]
 fn a_model_named_in_short_is_no_mistake_and_a_misspelt_key_beside_others_is() {
     assert_eq!(findings(&TestHome::with_config("model: some/model\n"), &[]), [""; 0]);
     assert_eq!(
@@ -100,10 +112,10 @@ fn a_dotenv_is_checked_line_by_line_and_for_its_mode() {
         findings(&home, &[]),
         [
             "Warning: .env:1: the line is not NAME=value and is skipped",
+            "Warning: .env may be read or changed by others (mode 644); run chmod 600 .env",
             "Warning: .env:2: TERMINAL_TIMEOU has no effect; did you mean TERMINAL_TIMEOUT?",
             "Warning: .env:3: VESTAL_HOME has no effect here; set it in the environment",
             "Warning: .env:5: TERMINAL_OTHER_THING has no effect",
-            "Warning: .env may be read or changed by others (mode 644); run chmod 600 .env",
             "Note: .env:4: TERMINAL_MODAL_IMAGE has no meaning in this version",
         ]
     );

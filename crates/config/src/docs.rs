@@ -23,8 +23,16 @@ A value is taken from the first of these places that says something:
 5. the default.
 
 `vestal config show` says where each value came from, `vestal config check` finds
-mistakes, `vestal config set key value` changes `config.yaml` and keeps its comments.
+mistakes (exit code 1 if there are any), `vestal config set key value` and `vestal config unset key`
+change `config.yaml` and keep its comments.
 A wrong value is an error for what uses that key and for nothing else.
+
+A name that no key has is told by every command, once per change of the file, and has no effect. If it is
+nearly the name of a key that protects you (PROTECTING), whatever asks for that key fails with exit
+code 125 until the name is corrected or removed: nothing starts with less protection than you meant.
+Variables are treated the same. In the environment only near misses of a known variable count,
+because other programs may have variables that begin with `TERMINAL_`; in `.env` every unknown
+`TERMINAL_*` and `VESTAL_*` is told.
 
 ";
 
@@ -63,7 +71,9 @@ A command in a container inherits nothing. It gets the image's environment and, 
 
 /// Returns the documentation of all keys as Markdown.
 pub fn markdown() -> String {
-    let mut out = INTRODUCTION.to_owned();
+    let protecting = keys::ALL.iter().filter(|key| key.protects()).map(|key| key.name());
+    let protecting: Vec<String> = protecting.map(|name| format!("`{name}`")).collect();
+    let mut out = INTRODUCTION.replace("PROTECTING", &protecting.join(", "));
     out.push_str(
         "## Keys\n\n| key | variable | default | allowed | meaning |\n|---|---|---|---|---|\n",
     );

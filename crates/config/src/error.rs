@@ -20,6 +20,9 @@ pub enum ConfigError {
     /// A key or a section that is written twice in one map.
     #[error(transparent)]
     Duplicate(#[from] Box<Duplicate>),
+    /// A name that was probably meant for the key, which protects.
+    #[error(transparent)]
+    Misspelt(#[from] Box<Misspelling>),
     /// A section that holds something else than keys.
     #[error("{section}, so {key} cannot be read")]
     Section {
@@ -93,6 +96,20 @@ pub struct Conflict {
     pub second: Source,
     /// What it is set to there, masked when secret.
     pub second_value: String,
+}
+
+/// A name that no key has and that was probably meant for one that protects.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{written} ({from}) is no setting; {hint}")]
+pub struct Misspelling {
+    /// The key that was probably meant.
+    pub key: &'static str,
+    /// The name as it is written.
+    pub written: String,
+    /// What to write instead.
+    pub hint: String,
+    /// Where it is written.
+    pub from: Source,
 }
 
 /// A key or a section that is written twice in one map.

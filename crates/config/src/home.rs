@@ -243,6 +243,12 @@ impl Home {
     }
 }
 
+/// Reports whether a path is a directory or in it, whatever links lead there.
+pub fn is_within(path: &Path, dir: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    path.starts_with(dir) || real(path).starts_with(real(dir))
+}
+
 fn root(env: &Environment) -> Result<PathBuf, HomeError> {
     let absolute = |variable: &'static str, value: &std::ffi::OsStr| {
         let path = PathBuf::from(value);

@@ -37,6 +37,7 @@ pub struct Key<T: Setting> {
     pub(crate) env: &'static [&'static str],
     pub(crate) doc: &'static str,
     pub(crate) secrecy: Secrecy,
+    pub(crate) protects: bool,
     pub(crate) limits: T::Limits,
     pub(crate) default: T,
 }
@@ -64,6 +65,9 @@ pub trait AnyKey: Sync {
     fn doc(&self) -> &'static str;
     /// Returns whether the key's values may be shown.
     fn secrecy(&self) -> Secrecy;
+    /// Reports whether the key can protect more than its default does, so that a misspelt name of it
+    /// must not be passed over.
+    fn protects(&self) -> bool;
     /// Returns the default without its type.
     fn default_untyped(&self) -> Value;
     /// Returns the default in words where they say more.
@@ -103,6 +107,10 @@ impl<T: Setting> AnyKey for Key<T> {
 
     fn secrecy(&self) -> Secrecy {
         self.secrecy
+    }
+
+    fn protects(&self) -> bool {
+        self.protects
     }
 
     fn default_untyped(&self) -> Value {

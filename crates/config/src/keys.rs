@@ -18,6 +18,7 @@ macro_rules! keys {
             env: $env:expr,
             $(aliases: $aliases:expr,)?
             $(secrecy: $secrecy:expr,)?
+            $(protects: $protects:expr,)?
         }
     )+) => {
         $(
@@ -28,6 +29,7 @@ macro_rules! keys {
                 env: &$env,
                 doc: concat!($($doc),+),
                 secrecy: keys!(@or $crate::key::Secrecy::Public $(, $secrecy)?),
+                protects: keys!(@or false $(, $protects)?),
                 limits: $limits,
                 default: $default,
             };

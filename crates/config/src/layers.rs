@@ -39,6 +39,11 @@ impl Settings {
         layer: Layer,
         key: &dyn AnyKey,
     ) -> Result<Vec<Given<'a>>, ConfigError> {
+        if key.protects()
+            && let Some(misspelling) = self.misspelling(layer, key)
+        {
+            return Err(ConfigError::Misspelt(Box::new(misspelling)));
+        }
         match layer {
             Layer::CommandLine => Ok(self.on_command_line(key)),
             Layer::Environment => Ok(self.in_environment(key)),

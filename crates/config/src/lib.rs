@@ -39,6 +39,8 @@ pub mod keys;
 mod kinds;
 mod known_secrets;
 mod layers;
+mod misspelt;
+mod names;
 mod overrides;
 pub mod profiles;
 mod references;
@@ -50,6 +52,7 @@ mod settings;
 mod show;
 mod source;
 mod suggest;
+mod told;
 mod value;
 mod yaml;
 
@@ -66,10 +69,11 @@ pub use environment::{
     ENGINE_VARIABLES, Environment, PROXY_VARIABLES, VARIABLES, Variable, WORKER_VARIABLES,
 };
 pub use error::{
-    ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, NotASection,
+    ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, Misspelling,
+    NotASection,
 };
 pub use forward::Handing;
-pub use home::{Home, HomeError, ProfileName};
+pub use home::{Home, HomeError, ProfileName, is_within};
 pub use isolating::{IsolatingSetting, isolates};
 pub use key::{AnyKey, Key, Secrecy};
 pub use kinds::{
@@ -84,10 +88,11 @@ pub use kinds::{
 };
 pub use overrides::Override;
 pub use references::Unresolved;
-pub use set::{SetError, SetOutcome, set};
+pub use set::{SetError, SetOutcome, set, unset};
 pub use set_variable::{SetVariableError, set_variable};
 pub use settings::{JobEnvironment, Resolved, Settings};
 pub use show::Row;
 pub use source::Source;
+pub use told::Audience;
 pub use value::{Decimal, Value};
 pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};

@@ -39,7 +39,7 @@ pub enum SetError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The value says nothing.
-    #[error("an empty value would set nothing; remove {key} from {} to go back to the default", path.display())]
+    #[error("an empty value would set nothing; to go back to the default: vestal config unset {key} ({})", path.display())]
     Empty {
         /// The key.
         key: &'static str,
@@ -76,6 +76,16 @@ pub enum SetError {
         /// Why not.
         reason: EditError,
     },
+    /// The entry cannot be taken out without risk.
+    #[error("{} was not changed: {reason}; take {name} out there by hand", path.display())]
+    Remove {
+        /// The entry.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: EditError,
+    },
     /// The file cannot be written.
     #[error("failed to write {}: {error}", path.display())]
     Write {
@@ -101,6 +111,49 @@ pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, S
         value.is_ok() && value == key.read_untyped(Input::Node(&node))
     };
     edit_file(settings, key, edit, is_right)
+}
+
+/// Takes a key out of the profile's `config.yaml`, under whatever name the file has it, and changes
+/// nothing else in it. Returns nothing if the file does not have it.
+///
+/// A name that no key has can be taken out, too: it may be a misspelt one.
+pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetError> {
+    let key = require_key(name);
+    let names: Vec<&str> = match &key {
+        Ok(key) => std::iter::once(key.name()).chain(key.aliases().iter().copied()).collect(),
+        Err(_) => vec![name],
+    };
+    let link = settings.home().config_file();
+    let failed = |path: &Path, error| SetError::Write { path: path.to_owned(), error };
+    let target = Target::open(&link).map_err(|error| failed(&link, error))?;
+    let read = |problem| SetError::Read { path: target.path.clone(), problem };
+    let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
+    let root = files::parse_sections(&text).map_err(read)?;
+    let mut edited = text.clone();
+    let mut removed = None;
+    for own in names {
+        let node = root.as_ref().and_then(|root| at(root, own));
+        if node.is_none_or(|node| layers::is_whole_section(own, node)) {
+            continue;
+        }
+        let path: Vec<&str> = own.split('.').collect();
+        let without = yaml::remove(&edited, &path).map_err(|reason| SetError::Remove {
+            name: own.to_owned(),
+            path: target.path.clone(),
+            reason,
+        })?;
+        if let Some(without) = without {
+            edited = without;
+            removed = Some(own.to_owned());
+        }
+    }
+    let Some(name) = removed else {
+        // What is not there and means nothing is a mistake of whoever asks.
+        return key.map(|_| None).map_err(SetError::from);
+    };
+    target.replace(&edited).map_err(|error| failed(&target.path, error))?;
+    let hidden_by = key.ok().and_then(|key| hidden_by(settings, key));
+    Ok(Some(SetOutcome { name, path: link, hidden_by }))
 }
 
 /// Changes the profile's `config.yaml` under its lock: the text is replaced by

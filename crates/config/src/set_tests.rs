@@ -206,3 +206,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_key_is_taken_out_under_every_name_and_nothing_else_changes() {
+    let home = TestHome::with_config(
+        "# mine\nterminal:\n  orphan_reaper: true # own\n  docker_orphan_reaper: true\n  jobs_kept: 7\n",
+    );
+    let name =
+        |name: &str| unset(&home.settings(&[], &[]), name).map(|done| done.map(|done| done.name));
+    assert!(name("terminal.orphan_reaper").expect("taken out").is_some());
+    assert_eq!(home.read_config(), "# mine\nterminal:\n  jobs_kept: 7\n");
+    assert_eq!(name("terminal.orphan_reaper").expect("nothing to do"), None);
+    // A misspelt name goes, and one that is not there is a mistake.
+    let home = home.config("terminal:\n  docker_netwrok: false\n  jobs_kept: 7\n");
+    let name =
+        |name: &str| unset(&home.settings(&[], &[]), name).map(|done| done.map(|done| done.name));
+    assert_eq!(
+        name("terminal.docker_netwrok").expect("taken out").as_deref(),
+        Some("terminal.docker_netwrok")
+    );
+    assert_eq!(home.read_config(), "terminal:\n  jobs_kept: 7\n");
+    assert!(matches!(
+        name("terminal.docker_netwrok"),
+        Err(SetError::Config(ConfigError::UnknownKey { .. }))
+    ));
+    assert_eq!(name("terminal.timeout").expect("nothing to do"), None);
+}

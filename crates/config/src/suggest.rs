@@ -18,6 +18,14 @@ pub(crate) fn closest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
+/// Reports whether a name is so near another that it was hardly meant for anything else: stricter
+/// than [`closest`] is for a hint, for short names have many neighbours.
+pub(crate) fn is_slip(name: &str, meant: &str) -> bool {
+    let slips = (meant.len() / 4).min(3);
+    name.len() <= meant.len() + slips
+        && distance(&name.to_ascii_lowercase(), &meant.to_ascii_lowercase()) <= slips
+}
+
 fn distance(a: &str, b: &str) -> usize {
     strsim::damerau_levenshtein(a, b)
 }

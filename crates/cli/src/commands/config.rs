@@ -53,10 +53,17 @@ enum ConfigVerb {
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
+    /// Takes a key out of config.yaml, so that the default counts again.
+    #[command(after_help = "Example:\n  vestal config unset terminal.backend")]
+    Unset {
+        /// The key, or a name in config.yaml that no key has.
+        key: String,
+    },
     /// Prints where config.yaml is.
     #[command(after_help = "Example:\n  $EDITOR \"$(vestal config path)\"")]
     Path,
-    /// Looks for mistakes: unknown keys, wrong values, misspelt variables.
+    /// Looks for mistakes: unknown keys, wrong values, misspelt variables. The exit code is 1 if
+    /// there are any.
     #[command(after_help = "Example:\n  vestal config check")]
     Check {
         /// Prints an array of JSON objects.
@@ -77,6 +84,7 @@ pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, Failure> 
         ConfigVerb::Show { changed, json } => show(context, changed, json),
         ConfigVerb::Get { json, key } => get(context, &key, json),
         ConfigVerb::Set { key, value } => set(context, &key, &value),
+        ConfigVerb::Unset { key } => unset(context, &key),
         ConfigVerb::Path => {
             context.console.print(&context.home_or_default()?.config_file().to_string_lossy())?;
             Ok(Exit::Success)
@@ -150,6 +158,20 @@ fn set(context: &Context, key: &str, value: &str) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+fn unset(context: &Context, key: &str) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let file = settings.home().config_file();
+    let Some(outcome) = vestal_config::unset(&settings, key)? else {
+        context.console.note(&format!("{key} is not set in {}", file.display()));
+        return Ok(Exit::Success);
+    };
+    context.console.note(&format!("took {} out of {}", outcome.name, outcome.path.display()));
+    if let Some(source) = outcome.hidden_by {
+        context.console.warn(&format!("{source} still sets it"));
+    }
+    Ok(Exit::Success)
+}
+
 fn check(context: &Context, json: bool) -> Result<Exit, Failure> {
     let findings = context.settings()?.check();
     if json {
@@ -161,7 +183,8 @@ fn check(context: &Context, json: bool) -> Result<Exit, Failure> {
             context.console.print(&line(context.console, finding))?;
         }
     }
-    let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
+    // A note is worth knowing; anything else is a mistake.
+    let wrong = findings.iter().any(|finding| finding.severity != Severity::Note);
     Ok(if wrong { Exit::No } else { Exit::Success })
 }
 

@@ -79,3 +79,20 @@ fn paths_docs_and_schema_are_printed() {
     let schema = world.vestal(["config", "docs", "--schema"]).exits(0).json();
     assert!(schema["properties"]["terminal"]["properties"]["backend"].is_object());
 }
+
+#[test]
+fn an_unknown_key_is_told_once_and_one_that_protects_stops_the_command() {
+    let world = World::automatic();
+    fs::create_dir_all(world.home()).unwrap();
+    let file = world.home().join("config.yaml");
+    fs::write(&file, "terminal:\n  jobs_keep: 3\n").unwrap();
+    let told = world.vestal(["ps"]).exits(0).stderr;
+    assert!(told.contains("did you mean terminal.jobs_kept?"), "{told}");
+    assert_eq!(world.vestal(["ps"]).exits(0).stderr.matches("jobs_keep").count(), 0);
+    world.vestal(["config", "check"]).exits(1);
+    fs::write(&file, "terminal:\n  bakend: native\n").unwrap();
+    let stopped = world.run("true").exits(125).stderr;
+    assert!(stopped.contains("did you mean terminal.backend?"), "{stopped}");
+    // What does not depend on it works.
+    world.vestal(["ps"]).exits(0);
+}

@@ -24,6 +24,7 @@ keys! {
         default: Patterns::EMPTY,
         limits: (),
         env: ["VESTAL_APPROVALS_DENY"],
+        protects: true,
     }
 
     /// What happens to a dangerous command when nobody can be asked.

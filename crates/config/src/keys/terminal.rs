@@ -15,6 +15,7 @@ keys! {
         default: BackendChoice::Auto,
         limits: (),
         env: ["TERMINAL_ENV", "TERMINAL_BACKEND"],
+        protects: true,
     }
 
     /// Directory that commands start in. `.`, `auto` and `cwd` stand for where `vestal` was
@@ -83,6 +84,7 @@ keys! {
         default: Isolation::Shared,
         limits: (),
         env: ["TERMINAL_ISOLATION"],
+        protects: true,
     }
 
     /// Variables that commands get although they would be stripped as secrets, or are only in
@@ -137,6 +139,7 @@ keys! {
         default: Rootfs::Host,
         limits: (),
         env: ["TERMINAL_NATIVE_ROOTFS"],
+        protects: true,
     }
 
     /// Image that containers are made of.
@@ -186,6 +189,7 @@ keys! {
         default: true,
         limits: (),
         env: ["TERMINAL_DOCKER_NETWORK"],
+        protects: true,
     }
 
     /// More flags for containers, as words of `docker run`; what follows a flag may be in the same
@@ -196,6 +200,7 @@ keys! {
         default: ExtraArgs::EMPTY,
         limits: (),
         env: ["TERMINAL_DOCKER_EXTRA_ARGS"],
+        protects: true,
     }
 
     /// Whether commands in containers run as you instead of as the image's user.
@@ -203,6 +208,7 @@ keys! {
         default: false,
         limits: (),
         env: ["TERMINAL_DOCKER_RUN_AS_HOST_USER"],
+        protects: true,
     }
 
     /// Whether the image's own `ENTRYPOINT` is kept, as images with an init of their own need it.

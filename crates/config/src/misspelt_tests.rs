@@ -1,0 +1,81 @@
+use crate::error::ConfigError;
+use crate::keys;
+use crate::testing::TestHome;
+
+/// What whoever asks for the network is told, with the path of the home taken out.
+fn network(home: &TestHome, env: &[(&str, &str)], sets: &[&str]) -> Result<bool, String> {
+    let root = format!("{}/", home.path("").display()).replace("//", "/");
+    home.settings(env, sets)
+        .get(&keys::DOCKER_NETWORK)
+        .map(|resolved| resolved.value)
+        .map_err(|error| error.to_string().replace(&root, ""))
+}
+
+#[test]
+fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
+    let meant = "did you mean terminal.docker_network?";
+    for (text, told) in [
+        (
+            "terminal:\n  docker_netwrok: false\n",
+            format!("terminal.docker_netwrok (config.yaml:2:3) is no setting; {meant}"),
+        ),
+        (
+            "terminal:\n  docker-network: false\n",
+            format!("terminal.docker-network (config.yaml:2:3) is no setting; {meant}"),
+        ),
+        (
+            "docker_network: false\n",
+            format!("docker_network (config.yaml:1:1) is no setting; {meant}"),
+        ),
+        (
+            "terminl:\n  docker_network: false\n",
+            format!("terminl.docker_network (config.yaml:1:1) is no setting; {meant}"),
+        ),
+        (
+            "terminal.docker_network: false\n",
+            "terminal.docker_network (config.yaml:1:1) is no setting; write docker_network below terminal:"
+                .to_owned(),
+        ),
+    ] {
+        assert_eq!(network(&TestHome::with_config(text), &[], &[]), Err(told), "{text}");
+    }
+    let slip = [("TERMINAL_DOCKER_NETWROK", "false")];
+    let told = "did you mean TERMINAL_DOCKER_NETWORK?";
+    assert_eq!(
+        network(&TestHome::new(), &slip, &[]),
+        Err(format!(
+            "TERMINAL_DOCKER_NETWROK (environment variable TERMINAL_DOCKER_NETWROK) is no setting; {told}"
+        ))
+    );
+    assert_eq!(
+        network(&TestHome::new().dotenv("TERMINAL_DOCKER_NETWROK=false\n"), &[], &[]),
+        Err(format!(
+            "TERMINAL_DOCKER_NETWROK (.env:1 (TERMINAL_DOCKER_NETWROK)) is no setting; {told}"
+        ))
+    );
+}
+
+#[test]
+fn what_is_asked_before_the_misspelt_place_decides() {
+    let home = TestHome::with_config("terminal:\n  docker_netwrok: false\n");
+    assert_eq!(network(&home, &[("TERMINAL_DOCKER_NETWORK", "false")], &[]), Ok(false));
+    assert_eq!(network(&home, &[], &["terminal.docker_network=true"]), Ok(true));
+}
+
+#[test]
+fn other_names_stop_nobody() {
+    for text in [
+        "terminal:\n  timeuot: 5\n  docker_netwrok:\n",
+        "web:\n  backend: other\n",
+        "terminal:\n  docker_images: x\n  whatever: 1\n",
+        "somewhere:\n  docker_network: false\n",
+    ] {
+        let home = TestHome::with_config(text);
+        assert_eq!(network(&home, &[], &[]), Ok(true), "{text}");
+        let all = keys::ALL.iter().filter_map(|key| key.resolve(&home.settings(&[], &[])).err());
+        let stopped = all.filter(|error| matches!(error, ConfigError::Misspelt(_))).count();
+        assert_eq!(stopped, 0, "{text}");
+    }
+    let env = [("TERMINAL_END", "x"), ("TERMINAL_EMULATOR", "x"), ("VESTAL_DENY", "x")];
+    assert_eq!(TestHome::new().settings(&env, &[]).misspellings(), []);
+}

@@ -1,0 +1,170 @@
+//! Names that no setting has, and what was probably meant.
+
+use std::path::Path;
+
+use crate::check::{Finding, Severity};
+use crate::environment::{VARIABLES, WORKER_VARIABLES};
+use crate::files::{ConfigFile, EnvFile};
+use crate::keys;
+use crate::layers;
+use crate::reserved;
+use crate::secrets;
+use crate::settings::Settings;
+use crate::source::Source;
+use crate::suggest;
+use crate::yaml::{Entry, Node, NodeKind};
+
+impl Settings {
+    /// Returns what there is to say about names in `config.yaml`, in `.env` and in the environment.
+    pub(crate) fn check_names(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Ok(file) = &self.file {
+            check_file(file, &mut findings);
+        }
+        if let Ok(file) = &self.dotenv {
+            check_dotenv(file, &mut findings);
+        }
+        self.check_variables(&mut findings);
+        // What a protecting key may have been misspelt as is an error to whoever asks for that key.
+        let stopping: Vec<Source> =
+            self.misspellings().into_iter().map(|misspelling| misspelling.from).collect();
+        for finding in &mut findings {
+            if finding.place.as_ref().is_some_and(|place| stopping.contains(place)) {
+                finding.severity = Severity::Error;
+            }
+        }
+        findings
+    }
+
+    /// Looks for variables that are probably misspelt. Other programs have
+    /// variables of their own, so only near misses count.
+    fn check_variables(&self, findings: &mut Vec<Finding>) {
+        for (name, _) in self.env.iter() {
+            let Some(name) = name.to_str() else { continue };
+            if !is_ours(name) || is_known(name) {
+                continue;
+            }
+            if let Some(meant) = closest_variable(name) {
+                findings.push(Finding {
+                    severity: Severity::Warning,
+                    name: Some(name.to_owned()),
+                    place: Some(Source::Environment { name: name.to_owned() }),
+                    message: format!(
+                        "environment variable {name} has no effect; did you mean {meant}?"
+                    ),
+                });
+            }
+        }
+    }
+}
+
+/// Looks for names in `config.yaml` that mean nothing, or something else now.
+fn check_file(file: &ConfigFile, findings: &mut Vec<Finding>) {
+    if let Some(root) = &file.root {
+        check_map(&file.path, root, "", findings);
+    }
+}
+
+fn check_map(path: &Path, map: &Node, prefix: &str, findings: &mut Vec<Finding>) {
+    let NodeKind::Map { entries, .. } = &map.kind else {
+        return;
+    };
+    for entry in entries.iter().filter(|entry| !entry.merged) {
+        check_entry(path, entry, prefix, findings);
+    }
+}
+
+fn check_entry(path: &Path, entry: &Entry, prefix: &str, findings: &mut Vec<Finding>) {
+    let place = layers::at(path, &entry.key);
+    let mut push = |severity, name: &str, message| {
+        findings.push(Finding {
+            severity,
+            name: Some(name.to_owned()),
+            place: Some(place.clone()),
+            message,
+        });
+    };
+    let Some(own) = entry.name() else {
+        let message = format!("{place}: a key that is {} has no effect", entry.key.noun());
+        return push(Severity::Warning, prefix, message);
+    };
+    let name = if prefix.is_empty() { own.to_owned() } else { format!("{prefix}.{own}") };
+    // A dot within one name: written flat where sections are expected.
+    if own.contains('.') && keys::find(&name).is_some() {
+        let (section, rest) = own.split_once('.').unwrap_or((own, ""));
+        let message =
+            format!("{place}: {name} has no effect like this; write {rest} below {section}:");
+        return push(Severity::Warning, &name, message);
+    }
+    let section = keys::is_section(&name);
+    match keys::find(&name) {
+        Some(key) if key.name() == name => {}
+        Some(_) | None if section => check_map(path, &entry.value, &name, findings),
+        Some(key) => {
+            let message = format!("{place}: {name} is another name of {}", key.name());
+            push(Severity::Note, &name, message);
+        }
+        None if reserved::is_reserved_key(&name) => {
+            let message = format!("{place}: {name} has no meaning in this version");
+            push(Severity::Note, &name, message);
+        }
+        None => {
+            let meant = suggest::closest_key(&name, &keys::names());
+            let sections = keys::ALL.iter().filter_map(|key| key.name().split('.').next());
+            let section = prefix.is_empty().then(|| suggest::closest(&name, sections)).flatten();
+            let hint = section.or(meant).map(|meant| format!("; did you mean {meant}?"));
+            let message = format!("{place}: there is no key {name}{}", hint.unwrap_or_default());
+            push(Severity::Warning, &name, message);
+        }
+    }
+}
+
+fn check_dotenv(file: &EnvFile, findings: &mut Vec<Finding>) {
+    let shown = file.path.display();
+    for entry in &file.content.entries {
+        let name = entry.name.as_str();
+        let Some((severity, what)) = about_variable(name) else {
+            continue;
+        };
+        findings.push(Finding {
+            severity,
+            name: Some(name.to_owned()),
+            place: Some(line_of(file, entry.line, name)),
+            message: format!("{shown}:{}: {name} {what}", entry.line),
+        });
+    }
+}
+
+/// Says what is to be said about a variable in a `.env`.
+fn about_variable(name: &str) -> Option<(Severity, String)> {
+    if VARIABLES.iter().any(|variable| variable.name == name) {
+        let what = "has no effect here; set it in the environment".to_owned();
+        return Some((Severity::Warning, what));
+    }
+    if reserved::is_reserved_variable(name) {
+        return Some((Severity::Note, "has no meaning in this version".to_owned()));
+    }
+    if !is_ours(name) || is_known(name) || secrets::is_secret_name(name) {
+        return None;
+    }
+    let hint = closest_variable(name).map(|meant| format!("; did you mean {meant}?"));
+    Some((Severity::Warning, format!("has no effect{}", hint.unwrap_or_default())))
+}
+
+pub(crate) fn line_of(file: &EnvFile, line: usize, name: &str) -> Source {
+    Source::DotEnv { path: file.path.clone(), line, name: name.to_owned() }
+}
+
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.starts_with("TERMINAL_") || name.starts_with("VESTAL_")
+}
+
+pub(crate) fn is_known(name: &str) -> bool {
+    let mut known = VARIABLES.iter().chain(WORKER_VARIABLES);
+    keys::find_by_variable(name).is_some() || known.any(|known| known.name == name)
+}
+
+fn closest_variable(name: &str) -> Option<&'static str> {
+    let keys = keys::ALL.iter().flat_map(|key| key.env().iter().copied());
+    suggest::closest(name, keys.chain(VARIABLES.iter().map(|variable| variable.name)))
+}
