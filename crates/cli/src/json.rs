@@ -6,12 +6,26 @@ use serde::Serialize;
 
 use crate::error::Failure;
 
+/// How JSON is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// On one line, for programs.
+    Line,
+    /// Indented, for people.
+    Indented,
+}
+
 /// Returns a value as JSON: on one line for programs, indented for people.
 pub(crate) fn shown(value: &impl Serialize) -> Result<String, Failure> {
-    let json = if std::io::stdout().is_terminal() {
-        serde_json::to_string_pretty(value)
-    } else {
-        serde_json::to_string(value)
+    let form = if std::io::stdout().is_terminal() { Form::Indented } else { Form::Line };
+    in_form(value, form)
+}
+
+/// Returns a value as JSON.
+pub(crate) fn in_form(value: &impl Serialize, form: Form) -> Result<String, Failure> {
+    let json = match form {
+        Form::Indented => serde_json::to_string_pretty(value),
+        Form::Line => serde_json::to_string(value),
     };
     Ok(inert(&json.map_err(|error| unwritable(&error))?))
 }

@@ -112,7 +112,7 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Skills(args) => skills::run(context, args),
         Verb::Config(args) => config::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args).await,
-        Verb::Completions(args) => completions::run(context, &args),
+        Verb::Completions(args) => completions::run(context, &args).await,
     }
 }
 

@@ -34,6 +34,13 @@ impl Layout {
         Ok(self.checked(found, path)? == self.version() && found.has_log)
     }
 
+    /// Reports whether a file is of this version, whether or not it has a log: enough to read one that
+    /// nobody can write.
+    pub async fn is_readable(&self, path: &Path, reader: &mut SqliteConnection) -> Result<bool> {
+        let found = Found::read(reader).await.map_err(|error| explain(path, error))?;
+        Ok(self.checked(found, path)? == self.version())
+    }
+
     /// Brings a file that is new, of an earlier version or without a log to what
     /// this program works with. Many processes may do it at once.
     pub async fn bring_up(&self, path: &Path, writer: &SqliteConnectOptions) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Which boards there are, and opening them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,6 +13,7 @@ use super::error::BoardsError;
 use super::info::{BoardEdit, BoardInfo, Guard};
 use super::slug::Slug;
 use crate::host::Host;
+use crate::status::Status;
 use crate::store::{Durability, Options, SqliteStore};
 use crate::{Board, Error, Result};
 
@@ -44,9 +46,22 @@ pub struct Listed {
     /// What is known about it.
     #[serde(flatten)]
     pub info: BoardInfo,
+    /// How many tasks it has of each status; nothing where that was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<BTreeMap<Status, u64>>,
+    /// How many of them need a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_attention: Option<u64>,
     /// Why no more is known, where it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+}
+
+impl Listed {
+    /// Returns a board whose tasks were not counted.
+    pub fn new(slug: Slug, info: BoardInfo) -> Self {
+        Self { slug, info, tasks: None, needs_attention: None, trouble: None }
+    }
 }
 
 impl Boards {
@@ -144,21 +159,26 @@ impl Boards {
     }
 
     async fn describe(&self, slug: &Slug) -> Listed {
-        let info = async {
+        let found = async {
             let board = self.open_any(slug).await?;
-            let info = board.info().await?;
+            let (info, stats) = (board.info().await?, board.stats().await?);
             board.close().await?;
-            Ok::<_, Error>(info)
+            Ok::<_, Error>((info, stats))
         };
-        match info.await {
-            Ok(info) => Listed { slug: slug.clone(), info, trouble: None },
-            Err(Error::Boards(BoardsError::Missing { .. })) => {
-                Listed { slug: slug.clone(), info: BoardInfo::of(slug), trouble: None }
-            }
+        match found.await {
+            Ok((info, stats)) => Listed {
+                tasks: Some(stats.by_status),
+                needs_attention: Some(stats.needs_attention),
+                ..Listed::new(slug.clone(), info)
+            },
+            Err(Error::Boards(BoardsError::Missing { .. })) => Listed {
+                tasks: Some(BTreeMap::new()),
+                needs_attention: Some(0),
+                ..Listed::new(slug.clone(), BoardInfo::of(slug))
+            },
             Err(error) => Listed {
-                slug: slug.clone(),
-                info: BoardInfo::of(slug),
                 trouble: Some(error.to_string()),
+                ..Listed::new(slug.clone(), BoardInfo::of(slug))
             },
         }
     }

@@ -8,6 +8,7 @@
 mod clock;
 mod sqlite;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,6 +47,9 @@ pub trait Changes: Send {
     async fn next(&mut self) -> Result<()>;
 }
 
+/// What is handed one task after the other.
+pub type Visitor<'v> = dyn FnMut(Task) -> ControlFlow<()> + Send + 'v;
+
 /// What can be read.
 #[async_trait]
 pub trait Read: Send {
@@ -60,6 +64,16 @@ pub trait Read: Send {
     async fn task_with_key(&mut self, key: &str) -> Result<Option<Task>>;
     /// Returns tasks.
     async fn list(&mut self, query: &Query) -> Result<Vec<Task>>;
+    /// Hands over tasks one after the other until there are no more or `each` breaks off, so that a
+    /// list of any length takes little memory.
+    async fn visit(&mut self, query: &Query, each: &mut Visitor<'_>) -> Result<()> {
+        for task in self.list(query).await? {
+            if each(task).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
     /// Returns how many tasks a query matches, whatever its page.
     async fn count(&mut self, query: &Query) -> Result<u64>;
 

@@ -20,6 +20,8 @@ use crate::{Board, Result};
 
 /// How often names are made anew because they are taken.
 const ATTEMPTS: u32 = 3;
+/// Tasks that are given to the store at once.
+const UNWRITTEN: usize = 256;
 
 /// A task to be made. What is not said is as in the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,6 +88,13 @@ pub struct Created {
     pub existed: bool,
 }
 
+impl NewTask {
+    /// Refuses a task that no board takes, whatever is on it.
+    pub fn check(&self) -> Result<()> {
+        checked(self).map(drop)
+    }
+}
+
 impl Board {
     /// Makes a task, or returns the one that has its idempotency key.
     pub async fn create(&self, by: &Authority, new: NewTask) -> Result<Created> {
@@ -98,21 +107,112 @@ impl Board {
 
     /// Makes tasks, all or none.
     pub async fn create_many(&self, by: &Authority, new: Vec<NewTask>) -> Result<Vec<Created>> {
-        let new = new.iter().map(checked).collect::<Result<Vec<_>>>()?;
+        new.iter().try_for_each(NewTask::check)?;
         let mut attempt = 1;
         loop {
-            let mut tx = self.write().await?;
-            let made = match create_in(&mut *tx, by, &self.host().name, &new).await {
-                // A name that is taken may only be found out here.
-                Ok(created) => tx.commit().await.map(|()| created),
-                Err(error) => Err(error),
-            };
-            match made {
+            match self.create_all(by, &new).await {
                 Ok(created) => return Ok(created),
                 Err(error) if attempt < ATTEMPTS && is_taken(&error) => attempt += 1,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    async fn create_all(&self, by: &Authority, new: &[NewTask]) -> Result<Vec<Created>> {
+        let mut creation = self.creation(by).await?;
+        let mut created = Vec::with_capacity(new.len());
+        for new in new {
+            created.push(creation.add(new).await?);
+        }
+        // A name that is taken may only be found out here.
+        creation.commit().await?;
+        Ok(created)
+    }
+
+    /// Begins to make tasks, all or none, however many: few of them are in memory at a time. Nobody
+    /// else can write to the board meanwhile.
+    pub async fn creation<'c>(&'c self, by: &'c Authority) -> Result<Creation<'c>> {
+        let mut tx = self.write().await?;
+        let maker = authority::at_work(&mut *tx, by).await?;
+        let origin = Origin { by, host: &self.host().name, maker, now: tx.now() };
+        Ok(Creation { tx, origin, unwritten: Vec::new(), keyed: HashMap::new() })
+    }
+}
+
+/// Tasks that are being made. What is not committed did not happen.
+pub struct Creation<'c> {
+    tx: Box<dyn Write + 'c>,
+    origin: Origin<'c>,
+    /// Tasks that the store does not have yet, with the tasks they wait for.
+    unwritten: Vec<(Task, Vec<TaskId>)>,
+    /// Those of them that have a key.
+    keyed: HashMap<String, usize>,
+}
+
+impl Creation<'_> {
+    /// Makes a task, or returns the one that has its idempotency key. It may wait for one that was
+    /// added before.
+    pub async fn add(&mut self, new: &NewTask) -> Result<Created> {
+        let new = checked(new)?;
+        if let Some(key) = &new.idempotency_key {
+            let earlier = self.keyed.get(key).and_then(|at| self.unwritten.get(*at));
+            let known = match earlier {
+                Some((task, _)) => Some(task.clone()),
+                None => self.tx.task_with_key(key).await?,
+            };
+            if let Some(task) = known {
+                return Ok(Created { task, existed: true });
+            }
+            self.keyed.insert(key.clone(), self.unwritten.len());
+        }
+        let mut pending = 0;
+        for parent in &new.parents {
+            pending += u32::from(self.is_pending(parent).await?);
+        }
+        let task = self.origin.task(&new, pending)?;
+        self.unwritten.push((task.clone(), new.parents));
+        if self.unwritten.len() >= UNWRITTEN {
+            self.write().await?;
+        }
+        Ok(Created { task, existed: false })
+    }
+
+    /// Makes all that was added. When this returns, the tasks are there to stay.
+    pub async fn commit(mut self) -> Result<()> {
+        self.write().await?;
+        self.tx.commit().await
+    }
+
+    /// Reports whether a task is not finished. One that does not exist is an
+    /// error: nothing would ever finish it.
+    async fn is_pending(&mut self, parent: &TaskId) -> Result<bool> {
+        if self.unwritten.iter().any(|(task, _)| task.id == *parent) {
+            return Ok(true);
+        }
+        let parent = super::scene::find(&mut *self.tx, parent).await?;
+        Ok(!parent.status.satisfies_children())
+    }
+
+    /// Gives the store what was added.
+    async fn write(&mut self) -> Result<()> {
+        self.keyed.clear();
+        let added = std::mem::take(&mut self.unwritten);
+        self.origin.check_limit(&mut *self.tx, added.len()).await?;
+        let (tasks, parents): (Vec<Task>, Vec<Vec<TaskId>>) = added.into_iter().unzip();
+        self.tx.insert_tasks(&tasks).await?;
+        let mut events = Vec::with_capacity(tasks.len());
+        for (task, parents) in tasks.iter().zip(&parents) {
+            for parent in parents {
+                self.tx.link(parent, &task.id).await?;
+            }
+            events.push(NewEvent {
+                task: task.id.clone(),
+                run: task.created_by_run,
+                kind: Kind::Created,
+                payload: told(task, parents),
+            });
+        }
+        self.tx.tell(&events).await
     }
 }
 
@@ -170,63 +270,6 @@ struct Origin<'a> {
     /// The task of the worker that makes them.
     maker: Option<Task>,
     now: Time,
-}
-
-async fn create_in(
-    tx: &mut dyn Write,
-    by: &Authority,
-    host: &HostName,
-    new: &[NewTask],
-) -> Result<Vec<Created>> {
-    let maker = authority::at_work(tx, by).await?;
-    let origin = Origin { by, host, maker, now: tx.now() };
-    let mut created: Vec<Created> = Vec::with_capacity(new.len());
-    let mut by_key: HashMap<&str, usize> = HashMap::new();
-    for new in new {
-        if let Some(key) = new.idempotency_key.as_deref() {
-            let known = match by_key.get(key).and_then(|index| created.get(*index)) {
-                Some(earlier) => Some(earlier.task.clone()),
-                None => tx.task_with_key(key).await?,
-            };
-            if let Some(task) = known {
-                created.push(Created { task, existed: true });
-                continue;
-            }
-            by_key.insert(key, created.len());
-        }
-        let pending = pending(tx, &new.parents).await?;
-        created.push(Created { task: origin.task(new, pending)?, existed: false });
-    }
-    let tasks: Vec<Task> =
-        created.iter().filter(|one| !one.existed).map(|one| one.task.clone()).collect();
-    origin.check_limit(tx, tasks.len()).await?;
-    tx.insert_tasks(&tasks).await?;
-    let mut events = Vec::with_capacity(tasks.len());
-    for (new, one) in new.iter().zip(&created).filter(|(_, one)| !one.existed) {
-        for parent in &new.parents {
-            tx.link(parent, &one.task.id).await?;
-        }
-        events.push(NewEvent {
-            task: one.task.id.clone(),
-            run: one.task.created_by_run,
-            kind: Kind::Created,
-            payload: told(&one.task, &new.parents),
-        });
-    }
-    tx.tell(&events).await?;
-    Ok(created)
-}
-
-/// Returns how many of these tasks are not finished. One that does not exist is
-/// an error: nothing would ever finish it.
-async fn pending(tx: &mut dyn Write, parents: &[TaskId]) -> Result<u32> {
-    let mut pending = 0;
-    for parent in parents {
-        if !super::scene::find(tx, parent).await?.status.satisfies_children() {
-            pending += 1;
-        }
-    }
-    Ok(pending)
 }
 
 impl Origin<'_> {

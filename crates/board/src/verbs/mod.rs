@@ -49,7 +49,7 @@ pub use attach::NewAttachment;
 pub use block::Block;
 pub use claim::Claim;
 pub use complete::Completion;
-pub use create::{Created, Initial, NewTask};
+pub use create::{Created, Creation, Initial, NewTask};
 pub use diagnostics::{Finding, Rule, Severity, Thresholds};
 pub use edit::Edit;
 pub use end_run::RunEnd;

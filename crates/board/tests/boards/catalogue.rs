@@ -168,6 +168,8 @@ async fn a_list_as_json_has_the_keys_people_know() {
         "default_workdir_host",
         "created_at",
         "archived",
+        "tasks",
+        "needs_attention",
     ];
     expected.sort_unstable();
     let mut keys = keys;

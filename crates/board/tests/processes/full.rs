@@ -41,24 +41,25 @@ fn a_full_disk_is_said_and_takes_nothing_that_was_acknowledged() {
     assert_eq!(number(recounted), number(first) + number(second));
 }
 
-/// Looks for a board, and for a place to make one, on a disk that cannot be
-/// written.
+/// Reads a board, writes to it, and looks for a place to make one, on a disk that
+/// cannot be written.
 const READ_ONLY: &str = "
     mount -t tmpfs none \"$1\"
     mkdir \"$1/old\" \"$1/new\"
-    \"$2\" \"$1/old\" open
+    \"$2\" \"$1/old\" create 3 > \"$1/made\"
     mount -o remount,ro \"$1\"
-    \"$2\" \"$1/old\" open && exit 1
+    \"$2\" \"$1/old\" count
+    \"$2\" \"$1/old\" create 1 && exit 1
     \"$2\" \"$1/new\" open && exit 1
     exit 0
 ";
 
 #[test]
-fn a_disk_that_cannot_be_written_is_said() {
+fn a_board_on_a_disk_that_cannot_be_written_can_be_read_and_a_write_says_so() {
     let output = in_namespace(READ_ONLY);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "open\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n");
     let lines: Vec<&str> = stderr.lines().collect();
     let [old, new] = lines.as_slice() else { panic!("{stderr}") };
     assert!(old.contains("Access") && old.contains("old/kanban.db"), "{old}");

@@ -1,5 +1,7 @@
 //! Lists of tasks.
 
+use std::ops::ControlFlow;
+
 use vestal_board::store::{Order, Query};
 use vestal_board::testing::{Place, profile, task};
 use vestal_board::{Status, Task, Time};
@@ -13,6 +15,21 @@ async fn titles(place: &Place, query: &Query) -> Vec<String> {
     if query.limit.is_none() && query.offset == 0 {
         assert_eq!(counted, tasks.len() as u64, "{query:?}");
     }
+    // What is handed over one by one is the same.
+    let mut visited = Vec::new();
+    let each = &mut |task| {
+        visited.push(task);
+        ControlFlow::Continue(())
+    };
+    read.visit(query, each).await.unwrap();
+    assert_eq!(visited, tasks, "{query:?}");
+    let mut first = None;
+    let each = &mut |task| {
+        assert_eq!(first.replace(task), None, "nothing comes after a break");
+        ControlFlow::Break(())
+    };
+    read.visit(query, each).await.unwrap();
+    assert_eq!(first.as_ref(), tasks.first());
     tasks.into_iter().map(|task| task.title).collect()
 }
 

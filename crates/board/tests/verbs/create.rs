@@ -252,3 +252,32 @@ async fn a_reviewer_means_that_the_work_is_looked_at() {
     let id = add(&place, NewTask { reviewer: Some(profile("beta")), ..titled("t") }).await;
     assert!(get(&place, &id).await.needs_review);
 }
+
+#[tokio::test]
+async fn a_task_waits_for_one_that_is_made_with_it_however_many_there_are() {
+    let place = place().await;
+    let by = ann();
+    let mut creation = place.creation(&by).await.unwrap();
+    let first = creation.add(&titled("first")).await.unwrap().task.id;
+    let keyed = NewTask { idempotency_key: Some("k".to_owned()), ..titled("keyed") };
+    let keyed_id = creation.add(&keyed).await.unwrap().task.id;
+    let mut last = first.clone();
+    // More than are given to the store at once.
+    for number in 0..600 {
+        let new = NewTask { parents: vec![last.clone()], ..titled(&number.to_string()) };
+        let made = creation.add(&new).await.unwrap();
+        assert_eq!((made.task.status, made.existed), (Status::Todo, false));
+        last = made.task.id;
+    }
+    let again = creation.add(&keyed).await.unwrap();
+    assert_eq!((again.task.id, again.existed), (keyed_id, true));
+    creation.commit().await.unwrap();
+    let all = place.list(&vestal_board::store::Query::default()).await.unwrap();
+    assert_eq!(all.len(), 602);
+    assert_eq!(place.complete(&by, &first, done("x")).await.unwrap().promoted.len(), 1);
+
+    let mut creation = place.creation(&by).await.unwrap();
+    creation.add(&titled("never")).await.unwrap();
+    drop(creation);
+    assert_eq!(place.list(&vestal_board::store::Query::default()).await.unwrap().len(), 602);
+}

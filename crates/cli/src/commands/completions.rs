@@ -1,14 +1,19 @@
 //! `vestal completions`.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
+use vestal_board::Status;
 
+use super::kanban;
 use crate::cli;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
+Profiles, boards and tasks are completed, too: the script asks this program for their names.
+
 Examples:
   vestal completions bash > ~/.local/share/bash-completion/completions/vestal
   vestal completions zsh > ~/.zfunc/_vestal
@@ -19,8 +24,12 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
-    #[arg(value_name = "SHELL")]
-    shell: KnownShell,
+    #[arg(value_name = "SHELL", required_unless_present = "values")]
+    shell: Option<KnownShell>,
+
+    /// Prints names that there are now, one a line; the scripts ask this way.
+    #[arg(long, value_name = "WHAT", hide = true, conflicts_with = "shell")]
+    values: Option<Values>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -30,14 +39,123 @@ enum KnownShell {
     Fish,
 }
 
-pub(crate) fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit, Failure> {
-    let shell = match args.shell {
+/// Names that only a look at the disk tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Values {
+    Profiles,
+    Boards,
+    Tasks,
+}
+
+impl Values {
+    const ALL: [Self; 3] = [Self::Profiles, Self::Boards, Self::Tasks];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Profiles => "profiles",
+            Self::Boards => "boards",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    /// Returns what stands in a generated script where the names belong. It is
+    /// a word that no shell changes.
+    const fn mark(self) -> &'static str {
+        match self {
+            Self::Profiles => "VESTAL_NAMES_OF_PROFILES",
+            Self::Boards => "VESTAL_NAMES_OF_BOARDS",
+            Self::Tasks => "VESTAL_NAMES_OF_TASKS",
+        }
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit, Failure> {
+    if let Some(values) = args.values {
+        let names = match values {
+            Values::Profiles => {
+                context.home()?.profiles().iter().map(ToString::to_string).collect()
+            }
+            Values::Boards => kanban::board_names(context).await?,
+            Values::Tasks => kanban::task_names(context).await?,
+        };
+        context.console.write(&names.iter().map(|name| format!("{name}\n")).collect::<String>())?;
+        return Ok(Exit::Success);
+    }
+    if let Some(shell) = args.shell {
+        context.console.write(&script(shell))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn script(shell: KnownShell) -> String {
+    let generator = match shell {
         KnownShell::Bash => Shell::Bash,
         KnownShell::Zsh => Shell::Zsh,
         KnownShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli::command(), "vestal", &mut script);
-    context.console.write(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Success)
+    let mut command = marked(cli::command(), Within::Program);
+    clap_complete::generate(generator, &mut command, "vestal", &mut script);
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    for values in Values::ALL {
+        let (mark, name) = (values.mark(), values.as_str());
+        let asked = format!("$(vestal completions --values {name} 2>/dev/null)");
+        script = match shell {
+            KnownShell::Bash => script.replace(mark, &asked),
+            KnownShell::Zsh => {
+                script.replace(&format!("({mark})"), &format!("{{compadd -- ${{(f)\"{asked}\"}}}}"))
+            }
+            KnownShell::Fish => {
+                let asked = format!("(vestal completions --values {name} 2>/dev/null)");
+                script.replace(&format!("{mark}\\t''"), &asked)
+            }
+        };
+    }
+    script
+}
+
+/// What part of the command line is described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Program,
+    Board,
+}
+
+/// Puts marks where names belong that only a look at the disk tells.
+fn marked(command: clap::Command, within: Within) -> clap::Command {
+    let within = if command.get_name() == "kanban" { Within::Board } else { within };
+    let command = command.mut_args(|arg| {
+        let named = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+        let values = match (named, within) {
+            (Some("PROFILE"), Within::Board) => Values::Profiles,
+            (Some("SLUG"), Within::Board) => Values::Boards,
+            (Some("ID"), Within::Board) => Values::Tasks,
+            (Some("NAME"), Within::Program) if arg.get_id() == "profile" => Values::Profiles,
+            (Some("STATUS"), Within::Board) if arg.get_id() == "statuses" => {
+                let names = Status::ALL.iter().map(|status| status.as_str());
+                return arg.value_parser(PossibleValuesParser::new(names));
+            }
+            _ => return arg,
+        };
+        arg.value_parser(PossibleValuesParser::new([values.mark()]))
+    });
+    command.mut_subcommands(|command| marked(command, within))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_profiles_boards_and_tasks_are_asked_for_and_statuses_are_known() {
+        for shell in [KnownShell::Bash, KnownShell::Zsh, KnownShell::Fish] {
+            let script = script(shell);
+            for values in Values::ALL {
+                let asked = format!("vestal completions --values {} 2>/dev/null", values.as_str());
+                assert!(script.contains(&asked), "{shell:?}: {values:?}");
+                assert!(!script.contains(values.mark()), "{shell:?}: {values:?}");
+            }
+            assert!(script.contains("scheduled") && script.contains("archived"), "{shell:?}");
+        }
+    }
 }

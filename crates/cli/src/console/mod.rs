@@ -6,6 +6,7 @@
 mod activity;
 mod copying;
 mod divert;
+mod json_list;
 mod keyboard;
 pub(crate) mod log;
 mod progress;
@@ -20,6 +21,7 @@ pub(crate) mod trace;
 
 pub(crate) use activity::Activity;
 pub(crate) use divert::{Said, divert, undivert};
+pub(crate) use json_list::JsonList;
 pub(crate) use keyboard::GivingUp;
 pub(crate) use progress::Progress;
 pub(crate) use sink::Sink;

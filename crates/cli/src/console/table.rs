@@ -9,6 +9,9 @@ use super::text::printable;
 /// Blanks between columns.
 const GAP: usize = 2;
 
+/// What stands before a line below a row.
+const INDENT: &str = "   ";
+
 /// Narrowest that a column is made to fit.
 const NARROWEST: usize = 8;
 
@@ -32,11 +35,19 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
+/// What stands below a row, on lines of its own.
+#[derive(Debug)]
+struct Note {
+    text: String,
+    style: Style,
+    lines: usize,
+}
+
 /// Rows under a heading.
 #[derive(Debug)]
 pub(crate) struct Table {
     heading: Vec<&'static str>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<(Vec<Cell>, Option<Note>)>,
 }
 
 impl Table {
@@ -47,7 +58,15 @@ impl Table {
     /// Adds a row of as many cells as the heading has.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.heading.len(), "a cell for each column");
-        self.rows.push(cells);
+        self.rows.push((cells, None));
+    }
+
+    /// Puts words below the last row that are too long for a column. They are broken into lines
+    /// where the place is narrow, and cut after so many of them.
+    pub(crate) fn note(&mut self, text: &str, style: Style, lines: usize) {
+        if let Some((_, note)) = self.rows.last_mut() {
+            *note = Some(Note { text: printable(text), style, lines });
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -58,15 +77,19 @@ impl Table {
     /// are cut; without a width nothing is.
     pub(super) fn render(&self, width: Option<usize>, colour: Colour) -> String {
         let heading = self.heading.iter().map(|name| Cell::styled(name, super::DIM)).collect();
-        let lines: Vec<&Vec<Cell>> = std::iter::once(&heading).chain(&self.rows).collect();
+        let rows = self.rows.iter().map(|(cells, note)| (cells, note.as_ref()));
+        let lines: Vec<(&Vec<Cell>, Option<&Note>)> =
+            std::iter::once((&heading, None)).chain(rows).collect();
         let mut widths: Vec<usize> = (0..self.heading.len())
-            .map(|column| lines.iter().map(|line| line[column].text.width()).max().unwrap_or(0))
+            .map(|column| {
+                lines.iter().map(|(line, _)| line[column].text.width()).max().unwrap_or(0)
+            })
             .collect();
         if let Some(width) = width {
             fit(&mut widths, width);
         }
         let mut out = String::new();
-        for line in lines {
+        for (line, note) in lines {
             let last = line.len() - 1;
             for (column, cell) in line.iter().enumerate() {
                 let text = cut(&cell.text, widths[column]);
@@ -84,9 +107,39 @@ impl Table {
             }
             out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
+            for line in note.map(|note| wrapped(note, width)).unwrap_or_default() {
+                out.push_str(INDENT);
+                out.push_str(
+                    &line.1.map_or_else(|| line.0.clone(), |style| colour.paint(style, &line.0)),
+                );
+                out.push('\n');
+            }
         }
         out
     }
+}
+
+/// Returns the lines of a note that fit beside its indent.
+fn wrapped(note: &Note, width: Option<usize>) -> Vec<(String, Option<Style>)> {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT.len()).max(NARROWEST));
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in note.text.split_whitespace() {
+        let line = lines.last_mut();
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.width() + 1 + word.width() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    if lines.len() > note.lines {
+        let rest = lines.split_off(note.lines.saturating_sub(1)).join(" ");
+        lines.push(rest);
+    }
+    let style = (note.style != Style::new()).then_some(note.style);
+    lines.into_iter().map(|line| (cut(&line, room), style)).collect()
 }
 
 /// Makes the widest columns narrower until the line fits.
@@ -139,6 +192,20 @@ mod tests {
             "TASK     COMMAND\n\
              default  echo a very long command indeed\n\
              日本     x\\x1b[31m\n"
+        );
+    }
+
+    #[test]
+    fn words_below_a_row_are_broken_into_lines_and_not_cut_to_a_column() {
+        let mut table = table();
+        table.note("which of the two years is meant", Style::new(), usize::MAX);
+        let rendered = table.render(Some(20), Colour::Off);
+        let below: Vec<&str> = rendered.lines().skip(3).collect();
+        assert_eq!(below, ["   which of the two", "   years is meant"]);
+        table.note("which of the two years is meant", Style::new(), 1);
+        assert!(table.render(Some(20), Colour::Off).ends_with("\n   which of the two…\n"));
+        assert!(
+            table.render(None, Colour::Off).ends_with("\n   which of the two years is meant\n")
         );
     }
 

@@ -50,6 +50,27 @@ fn completions_are_made_for_three_shells() {
     let checked = Command::new("bash").arg("-n").arg(&file).status().unwrap();
     assert!(checked.success());
     world.vestal(["completions", "cmd"]).exits(2);
+    // What bash makes of it: names are those that there are now.
+    let made = world.vestal(["kanban", "create", "x", "--json"]).exits(0).json();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_vestal")).parent().unwrap();
+    let completed = |words: &[&str]| {
+        let text = format!(
+            ". {}; PATH={}:$PATH; COMP_WORDS=(vestal {}); COMP_CWORD={}; _vestal vestal '{}' '{}'; echo \"${{COMPREPLY[*]}}\"",
+            file.display(),
+            program.display(),
+            words.join(" "),
+            words.len(),
+            words.last().unwrap(),
+            words[words.len() - 2],
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &text]).envs(world.environment());
+        String::from_utf8(bash.output().unwrap().stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(completed(&["kanban", "show", "t_"]), made["id"].as_str().unwrap());
+    assert_eq!(completed(&["kanban", "list", "--status", "sch"]), "scheduled");
+    assert_eq!(completed(&["kanban", "list", "--assignee", "def"]), "default");
+    assert_eq!(completed(&["kanban", "--board", "def"]), "default");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rustix::fs::{Access, access};
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use vestal_database::BUSY_TIMEOUT;
@@ -50,5 +51,18 @@ pub(super) fn writer(path: &Path, durability: Durability) -> SqliteConnectOption
 /// Returns how a reader connects. It cannot change the file, not even by
 /// closing it.
 pub(super) fn reader(path: &Path) -> SqliteConnectOptions {
-    options(path).read_only(true)
+    let options = options(path).read_only(true);
+    if is_at_rest(path) { options.immutable(true) } else { options }
+}
+
+/// Reports whether a file can only be read as it is: nobody can put a log beside it, and there is
+/// none with anything in it. Even a reader wants to make the log's index otherwise, and fails.
+pub(super) fn is_at_rest(path: &Path) -> bool {
+    let Some(dir) = path.parent() else { return false };
+    if access(dir, Access::WRITE_OK).is_ok() {
+        return false;
+    }
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).map_or(true, |log| log.len() == 0)
 }

@@ -1,11 +1,13 @@
 //! Many tasks at once.
 
+use std::ops::ControlFlow;
+
 use super::row::{Columns, Value};
 use super::script::Script;
 use super::task_row::{self, ARCHIVED, CALM, folded, shelf};
 use super::transaction::Transaction;
 use crate::Result;
-use crate::store::{Order, Query};
+use crate::store::{Order, Query, Visitor};
 use crate::task::Task;
 
 /// Returns by what tasks are ordered.
@@ -93,6 +95,26 @@ fn says(task: &Task, text: &str) -> bool {
     [&task.title, &task.body].iter().any(|said| said.to_lowercase().contains(&text))
 }
 
+/// Returns the statement that gives the tasks of a page in order.
+fn selection(query: &Query) -> Script {
+    let order = order(query.order);
+    let mut script = Script::of(concat!("SELECT ", task_row::columns!(), " FROM tasks"));
+    if query.limit.is_none() && query.offset == 0 {
+        // Read in the order of an index where there is one, all begin to come at once.
+        filter(&mut script, query);
+        script.push(" ORDER BY ").push(order);
+        return script;
+    }
+    // Where all have to be looked at, only the page is read as a whole.
+    script.push(" WHERE seq IN (SELECT seq FROM tasks");
+    filter(&mut script, query);
+    script.push(" ORDER BY ").push(order);
+    script.push(" LIMIT ").value(query.limit.map_or(i64::MAX, i64::from));
+    script.push(" OFFSET ").value(query.offset);
+    script.push(") ORDER BY ").push(order);
+    script
+}
+
 impl Transaction {
     pub(super) async fn list_tasks(&mut self, query: &Query) -> Result<Vec<Task>> {
         match &query.text {
@@ -106,17 +128,39 @@ impl Transaction {
         }
     }
 
+    pub(super) async fn visit_tasks(
+        &mut self,
+        query: &Query,
+        each: &mut Visitor<'_>,
+    ) -> Result<()> {
+        // What the database cannot tell apart is told apart here, so that here is counted, too.
+        let exact = query.text.as_deref().filter(|text| !text.is_ascii());
+        let (mut skip, mut left) = match exact {
+            Some(_) => (query.offset, query.limit.unwrap_or(u32::MAX)),
+            None => (0, u32::MAX),
+        };
+        let whole = Query { limit: None, offset: 0, ..query.clone() };
+        let script = selection(if exact.is_some() { &whole } else { query });
+        self.one_by_one(script, &mut |row| {
+            let task = task_row::read(row)?;
+            if exact.is_some_and(|text| !says(&task, text)) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if skip > 0 {
+                skip -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            if left == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
+            left -= u32::from(exact.is_some());
+            Ok(each(task))
+        })
+        .await
+    }
+
     async fn page(&mut self, query: &Query) -> Result<Vec<Task>> {
-        let order = order(query.order);
-        let mut script = Script::of(concat!("SELECT ", task_row::columns!(), " FROM tasks"));
-        // Where all have to be looked at, only the page is read as a whole.
-        script.push(" WHERE seq IN (SELECT seq FROM tasks");
-        filter(&mut script, query);
-        script.push(" ORDER BY ").push(order);
-        script.push(" LIMIT ").value(query.limit.map_or(i64::MAX, i64::from));
-        script.push(" OFFSET ").value(query.offset);
-        script.push(") ORDER BY ").push(order);
-        self.ask(script).await?.iter().map(task_row::read).collect()
+        self.ask(selection(query)).await?.iter().map(task_row::read).collect()
     }
 
     pub(super) async fn count_tasks(&mut self, query: &Query) -> Result<u64> {

@@ -38,7 +38,13 @@ impl SqliteStore {
 
 async fn is_current(connections: &Connections) -> Result<bool> {
     let mut lease = connections.reader().await?;
-    let is_current = LAYOUT.is_current(connections.path(), lease.on()).await?;
+    let path = connections.path();
+    // A file that nobody can write is read without its log, and cannot be brought up.
+    let is_current = if connect::is_at_rest(path) {
+        LAYOUT.is_readable(path, lease.on()).await?
+    } else {
+        LAYOUT.is_current(path, lease.on()).await?
+    };
     lease.give_back();
     Ok(is_current)
 }

@@ -1,9 +1,11 @@
 //! A transaction: everything that is read and written goes through one.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use serde_json::Value as Json;
 use sqlx::query::Query as Statement;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -17,10 +19,13 @@ use crate::event::{Event, NewEvent};
 use crate::id::{RunId, TaskId};
 use crate::run::{Outcome, Run};
 use crate::status::Status;
-use crate::store::{Clock, EventQuery, Lane, Query, Read, Relative, Retention, Write};
+use crate::store::{Clock, EventQuery, Lane, Query, Read, Relative, Retention, Visitor, Write};
 use crate::task::{Attachment, Comment, Failure, LaneKey, Task};
 use crate::time::Time;
 use crate::{Error, Result};
+
+/// Events that wait to be written at most.
+const UNTOLD: usize = 1024;
 
 /// A statement with its values.
 pub(super) type Bound<'q> = Statement<'q, Sqlite, SqliteArguments>;
@@ -116,6 +121,30 @@ impl Transaction {
         rows.map_err(|error| self.failed(error))
     }
 
+    /// Hands over the rows of a statement that was put together, one after the other, as the
+    /// database finds them.
+    pub(super) async fn one_by_one(
+        &mut self,
+        script: Script,
+        each: &mut (dyn FnMut(&SqliteRow) -> Result<ControlFlow<()>> + Send),
+    ) -> Result<()> {
+        self.write_down().await?;
+        let (text, arguments) = script.into_parts();
+        let statement = sqlx::query_with(AssertSqlSafe(text), arguments);
+        let failed = {
+            let mut rows = statement.fetch(self.lease.on());
+            loop {
+                match rows.try_next().await {
+                    Ok(Some(row)) if each(&row)?.is_break() => return Ok(()),
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Ok(()),
+                    Err(error) => break error,
+                }
+            }
+        };
+        Err(self.failed(failed))
+    }
+
     /// Returns all rows, each as what it stands for.
     pub(super) async fn each<T>(
         &mut self,
@@ -172,6 +201,10 @@ impl Read for Transaction {
 
     async fn list(&mut self, query: &Query) -> Result<Vec<Task>> {
         self.list_tasks(query).await
+    }
+
+    async fn visit(&mut self, query: &Query, each: &mut Visitor<'_>) -> Result<()> {
+        self.visit_tasks(query, each).await
     }
 
     async fn count(&mut self, query: &Query) -> Result<u64> {
@@ -324,7 +357,8 @@ impl Write for Transaction {
 
     async fn tell(&mut self, events: &[NewEvent]) -> Result<()> {
         self.untold.extend_from_slice(events);
-        Ok(())
+        // However much is told at once, little of it waits here.
+        if self.untold.len() > UNTOLD { self.tell_all().await } else { Ok(()) }
     }
 
     async fn insert_run(&mut self, run: &Run) -> Result<RunId> {

@@ -1,11 +1,13 @@
 //! `vestal kanban create`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use vestal_board::verbs::{Initial, NewTask};
 use vestal_board::{Status, Task, Time};
+use vestal_config::ProfileName;
 
 use super::desk::Desk;
 use super::values::{Place, When, parse_assignee, parse_place, text_or_stdin};
@@ -19,9 +21,10 @@ const AFTER_HELP: &str = "\
 A task without parents is ready at once; one with parents waits until they are done. With an
 idempotency key that a task has already, that task is meant and nothing is made.
 
---from reads a task per line, as JSON objects: title, body, assignee, parents, workspace, branch,
+--from reads a task per line, as JSON objects: ref, title, body, assignee, parents, workspace, branch,
 tenant, priority, triage, blocked, idempotency_key, max_runtime, skills, max_retries, model, review,
-reviewer, at. All of them are made, or none.
+reviewer, at. A line may wait for an earlier one: `parents` takes its `ref`, a name of your choice that
+counts within the file. All tasks are made, or none; nobody else can write to the board meanwhile.
 
 Examples:
   vestal kanban create 'Write the report' --assignee writer --body 'Two pages, by Friday.'
@@ -141,6 +144,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
     };
     let workdir =
         if args.workspace.is_left_to_the_board() { desk.default_workdir().await? } else { None };
+    let home = desk.settings().home().root();
     let reviewer = args.reviewer.as_deref().map(parse_assignee).transpose()?.flatten();
     let initial = initial(args.triage, args.initial_status, args.when.moment())?;
     let new = NewTask {
@@ -148,7 +152,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
         body,
         assignee: args.assignee.as_deref().map(parse_assignee).transpose()?.flatten(),
         parents,
-        workspace: args.workspace.resolve(workdir.as_deref(), args.branch)?,
+        workspace: args.workspace.resolve(home, workdir.as_deref(), args.branch)?,
         tenant: args.tenant,
         priority: args.priority,
         initial,
@@ -170,7 +174,9 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
         let facts = facts(task);
         desk.console().print(&format!("{verb} {}  ({})", task.id, facts.join(", ")))?;
     }
-    hint(desk, std::slice::from_ref(task))
+    let mut hints = Hints::default();
+    hints.add(task);
+    hint(desk, &hints)
 }
 
 /// Returns where a task begins, of what was asked for.
@@ -199,18 +205,32 @@ fn facts(task: &Task) -> Vec<String> {
     facts
 }
 
+/// What may keep tasks from being worked on, of any number of them.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    profiles: BTreeSet<ProfileName>,
+    waits: bool,
+}
+
+impl Hints {
+    pub(super) fn add(&mut self, task: &Task) {
+        let named = task.assignee.iter().chain(&task.reviewer);
+        for profile in named {
+            if !self.profiles.contains(profile) {
+                self.profiles.insert(profile.clone());
+            }
+        }
+        self.waits |= task.status == Status::Ready && task.assignee.is_some();
+    }
+}
+
 /// Says what keeps tasks from being worked on: a profile that is not there, or
 /// nobody who dispatches. Each thing once, however many tasks there are.
-pub(super) fn hint(desk: &Desk<'_>, tasks: &[Task]) -> Result<Exit, Failure> {
-    let mut named: Vec<_> =
-        tasks.iter().flat_map(|task| task.assignee.iter().chain(&task.reviewer)).collect();
-    named.sort();
-    named.dedup();
-    for profile in &named {
+pub(super) fn hint(desk: &Desk<'_>, hints: &Hints) -> Result<Exit, Failure> {
+    for profile in &hints.profiles {
         desk.warn_of_unknown(profile)?;
     }
-    let waits = tasks.iter().any(|task| task.status == Status::Ready && task.assignee.is_some());
-    if waits && !dispatch::is_dispatched(desk) {
+    if hints.waits && !dispatch::is_dispatched(desk) {
         desk.console().note(
             "nothing dispatches this board; to have its tasks worked on: vestal kanban dispatch --watch",
         );

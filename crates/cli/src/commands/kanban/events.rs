@@ -8,14 +8,13 @@ use super::look;
 use crate::console::{DIM, GREEN, RED, YELLOW, text};
 use crate::error::Failure;
 
+/// Characters shown of a title.
+const TITLE: usize = 40;
 /// Characters shown of a value.
 const LONGEST: usize = 120;
 
-/// Prints an event on a line.
-pub(super) fn print(desk: &Desk<'_>, event: &Event, json: bool) -> Result<(), Failure> {
-    if json {
-        return desk.print_line(event);
-    }
+/// Prints an event on a line, with the title of its task where there are several.
+pub(super) fn print(desk: &Desk<'_>, event: &Event, title: Option<&str>) -> Result<(), Failure> {
     let console = desk.console();
     let style = match event.kind.as_str() {
         "completed" | "promoted" | "promoted_manual" | "unblocked" | "submitted" => GREEN,
@@ -25,13 +24,15 @@ pub(super) fn print(desk: &Desk<'_>, event: &Event, json: bool) -> Result<(), Fa
         _ => anstyle::Style::new(),
     };
     let kind = text::printable(&event.kind);
+    let title = title.map(|title| format!("{}  ", cut(&text::printable(title), TITLE)));
     console.print(
         format!(
-            "{}  {}  {}  {}",
+            "{}  {}  {}  {}{}",
             console.paint(DIM, &look::clock(event.created_at)),
             event.task_id,
             console.paint(style, &format!("{kind:<18}")),
-            text::printable(&details(event)),
+            title.unwrap_or_default(),
+            console.paint(DIM, &text::printable(&details(event))),
         )
         .trim_end(),
     )
@@ -46,7 +47,7 @@ pub(super) fn details(event: &Event) -> String {
     if let Value::Object(payload) = &event.payload {
         for (name, value) in payload {
             // Said elsewhere in the line, or of no use to people.
-            if ["run_id", "expires", "lock"].contains(&name.as_str()) {
+            if ["run_id", "expires", "lock", "comment", "person"].contains(&name.as_str()) {
                 continue;
             }
             let value = match value {
@@ -72,9 +73,12 @@ fn plain(value: &Value) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    let line = text.replace('\n', " ");
+    cut(&text.replace('\n', " "), LONGEST)
+}
+
+fn cut(line: &str, longest: usize) -> String {
     let mut characters = line.chars();
-    let shown: String = characters.by_ref().take(LONGEST).collect();
+    let shown: String = characters.by_ref().take(longest).collect();
     if characters.next().is_some() { format!("{shown}…") } else { shown }
 }
 

@@ -1,28 +1,36 @@
 //! `vestal kanban list`.
 
+use std::ops::ControlFlow;
+
 use clap::Args;
+use serde::Serialize;
+use vestal_board::boards::{BoardsError, Make, Slug};
 use vestal_board::store::{Order, Query, Read};
-use vestal_board::{Status, Task};
+use vestal_board::{Error, Status, Task};
 
 use super::desk::Desk;
 use super::look;
 use super::values::parse_assignee;
-use crate::console::{Cell, DIM, RED, Table, YELLOW, text};
+use crate::console::{Cell, DIM, JsonList, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::views::TaskView;
 
 const AFTER_HELP: &str = "\
-What needs a person comes first and is marked with !. Nothing is changed by looking.
+What needs a person comes first and is marked with !, with the reason below it. Nothing is changed
+by looking.
 
 Examples:
   vestal kanban list
   vestal kanban list --status blocked --status review
+  vestal kanban list --attention --all-boards
   vestal kanban list --assignee writer --search report
   vestal kanban list --json --all | jq -r '.[] | select(.status == \"ready\") | .id'";
 
 /// Tasks named in the footer.
 const NAMED: u32 = 5;
+/// Lines that the reason why a task needs a person takes among other tasks.
+const REASON_LINES: usize = 2;
 
 /// Lists tasks.
 #[derive(Debug, Args)]
@@ -56,6 +64,10 @@ pub(super) struct ListArgs {
     /// Only those that need a person.
     #[arg(long)]
     attention: bool,
+
+    /// Those of every board that is not archived.
+    #[arg(long, requires = "attention", conflicts_with = "offset")]
+    all_boards: bool,
 
     /// Only those with this text in title or body.
     #[arg(long, value_name = "TEXT")]
@@ -119,25 +131,29 @@ impl ListArgs {
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: ListArgs) -> Result<Exit, Failure> {
-    let query = args.query(desk)?;
+    if args.all_boards {
+        return everywhere(desk, &args).await;
+    }
+    let mut query = args.query(desk)?;
     let Some(board) = desk.board_if_any().await? else {
         return nothing(desk, &args);
     };
     let mut read = board.read().await?;
+    if args.json {
+        query.limit = (!args.all).then_some(args.limit);
+        return stream(read.as_mut(), &query).await;
+    }
     let mut tasks = read.list(&query).await?;
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let more = !args.all && tasks.len() > limit;
     if more {
         tasks.truncate(limit);
     }
-    if args.json {
-        desk.print(&tasks.iter().map(TaskView::from).collect::<Vec<_>>())?;
-        return Ok(Exit::Success);
-    }
     if tasks.is_empty() {
         return nothing(desk, &args);
     }
-    desk.console().print_table(&table(&tasks))?;
+    let reason_lines = if args.attention { usize::MAX } else { REASON_LINES };
+    desk.console().print_table(&table(tasks.iter().map(|task| (None, task)), reason_lines))?;
     if more {
         let next = args.offset.saturating_add(args.limit);
         desk.console().note(&format!("there are more: --offset {next}, or --all"));
@@ -145,6 +161,65 @@ pub(super) async fn run(desk: &Desk<'_>, args: ListArgs) -> Result<Exit, Failure
     if !args.attention {
         footer(desk, read.as_mut()).await?;
     }
+    Ok(Exit::Success)
+}
+
+/// Prints tasks as an array of JSON, one at a time: a board may have more of them than memory takes.
+async fn stream(read: &mut dyn Read, query: &Query) -> Result<Exit, Failure> {
+    let mut list = JsonList::on_stdout();
+    let mut printed = Ok(());
+    let each = &mut |task: Task| {
+        printed = list.push(&TaskView::from(&task));
+        if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    read.visit(query, each).await?;
+    printed?;
+    list.end()?;
+    Ok(Exit::Success)
+}
+
+/// A task and the board it is on.
+#[derive(Debug, Serialize)]
+struct BoardTaskView {
+    board: Slug,
+    #[serde(flatten)]
+    task: TaskView,
+}
+
+/// Lists what needs a person, of all boards.
+async fn everywhere(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
+    let query = Query { limit: (!args.all).then_some(args.limit), ..args.query(desk)? };
+    let mut found: Vec<(Slug, Task)> = Vec::new();
+    for slug in desk.boards().names()? {
+        let board = match desk.boards().open(&slug, Make::Never).await {
+            Ok(board) => board,
+            // It was put away; or removed since it was listed.
+            Err(Error::Boards(BoardsError::Archived { .. } | BoardsError::Missing { .. })) => {
+                continue;
+            }
+            Err(error) => {
+                desk.console().warn(&format!("board {slug}: {error}"));
+                continue;
+            }
+        };
+        let tasks = board.list(&query).await?;
+        found.extend(tasks.into_iter().map(|task| (slug.clone(), task)));
+        board.close().await?;
+    }
+    if args.json {
+        let mut list = JsonList::on_stdout();
+        for (board, task) in found {
+            list.push(&BoardTaskView { board, task: TaskView::from(&task) })?;
+        }
+        list.end()?;
+        return Ok(Exit::Success);
+    }
+    if found.is_empty() {
+        desk.console().note("no task of any board needs you");
+        return Ok(Exit::Success);
+    }
+    let rows = found.iter().map(|(slug, task)| (Some(slug), task));
+    desk.console().print_table(&table(rows, usize::MAX))?;
     Ok(Exit::Success)
 }
 
@@ -163,12 +238,20 @@ fn nothing(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn table(tasks: &[Task]) -> Table {
-    let needy = tasks.iter().any(|task| task.attention.is_some());
+/// Returns the rows of tasks, with the boards they are on where several are asked. Why a task needs
+/// a person stands below it: a column would leave no room for the words.
+fn table<'t>(
+    tasks: impl Iterator<Item = (Option<&'t Slug>, &'t Task)>,
+    reason_lines: usize,
+) -> Table {
+    let mut tasks = tasks.peekable();
+    let has_boards = tasks.peek().is_some_and(|(slug, _)| slug.is_some());
     let mut heading = vec!["", "ID", "STATUS", "ASSIGNEE", "PRI", "CHANGED", "TITLE"];
-    heading.extend(needy.then_some("NEEDS YOU"));
+    if has_boards {
+        heading.insert(1, "BOARD");
+    }
     let mut table = Table::new(&heading);
-    for task in tasks {
+    for (slug, task) in tasks {
         let sign = match &task.attention {
             Some(_) => Cell::styled("!", RED),
             None => Cell::styled(look::icon(task.status), look::style(task.status)),
@@ -178,17 +261,20 @@ fn table(tasks: &[Task]) -> Table {
             None => Cell::styled("-", DIM),
         };
         let priority = if task.priority == 0 { String::new() } else { task.priority.to_string() };
-        let mut row = vec![
-            sign,
+        let mut row = vec![sign];
+        row.extend(slug.map(|slug| Cell::from(slug.as_str())));
+        row.extend([
             task.id.as_str().into(),
             Cell::styled(task.status.as_str(), look::style(task.status)),
             assignee,
             Cell::styled(priority, YELLOW),
             Cell::styled(look::ago(task.updated_at), DIM),
             look::title(task).into(),
-        ];
-        row.extend(needy.then(|| Cell::styled(task.attention.as_deref().unwrap_or_default(), RED)));
+        ]);
         table.row(row);
+        if let Some(reason) = &task.attention {
+            table.note(reason, RED, reason_lines);
+        }
     }
     table
 }

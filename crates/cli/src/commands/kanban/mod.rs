@@ -45,6 +45,8 @@ mod watch;
 mod worker;
 
 use clap::{Args, Subcommand};
+use vestal_board::boards::Slug;
+use vestal_board::store::Query;
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -128,6 +130,30 @@ pub(crate) async fn run(context: &Context, args: KanbanArgs) -> Result<Exit, Fai
     let done = Box::pin(act(&desk, args.verb)).await;
     desk.close().await;
     done
+}
+
+/// Tasks that are named at once where names are completed.
+const NAMED: u32 = 500;
+
+/// Returns the names of the boards there are.
+pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failure> {
+    let desk = Desk::new(context, None).await?;
+    let mut names: Vec<String> = desk.boards().names()?.iter().map(ToString::to_string).collect();
+    // It is always there, also where nobody has written to it.
+    let default = Slug::default_board().to_string();
+    if !names.contains(&default) {
+        names.insert(0, default);
+    }
+    Ok(names)
+}
+
+/// Returns the names of the first tasks of the current board, in the order of a list.
+pub(crate) async fn task_names(context: &Context) -> Result<Vec<String>, Failure> {
+    let desk = Desk::new(context, None).await?;
+    let Some(board) = desk.board_if_any().await? else { return Ok(Vec::new()) };
+    let tasks = board.list(&Query { limit: Some(NAMED), ..Query::default() }).await?;
+    desk.close().await;
+    Ok(tasks.iter().map(|task| task.id.to_string()).collect())
 }
 
 async fn act(desk: &Desk<'_>, verb: KanbanVerb) -> Result<Exit, Failure> {

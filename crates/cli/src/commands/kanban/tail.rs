@@ -40,7 +40,11 @@ pub(super) async fn run(desk: &Desk<'_>, args: &TailArgs) -> Result<Exit, Failur
     let (past, after) = (read.events(&id, args.last).await?, read.last_event().await?);
     drop(read);
     for event in &past {
-        events::print(desk, event, args.json)?;
+        if args.json {
+            desk.print_line(event)?;
+        } else {
+            events::print(desk, event, None)?;
+        }
     }
     let query = EventQuery {
         after,

@@ -101,9 +101,10 @@ impl Place {
     }
 
     /// Returns the workspace. What names no path gets the board's own; a
-    /// relative path is meant from here.
+    /// relative path is meant from here. Vestal's own home is refused.
     pub(super) fn resolve(
         self,
+        home: &Path,
         default: Option<&Path>,
         branch: Option<String>,
     ) -> Result<Workspace, Failure> {
@@ -129,6 +130,11 @@ impl Place {
                 }
             },
         };
+        if vestal_config::is_within(&path, home) {
+            let message = format!("{} is in Vestal's own home, {}", path.display(), home.display());
+            return Err(Failure::usage(message)
+                .advise("a worker there could change settings, secrets and boards; choose another directory"));
+        }
         if kind == "dir" {
             Ok(Workspace::Dir { path })
         } else {

@@ -45,9 +45,9 @@ fn workspaces_have_a_kind_and_perhaps_a_path() {
 
 #[test]
 fn a_path_is_the_one_named_else_the_boards() {
-    let board = Path::new("/board");
+    let (board, home) = (Path::new("/board"), Path::new("/home/ada/.vestal"));
     let resolve = |text: &str, default, branch: Option<&str>| {
-        parse_place(text).unwrap().resolve(default, branch.map(str::to_owned)).ok()
+        parse_place(text).unwrap().resolve(home, default, branch.map(str::to_owned)).ok()
     };
     let dir = |path: &str| Some(Workspace::Dir { path: path.into() });
     assert_eq!(resolve("dir:/a/../b", Some(board), None), dir("/b"));
@@ -58,6 +58,15 @@ fn a_path_is_the_one_named_else_the_boards() {
         Some(Workspace::Worktree { path: board.into(), branch: Some("b".to_owned()) })
     );
     assert_eq!(resolve("scratch", Some(board), Some("b")), None, "scratch has no branch");
+    for own in
+        ["dir:/home/ada/.vestal", "dir:/home/ada/.vestal/profiles/x", "worktree:/home/ada/.vestal"]
+    {
+        assert_eq!(resolve(own, None, None), None, "{own} is Vestal's own");
+    }
+    assert_eq!(
+        resolve("dir:/home/ada/.vestal-projects", None, None),
+        dir("/home/ada/.vestal-projects")
+    );
 }
 
 #[test]

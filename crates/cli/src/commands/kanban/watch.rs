@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::Args;
-use vestal_board::Board;
 use vestal_board::store::EventQuery;
+use vestal_board::{Board, Event};
 use vestal_sandbox::Terminations;
 
 use super::desk::Desk;
@@ -111,7 +111,13 @@ pub(super) async fn pass_on(
         loop {
             let page = board.events_after(&query).await?;
             for event in &page {
-                events::print(desk, event, json)?;
+                if json {
+                    desk.print_line(event)?;
+                } else {
+                    // Whoever looks at one task knows what it is about.
+                    let title = if query.task.is_none() { title(board, event).await } else { None };
+                    events::print(desk, event, title.as_deref())?;
+                }
                 query.after = event.id;
             }
             if page.len() < PAGE as usize {
@@ -120,4 +126,9 @@ pub(super) async fn pass_on(
         }
         changes.next().await?;
     }
+}
+
+/// Returns the title of an event's task; nothing where it is gone.
+async fn title(board: &Board, event: &Event) -> Option<String> {
+    Some(board.get(&event.task_id).await.ok()?.title)
 }

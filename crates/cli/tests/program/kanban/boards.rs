@@ -91,3 +91,39 @@ fn no_name_of_a_board_leads_out_of_its_place() {
     refused(&world, &["boards", "switch", "nope"], 1);
     assert!(!world.home().join("kanban/boards").exists());
 }
+
+#[test]
+fn what_needs_a_person_is_found_on_every_board() {
+    let world = World::new();
+    done(&world, &["boards", "create", "web"]);
+    done(&world, &["boards", "create", "old"]);
+    let mut asked = Vec::new();
+    for board in ["default", "web", "old"] {
+        let id = json(&world, &["--board", board, "create", "choose", "--json"])["id"].clone();
+        let id = id.as_str().unwrap().to_owned();
+        let why = format!("which of the colours that are on {board} is meant for the roof?");
+        done(&world, &["--board", board, "block", &id, &why, "--kind", "needs_input"]);
+        asked.push((board, id));
+    }
+    done(&world, &["boards", "rm", "old"]);
+    let found = json(&world, &["list", "--attention", "--all-boards", "--json"]);
+    let found: Vec<_> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| (task["board"].as_str().unwrap(), task["id"].as_str().unwrap()))
+        .collect();
+    let expected: Vec<_> = asked[..2].iter().map(|(board, id)| (*board, id.as_str())).collect();
+    assert_eq!(found, expected);
+    let listed = done(&world, &["list", "--attention", "--all-boards"]);
+    assert!(
+        listed.contains("which of the colours that are on web is meant for the roof?"),
+        "{listed}"
+    );
+    let boards = json(&world, &["boards", "list", "--json"]);
+    assert_eq!(
+        (&boards[1]["tasks"]["blocked"], &boards[1]["needs_attention"]),
+        (&1.into(), &1.into())
+    );
+    kanban(&world, &["list", "--all-boards"]).exits(2);
+}

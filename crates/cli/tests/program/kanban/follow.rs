@@ -57,6 +57,26 @@ fn what_happens_is_told_as_it_happens_whoever_does_it() {
 }
 
 #[test]
+fn what_is_told_to_a_person_names_the_task() {
+    let world = World::new();
+    let id = create(&world, &["Paint the roof"]);
+    let mut watching = world.start(["kanban", "watch"]);
+    let told = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !told.load(std::sync::atomic::Ordering::Relaxed) {
+                done(&world, &["comment", &id, "x"]);
+            }
+        });
+        let line = watching.line();
+        told.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(line.contains(&id) && line.contains("Paint the roof"), "{line}");
+    });
+    watching.signal(Signal::INT);
+    watching.end();
+}
+
+#[test]
 fn the_past_of_a_task_comes_first_and_then_what_happens_to_it() {
     let world = World::new();
     let id = create(&world, &["a"]);

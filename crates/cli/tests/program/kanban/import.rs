@@ -55,3 +55,32 @@ fn all_tasks_of_a_file_are_made_or_none() {
     let count = json(&world, &["list", "--all", "--json"]).as_array().unwrap().len();
     assert_eq!(count, 11);
 }
+
+#[test]
+fn a_line_waits_for_an_earlier_one_by_its_ref() {
+    let world = World::new();
+    let lines = [
+        json!({"ref": "design", "title": "design"}),
+        json!({"ref": "build", "title": "build", "parents": ["design"]}),
+        json!({"title": "ship", "parents": ["design", "build"]}),
+    ];
+    let text = lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let made = world
+        .vestal_with(["kanban", "create", "--from", "-", "--json"], text.as_bytes())
+        .exits(0)
+        .json();
+    let facts =
+        json!([0, 1, 2].map(|at: usize| json!([made[at]["status"], made[at]["pending_parents"]])));
+    assert_eq!(facts, json!([["ready", 0], ["todo", 1], ["todo", 2]]));
+    let shown = json(&world, &["show", made[1]["id"].as_str().unwrap(), "--json"]);
+    assert_eq!(shown["parents"][0]["id"], made[0]["id"]);
+    for (bad, said) in [
+        // One that comes later is not there yet.
+        ("{\"title\": \"a\", \"parents\": [\"b\"]}\n{\"ref\": \"b\", \"title\": \"b\"}", "line 1"),
+        ("{\"ref\": \"a\", \"title\": \"a\"}\n{\"ref\": \"a\", \"title\": \"b\"}", "line 2"),
+    ] {
+        let refused = world.vestal_with(["kanban", "create", "--from", "-"], bad.as_bytes());
+        assert!([1, 2].contains(&refused.code) && refused.stderr.contains(said), "{refused:?}");
+    }
+    assert_eq!(json(&world, &["list", "--all", "--json"]).as_array().unwrap().len(), 3);
+}

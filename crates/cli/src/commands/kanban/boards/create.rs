@@ -69,7 +69,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
         desk.boards().create(&slug, new).await?
     };
     if args.json {
-        let listed = Listed { slug: slug.clone(), info: created.info, trouble: None };
+        let listed = Listed::new(slug.clone(), created.info);
         let mut view = list::view(desk, listed);
         view.current = args.switch || view.current;
         desk.print(&view)?;

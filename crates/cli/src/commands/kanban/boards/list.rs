@@ -2,15 +2,16 @@
 
 use clap::Args;
 use serde::Serialize;
+use vestal_board::Status;
 use vestal_board::boards::Listed;
 
 use super::Desk;
-use crate::console::{Cell, DIM, GREEN, Table, YELLOW};
+use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW};
 use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-The one that is used when nobody names one is marked with *.
+The one that is used when nobody names one is marked with *. OPEN are all tasks that are not done.
 
 Examples:
   vestal kanban boards list
@@ -44,7 +45,8 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failur
         desk.print(&views)?;
         return Ok(Exit::Success);
     }
-    let mut table = Table::new(&["", "SLUG", "NAME", "DESCRIPTION", "STATE"]);
+    let mut table =
+        Table::new(&["", "SLUG", "OPEN", "RUNNING", "NEED YOU", "NAME", "DESCRIPTION", "STATE"]);
     for view in &views {
         let state = match (&view.board.trouble, view.board.info.archived) {
             (Some(_), _) => Cell::styled("unreadable", YELLOW),
@@ -55,6 +57,9 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failur
         table.row(vec![
             Cell::styled(if view.current { "*" } else { "" }, GREEN),
             view.board.slug.as_str().into(),
+            count(view, |status| !matches!(status, Status::Done | Status::Archived)).into(),
+            count(view, |status| status == Status::Running).into(),
+            Cell::styled(attention(view), RED),
             name.trim().into(),
             Cell::styled(&view.board.info.description, DIM),
             state,
@@ -67,6 +72,21 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failur
         }
     }
     Ok(Exit::Success)
+}
+
+/// Returns how many tasks are of some statuses; nothing where that is not known.
+fn count(view: &BoardView, counts: impl Fn(Status) -> bool) -> String {
+    let Some(tasks) = &view.board.tasks else { return "-".to_owned() };
+    let counted = tasks.iter().filter(|(status, _)| counts(**status));
+    counted.map(|(_, count)| *count).sum::<u64>().to_string()
+}
+
+fn attention(view: &BoardView) -> String {
+    view.board
+        .needs_attention
+        .filter(|count| *count > 0)
+        .map(|count| count.to_string())
+        .unwrap_or_default()
 }
 
 pub(super) fn view(desk: &Desk<'_>, board: Listed) -> BoardView {

@@ -36,7 +36,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failur
             }
         }
     };
-    let view = list::view(desk, Listed { slug: slug.clone(), info, trouble: None });
+    let view = list::view(desk, Listed::new(slug.clone(), info));
     if args.json {
         desk.print(&view)?;
         return Ok(Exit::Success);
