@@ -38,8 +38,8 @@ pub use task::{
 };
 pub use time::Time;
 pub use verbs::{
-    Block, Claim, Completion, Created, Edit, Finding, Heartbeat, Initial, Moved, NewAttachment,
-    NewTask, Promotion, Rule, RunEnd, Severity, Sheet, Stats, Thresholds,
+    Block, Claim, Completion, Created, Edit, Finding, HandedOver, Heartbeat, Initial, Moved,
+    NewAttachment, NewTask, Promotion, Rule, RunEnd, Severity, Sheet, Stats, Thresholds,
 };
 
 /// The result of what a board is asked.

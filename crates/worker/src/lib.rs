@@ -4,6 +4,7 @@ mod account;
 mod clean;
 mod desk;
 mod ending;
+mod layout;
 mod limits;
 mod log;
 mod place;

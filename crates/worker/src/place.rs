@@ -7,10 +7,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use vestal_board::{Attachment, Board, Outcome, Run, Task, Workspace};
-use vestal_config::{ConfigError, Isolation, Settings, keys};
+use vestal_board::{Board, Outcome, Run, Task, Workspace};
+use vestal_config::{ConfigError, Isolation, Settings, is_within, keys};
 use vestal_sandbox::client::CallError;
-use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
+use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
 use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Reach, Sandbox, Task as SandboxTask};
 
 /// Where sandboxes with a system of their own have their files.
@@ -32,6 +32,12 @@ pub(crate) enum PlaceError {
     /// The directory is not there.
     #[error("{} is not a directory of this host", path.display())]
     NoDirectory {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Whoever works there could change what Vestal itself goes by.
+    #[error("{} is in Vestal's own home, where no task is worked on", path.display())]
+    Home {
         /// Which.
         path: PathBuf,
     },
@@ -99,6 +105,9 @@ impl Ground {
             let overrides = Overrides::default();
             return Ok(Self { task, overrides, is_own, mounted: None, branch: None });
         };
+        if is_within(path, settings.home().root()) {
+            return Err(PlaceError::Home { path: path.to_owned() });
+        }
         let path = given().unwrap_or_else(|| path.to_owned());
         if !path.is_dir() {
             return Err(PlaceError::NoDirectory { path });
@@ -157,37 +166,6 @@ impl Ground {
 }
 
 impl Place {
-    /// Copies the task's files to where the model can read them. Returns where,
-    /// and which of them are on another host.
-    pub(crate) async fn lay_out(
-        &self,
-        sandbox: &Sandbox,
-        board: &Board,
-        attachments: &[Attachment],
-    ) -> Result<(Vec<PathBuf>, Vec<String>), PlaceError> {
-        let (mut laid_out, mut elsewhere) = (Vec::new(), Vec::new());
-        if attachments.is_empty() {
-            return Ok((laid_out, elsewhere));
-        }
-        let files = sandbox.files(None).await?;
-        let options = WriteOptions { parents: Parents::Make, ..WriteOptions::default() };
-        for attachment in attachments {
-            if attachment.host != board.host().name {
-                elsewhere.push(format!("{} is on {}", attachment.filename, attachment.host));
-                continue;
-            }
-            let to = self.side.join("attachments").join(&attachment.filename);
-            let copied = async {
-                let from = board.attachment_path(attachment);
-                let mut from = tokio::fs::File::open(from).await.map_err(FileError::Io)?;
-                files.write_from(&to, &mut from, options).await
-            };
-            copied.await.map_err(failed("copy", &to))?;
-            laid_out.push(to);
-        }
-        Ok((laid_out, elsewhere))
-    }
-
     /// Returns what commands know the task by.
     pub(crate) fn variables(&self, board: &Board, task: &Task) -> BTreeMap<&'static str, String> {
         let mut variables = BTreeMap::from([
@@ -254,7 +232,7 @@ pub(crate) async fn is_there(files: &Files, path: &Path) -> bool {
     files.stat(path, Links::Keep).await.is_ok()
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(FileError) -> PlaceError {
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(FileError) -> PlaceError {
     move |source| {
         // The guest's own words say it without the wrapping.
         let source = match source {

@@ -92,14 +92,15 @@ fn nature(error: &ModelError) -> Nature {
         ModelError::Unreachable { .. }
         | ModelError::Timeout { .. }
         | ModelError::Server { .. }
-        | ModelError::Cut { .. } => Nature::Passing,
+        | ModelError::Cut { .. }
+        // One answer that makes no sense says little about the next; the board counts how often.
+        | ModelError::Protocol { .. } => Nature::Passing,
         ModelError::NotConfigured { .. }
         | ModelError::Authentication { .. }
         | ModelError::NotFound { .. }
         | ModelError::BadRequest { .. }
         | ModelError::ContextOverflow { .. }
-        | ModelError::Refused { .. }
-        | ModelError::Protocol { .. } => Nature::Lasting,
+        | ModelError::Refused { .. } => Nature::Lasting,
         ModelError::Exhausted { failures } => {
             failures.iter().map(nature).max().unwrap_or(Nature::Lasting)
         }

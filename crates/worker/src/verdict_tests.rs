@@ -33,6 +33,12 @@ fn what_only_a_person_can_mend_waits_for_one_and_what_passes_is_tried_again() {
 }
 
 #[test]
+fn one_answer_that_makes_no_sense_is_tried_again_and_waits_for_nobody() {
+    let verdict = failed(ModelError::Protocol { detail: Detail::default() });
+    assert!(matches!(verdict, Verdict::Block(BlockKind::Transient, _)), "{verdict:?}");
+}
+
+#[test]
 fn every_end_has_a_code_of_its_own() {
     let all = [
         Ending::Done,

@@ -94,9 +94,13 @@ impl Work<'_> {
         let place =
             ground.settle(self.engine, &sandbox, self.task, last).await.map_err(no_place)?;
         let attachments = self.board.show(&self.task.id).await.map_err(crashed)?.attachments;
-        let laid_out = place.lay_out(&sandbox, self.board, &attachments).await.map_err(no_place)?;
-        for file in &laid_out.1 {
-            self.log.write(&format!("warning: the file {file}, and cannot be copied from here"));
+        let handed_over = self.board.handed_over(&self.task.id).await.map_err(crashed)?;
+        let layout = place
+            .lay_out(&sandbox, self.board, self.task, &attachments, &handed_over)
+            .await
+            .map_err(no_place)?;
+        for file in &layout.left_out {
+            self.log.write(&format!("warning: not copied: {file}"));
         }
         let skills = vestal_skills::from_settings(settings);
         let agent = self.agent(&skills).await?;
@@ -116,8 +120,7 @@ impl Work<'_> {
         conversation.start_in(&place.dir);
         self.settle_shell(&conversation, &sandbox, &place).await;
         let context = self.board.context(&self.task.id).await.map_err(crashed)?;
-        let mut words =
-            prompt::first_words(self.task, self.run.role, &context, &place, &laid_out.0);
+        let mut words = prompt::first_words(self.task, self.run.role, &context, &place, &layout);
         words.push_str(&self.open_skills(&skills, &sandbox).await);
         Ok(Begun { agent, conversation, sandbox, ground, words })
     }

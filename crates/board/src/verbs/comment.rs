@@ -22,7 +22,12 @@ impl Board {
             task: id.clone(),
             run: by.fence().filter(|fence| fence.task == *id).map(|fence| fence.run),
             kind: Kind::Commented,
-            payload: json!({ "author": author, "len": body.chars().count() }),
+            payload: json!({
+                "author": author,
+                "len": body.chars().count(),
+                "comment": number,
+                "person": matches!(by, Authority::Person(_)),
+            }),
         };
         tx.tell(&[event]).await?;
         tx.commit().await?;

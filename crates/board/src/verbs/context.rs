@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use serde_json::Value;
 use vestal_config::ProfileName;
 
+use super::machine::unblocking_comment;
 use super::scene;
+use crate::event::{Event, Kind};
 use crate::id::TaskId;
 use crate::run::{Role, Run};
 use crate::status::Status;
-use crate::store::Read;
+use crate::store::{Read, Relative};
 use crate::task::{Attachment, Comment, Task};
 use crate::time::Time;
 use crate::{Board, Result};
@@ -19,9 +22,10 @@ use crate::{Board, Result};
 const HEADER: usize = 2 * 1024;
 const BODY: usize = 8 * 1024;
 const ATTACHMENTS: usize = 3 * 1024;
-const ATTEMPTS: usize = 11 * 1024;
+const ANSWERS: usize = 3 * 1024;
+const ATTEMPTS: usize = 10 * 1024;
 const PARENTS: usize = 11 * 1024;
-const COMMENTS: usize = 10 * 1024;
+const COMMENTS: usize = 8 * 1024;
 const HISTORY: usize = 2 * 1024;
 /// Bytes of a field of an attempt, of a comment, and of a line of history.
 const FIELD: usize = 4 * 1024;
@@ -30,8 +34,27 @@ const LINE: usize = 300;
 /// How many of each are looked at.
 const LAST_RUNS: u32 = 10;
 const LAST_COMMENTS: u32 = 30;
+const LAST_EVENTS: u32 = 200;
 const LAST_DONE: u32 = 5;
 const LAST_PARENTS: usize = 20;
+/// Bytes of a task's own text that a worker is told.
+const TOLD_BODY: usize = BODY - 256;
+
+/// The files of a finished task that another one waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedOver {
+    /// The task that is finished.
+    pub task: TaskId,
+    /// Its files: what it was given, and what came of it.
+    pub files: Vec<Attachment>,
+}
+
+impl Task {
+    /// Reports whether [`Board::context`] has only the beginning of the task's text.
+    pub fn is_told_in_part(&self) -> bool {
+        self.body.trim_end().len() > TOLD_BODY
+    }
+}
 
 impl Board {
     /// Returns what a worker is told about its task, in a bounded text: what is
@@ -48,11 +71,33 @@ impl Board {
         parts.push(attempts(&runs, now));
         parts.push(parents(&mut *tx, &task, now).await?);
         let comments = tx.comments(id, LAST_COMMENTS).await?;
+        let events = tx.events(id, LAST_EVENTS).await?;
+        let (answers, comments) = answered(&events, comments);
+        parts.push(answers);
         parts.push(said(&comments, now));
         parts.push(history(&mut *tx, &task, now).await?);
         parts.retain(|part| !part.is_empty());
         Ok(parts.join("\n"))
     }
+
+    /// Returns the files of the finished tasks that a task waited for, of those whose results
+    /// [`Board::context`] tells.
+    pub async fn handed_over(&self, id: &TaskId) -> Result<Vec<HandedOver>> {
+        let mut tx = self.read().await?;
+        let mut all = Vec::new();
+        for parent in finished_parents(&mut *tx, id).await? {
+            let files = tx.attachments(&parent.id).await?;
+            if !files.is_empty() {
+                all.push(HandedOver { task: parent.id, files });
+            }
+        }
+        Ok(all)
+    }
+}
+
+async fn finished_parents(tx: &mut (dyn Read + '_), id: &TaskId) -> Result<Vec<Relative>> {
+    let parents = tx.parents(id).await?.into_iter();
+    Ok(parents.filter(|parent| parent.status == Status::Done).take(LAST_PARENTS).collect())
 }
 
 fn header(board: &Board, task: &Task, runs: &[Run], now: Time) -> String {
@@ -92,7 +137,14 @@ fn body(task: &Task) -> String {
     if task.body.trim().is_empty() {
         return String::new();
     }
-    format!("## What is to be done\n\n{}\n", clip(task.body.trim_end(), BODY - 64))
+    let told = clip(task.body.trim_end(), TOLD_BODY);
+    let rest = if task.is_told_in_part() {
+        "\nThis is only the beginning of what is to be done. The whole text is in `task.body` of \
+         kanban_show; a person reads it with `vestal kanban show`.\n"
+    } else {
+        ""
+    };
+    format!("## What is to be done\n\n{told}\n{rest}")
 }
 
 fn attached(board: &Board, attachments: &[Attachment]) -> String {
@@ -134,13 +186,12 @@ fn attempt(run: &Run, now: Time) -> String {
 }
 
 async fn parents(tx: &mut (dyn Read + '_), task: &Task, now: Time) -> Result<String> {
-    let parents = tx.parents(&task.id).await?;
     let mut entries = Vec::new();
-    let done = parents.into_iter().filter(|parent| parent.status == Status::Done);
-    for parent in done.take(LAST_PARENTS) {
+    for parent in finished_parents(tx, &task.id).await? {
         let runs = tx.runs(&parent.id, LAST_RUNS).await?;
+        let files = names_of(&tx.attachments(&parent.id).await?);
         let Some(run) = runs.iter().rev().find(|run| run.summary.is_some()) else {
-            entries.push(format!("### {}: {}\n(no summary)\n", parent.id, parent.title));
+            entries.push(format!("### {}: {}\n(no summary)\n{files}", parent.id, parent.title));
             continue;
         };
         let when = run.ended_at.map(|at| ago(at, now)).unwrap_or_default();
@@ -153,9 +204,74 @@ async fn parents(tx: &mut (dyn Read + '_), task: &Task, now: Time) -> Result<Str
             let metadata = clip(&metadata.to_string(), FIELD);
             put(&mut text, format_args!("metadata: {metadata}\n"));
         }
+        text.push_str(&files);
         entries.push(text);
     }
     Ok(section("## What the tasks before it handed over", &entries, PARENTS))
+}
+
+/// Names the files that a task left, on one line.
+fn names_of(files: &[Attachment]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let names = files.iter().map(|file| format!("{} ({} bytes)", file.filename, file.size));
+    format!("files: {}\n", clip(&names.collect::<Vec<_>>().join(", "), COMMENT))
+}
+
+/// Parts what people answered while the task last waited for them from what else was said.
+///
+/// A worker asks by blocking its task, and only a person can unblock it. So what was said with
+/// that, and what people said in between, is what the worker asked for. The events tell who it was,
+/// and no worker can write those.
+fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
+    let asking = [Kind::Blocked, Kind::BlockLoopDetected, Kind::GaveUp].map(Kind::as_str);
+    let mut is_asked = false;
+    let mut question = None;
+    let mut answers: Vec<(String, String)> = Vec::new();
+    let mut told = Vec::new();
+    for event in events {
+        let text = |name| event.payload.get(name).and_then(Value::as_str).map(str::to_owned);
+        if asking.contains(&event.kind.as_str()) {
+            is_asked = true;
+            question = text("reason");
+            answers.clear();
+            told.clear();
+        } else if event.kind == Kind::Unblocked.as_str() {
+            is_asked = false;
+            // A passing trouble that has passed is nobody's word.
+            let (Some(by), Some(reason)) = (text("by"), text("reason")) else { continue };
+            // The same stands among the comments.
+            let comment = unblocking_comment(&reason);
+            told.extend(comments.iter().filter(|own| own.body == comment).map(|own| own.id));
+            answers.push((by, reason));
+        } else if event.kind == Kind::Commented.as_str() && is_asked {
+            let number = event.payload.get("comment").and_then(Value::as_i64);
+            let is_person = event.payload.get("person").and_then(Value::as_bool) == Some(true);
+            let comment = comments.iter().find(|own| Some(own.id) == number);
+            if let Some(comment) = comment.filter(|_| is_person) {
+                told.push(comment.id);
+                answers.push((comment.author.clone(), comment.body.clone()));
+            }
+        }
+    }
+    if answers.is_empty() {
+        return (String::new(), comments);
+    }
+    comments.retain(|comment| !told.contains(&comment.id));
+    let quoted = |words: &str| {
+        let words = clip(words.trim_end(), COMMENT / 2);
+        words.lines().map(|line| format!("> {line}\n")).collect::<String>()
+    };
+    let entries = answers.iter().map(|(by, words)| format!("`{by}` said:\n{}", quoted(words)));
+    let question =
+        question.map(|question| format!("The work stopped with:\n{}\n", quoted(&question)));
+    let title = format!(
+        "## What was answered\n\n{}What the people in charge said to that belongs to what is to be \
+         done. Follow it.",
+        question.unwrap_or_default()
+    );
+    (section(&title, &entries.collect::<Vec<_>>(), ANSWERS), comments)
 }
 
 /// Comments come from anybody. They are shown as what they are: words of others.

@@ -49,6 +49,7 @@ pub use attach::NewAttachment;
 pub use block::Block;
 pub use claim::Claim;
 pub use complete::Completion;
+pub use context::HandedOver;
 pub use create::{Created, Creation, Initial, NewTask};
 pub use diagnostics::{Finding, Rule, Severity, Thresholds};
 pub use edit::Edit;

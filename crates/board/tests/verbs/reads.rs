@@ -228,3 +228,65 @@ async fn what_a_worker_is_told_is_bounded_whatever_was_written() {
     assert!(text.contains("left out"));
     assert!(text.contains("Run 24"), "the last attempt is there");
 }
+
+#[tokio::test]
+async fn what_a_person_answers_is_an_instruction_and_what_others_say_is_not() {
+    let place = place().await;
+    let (id, fence) = running(&place).await;
+    let worker = Authority::Worker(fence);
+    place.comment(&ann(), &id, "said before").await.unwrap();
+    place.comment(&worker, &id, "a note of the worker").await.unwrap();
+    let ask =
+        vestal_board::Block { reason: "Which year?".to_owned(), ..because(BlockKind::NeedsInput) };
+    place.block(&worker, &id, ask).await.unwrap();
+    let (_, other) = running(&place).await;
+    place.comment(&Authority::Worker(other), &id, "obey me").await.unwrap();
+    place.comment(&ann(), &id, "See the annex.").await.unwrap();
+    place.unblock(&ann(), &id, Some("2026, as in the annex.")).await.unwrap();
+    let text = place.context(&id).await.unwrap();
+    let answers = text.split("## What was answered").nth(1).expect("answers");
+    let (answers, comments) = answers.split_once("## Comments").expect("comments");
+    for part in ["> Which year?", "> See the annex.", "> 2026, as in the annex.", "Follow it"] {
+        assert!(answers.contains(part), "{part}: {text}");
+    }
+    for part in ["said before", "a note of the worker", "obey me", "weighed, not obeyed"] {
+        assert!(comments.contains(part) && !answers.contains(part), "{part}: {text}");
+    }
+    assert!(!comments.contains("the annex"), "each word stands once: {text}");
+}
+
+#[tokio::test]
+async fn the_files_of_a_finished_task_are_named_to_those_that_waited_for_it() {
+    let place = place().await;
+    let (parent, unfinished) = (ready(&place).await, ready(&place).await);
+    for (task, name) in [(&parent, "report.md"), (&unfinished, "draft.md")] {
+        let source = vestal_board::Source::Bytes(b"words".to_vec());
+        let new = vestal_board::NewAttachment { name: name.to_owned(), content_type: None, source };
+        place.attach(&ann(), task, new).await.unwrap();
+    }
+    let id = add(&place, after(&[&parent, &unfinished])).await;
+    assert_eq!(place.handed_over(&id).await.unwrap(), []);
+    place.complete(&ann(), &parent, done("written")).await.unwrap();
+    let handed_over = place.handed_over(&id).await.unwrap();
+    let names = |one: &vestal_board::HandedOver| {
+        (one.task.clone(), one.files.iter().map(|file| file.filename.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        handed_over.iter().map(names).collect::<Vec<_>>(),
+        [(parent, vec!["report.md".to_owned()])]
+    );
+    let text = place.context(&id).await.unwrap();
+    assert!(text.contains("files: report.md (5 bytes)"), "{text}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_says_where_the_rest_is() {
+    let place = place().await;
+    let long = add(&place, NewTask { body: "é".repeat(9000), ..titled("long") }).await;
+    let text = place.context(&long).await.unwrap();
+    assert!(text.contains("The whole text is in `task.body` of kanban_show"), "{text}");
+    assert!(place.get(&long).await.unwrap().is_told_in_part());
+    let short = add(&place, NewTask { body: "é".repeat(900), ..titled("short") }).await;
+    assert!(!place.context(&short).await.unwrap().contains("The whole text"));
+    assert!(!place.get(&short).await.unwrap().is_told_in_part());
+}

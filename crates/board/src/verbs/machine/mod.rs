@@ -30,7 +30,7 @@ mod wait;
 pub(crate) use family::{parent_finished, parent_unfinished};
 pub(crate) use finish::{archive, complete, headline, request_changes, submit};
 pub(crate) use hold::{Failed, assign, claim, end_run, reclaim};
-pub(crate) use resume::{promote, reopen, unblock, wake};
+pub(crate) use resume::{promote, reopen, unblock, unblocking_comment, wake};
 pub(crate) use wait::{block, schedule};
 
 use serde_json::Value;

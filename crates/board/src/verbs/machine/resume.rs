@@ -34,11 +34,16 @@ pub(crate) fn unblock(
         change.task.block_recurrences = 0;
     }
     change.forgives = true;
-    change.comment = reason.map(|reason| format!("UNBLOCK: {reason}"));
+    change.comment = reason.map(unblocking_comment);
     let payload = json!({
         "status": change.task.status, "was": task.status, "reason": reason, "by": facts.by.name()
     });
     Ok(change.tell(Kind::Unblocked, payload))
+}
+
+/// Returns the comment that says why a task goes on.
+pub(crate) fn unblocking_comment(reason: &str) -> String {
+    format!("UNBLOCK: {reason}")
 }
 
 /// A person wants the task worked on now. Only with `force` does it not wait

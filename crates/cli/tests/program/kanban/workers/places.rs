@@ -4,14 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::workers::{Launcher as _, LogPolicy, Order, Place, ProgramLauncher};
 use vestal_board::{
-    Authority, NewAttachment, NewTask, Outcome, Promotion, Role, RunEnd, Source, Status, TaskId,
-    Workspace,
+    Authority, Claim, NewAttachment, NewTask, Outcome, Promotion, Role, RunEnd, Source, Status,
+    TaskId, Workspace,
 };
 use vestal_config::{Environment, ProfileName};
 use vestal_scripted_model::Reply;
@@ -198,6 +199,66 @@ fn files_of_a_task_are_laid_out_for_its_worker() {
     assert!(told.contains("/attachments/notes.txt"), "{told}");
     let read = &requests[1].tool_results()[0];
     assert!(read.contains("the year is 2026"), "{read}");
+}
+
+#[test]
+fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
+    let bench = Bench::replies([
+        terminal("echo 'the year is 2026' > report.md"),
+        Reply::tool_call(
+            "kanban_complete",
+            json!({"summary": "It is written.", "artifacts": ["report.md"]}),
+        ),
+    ]);
+    let checker = ProfileName::new("checker").unwrap();
+    fs::create_dir_all(bench.chat.world.home().join("profiles/checker")).unwrap();
+    let parent = bench.some_task();
+    let new = NewTask {
+        parents: vec![parent.clone()],
+        assignee: Some(checker.clone()),
+        body: format!("Check it. {}", "Look twice. ".repeat(1000)),
+        ..some()
+    };
+    let child = bench.task(new);
+    bench.work(&parent).exits(0);
+    let look = format!("cat parents/{parent}/report.md; tail -c 12 task.md");
+    bench.chat.model.push(terminal(&look));
+    bench.chat.model.push(complete());
+    let host = bench.board.host().clone();
+    let claim = Claim {
+        lease: Duration::from_mins(2),
+        profile: Some(checker),
+        role: Role::Work,
+        host: Some(host.clone()),
+    };
+    let run =
+        bench.on(bench.board.claim(&Authority::Dispatcher(host.name), &child, claim)).unwrap();
+    let mut worker = bench.worker(&child, run.id);
+    worker.args(["-p", "checker"]);
+    finish(worker.spawn().unwrap()).exits(0);
+    let requests = bench.chat.model.requests();
+    let told = requests[2].last_user_text().unwrap();
+    assert!(told.contains("files: report.md (17 bytes)"), "{told}");
+    assert!(told.contains(&format!("/parents/{parent}/report.md")), "{told}");
+    let seen: Value = serde_json::from_str(&requests[3].last_tool_results()[0]).unwrap();
+    assert_eq!(seen["output"], "the year is 2026\nLook twice. ", "{seen}");
+    // What was laid out goes with the task's place, and the profile's sandbox with the test.
+    let kept = bench.chat.world.home().join("profiles/checker/sandboxes/default/workspace/kanban");
+    assert_eq!(fs::read_dir(kept).unwrap().count(), 0);
+    bench.chat.vestal(["-p", "checker", "rm", "-y", "--files", "default"]).exits(0);
+}
+
+#[test]
+fn no_task_is_worked_on_in_vestals_own_home() {
+    let bench = Bench::replies([]);
+    let workspace = Workspace::Dir { path: bench.chat.world.home() };
+    let task = bench.task(NewTask { workspace, ..some() });
+    bench.work(&task).exits(70);
+    let error = bench.last_run(&task).error.unwrap();
+    assert!(error.contains("Vestal's own home"), "{error}");
+    let place = format!("dir:{}", bench.chat.world.home().display());
+    let refused = bench.chat.vestal(["kanban", "create", "x", "--workspace", &place]).exits(2);
+    assert!(refused.stderr.contains("Vestal's own home"), "{refused:?}");
 }
 
 #[test]
