@@ -75,8 +75,16 @@ fn says_the_same(content: &[ContentBlock], structured: &Value) -> bool {
 fn collect<'a>(value: &'a Value, values: &mut Vec<&'a Value>) {
     match value {
         _ if values.len() >= MOST_VALUES => {}
-        Value::Array(items) => items.iter().for_each(|item| collect(item, values)),
-        Value::Object(fields) => fields.values().for_each(|field| collect(field, values)),
+        Value::Array(items) => {
+            for item in items {
+                collect(item, values);
+            }
+        }
+        Value::Object(fields) => {
+            for field in fields.values() {
+                collect(field, values);
+            }
+        }
         end => values.push(end),
     }
 }

@@ -138,7 +138,9 @@ impl Models {
             Shared::prepare(&self.shared);
         }
         if let Some(lists) = &self.shared.options.lists {
-            chain.iter().for_each(|endpoint| lists.look_up(self, endpoint));
+            for endpoint in &chain {
+                lists.look_up(self, endpoint);
+            }
         }
         Chat::new(Arc::clone(&self.shared), chain)
     }
