@@ -80,7 +80,7 @@ fn read(memory: &Path) -> Vec<String> {
 fn write(memory: &Path, marks: &[String]) {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(memory);
     if let Ok(mut file) = file {
-        let text: String = marks.iter().map(|mark| format!("{mark}\n")).collect();
+        let text = marks.join("\n");
         // A failure means that these are told again.
         file.write_all(text.as_bytes()).ok();
     }

@@ -261,7 +261,8 @@ fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Commen
     comments.retain(|comment| !told.contains(&comment.id));
     let quoted = |words: &str| {
         let words = clip(words.trim_end(), COMMENT / 2);
-        words.lines().map(|line| format!("> {line}\n")).collect::<String>()
+        let lines: Vec<String> = words.lines().map(|line| format!("> {line}")).collect();
+        format!("{}\n", lines.join("\n"))
     };
     let entries = answers.iter().map(|(by, words)| format!("`{by}` said:\n{}", quoted(words)));
     let question =

@@ -78,7 +78,9 @@ pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exi
             Values::Boards => kanban::board_names(context).await?,
             Values::Tasks => kanban::task_names(context).await?,
         };
-        context.console.write(&names.iter().map(|name| format!("{name}\n")).collect::<String>())?;
+        if !names.is_empty() {
+            context.console.print(&names.join("\n"))?;
+        }
         return Ok(Exit::Success);
     }
     if let Some(shell) = args.shell {
