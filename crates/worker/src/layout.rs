@@ -90,7 +90,7 @@ impl Place {
                         layout.handed_over.push(to);
                     }
                     Err(Missing::Source(why)) => {
-                        layout.left_out.push(format!("{}: {why}", named()))
+                        layout.left_out.push(format!("{}: {why}", named()));
                     }
                     Err(Missing::Target(error)) => return Err(error),
                 }

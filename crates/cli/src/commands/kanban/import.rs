@@ -197,11 +197,18 @@ impl Import<'_> {
                     self.parents.insert(parent.clone(), found);
                 }
             }
-            if let Some(name) = &line.name
-                && !names.insert(name.clone())
-            {
-                let again = format!("{place}: an earlier line has the ref {name:?} already");
-                return Err(no_task(Failure::usage(again)));
+            if let Some(name) = &line.name {
+                // A short name may also be the beginning of a task's, which an earlier line was
+                // taken to mean.
+                if self.parents.contains_key(name) {
+                    let late = format!("{place}: an earlier line waits for the ref {name:?}");
+                    return Err(no_task(Failure::usage(late))
+                        .advise("a ref stands before the lines that wait for it"));
+                }
+                if !names.insert(name.clone()) {
+                    let again = format!("{place}: an earlier line has the ref {name:?} already");
+                    return Err(no_task(Failure::usage(again)));
+                }
             }
             let new = self.task(line, Vec::new());
             let checked = new.and_then(|new| Ok(new.check()?));

@@ -74,11 +74,15 @@ fn a_line_waits_for_an_earlier_one_by_its_ref() {
     assert_eq!(facts, json!([["ready", 0], ["todo", 1], ["todo", 2]]));
     let shown = json(&world, &["show", made[1]["id"].as_str().unwrap(), "--json"]);
     assert_eq!(shown["parents"][0]["id"], made[0]["id"]);
-    for (bad, said) in [
-        // One that comes later is not there yet.
-        ("{\"title\": \"a\", \"parents\": [\"b\"]}\n{\"ref\": \"b\", \"title\": \"b\"}", "line 1"),
-        ("{\"ref\": \"a\", \"title\": \"a\"}\n{\"ref\": \"a\", \"title\": \"b\"}", "line 2"),
+    let known = &made[0]["id"];
+    for (first, second, said) in [
+        // One that comes later is not there yet; no task is called so, for its letters are in no id.
+        (json!({"title": "a", "parents": ["oil"]}), json!({"ref": "oil", "title": "b"}), "line 1"),
+        // One that comes later, and is called as a task is.
+        (json!({"title": "a", "parents": [known]}), json!({"ref": known, "title": "b"}), "line 2"),
+        (json!({"ref": "a", "title": "a"}), json!({"ref": "a", "title": "b"}), "line 2"),
     ] {
+        let bad = format!("{first}\n{second}\n");
         let refused = world.vestal_with(["kanban", "create", "--from", "-"], bad.as_bytes());
         assert!([1, 2].contains(&refused.code) && refused.stderr.contains(said), "{refused:?}");
     }
