@@ -127,7 +127,8 @@ enum Within {
 fn marked(command: clap::Command, within: Within) -> clap::Command {
     let within = if command.get_name() == "kanban" { Within::Board } else { within };
     let command = command.mut_args(|arg| {
-        let named = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+        let named =
+            arg.get_value_names().and_then(|names| names.first()).map(clap::builder::Str::as_str);
         let values = match (named, within) {
             (Some("PROFILE"), Within::Board) => Values::Profiles,
             (Some("SLUG"), Within::Board) => Values::Boards,

@@ -166,7 +166,6 @@ impl Inner {
                 was: recorded.to_owned(),
                 now: name,
             }),
-            Some(_) => Ok(()),
             None if self.is_unconfined(recorded) => match self.settings.isolating()? {
                 isolating if isolating.is_empty() => Ok(()),
                 isolating => Err(Error::NotIsolated {
@@ -175,7 +174,7 @@ impl Inner {
                     reasons: vec![format!("it was made on the backend {recorded}")],
                 }),
             },
-            None => Ok(()),
+            Some(_) | None => Ok(()),
         }
     }
 }

@@ -62,7 +62,7 @@ fn take_over(dir: &SandboxDir, record: Record, now: &Key) -> Result<(), StoreErr
     for name in dir.snapshot_names()? {
         let snapshot = dir.snapshot(&name);
         if let Some(mut saved) = snapshot.read()? {
-            saved.home = now.home().as_str().to_owned();
+            now.home().as_str().clone_into(&mut saved.home);
             snapshot.write(&saved)?;
         }
     }

@@ -23,7 +23,7 @@ fn sandbox(sandboxes: &Path, home: &HomeId, task: &str, backend: &str) -> Sandbo
     record.instance = Some(InstanceRecord {
         id: "first".to_owned(),
         created_at: Timestamp::UNIX_EPOCH,
-        spec: Default::default(),
+        spec: std::collections::BTreeMap::default(),
         retention_seconds: None,
         locator: json!({ "of": "the original" }),
     });
@@ -65,7 +65,7 @@ fn a_copied_home_keeps_its_files_and_lets_go_of_what_is_the_originals() {
         let record = system.read_record().unwrap().unwrap();
         assert_eq!(record.key, key(&new, "system").hash());
         let instance = record.instance.unwrap();
-        assert_eq!(system.instance_ids().unwrap(), [instance.id.clone()]);
+        assert_eq!(system.instance_ids().unwrap(), std::slice::from_ref(&instance.id));
         assert_ne!(instance.id, "first");
         assert_eq!(instance.locator, serde_json::Value::Null);
         let kept = system.instance_dir(&instance.id);

@@ -62,8 +62,8 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn begin() -> Option<Self> {
-        Some(Self::Model(Instant::now()))
+    fn begin() -> Self {
+        Self::Model(Instant::now())
     }
 
     /// Returns what is said of it at a moment, unless it has only just begun.
@@ -181,7 +181,7 @@ impl Screen {
         event.log();
         match event {
             Event::TurnStarted { .. } | Event::Steered { .. } => {
-                self.waiting = Waiting::begin();
+                self.waiting = Some(Waiting::begin());
             }
             Event::Text { text } => self.say(&text).await?,
             Event::Discarded { reason, retry_after } => {
@@ -299,7 +299,7 @@ impl Screen {
         };
         self.tails.lock().remove(call);
         if self.running.is_empty() {
-            self.waiting = Waiting::begin();
+            self.waiting = Some(Waiting::begin());
         }
         self.aside(&tool_line(is_error, &about, took)).await
     }
