@@ -4,6 +4,7 @@ use std::path::Path;
 
 use vestal_sandbox::{Opening, Reach};
 
+use super::paths;
 use super::policy::Policy;
 
 /// Where commands run: which paths mean what there.
@@ -38,6 +39,37 @@ impl Ground {
         // Homes are compared on the host's side, after translation.
         let mounts = Some(openings.iter().filter_map(mount).collect());
         Self { user_home, vestal_home, mounts }
+    }
+
+    /// Reports whether commands that run in this directory may change files of
+    /// the host; none: where the session is, which nobody can know.
+    pub(super) fn may_change_host(&self, dir: Option<&str>) -> bool {
+        let Some(mounts) = &self.mounts else { return true };
+        match dir.filter(|dir| dir.starts_with('/')) {
+            Some(dir) => self.on_host(dir).is_some(),
+            None => !mounts.is_empty(),
+        }
+    }
+
+    /// Reports whether to remove everything at a canonical path is to remove
+    /// all of a mounted directory, its repository, or what the host cannot do
+    /// without. A path that is not absolute is taken from a mounted directory.
+    pub(super) fn empties_mount(&self, path: &str) -> bool {
+        let Some(mounts) = self.mounts.as_ref().filter(|mounts| !mounts.is_empty()) else {
+            return false;
+        };
+        let all = paths::everything_in(path);
+        if !all.starts_with(['/', '~']) {
+            return matches!(all, "." | "*" | ".*" | ".git" | "..") || all.starts_with("../");
+        }
+        let on_host = Self { mounts: None, ..self.clone() };
+        let host = self.on_host(all).map(|host| paths::canonical(&host, None, &on_host));
+        let whole = |(target, _): &(String, String)| {
+            let target = target.trim_end_matches('/');
+            let above = format!("{}/", all.trim_end_matches('/'));
+            target == all || target.starts_with(&above) || *all == format!("{target}/.git")
+        };
+        mounts.iter().any(whole) || host.is_some_and(|host| paths::irreplaceable(&host).is_some())
     }
 
     /// Returns where a path of the sandbox is on the host; nothing if it is only in the sandbox.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use vestal_sandbox::Reach;
+use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
 use super::ground::Ground;
@@ -154,6 +154,7 @@ impl Guard {
             reason: shell::OUTSIDE.1,
             severity: Severity::Dangerous,
             form: name.to_owned(),
+            subject: None,
             definite: true,
         };
         let commands = vec![name.to_owned()];
@@ -162,21 +163,26 @@ impl Guard {
     }
 
     pub(super) fn command_deed(&self, reach: &Reach, command: &str) -> Deed {
-        let Examined { findings, commands } =
+        let Examined { mut findings, commands } =
             shell::examine(command, &Ground::new(&self.policy, reach));
+        if is_walled(reach) {
+            findings.retain_mut(concerns_mounts);
+        }
         Deed { kind: "command", text: command.to_owned(), findings, commands }
     }
 
     pub(super) fn script_deed(&self, reach: &Reach, code: &str) -> Deed {
         let mut findings = shell::examine_code(code, &Ground::new(&self.policy, reach)).findings;
         findings.retain(|finding| finding.severity > Severity::Dangerous);
-        if *reach != Reach::Contained {
+        if !is_walled(reach) {
+            let weakened = *reach != Reach::Host;
             findings.push(Finding {
                 rule: shell::SCRIPT.0,
-                reason: shell::SCRIPT.1,
+                reason: if weakened { shell::WEAKENED_SCRIPT } else { shell::SCRIPT.1 },
                 severity: Severity::Dangerous,
                 // One approval is for every script of the conversation.
                 form: "any".to_owned(),
+                subject: None,
                 definite: true,
             });
         }
@@ -191,6 +197,7 @@ impl Guard {
             reason: rule.1,
             severity,
             form: format!("> {path}"),
+            subject: None,
             definite: true,
         };
         let findings = if paths::is_disk(&path) {
@@ -200,6 +207,10 @@ impl Guard {
         } else {
             Vec::new()
         };
+        let mut findings = findings;
+        if is_walled(reach) {
+            findings.retain_mut(concerns_mounts);
+        }
         Deed { kind: "write", text: path, findings, commands: Vec::new() }
     }
 
@@ -243,6 +254,28 @@ impl Guard {
         // A panic while a text was added leaves the others as they were.
         self.state.approved.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reports whether the walls of a sandbox hold: what it can change of the host
+/// is what is mounted in it, and nothing else.
+fn is_walled(reach: &Reach) -> bool {
+    match reach {
+        Reach::Contained => true,
+        Reach::Mounts(openings) => {
+            !openings.iter().any(|opening| matches!(opening, Opening::Weakness(_)))
+        }
+        Reach::Host => false,
+    }
+}
+
+/// Reports whether a finding within walls is about what is mounted, and has its
+/// reason say so. Ordinary work on a mounted directory is what it was mounted for.
+fn concerns_mounts(finding: &mut Finding) -> bool {
+    let reason = shell::MOUNT_REASONS.iter().find(|(rule, _)| *rule == finding.rule);
+    if let Some((_, reason)) = reason {
+        finding.reason = reason;
+    }
+    reason.is_some() || finding.severity == Severity::Hardline
 }
 
 /// Finds out where something is to be done.

@@ -18,6 +18,9 @@ mod verdict;
 #[path = "guard_tests.rs"]
 mod guard_tests;
 #[cfg(test)]
+#[path = "mounts_tests.rs"]
+mod mounts_tests;
+#[cfg(test)]
 #[path = "paths_tests.rs"]
 mod paths_tests;
 

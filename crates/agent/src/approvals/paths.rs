@@ -52,7 +52,7 @@ const DISKS: [&str; 13] = [
 ];
 
 /// Directories whose files configure the machine or hold credentials, and what they are.
-const SENSITIVE_DIRS: [(&str, &str); 29] = [
+const SENSITIVE_DIRS: [(&str, &str); 36] = [
     ("/etc", "the system's configuration"),
     ("/boot", "what the machine boots from"),
     ("/proc", "the kernel's settings"),
@@ -64,6 +64,13 @@ const SENSITIVE_DIRS: [(&str, &str); 29] = [
     ("/usr/sbin", "the system's programs"),
     ("/usr/lib", "the system's libraries and services"),
     ("/usr/local/lib/systemd", "the system's services"),
+    ("/usr/local/bin", "programs that run by their plain names"),
+    ("/usr/local/sbin", "programs that run by their plain names"),
+    ("/opt/homebrew/bin", "programs that run by their plain names"),
+    ("~/bin", "programs that run by their plain names"),
+    ("~/.local/bin", "programs that run by their plain names"),
+    ("~/.cargo/bin", "programs that run by their plain names"),
+    ("~/go/bin", "programs that run by their plain names"),
     ("/var/spool/cron", "commands that run by the clock"),
     ("/var/lib/docker", "the container engine's own files"),
     ("~/.ssh", "SSH keys and who may log in"),
@@ -216,7 +223,7 @@ fn is_other_home(path: &str) -> bool {
 }
 
 /// Returns the directory whose whole contents a path with wildcards means.
-fn everything_in(path: &str) -> &str {
+pub(super) fn everything_in(path: &str) -> &str {
     let mut path = path;
     while let Some((above, last)) = path.rsplit_once('/') {
         let all = last.contains('*') && last.chars().all(|c| "*?.[]!^{},".contains(c));
@@ -241,7 +248,16 @@ pub(super) fn sensitive(path: &str, ground: &Ground) -> Option<&'static str> {
     if path.rsplit('/').next().is_some_and(|name| name == "docker.sock" || name == "podman.sock") {
         return Some("the socket of a container engine");
     }
-    let host = ground.on_host(path)?;
+    let relative = !path.starts_with(['/', '~']);
+    let host = match ground.on_host(path) {
+        Some(host) => host,
+        // It may well be below a mounted directory.
+        None if relative && ground.may_change_host(None) => path.to_owned(),
+        None => return None,
+    };
+    if is_run_by_git(&host) {
+        return Some("what git runs by itself");
+    }
     let on_host = Ground { mounts: None, ..ground.clone() };
     let path = canonical(&host, None, &on_host);
     if let Some(home) = &ground.vestal_home
@@ -265,6 +281,13 @@ pub(super) fn sensitive(path: &str, ground: &Ground) -> Option<&'static str> {
         .strip_prefix("~/")
         .and_then(|name| SENSITIVE_FILES.iter().find(|(file, _)| *file == name));
     dir.or(file).map(|(_, what)| *what)
+}
+
+/// Reports whether git runs a file, or what a file names, by itself.
+fn is_run_by_git(path: &str) -> bool {
+    let below = |dir: &str| path.starts_with(dir) || path.contains(&format!("/{dir}"));
+    let named = |file: &str| path == file || path.ends_with(&format!("/{file}"));
+    below(".git/hooks/") || named(".git/hooks") || named(".git/config")
 }
 
 /// Says what a file in the directory of Vestal's own is.

@@ -58,5 +58,5 @@ impl Patterns {
 /// Returns what a lasting approval is kept as: the rule, and the command in the
 /// form it was approved in, so that `rm -r build` says nothing about `rm -r ~`.
 pub(super) fn key(finding: &Finding) -> String {
-    format!("{}:{}", finding.rule, finding.form)
+    format!("{}:{}", finding.rule, finding.subject.as_deref().unwrap_or(&finding.form))
 }

@@ -2,6 +2,7 @@
 
 use super::Severity;
 use super::invocation::Invocation;
+use super::uses;
 use super::walk::Walk;
 
 pub(super) const EFFECTS: (&str, &str) =
@@ -88,18 +89,59 @@ impl Walk<'_> {
             }
             return;
         }
+        if it.texts().any(|text| matches!(text, "--version" | "-V" | "--help" | "-h" | "-v"))
+            && it.operands().next().is_none()
+            || it.program == "node" && matches!(words.first(), Some(&("--test" | "--check")))
+        {
+            return;
+        }
+        if let ["-m", module, rest @ ..] = words.as_slice() {
+            self.module(module, rest, it);
+            return;
+        }
         let operand = it.operands().next();
+        let deno_verb = it.program == "deno"
+            && operand.is_some_and(|verb| {
+                matches!(verb.text.as_str(), "fmt" | "lint" | "check" | "test")
+            });
+        if deno_verb {
+            return;
+        }
         if operand.is_some_and(|script| script.fetched) {
             let (rule, severity) = (super::run::PIPE_TO_SHELL, Severity::Dangerous);
             self.find(rule, severity, it.form(), false);
-        } else if operand.is_none_or(|script| script.text == "-") && !it.has("mVh", "version") {
+        } else if operand.is_none_or(|script| script.text == "-") {
             self.reads_program(it, depth);
+        } else if let Some(script) = operand {
+            self.runs_file(script, it);
         }
     }
 
-    /// Judges code by what it names: reading and computing is nobody's business.
+    /// A module that Python runs.
+    fn module(&mut self, module: &str, rest: &[&str], it: &Invocation<'_>) {
+        let known = match module {
+            "pip" => {
+                matches!(rest.first(), Some(&("install" | "list" | "show" | "freeze" | "check")))
+                    && !rest.iter().any(|word| word.contains("://") || word.starts_with("git+"))
+            }
+            "http.server" => rest.iter().all(|word| word.bytes().all(|b| b.is_ascii_digit())),
+            "coverage" => !rest.contains(&"run") || rest.contains(&"pytest"),
+            module => uses::is_known_module(module),
+        };
+        if !known {
+            self.asks(super::understand::OTHER_USE, it);
+        }
+    }
+
+    /// Judges code: that it only computes must be seen.
     pub(super) fn judge_code(&mut self, code: &str, it: &Invocation<'_>, depth: usize) {
         if !EFFECTFUL.iter().any(|word| code.contains(word)) {
+            let python = it.program.starts_with("py");
+            if !(python && uses::only_computes(code)) {
+                let form = format!("{} {}", it.program, code);
+                let rule = super::understand::INLINE_CODE;
+                self.find(rule, Severity::Dangerous, form, it.is_definite());
+            }
             return;
         }
         let form = format!("{} {}", it.program, code);

@@ -29,6 +29,7 @@ const SHUT: char = '\u{f8f2}';
 
 /// A word as a program gets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true of a word by itself")]
 pub(super) struct Argument {
     /// Its text, with [`UNKNOWN`] for what cannot be known.
     pub(super) text: String,
@@ -38,12 +39,20 @@ pub(super) struct Argument {
     pub(super) printed: bool,
     /// Whether it is, in part, what came from another machine.
     pub(super) fetched: bool,
+    /// Whether it may be something else: parameters stand in it that a command
+    /// line does not have, but a session or a caller may, or a fallback.
+    pub(super) parameters: bool,
 }
 
 impl Argument {
     /// Returns an argument of which everything is known.
     pub(super) fn known(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Returns an argument of which nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self::known(UNKNOWN)
     }
 
     /// Reports whether something of it cannot be known.
@@ -110,6 +119,11 @@ impl Builder {
     pub(super) fn printed(&mut self, fetched: bool) {
         self.word.printed = true;
         self.word.fetched |= fetched;
+    }
+
+    /// Says that parameters stand here, which are taken for nothing.
+    pub(super) fn parameters(&mut self) {
+        self.word.parameters = true;
     }
 
     /// Ends the word.
@@ -222,6 +236,7 @@ impl Variables {
         let value = match (self.values.get(name), name) {
             (Some(value), _) => value.clone()?,
             (None, "HOME") => "~".to_owned(),
+            (None, "PATH") => "/usr/local/bin:/usr/bin:/bin".to_owned(),
             (None, "IFS") => " ".to_owned(),
             (None, "PWD") => ".".to_owned(),
             (None, _) => return None,
@@ -243,6 +258,7 @@ impl Walk<'_> {
             whole.printed |= part.printed;
             whole.fetched |= part.fetched;
             whole.glob |= part.glob;
+            whole.parameters |= part.parameters;
         }
         whole
     }
@@ -254,9 +270,14 @@ impl Walk<'_> {
             match part {
                 Part::Text { text, quoted } => builder.text(text, *quoted),
                 Part::Variable { name, fallback, quoted } => {
-                    match self.variables.get(name).or_else(|| fallback.clone()) {
-                        Some(value) => builder.value(&value, *quoted),
-                        None => builder.unknown(),
+                    match (self.variables.get(name), fallback) {
+                        (Some(value), _) => builder.value(&value, *quoted),
+                        (None, Some(value)) => {
+                            // It may be set outside the command, to anything.
+                            builder.value(value, *quoted);
+                            builder.parameters();
+                        }
+                        (None, None) => builder.unknown(),
                     }
                 }
                 Part::Command { body, quoted } => {
@@ -266,6 +287,11 @@ impl Walk<'_> {
                         None => {
                             builder.unknown();
                             builder.printed(printed.fetched);
+                            for root in &printed.everything_in {
+                                builder.cut();
+                                builder.value(root, true);
+                                builder.printed(false);
+                            }
                         }
                     }
                 }
@@ -274,6 +300,11 @@ impl Walk<'_> {
                     builder.text("/dev/fd/63", true);
                     builder.printed(printed.fetched);
                 }
+                // Nothing but parameters is whatever those are.
+                Part::Parameters if self.parameters > 0 || is_only_parameters(word) => {
+                    builder.unknown();
+                }
+                Part::Parameters => builder.parameters(),
                 Part::Opaque { bodies } => {
                     for body in bodies {
                         self.script(body, depth + 1);
@@ -284,4 +315,13 @@ impl Walk<'_> {
         }
         builder.finish()
     }
+}
+
+/// Reports whether a word is parameters and nothing else.
+fn is_only_parameters(word: &Word) -> bool {
+    let empty = |part: &Part| match part {
+        Part::Text { text, .. } => text.is_empty(),
+        other => *other == Part::Parameters,
+    };
+    word.parts.iter().all(empty)
 }

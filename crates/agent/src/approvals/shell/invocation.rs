@@ -23,6 +23,8 @@ pub(super) enum Feed {
     Other,
     /// The contents of a file.
     File,
+    /// The names of everything in these directories.
+    Everything(Rc<[String]>),
 }
 
 /// A program that is run.
@@ -36,6 +38,8 @@ pub(super) struct Invocation<'a> {
     pub(super) sudo: Option<Sudo>,
     /// Whether it gets more arguments from its input.
     pub(super) xargs: bool,
+    /// Whether its operands stand for everything below them.
+    pub(super) sweeps: bool,
     /// The directory it runs in, if the command says so.
     pub(super) cwd: Option<&'a str>,
     /// What it finds on its standard input.

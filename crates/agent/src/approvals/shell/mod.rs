@@ -3,7 +3,8 @@
 //! The text is taken apart as the shell would do it (`scan`, `word`, `script`),
 //! expanded as far as that can be known beforehand (`expand`), looked through
 //! for the programs that are really run (`prefix`, `walk`, `run`, `code`), and
-//! each of them is held against the rules (`rules`). This guards against
+//! each of them is held against the rules (`rules`) and against what is known to
+//! be harmless (`uses`); the rest is not understood (`understand`). This guards against
 //! mistakes, not against somebody who writes a program to get around it: what
 //! must be kept from the host belongs into a sandbox with isolation.
 
@@ -15,6 +16,9 @@ mod rules;
 mod run;
 mod scan;
 mod script;
+mod sweep;
+mod understand;
+mod uses;
 mod walk;
 mod word;
 
@@ -30,6 +34,9 @@ mod harmless_tests;
 #[cfg(test)]
 #[path = "hostile_tests.rs"]
 mod hostile_tests;
+#[cfg(test)]
+#[path = "understand_tests.rs"]
+mod understand_tests;
 
 use super::ground::Ground;
 
@@ -38,6 +45,26 @@ pub(super) use walk::{OVERWRITE_DISK, WRITE_SENSITIVE};
 /// Name and reason of the rule for whole scripts.
 pub(super) const SCRIPT: (&str, &str) =
     ("script", "runs with your rights on this machine, and nobody has looked at what it does");
+
+/// The reason of that rule where a sandbox has walls that do not hold.
+pub(super) const WEAKENED_SCRIPT: &str =
+    "runs in a sandbox whose isolation is weakened, and nobody has looked at what it does";
+
+/// Rules that hold within walls, for what is mounted from the host, and what
+/// they say there.
+pub(super) const MOUNT_REASONS: [(&str, &str); 4] = [
+    (
+        "write-sensitive",
+        "changes a file in a mounted directory of your machine that holds credentials or is run \
+         there by itself",
+    ),
+    ("empty-mount", "removes all of a directory of your machine that is mounted in the sandbox"),
+    (
+        "git-discard",
+        "throws away work in a mounted directory of your machine that git does not keep",
+    ),
+    ("git-settings", "sets what git runs by itself in a mounted directory of your machine"),
+];
 
 /// Name and reason of the rule for tools that work outside the sandbox.
 pub(super) const OUTSIDE: (&str, &str) =
@@ -65,6 +92,9 @@ pub(super) struct Finding {
     pub(super) severity: Severity,
     /// The part of the command that does it.
     pub(super) form: String,
+    /// What an approval is kept for, where that is not the whole form: a program
+    /// or a file, whatever its arguments.
+    pub(super) subject: Option<String>,
     /// Whether an approval of that part means the same another time.
     pub(super) definite: bool,
 }

@@ -12,6 +12,10 @@ pub(super) struct Prefix {
     pub(super) sudo: Option<Sudo>,
     /// Whether more arguments are read from standard input.
     pub(super) xargs: bool,
+    /// What stands for those arguments, if it is named.
+    pub(super) replaced: Option<String>,
+    /// Variables that are set for the command: `NAME=value`.
+    pub(super) assignments: Vec<String>,
     /// Shell text that it has run, in place of words.
     pub(super) payload: Option<String>,
     /// Whether nothing is run, as by `command -v`.
@@ -106,7 +110,8 @@ pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
     let program = arguments.first()?.visible();
     let name = base_name(&program);
     let (_, valued, mut between) = RUNNERS.iter().find(|(own, ..)| *own == name).copied()?;
-    let mut prefix = Prefix { length: 1, xargs: name == "xargs", ..Prefix::default() };
+    let mut prefix =
+        Prefix { length: 1, xargs: matches!(name, "xargs" | "parallel"), ..Prefix::default() };
     if matches!(name, "sudo" | "doas" | "pkexec") {
         prefix.sudo = Some(Sudo::default());
     }
@@ -120,6 +125,10 @@ pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
         }
         if let Some(long) = text.strip_prefix("--") {
             prefix.note_long(long);
+            if name == "xargs" && long.starts_with("replace") {
+                let mark = long.split_once('=').map_or("{}", |(_, mark)| mark);
+                prefix.replaced = Some(mark.to_owned());
+            }
             if name == "env"
                 && let Some(split) = long.strip_prefix("split-string")
             {
@@ -131,6 +140,10 @@ pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
             prefix.length += usize::from(WITH_VALUE.contains(&long));
         } else if text.len() > 1 && text.starts_with('-') {
             prefix.note_short(name, text);
+            if name == "xargs" && text.starts_with("-i") {
+                let mark = Some(&text[2..]).filter(|mark| !mark.is_empty()).unwrap_or("{}");
+                prefix.replaced = Some(mark.to_owned());
+            }
             if name == "command" && text.contains(['v', 'V']) {
                 prefix.inert = true;
                 return Some(prefix);
@@ -139,6 +152,10 @@ pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
             if let Some((at, letter)) = valued_at {
                 let value = text[at + letter.len_utf8()..].to_owned();
                 let takes_next = value.is_empty();
+                if name == "xargs" && letter == 'I' {
+                    let next = arguments.get(prefix.length).map(|next| next.text.clone());
+                    prefix.replaced = if takes_next { next } else { Some(value.clone()) };
+                }
                 if name == "env" && letter == 'S' {
                     let rest = arguments[prefix.length..].iter().map(|a| a.text.as_str());
                     let words: Vec<&str> = std::iter::once(value.as_str()).chain(rest).collect();
@@ -151,7 +168,7 @@ pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
                 return Some(prefix);
             }
         } else if is_assignment(text) && matches!(name, "env" | "sudo" | "doas" | "systemd-run") {
-            // A variable for the command.
+            prefix.assignments.push(text.to_owned());
         } else if between > 0 {
             between -= 1;
             if name == "flock" && arguments.get(prefix.length).is_some_and(|a| a.text == "-c") {

@@ -1,11 +1,15 @@
 //! What happens when a program is run with its arguments.
 
-use super::expand::Argument;
+use super::expand::{Argument, UNKNOWN};
 use super::invocation::{Feed, Invocation};
 use super::prefix::{self, Prefix, base_name};
+use super::sweep;
+use super::understand::{INDIRECT, OTHER_USE};
+use super::uses;
 use super::walk::{HIDDEN, Walk};
 use super::word::is_name;
 use super::{Severity, rules};
+use crate::approvals::paths;
 
 pub(super) const PIPE_TO_SHELL: (&str, &str) =
     ("pipe-to-shell", "runs what another command prints, unseen");
@@ -36,22 +40,46 @@ const LONGEST_INPUT: usize = 256;
 #[derive(Default)]
 struct Setting {
     prefix: Prefix,
+    /// Whether what `find` hands it is everything there is.
+    sweeps: bool,
 }
 
 impl Walk<'_> {
     /// Looks at a program and its arguments. Returns what it prints.
     pub(super) fn run(&mut self, arguments: &[Argument], feed: &Feed, depth: usize) -> Feed {
+        self.run_in(arguments, feed, Setting::default(), depth)
+    }
+
+    fn run_in(
+        &mut self,
+        arguments: &[Argument],
+        feed: &Feed,
+        mut setting: Setting,
+        depth: usize,
+    ) -> Feed {
         self.note(arguments);
-        let mut setting = Setting::default();
         let mut rest = arguments;
         while let Some(next) = prefix::look(rest) {
+            let runner = rest.first().map(Argument::visible).unwrap_or_default();
             rest = &rest[next.length.min(rest.len())..];
+            if !rest.is_empty() && uses::is_never_harmless(base_name(&runner)) {
+                let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
+                self.find(OTHER_USE, Severity::Dangerous, words.join(" "), false);
+            }
             if next.inert {
                 return Feed::Other;
             }
             let last = next.payload.clone();
             setting.merge(&next);
+            for assignment in &next.assignments {
+                let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+                self.judge_variable(name, value);
+            }
             if let Some(payload) = last {
+                if payload.contains(UNKNOWN) {
+                    let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
+                    self.find(INDIRECT, Severity::Dangerous, words.join(" "), false);
+                }
                 self.script(&payload, depth + 1);
                 return Feed::Other;
             }
@@ -62,11 +90,9 @@ impl Walk<'_> {
         self.sudo(&setting, arguments, feed);
         // A prefix with nothing behind it is a command of its own.
         let mut rest = if rest.is_empty() { arguments.to_vec() } else { rest.to_vec() };
-        if setting.prefix.xargs
-            && let Feed::Text(text) = feed
-            && text.len() <= LONGEST_INPUT
-        {
-            rest.extend(text.split_whitespace().map(Argument::known));
+        if setting.prefix.xargs {
+            setting.sweeps |= matches!(feed, Feed::Everything(_));
+            rest = filled(rest, setting.prefix.replaced.as_deref(), &read_by_xargs(feed));
         }
         let Some((program, arguments)) = rest.split_first() else {
             return Feed::Other;
@@ -80,16 +106,21 @@ impl Walk<'_> {
             arguments,
             sudo: setting.prefix.sudo,
             xargs: setting.prefix.xargs,
+            sweeps: setting.sweeps,
             cwd: cwd.as_deref(),
             feed,
             ground,
         };
+        let before = self.examined.findings.len();
         self.hidden(program, &invocation);
         if !program.is_unknown() {
             self.hold_against_rules(&invocation);
         }
         self.payloads(&invocation, depth);
         self.downloaded(program, &invocation);
+        if self.examined.findings.len() == before {
+            self.understand(program, &invocation);
+        }
         self.printed_by(&invocation)
     }
 
@@ -112,12 +143,8 @@ impl Walk<'_> {
 
     /// A program whose name nobody can know beforehand.
     fn hidden(&mut self, program: &Argument, it: &Invocation<'_>) {
-        let worked_out = program.printed || program.glob && !program.text.starts_with('[');
-        let like_rm = program.is_unknown() && {
-            let rm = Invocation { program: "rm", ..*it };
-            rules::HARDLINE.iter().any(|rule| (rule.applies)(&rm) || (rule.applies)(it))
-        };
-        if worked_out || like_rm {
+        let wildcard = program.glob && !program.text.starts_with('[');
+        if wildcard || program.printed || program.is_unknown() || program.parameters {
             let form = format!("{} {}", program.text, it.form());
             self.find(HIDDEN, Severity::Dangerous, form, false);
         }
@@ -149,9 +176,15 @@ impl Walk<'_> {
             "eval" => {
                 self.fetched_argument(it);
                 let words: Vec<&str> = it.texts().collect();
-                self.script(&words.join(" "), depth + 1);
+                let text = words.join(" ");
+                self.reads_text(&text, it);
+                self.script(&text, depth + 1);
             }
-            "source" | "." => self.fetched_argument(it),
+            "source" | "." => {
+                self.fetched_argument(it);
+                self.sources(it);
+            }
+            "set" if it.operands().next().is_some() => self.parameters += 1,
             "trap" => self.first_operand(it, depth),
             "alias" => {
                 for text in it.texts() {
@@ -163,7 +196,9 @@ impl Walk<'_> {
             "su" | "runuser" | "script" => self.after_c(it, depth),
             "watch" => {
                 let words: Vec<&str> = it.operands().map(|a| a.text.as_str()).collect();
-                self.script(&words.join(" "), depth + 1);
+                let text = words.join(" ");
+                self.reads_text(&text, it);
+                self.script(&text, depth + 1);
             }
             "ssh" => self.elsewhere(it, depth),
             "find" | "fd" => self.executed_by_find(it, depth),
@@ -172,13 +207,26 @@ impl Walk<'_> {
             "export" | "declare" | "typeset" | "local" | "readonly" => {
                 for text in it.texts() {
                     if let Some((name, value)) = text.split_once('=').filter(|(n, _)| is_name(n)) {
-                        self.variables.set(name, value);
+                        self.assigns(name, value);
                     }
                 }
             }
-            "read" | "mapfile" | "readarray" | "unset" | "printf" => {
+            "unset" => {
                 for text in it.texts().filter(|text| is_name(text)) {
                     self.variables.forget(text);
+                }
+            }
+            "printf" if it.texts().next() != Some("-v") => {}
+            "read" | "mapfile" | "readarray" | "printf" => {
+                let lost = read_by_xargs(it.feed).into_iter().find(|read| {
+                    matches!(it.feed, Feed::Everything(_))
+                        && paths::irreplaceable(&it.path(&read.text)).is_some()
+                });
+                for text in it.texts().filter(|text| is_name(text)) {
+                    match &lost {
+                        Some(dir) => self.assigns(text, &dir.text),
+                        None => self.assigns_unknown(text),
+                    }
                 }
             }
             _ => self.code(it, depth),
@@ -198,7 +246,10 @@ impl Walk<'_> {
                     reads_input = false;
                     let payload = words.find(|word| !word.text.starts_with('-'));
                     if let Some(payload) = payload {
+                        let parameters = usize::from(words.next().is_some());
+                        self.parameters += parameters;
                         self.payload(payload, it, depth);
+                        self.parameters = self.parameters.saturating_sub(parameters);
                     }
                     break;
                 }
@@ -208,6 +259,8 @@ impl Walk<'_> {
                 reads_input = false;
                 if word.fetched {
                     self.find(PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
+                } else if !matches!(text, "--version" | "--help") {
+                    self.runs_file(word, it);
                 }
                 break;
             }
@@ -222,18 +275,21 @@ impl Walk<'_> {
         if payload.fetched || payload.printed && payload.visible().trim().is_empty() {
             self.find(PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
         }
+        self.reads_text(&payload.text, it);
         self.script(&payload.text, depth + 1);
     }
 
     /// A program that reads from its input what it is to do.
     pub(super) fn reads_program(&mut self, it: &Invocation<'_>, depth: usize) {
         match it.feed {
-            Feed::Nothing | Feed::File => {}
+            // Somebody may yet write to it, or a file holds what nobody has looked at.
+            Feed::Nothing | Feed::File => self.asks(INDIRECT, it),
             Feed::Text(text) if SHELLS.contains(&it.program) => {
+                self.reads_text(text, it);
                 self.script(text, depth + 1);
             }
             Feed::Text(code) => self.judge_code(code, it, depth),
-            Feed::Fetched | Feed::Decoded | Feed::Other => {
+            Feed::Fetched | Feed::Decoded | Feed::Other | Feed::Everything(_) => {
                 self.find(PIPE_TO_SHELL, Severity::Dangerous, format!("| {}", it.form()), false);
             }
         }
@@ -247,6 +303,7 @@ impl Walk<'_> {
 
     fn first_operand(&mut self, it: &Invocation<'_>, depth: usize) {
         if let Some(payload) = it.operands().next() {
+            self.reads_text(&payload.text, it);
             self.script(&payload.text, depth + 1);
         }
     }
@@ -254,6 +311,7 @@ impl Walk<'_> {
     fn after_c(&mut self, it: &Invocation<'_>, depth: usize) {
         let words: Vec<&str> = it.texts().collect();
         for pair in words.windows(2).filter(|pair| matches!(pair[0], "-c" | "--command")) {
+            self.reads_text(pair[1], it);
             self.script(pair[1], depth + 1);
         }
     }
@@ -272,6 +330,7 @@ impl Walk<'_> {
             }
         }
         let rest: Vec<&str> = words.map(|word| word.text.as_str()).collect();
+        self.reads_text(&rest.join(" "), it);
         self.remote += 1;
         let here = std::mem::take(&mut self.cwd);
         self.script(&rest.join(" "), depth + 1);
@@ -281,6 +340,7 @@ impl Walk<'_> {
 
     fn executed_by_find(&mut self, it: &Invocation<'_>, depth: usize) {
         let starts = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X"];
+        let everything = sweep::found(it).filter(|_| it.program == "find");
         let mut words = it.arguments;
         while let Some(at) = words.iter().position(|word| starts.contains(&word.text.as_str())) {
             words = &words[at + 1..];
@@ -294,7 +354,16 @@ impl Walk<'_> {
                 let rule = ("delete-many", "removes every file that is found");
                 self.find(rule, Severity::Dangerous, it.form(), it.is_definite());
             }
-            self.run(command, &Feed::Nothing, depth + 1);
+            let found = match &everything {
+                Some(starts) => starts.iter().map(Argument::known).collect(),
+                None => vec![Argument::unknown()],
+            };
+            let mut command = filled(command.to_vec(), Some("{}"), &found);
+            if it.program != "find" {
+                command.push(Argument::unknown());
+            }
+            let setting = Setting { sweeps: everything.is_some(), ..Setting::default() };
+            self.run_in(&command, &Feed::Nothing, setting, depth + 1);
             words = &words[end..];
         }
     }
@@ -329,17 +398,30 @@ impl Walk<'_> {
     }
 
     fn printed_by(&mut self, it: &Invocation<'_>) -> Feed {
+        if let Some(everything) = sweep::printed(it) {
+            return everything;
+        }
         match it.program {
             "echo" => {
                 let words: Vec<&str> =
                     it.texts().skip_while(|t| matches!(*t, "-n" | "-e" | "-E")).collect();
-                Feed::Text(words.join(" ").into())
+                let mut text = words.join(" ");
+                if text.contains('\\') {
+                    // Some shells make other characters of it.
+                    text.push(UNKNOWN);
+                }
+                Feed::Text(text.into())
             }
             "printf" => {
                 let mut words = it.texts();
                 let format = words.next().unwrap_or_default().replace("\\n", "\n");
                 let rest: Vec<&str> = words.collect();
-                let text = format.replace("%s", "").trim().to_owned() + &rest.join(" ");
+                let plain = !format.contains(['%', '\\'])
+                    || rest.len() == 1 && matches!(format.trim_end(), "%s");
+                let mut text = format.replace("%s", "").trim().to_owned() + &rest.join(" ");
+                if !plain {
+                    text.push(UNKNOWN);
+                }
                 Feed::Text(text.into())
             }
             "cat" | "tee" if it.operands().next().is_none() || it.program == "tee" => {
@@ -360,6 +442,9 @@ impl Walk<'_> {
 impl Setting {
     fn merge(&mut self, next: &Prefix) {
         self.prefix.xargs |= next.xargs;
+        if next.replaced.is_some() {
+            self.prefix.replaced.clone_from(&next.replaced);
+        }
         self.prefix.sudo = match (self.prefix.sudo, next.sudo) {
             (Some(one), Some(two)) => Some(prefix::Sudo {
                 reads_password: one.reads_password || two.reads_password,
@@ -369,4 +454,40 @@ impl Setting {
             (one, two) => one.or(two),
         };
     }
+}
+
+/// Returns the arguments that `xargs` makes of what it reads.
+fn read_by_xargs(feed: &Feed) -> Vec<Argument> {
+    match feed {
+        Feed::Text(text) if text.len() <= LONGEST_INPUT => {
+            text.split_whitespace().map(Argument::known).collect()
+        }
+        Feed::Everything(dirs) => {
+            let dirs = dirs.iter().map(Argument::known);
+            dirs.chain([Argument::unknown()]).collect()
+        }
+        _ => vec![Argument::unknown()],
+    }
+}
+
+/// Puts arguments in the place of a mark, or behind all others where there is none.
+fn filled(words: Vec<Argument>, mark: Option<&str>, more: &[Argument]) -> Vec<Argument> {
+    let Some(mark) = mark.filter(|mark| !mark.is_empty()) else {
+        return words.into_iter().chain(more.iter().cloned()).collect();
+    };
+    let fill = |(at, word): (usize, Argument)| {
+        if at == 0 && word.text.contains(mark) {
+            // The program itself is what is read.
+            vec![Argument::unknown()]
+        } else if word.text == mark {
+            more.to_vec()
+        } else if word.text.contains(mark) {
+            let known = more.first().filter(|_| more.len() == 1).map(|only| only.text.clone());
+            let value = known.unwrap_or_else(|| UNKNOWN.to_string());
+            vec![Argument { text: word.text.replace(mark, &value), ..word }]
+        } else {
+            vec![word]
+        }
+    };
+    words.into_iter().enumerate().flat_map(fill).collect()
 }

@@ -1,6 +1,8 @@
 //! Walks through a script, command by command.
 
-use super::expand::{Argument, Variables};
+use std::collections::HashSet;
+
+use super::expand::{Argument, UNKNOWN, Variables};
 use super::invocation::{Feed, Invocation};
 use super::script::{self, Item, Redirect, Script, Simple};
 use super::word::{self, Part, Word, is_name};
@@ -50,6 +52,8 @@ pub(super) struct Printed {
     pub(super) text: Option<String>,
     /// Whether it prints what came from another machine.
     pub(super) fetched: bool,
+    /// Directories that nobody can replace and everything in which it names.
+    pub(super) everything_in: Vec<String>,
 }
 
 /// A walk through one command.
@@ -65,6 +69,12 @@ pub(super) struct Walk<'a> {
     pub(super) downloads: Vec<String>,
     /// Whether anything was fetched so far.
     pub(super) fetched: bool,
+    /// Functions that were defined.
+    pub(super) functions: HashSet<String>,
+    /// Files that were written.
+    pub(super) made: Vec<String>,
+    /// How many times over commands run that have parameters.
+    pub(super) parameters: usize,
     bytes: usize,
     words: usize,
 }
@@ -96,6 +106,9 @@ impl<'a> Walk<'a> {
             remote: 0,
             downloads: Vec::new(),
             fetched: false,
+            functions: HashSet::new(),
+            made: Vec::new(),
+            parameters: 0,
             bytes: 0,
             words: 0,
         }
@@ -116,6 +129,7 @@ impl<'a> Walk<'a> {
             arguments: &[],
             sudo: None,
             xargs: false,
+            sweeps: false,
             cwd: None,
             feed: &Feed::Nothing,
             ground: self.ground,
@@ -127,7 +141,7 @@ impl<'a> Walk<'a> {
     fn done(mut self) -> Examined {
         let findings = &mut self.examined.findings;
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         findings.retain(|finding| seen.insert((finding.rule, finding.form.clone())));
         self.examined
     }
@@ -143,7 +157,30 @@ impl<'a> Walk<'a> {
         let severity = if self.remote > 0 { Severity::Dangerous } else { severity };
         let full = self.examined.findings.len() >= MOST_FINDINGS;
         if !full || severity > Severity::Dangerous {
-            self.examined.findings.push(Finding { rule, reason, severity, form, definite });
+            let subject = None;
+            self.examined.findings.push(Finding {
+                rule,
+                reason,
+                severity,
+                form,
+                subject,
+                definite,
+            });
+        }
+    }
+
+    /// Finds something that an approval is kept for by more than this one command.
+    pub(super) fn find_about(
+        &mut self,
+        rule: (&'static str, &'static str),
+        form: String,
+        subject: Option<String>,
+        definite: bool,
+    ) {
+        let count = self.examined.findings.len();
+        self.find(rule, Severity::Dangerous, form, definite);
+        if let Some(found) = self.examined.findings.get_mut(count) {
+            found.subject = subject;
         }
     }
 
@@ -176,14 +213,24 @@ impl<'a> Walk<'a> {
         }
         let fetched = self.fetched;
         self.fetched |= fetched_before;
-        let text = match position.printed {
-            Feed::Text(text) if commands == 1 => Some(text.to_string()),
-            _ => None,
+        let (text, everything_in) = match position.printed {
+            Feed::Text(text) if commands == 1 => (Some(text.to_string()), Vec::new()),
+            Feed::Everything(dirs) => {
+                let lost = |dir: &&String| paths::irreplaceable(dir).is_some();
+                (None, dirs.iter().filter(lost).cloned().collect())
+            }
+            _ => (None, Vec::new()),
         };
-        Printed { text, fetched }
+        Printed { text, fetched, everything_in }
     }
 
     fn item(&mut self, item: &Item, script: &Script, position: &mut Position, depth: usize) {
+        // A function's body is a group; whatever else it may be is not followed.
+        if !matches!(item, Item::Group | Item::Subshell | Item::End)
+            && let Some(name) = position.named.take()
+        {
+            self.unreadable(&name);
+        }
         match item {
             Item::Command(simple) => {
                 let (printed, program) = self.simple(simple, script, &position.feed, depth);
@@ -201,29 +248,44 @@ impl<'a> Walk<'a> {
             }
             Item::End => position.end(),
             Item::Subshell => {
-                position.inside.push(position.named.take());
+                self.enter(position);
                 position.dirs.push(self.cwd.clone());
             }
             Item::SubshellEnd => {
-                position.inside.pop();
+                self.leave(position);
                 if let Some(dir) = position.dirs.pop() {
                     self.cwd = dir;
                 }
                 position.end_group(self.fetched);
             }
-            Item::Group => position.inside.push(position.named.take()),
+            Item::Group => self.enter(position),
             Item::GroupEnd => {
-                position.inside.pop();
+                self.leave(position);
                 position.end_group(self.fetched);
             }
             Item::CompoundEnd => position.end_group(self.fetched),
-            Item::Function(name) => position.named = Some(name.clone()),
+            Item::Function(name) => {
+                self.defines(name);
+                position.named = Some(name.clone());
+            }
             Item::Loop(name, values) => self.loop_over(name, values, depth),
             Item::Words(words) => {
                 for word in words {
                     self.expand(word, depth);
                 }
             }
+        }
+    }
+
+    fn enter(&mut self, position: &mut Position) {
+        let function = position.named.take();
+        self.parameters += usize::from(function.is_some());
+        position.inside.push(function);
+    }
+
+    fn leave(&mut self, position: &mut Position) {
+        if position.inside.pop().flatten().is_some() {
+            self.parameters = self.parameters.saturating_sub(1);
         }
     }
 
@@ -246,9 +308,9 @@ impl<'a> Walk<'a> {
             |value: &Argument| paths::canonical(&value.text, self.cwd.as_deref(), self.ground);
         // Of several values the worst is the one to look at.
         let worst = values.iter().find(|value| paths::irreplaceable(&path(value)).is_some());
-        match worst.or(values.first().filter(|_| values.len() == 1)) {
-            Some(value) => self.variables.set(name, &value.text),
-            None => self.variables.forget(name),
+        match worst.or(values.first().filter(|value| values.len() == 1 && !value.glob)) {
+            Some(value) => self.assigns(name, &value.text),
+            None => self.assigns_unknown(name),
         }
     }
 
@@ -274,9 +336,12 @@ impl<'a> Walk<'a> {
         let own_feed = self.redirects(simple, script, &arguments, depth);
         if arguments.is_empty() {
             for (name, value) in assigned {
-                self.variables.set(&name, &value.text);
+                self.assigns(&name, &value.text);
             }
             return (Feed::Nothing, String::new());
+        }
+        for (name, value) in &assigned {
+            self.judge_variable(name, &value.text);
         }
         let program = arguments[0].visible();
         let printed = self.run(&arguments, own_feed.as_ref().unwrap_or(feed), depth);
@@ -311,10 +376,14 @@ impl<'a> Walk<'a> {
                     });
                 }
                 Redirect::Heredoc { index, quoted } => {
-                    let body = script.heredocs.get(*index).cloned().unwrap_or_default();
+                    let mut body = script.heredocs.get(*index).cloned().unwrap_or_default();
                     if !quoted {
                         for inner in word::substitutions(&body) {
                             self.script(&inner, depth + 1);
+                        }
+                        if body.contains(['$', '`']) {
+                            // What is put in may be anything, commands included.
+                            body.push(UNKNOWN);
                         }
                     }
                     feed = Some(Feed::Text(body.into()));
@@ -328,6 +397,7 @@ impl<'a> Walk<'a> {
         let path = paths::canonical(&target.text, self.cwd.as_deref(), self.ground);
         let words: Vec<&str> = arguments.iter().map(|argument| argument.text.as_str()).collect();
         let form = format!("{} > {path}", words.join(" "));
+        self.made.push(path.clone());
         if paths::is_disk(&path) {
             self.find(OVERWRITE_DISK, Severity::Hardline, form, true);
         } else if path == "/proc/sysrq-trigger" {

@@ -39,6 +39,8 @@ pub(super) enum Part {
         /// The command.
         body: String,
     },
+    /// Parameters of a script or function, of which a command line has none.
+    Parameters,
     /// Something whose value is not worked out, and the commands that run in it.
     Opaque {
         /// Those commands.
@@ -192,8 +194,10 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
             word.parts.push(Part::Variable { name, fallback: None, quoted });
             Ok(end)
         }
-        // Parameters of a script, of which there are none.
-        b'@' | b'*' | b'0'..=b'9' => Ok(at + 2),
+        b'@' | b'*' | b'0'..=b'9' => {
+            word.parts.push(Part::Parameters);
+            Ok(at + 2)
+        }
         b'#' | b'?' | b'$' | b'!' | b'-' => {
             word.parts.push(Part::Opaque { bodies: Vec::new() });
             Ok(at + 2)
@@ -216,7 +220,7 @@ fn braced(body: &str, quoted: bool) -> Part {
         return Part::Variable { name: name.to_owned(), fallback, quoted };
     }
     if body == "@" || body == "*" {
-        return Part::Text { text: String::new(), quoted };
+        return Part::Parameters;
     }
     Part::Opaque { bodies: substitutions(body) }
 }

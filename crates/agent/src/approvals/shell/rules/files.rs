@@ -3,6 +3,7 @@
 use super::Rule;
 use crate::approvals::paths;
 use crate::approvals::shell::invocation::Invocation;
+use crate::approvals::shell::sweep;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -18,6 +19,11 @@ pub(super) const RULES: &[Rule] = &[
                 || it.xargs && matches!(it.program, "rm" | "unlink" | "shred")
                 || it.program == "rsync" && it.texts().any(|text| text.starts_with("--delete"))
         },
+    },
+    Rule {
+        name: "empty-mount",
+        reason: "removes all of a directory of your machine that is mounted in the sandbox",
+        applies: empties_mount,
     },
     Rule {
         name: "shred",
@@ -91,6 +97,28 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// Reports whether everything in a mounted directory is removed.
+fn empties_mount(it: &Invocation<'_>) -> bool {
+    let whole = |path: &String| it.ground.empties_mount(path);
+    let operands = || {
+        let known = it.operands().filter(|operand| !operand.is_unknown());
+        known.map(|operand| it.path(&operand.text))
+    };
+    match it.program {
+        "rm" => (it.sweeps || it.has("rR", "recursive")) && operands().any(|path| whole(&path)),
+        "unlink" | "shred" | "truncate" => it.sweeps && operands().any(|path| whole(&path)),
+        "find" => {
+            it.texts().any(|text| text == "-delete")
+                && sweep::found(it).is_some_and(|starts| starts.iter().any(whole))
+        }
+        "rsync" => {
+            it.texts().any(|text| text.starts_with("--delete"))
+                && operands().last().is_some_and(|target| whole(&target))
+        }
+        _ => false,
+    }
+}
+
 fn opens_to_all(it: &Invocation<'_>) -> bool {
     let opens = |mode: &str| {
         let octal = mode.len() >= 3 && mode.bytes().all(|b| (b'0'..=b'7').contains(&b));
@@ -116,12 +144,18 @@ fn written(it: &Invocation<'_>) -> Vec<String> {
     };
     let changed: Vec<&str> = match it.program {
         "tee" | "truncate" | "rm" | "unlink" | "shred" | "touch" | "rmdir" | "mkdir" | "mv"
-        | "vi" | "vim" | "nano" | "ed" | "ex" | "patch" => all(),
+        | "vi" | "vim" | "nano" | "ed" | "ex" | "patch" | "gzip" | "gunzip" | "bzip2"
+        | "bunzip2" | "xz" | "unxz" | "zstd" | "unzstd" => all(),
         "cp" | "install" | "ln" | "rsync" | "scp" if words.len() > 1 => target(),
-        "chmod" | "chown" | "chgrp" | "setfacl" => words.iter().skip(1).copied().collect(),
+        "chmod" | "chown" | "chgrp" | "setfacl" | "uniq" | "xxd" => {
+            words.iter().skip(1).copied().collect()
+        }
         "sed" if it.has("i", "in-place") => all(),
         "perl" | "ruby" if it.has("i", "") => all(),
         "dd" => it.texts().filter_map(|text| text.strip_prefix("of=")).collect(),
+        "sort" | "tree" | "dot" | "cc" | "gcc" | "g++" | "clang" | "clang++" | "rustc" | "go" => {
+            after(it, &["-o", "--output"])
+        }
         "curl" => after(it, &["-o", "--output"]),
         "wget" => after(it, &["-O", "--output-document"]),
         "tar" | "unzip" => after(it, &["-C", "-d", "--directory"]),

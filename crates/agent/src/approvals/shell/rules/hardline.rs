@@ -3,6 +3,7 @@
 use super::Rule;
 use crate::approvals::paths;
 use crate::approvals::shell::invocation::Invocation;
+use crate::approvals::shell::sweep;
 
 /// Name and reason of the one rule that is about more than one command.
 pub(in crate::approvals::shell) const FORK_BOMB: (&str, &str) =
@@ -25,14 +26,16 @@ fn deletes_system(it: &Invocation<'_>) -> bool {
     let doomed = |text: &str| paths::irreplaceable(&it.path(text)).is_some();
     let known = || it.operands().filter(|operand| !operand.is_unknown());
     match it.program {
-        "rm" => it.has("rR", "recursive") && known().any(|operand| doomed(&operand.text)),
+        "rm" => {
+            (it.sweeps || it.has("rR", "recursive")) && known().any(|operand| doomed(&operand.text))
+        }
+        "unlink" | "shred" | "truncate" => {
+            it.sweeps && known().any(|operand| doomed(&operand.text))
+        }
         // Without any condition everything below is removed.
         "find" => {
-            let options = ["-delete", "-depth", "-xdev", "-mount", "-L", "-H", "-P"];
-            let unconditional = it.texts().all(|t| !t.starts_with('-') || options.contains(&t));
             it.texts().any(|text| text == "-delete")
-                && unconditional
-                && known().any(|operand| doomed(&operand.text))
+                && sweep::found(it).is_some_and(|starts| starts.iter().any(|start| doomed(start)))
         }
         _ => false,
     }

@@ -26,5 +26,6 @@ pub(super) fn dangerous() -> impl Iterator<Item = &'static Rule> {
 
 /// Returns every name that a rule has, those of `walk.rs` included.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    dangerous().map(|rule| rule.name).chain(super::walk::RULES)
+    let walked = super::walk::RULES.into_iter().chain(super::understand::RULES);
+    dangerous().map(|rule| rule.name).chain(walked)
 }

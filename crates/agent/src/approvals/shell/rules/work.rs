@@ -2,6 +2,7 @@
 
 use super::Rule;
 use crate::approvals::shell::invocation::{Feed, Invocation};
+use crate::approvals::shell::uses;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -13,6 +14,14 @@ pub(super) const RULES: &[Rule] = &[
         name: "git-rewrite",
         reason: "rewrites history that others may have",
         applies: git_rewrites,
+    },
+    Rule {
+        name: "git-settings",
+        reason: "sets what git runs by itself",
+        applies: |it| {
+            matches!(git(it), Some(("config", words)) if !uses::configures_git(&words))
+                && it.ground.may_change_host(it.cwd)
+        },
     },
     Rule { name: "database", reason: "removes data from a database", applies: empties_database },
     Rule {
@@ -66,6 +75,9 @@ fn flag(words: &[&str], letters: &str, long: &[&str]) -> bool {
 
 fn git_discards(it: &Invocation<'_>) -> bool {
     let Some((verb, words)) = git(it) else { return false };
+    if !it.ground.may_change_host(it.cwd) {
+        return false;
+    }
     match verb {
         "reset" => flag(&words, "", &["hard"]),
         "clean" => flag(&words, "f", &["force"]) && !flag(&words, "n", &["dry-run"]),

@@ -1,0 +1,141 @@
+//! What is known to be harmless.
+//!
+//! On a machine without isolation a command runs unasked only if every program
+//! in it is known here, and used in a way that is known. The tables say which
+//! options change that; a function tells where options are not enough.
+
+mod builds;
+mod containers;
+mod editors;
+mod environment;
+mod files;
+mod git;
+mod python;
+mod table;
+
+use super::expand::UNKNOWN;
+use super::invocation::Invocation;
+
+pub(super) use environment::{decides_what_runs, is_system_program};
+pub(super) use git::configures as configures_git;
+pub(super) use python::{is_known_module, only_computes};
+
+/// Words with blanks between them.
+pub(super) struct Words(&'static str);
+
+impl Words {
+    fn has(&self, word: &str) -> bool {
+        self.iter().any(|own| own == word)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.0.split_ascii_whitespace()
+    }
+}
+
+/// Which uses of a program are harmless.
+pub(super) enum Uses {
+    /// All of them, or what it runs is looked at elsewhere.
+    Any,
+    /// Those without these short options and these long ones.
+    Without(&'static str, &'static [&'static str]),
+    /// Those with one of these words first, and those with none at all.
+    Verbs(Words),
+    /// Those that a function says are.
+    Told(fn(&Invocation<'_>) -> bool),
+    /// None: the program is known for what it can do.
+    None,
+}
+
+/// What is known about a program that is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It is used in a way that is harmless.
+    Harmless,
+    /// It is used in another way.
+    OtherUse,
+    /// Nobody knows the program.
+    Unknown,
+}
+
+/// Options that take the next word for their value and may stand before a verb.
+const VALUED: Words = Words(
+    "-C --prefix --manifest-path --dir --cwd --project --directory --context --namespace -n \
+     -R --repo --package -p",
+);
+
+/// Says what is known about a program with its arguments.
+pub(super) fn look(it: &Invocation<'_>) -> Known {
+    match find(it.program) {
+        None => Known::Unknown,
+        Some(uses) if uses.cover(it) => Known::Harmless,
+        Some(_) => Known::OtherUse,
+    }
+}
+
+/// Reports whether a program is known by this name.
+pub(super) fn is_known(program: &str) -> bool {
+    find(program).is_some()
+}
+
+/// Reports whether a program is known for what it can do, whatever its use.
+pub(super) fn is_never_harmless(program: &str) -> bool {
+    matches!(find(program), Some(Uses::None))
+}
+
+fn find(program: &str) -> Option<&'static Uses> {
+    let named = |program: &str| {
+        let mut groups = table::GROUPS.iter().chain(builds::GROUPS);
+        groups.find(|(names, _)| names.has(program)).map(|(_, uses)| uses)
+    };
+    // Interpreters carry their version in their names: `python3.12`.
+    let plain = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let versioned = matches!(plain, "python" | "pypy" | "perl" | "ruby" | "php" | "lua" | "node");
+    named(program).or_else(|| versioned.then(|| named(plain)).flatten())
+}
+
+impl Uses {
+    fn cover(&self, it: &Invocation<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Without(letters, longs) => {
+                !it.has(letters, "") && !longs.iter().any(|long| it.has("", long))
+            }
+            Self::Verbs(verbs) => match verb(it) {
+                Some((verb, _)) => verbs.has(verb),
+                None => true,
+            },
+            Self::Told(tells) => tells(it),
+            Self::None => false,
+        }
+    }
+}
+
+/// Returns the first word that is no option, and what follows it.
+fn verb<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
+    let mut words = it.texts();
+    while let Some(word) = words.next() {
+        if VALUED.has(word) {
+            words.next();
+        } else if !word.starts_with(['-', '+']) {
+            return Some((word, words.collect()));
+        }
+    }
+    None
+}
+
+/// Reports whether every option is one of those: letters, alone or joined, and
+/// long names, with or without a value.
+fn only_options(it: &Invocation<'_>, letters: &str, longs: &[&str]) -> bool {
+    it.texts().take_while(|text| *text != "--").all(|text| match text.strip_prefix("--") {
+        Some(long) => longs.contains(&long.split('=').next().unwrap_or_default()),
+        None => text
+            .strip_prefix('-')
+            .is_none_or(|short| short.chars().all(|letter| letters.contains(letter))),
+    })
+}
+
+/// Reports whether everything about the arguments is known.
+fn is_static(it: &Invocation<'_>) -> bool {
+    !it.texts().any(|text| text.contains(UNKNOWN))
+}

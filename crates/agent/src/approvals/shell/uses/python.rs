@@ -1,0 +1,215 @@
+//! Python code that only computes.
+//!
+//! It is read word by word: every module, every attribute and everything that is
+//! called must be known to change nothing. Whatever else a word is, it is a
+//! variable of the code's own.
+
+use super::Words;
+
+/// Modules that can be imported.
+const MODULES: Words = Words(
+    "json sys math re datetime collections itertools functools time csv hashlib base64 \
+     statistics string textwrap random platform decimal fractions calendar unicodedata pprint \
+     uuid struct",
+);
+
+/// What may be called by its name.
+const FUNCTIONS: Words = Words(
+    "print len sorted sum min max abs round range enumerate zip map filter list dict set \
+     tuple str int float bool repr ord chr hex bin oct any all reversed isinstance type bytes \
+     divmod pow format next iter pprint",
+);
+
+/// Attributes that may be used, called or not.
+const ATTRIBUTES: Words = Words(
+    "load loads dumps stdin read readline readlines argv version version_info platform \
+     maxsize executable path strip lstrip rstrip split rsplit splitlines join replace lower \
+     upper title startswith endswith find count index items keys values get append extend \
+     sort encode decode hexdigest digest sha256 sha1 md5 b64encode b64decode sqrt floor ceil \
+     pi log log2 log10 sin cos pow factorial gcd comb mean median stdev now today utcnow \
+     isoformat strftime strptime timedelta Counter defaultdict most_common groupby findall \
+     search match sub group groups reader DictReader isdigit uuid4",
+);
+
+/// Words of the language that change nothing.
+const KEYWORDS: Words = Words(
+    "if else elif for in not and or is while break continue pass lambda None True False \
+     import from as return assert",
+);
+
+/// Modules of `python -m` that build, test, format or show something.
+const PROGRAMS: Words = Words(
+    "pytest unittest venv json.tool black ruff mypy flake8 pylint isort build compileall \
+     py_compile doctest site platform this tokenize coverage tabnanny virtualenv pyright",
+);
+
+/// Reports whether `python -m` runs a module that is known.
+pub(in crate::approvals::shell) fn is_known_module(module: &str) -> bool {
+    PROGRAMS.has(module)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    /// A text or a number.
+    Value,
+    Sign(char),
+    LineEnd,
+}
+
+/// Reports whether code only computes and prints.
+pub(in crate::approvals::shell) fn only_computes(code: &str) -> bool {
+    let Some(tokens) = tokens(code) else { return false };
+    // What follows a dot must be seen beside it.
+    if tokens.windows(2).any(|pair| *pair == [Token::Sign('.'), Token::LineEnd]) {
+        return false;
+    }
+    tokens.split(|token| *token == Token::LineEnd || *token == Token::Sign(';')).all(statement)
+}
+
+fn statement(tokens: &[Token]) -> bool {
+    match tokens {
+        [Token::Word(first), rest @ ..] if first == "import" => rest
+            .split(|token| *token == Token::Sign(','))
+            .all(|one| matches!(one, [Token::Word(module)] if MODULES.has(module.as_str()))),
+        [Token::Word(first), Token::Word(module), Token::Word(import), names @ ..]
+            if first == "from" && import == "import" =>
+        {
+            let known = |token: &Token| match token {
+                Token::Word(name) => ATTRIBUTES.has(name.as_str()) || MODULES.has(name.as_str()),
+                other => *other == Token::Sign(','),
+            };
+            // What is imported is called by its name later, which must be known as such, too.
+            MODULES.has(module.as_str()) && names.iter().all(known)
+        }
+        // Such words begin statements that define, run or remove something.
+        [Token::Word(first), ..]
+            if ["def", "class", "with", "del", "exec", "global", "async", "try", "raise"]
+                .contains(&first.as_str()) =>
+        {
+            false
+        }
+        tokens => tokens.iter().enumerate().all(|(at, token)| expression(tokens, at, token)),
+    }
+}
+
+fn expression(tokens: &[Token], at: usize, token: &Token) -> bool {
+    let before = at.checked_sub(1).and_then(|at| tokens.get(at));
+    let called = tokens.get(at + 1) == Some(&Token::Sign('('));
+    match token {
+        // A decorator calls, and so does what an expression came to: `(f)()`, `f()()`, `a[0]()`.
+        Token::Sign('@') => false,
+        Token::Sign('(') => !matches!(before, Some(Token::Sign(')' | ']' | '}') | Token::Value)),
+        Token::Word(word) => {
+            let word = word.as_str();
+            if before == Some(&Token::Sign('.')) {
+                ATTRIBUTES.has(word)
+            } else if KEYWORDS.has(word) {
+                !matches!(word, "import" | "from")
+            } else if called && word == "open" {
+                // With a name and nothing more it is opened to be read.
+                matches!(tokens.get(at + 2..at + 4), Some([Token::Value, Token::Sign(')')]))
+            } else if called {
+                FUNCTIONS.has(word) || ATTRIBUTES.has(word)
+            } else {
+                // A name that is bound anew could stand for something else when it is called.
+                let bound = tokens.get(at + 1) == Some(&Token::Sign('='));
+                let callable = FUNCTIONS.has(word) || ATTRIBUTES.has(word);
+                !(word.starts_with("__") || bound && callable || is_dangerous(word))
+            }
+        }
+        Token::Sign(_) | Token::Value | Token::LineEnd => true,
+    }
+}
+
+/// Names that do harm when something else calls them, as `map(exec, …)` does.
+fn is_dangerous(word: &str) -> bool {
+    [
+        "exec",
+        "eval",
+        "compile",
+        "open",
+        "input",
+        "getattr",
+        "setattr",
+        "globals",
+        "locals",
+        "vars",
+        "breakpoint",
+        "help",
+        "exit",
+        "quit",
+    ]
+    .contains(&word)
+}
+
+/// Reads the words; nothing if something in it is not plain.
+fn tokens(code: &str) -> Option<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        if first.is_alphabetic() || first == '_' {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let word = &rest[..end];
+            rest = &rest[end..];
+            if rest.starts_with(['"', '\'']) {
+                // In `f"…"` there may be code.
+                let plain = ["r", "b", "R", "B", "rb", "br", "u"].contains(&word);
+                let formatted = word == "f" || word == "F";
+                let (text, after) = literal(rest)?;
+                if !plain && (!formatted || text.contains('{')) {
+                    return None;
+                }
+                tokens.push(Token::Value);
+                rest = after;
+            } else {
+                tokens.push(Token::Word(word.to_owned()));
+            }
+        } else if first == '"' || first == '\'' {
+            let (_, after) = literal(rest)?;
+            tokens.push(Token::Value);
+            rest = after;
+        } else if first.is_ascii_digit() {
+            let end = rest
+                .find(|c: char| !c.is_alphanumeric() && c != '.' && c != '_')
+                .unwrap_or(rest.len());
+            tokens.push(Token::Value);
+            rest = &rest[end..];
+        } else if first == '#' {
+            rest = rest.find('\n').map_or("", |end| &rest[end..]);
+        } else {
+            rest = &rest[first.len_utf8()..];
+            match first {
+                '\n' => tokens.push(Token::LineEnd),
+                '\\' => return None,
+                blank if blank.is_whitespace() => {}
+                sign if sign.is_ascii() => tokens.push(Token::Sign(sign)),
+                _ => return None,
+            }
+        }
+    }
+    Some(tokens)
+}
+
+/// Returns what stands between the quotes at the beginning, and what follows.
+fn literal(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next()?;
+    let triple: String = [quote; 3].iter().collect();
+    if let Some(inner) = text.strip_prefix(&triple) {
+        let end = inner.find(&triple)?;
+        return (!inner[..end].contains('\\')).then(|| (&inner[..end], &inner[end + 3..]));
+    }
+    let inner = &text[1..];
+    let mut characters = inner.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => {
+                characters.next();
+            }
+            '\n' => return None,
+            character if character == quote => return Some((&inner[..at], &inner[at + 1..])),
+            _ => {}
+        }
+    }
+    None
+}
