@@ -42,6 +42,19 @@ fn a_block_indented_less_is_found_and_its_new_lines_indented_as_the_file_is() {
 }
 
 #[test]
+fn new_lines_that_are_indented_as_the_file_is_stay_so_though_the_old_ones_were_not() {
+    let fixed = "        x = 1\n        if x:\n            x += 1\n        return x\n";
+    let expected = CODE.replace("        x = 1\n        return x\n", fixed);
+    for old in ["x = 1\nreturn x\n", "    x = 1\n    return x\n", "  x = 1\n    return x\n"] {
+        let (_, text) = done(CODE, old, fixed);
+        assert_eq!(text, expected, "{old:?}");
+    }
+    // Nothing is in both, and the first lines tell.
+    let (_, text) = done(CODE, "    x = 1\n", "        z = 3\n");
+    assert_eq!(text, CODE.replace("x = 1", "z = 3"));
+}
+
+#[test]
 fn the_whole_shape_tells_blocks_apart_that_only_differ_in_indentation() {
     let text = "if a:\n  b\n  c\n\nif a:\n    b\n  c\n";
     let (strategy, text) = done(text, "  if a:\n      b\n    c\n", "  if a:\n      d\n    c\n");
@@ -240,6 +253,10 @@ proptest! {
         let old = text[range.clone()].to_owned();
         let places = text.char_indices().filter(|(at, _)| text[*at..].starts_with(&old)).count();
         prop_assume!(!old.is_empty() && old != new && places == 1);
+        // What begins within the blanks of a line may be taken for wrongly indented.
+        let line = text[..range.start].rsplit('\n').next().unwrap_or_default();
+        let within = !line.is_empty() && line.trim().is_empty() && old.starts_with([' ', '\t']);
+        prop_assume!(!within || !new.starts_with([' ', '\t']));
         let expected = format!("{}{new}{}", &text[..range.start], &text[range.end..]);
         let (strategy, edited) = done(&text, &old, &new);
         prop_assert_eq!((strategy, edited), (Strategy::Exact, expected));

@@ -34,6 +34,17 @@ impl<'a> Indents<'a> {
         Self { pairs, tab }
     }
 
+    /// Compares lines of the model's with those of the file they stand for, and
+    /// with the lines that are to take their place: where those are indented as
+    /// the file is already, only the old ones were written wrongly.
+    pub(super) fn towards(theirs: &[&'a str], file: &[&'a str], new: &[&str]) -> Self {
+        let indents = Self::between(theirs, file);
+        if is_indented_as(theirs, file, new) {
+            return Self { pairs: Vec::new(), ..indents };
+        }
+        indents
+    }
+
     /// Returns a new line of the model's as it stands in the file.
     pub(in crate::tools::patch) fn apply(&self, line: &str) -> String {
         let indent = indent_of(line);
@@ -70,6 +81,40 @@ impl<'a> Indents<'a> {
             _ => blanks.to_owned(),
         }
     }
+}
+
+/// Returns how many blanks before a place belong to what is replaced there: all
+/// that indent the line, where the old text begins within them and the new one
+/// brings them along.
+pub(super) fn surplus(before: &str, old: &str, new: &str) -> usize {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    // A text that does not begin with blanks is a piece of its line.
+    let is_indent = !line.is_empty() && line.trim().is_empty() && !indent_of(old).is_empty();
+    let brought = indent_of(new) == format!("{line}{}", indent_of(old));
+    if is_indent && brought && !new.trim().is_empty() { line.len() } else { 0 }
+}
+
+/// Reports whether new lines are indented as the file is, and not as the old
+/// ones are: the lines that both have tell, else the first of each.
+fn is_indented_as(old: &[&str], file: &[&str], new: &[&str]) -> bool {
+    let filled = |line: &&&str| !line.trim().is_empty();
+    let mut as_file = 0;
+    let mut as_old = 0;
+    let mut is_shared = false;
+    for line in new.iter().filter(filled) {
+        let Some(place) = old.iter().position(|old| old.trim() == line.trim()) else { continue };
+        let Some(found) = file.get(place) else { continue };
+        is_shared = true;
+        let (theirs, found, given) = (indent_of(old[place]), indent_of(found), indent_of(line));
+        as_file += usize::from(theirs != found && given == found);
+        as_old += usize::from(theirs != found && given == theirs);
+    }
+    if is_shared {
+        return as_file > 0 && as_old == 0;
+    }
+    let first = |lines: &[&str]| lines.iter().find(filled).map(|line| indent_of(line).to_owned());
+    let (old, file, new) = (first(old), first(file), first(new));
+    new == file && new != old
 }
 
 /// Estimates how many spaces stand for a tab.

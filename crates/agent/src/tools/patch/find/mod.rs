@@ -153,7 +153,10 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn exact(&self, old: &str, new: &str) -> Vec<Change> {
-        let change = |at: usize| Change { range: at..at + old.len(), text: new.to_owned() };
+        let change = |at: usize| {
+            let start = at - indent::surplus(&self.text[..at], old, new);
+            Change { range: start..at + old.len(), text: new.to_owned() }
+        };
         match self.occurrences {
             Occurrences::All => self.text.match_indices(old).map(|(at, _)| change(at)).collect(),
             // A text that overlaps itself is in two places as well.

@@ -8,7 +8,7 @@ use super::indent::Indents;
 /// Returns the lines to put in the place of `found`. Lines that the model
 /// repeats are left as the file has them, down to the last blank.
 pub(super) fn transfer(found: &[&str], old: &[&str], new: &[&str]) -> Vec<String> {
-    let indents = Indents::between(old, found);
+    let indents = Indents::towards(old, found, new);
     let mut lines = Vec::with_capacity(new.len());
     for op in capture_diff_slices(Algorithm::Myers, old, new) {
         match op {
