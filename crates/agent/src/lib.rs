@@ -1,6 +1,7 @@
 //! The agent. See the crate's README for the contract and an example.
 
 mod agent;
+mod call_jobs;
 mod compress;
 mod conversation;
 mod delegate;
@@ -29,10 +30,11 @@ pub mod slash;
 pub mod tools;
 
 pub use agent::{Agent, Delegation, Options, Parts};
+pub use call_jobs::CallJobs;
 pub use compress::Compression;
 pub use conversation::{
     Compressed, ContextUsed, Conversation, EndReason, NotCompressed, NotSwitched, OpenError,
-    Opening, Start, Switch, ToolInfo, Undone, run_conversation,
+    Opening, Start, Switch, ToolInfo, Undone, run_conversation, undo_stored,
 };
 
 pub use delegate::{Assignment, Delegates, NoDelegates, Report};
@@ -41,7 +43,7 @@ pub use human::{Approval, ApprovalRequest, Human, Nobody, Question};
 pub use limits::Limits;
 pub use memory::{CompletedTurn, Memory, Patience, Recalled};
 pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
-pub use prompt::{PromptParts, persona};
+pub use prompt::{PromptParts, Workspace, persona};
 pub use registry::{ALL, Registry, Selection};
 pub use source::ToolSource;
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};

@@ -52,8 +52,31 @@ pub struct PromptParts {
     pub profile: String,
     /// The backend, if it is settled.
     pub backend: Option<String>,
+    /// The directory of the user's that the agent works on, as the user and as
+    /// the sandbox calls it.
+    pub workspace: Option<Workspace>,
+    /// The operating system of the user's machine, in words.
+    pub system: String,
     /// Whether somebody can be asked.
     pub is_attended: bool,
+}
+
+/// How a directory of the user's is seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workspace {
+    /// The sandbox has no walls: it is where it is.
+    Host(PathBuf),
+    /// It is mounted: what is changed below `inside` is changed at `host`.
+    Mounted {
+        /// Where it is on the user's machine.
+        host: PathBuf,
+        /// Where it is in the sandbox.
+        inside: PathBuf,
+    },
+    /// It is not to be seen from the sandbox.
+    Unseen(PathBuf),
+    /// Which sandbox it will be is not settled.
+    Unsettled(PathBuf),
 }
 
 /// Makes the prompt.
@@ -75,6 +98,13 @@ pub(crate) fn build(parts: &PromptParts, today: Date) -> String {
     if let Some(backend) = &parts.backend {
         place.extend([" The sandbox's backend: ", backend, "."]);
     }
+    if !parts.system.is_empty() {
+        place.extend([" The user's machine: ", &parts.system, "."]);
+    }
+    if let Some(workspace) = &parts.workspace {
+        place.push(' ');
+        place.push_str(&workspace.in_words());
+    }
     section(&place);
     if let Some((name, words)) = parts.project.as_deref().and_then(project_words) {
         section(&format!("The project's own instructions, from {name}:\n{words}"));
@@ -84,6 +114,28 @@ pub(crate) fn build(parts: &PromptParts, today: Date) -> String {
         section(words);
     }
     text
+}
+
+impl Workspace {
+    fn in_words(&self) -> String {
+        match self {
+            Self::Host(dir) => format!(
+                "Commands run on the user's machine itself, without isolation; the user works in {}.",
+                dir.display()
+            ),
+            Self::Mounted { host, inside } => format!(
+                "The user works in {host}; it is mounted at {inside} in the sandbox, so what you change \
+                 there is changed on the user's machine, and nothing else of it is seen here.",
+                host = host.display(),
+                inside = inside.display()
+            ),
+            Self::Unsettled(dir) => format!("The user works in {}.", dir.display()),
+            Self::Unseen(dir) => format!(
+                "The user works in {}, which is not mounted: its files are not seen from the sandbox.",
+                dir.display()
+            ),
+        }
+    }
 }
 
 /// Returns a profile's persona, if it has one.
@@ -133,6 +185,26 @@ mod tests {
         assert!(prompt.contains("Sunday, 15 November 2026. Profile: work."), "{prompt}");
         assert!(prompt.ends_with("from AGENTS.md:\nRun the tests."), "{prompt}");
         assert!(!prompt.contains(ALONE));
+    }
+
+    #[test]
+    fn the_model_is_told_the_directory_the_machine_and_what_is_mounted() {
+        let said = |workspace| {
+            let parts = PromptParts {
+                workspace: Some(workspace),
+                system: "linux x86_64".into(),
+                ..PromptParts::default()
+            };
+            build(&parts, today())
+        };
+        let (host, inside) = (PathBuf::from("/home/me/app"), PathBuf::from("/workspace"));
+        let prompt = said(Workspace::Mounted { host: host.clone(), inside });
+        assert!(prompt.contains("The user's machine: linux x86_64."), "{prompt}");
+        assert!(prompt.contains("/home/me/app; it is mounted at /workspace"), "{prompt}");
+        let prompt = said(Workspace::Unseen(host.clone()));
+        assert!(prompt.contains("/home/me/app, which is not mounted"), "{prompt}");
+        let prompt = said(Workspace::Host(host));
+        assert!(prompt.contains("the user works in /home/me/app."), "{prompt}");
     }
 
     #[test]

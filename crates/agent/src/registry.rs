@@ -48,6 +48,11 @@ impl Registry {
         self.tools.remove(name);
     }
 
+    /// Removes the tools that are of no use where nobody can be asked.
+    pub(crate) fn remove_those_that_need_a_person(&mut self) {
+        self.tools.retain(|_, tool| !tool.needs_person());
+    }
+
     /// Returns a tool.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name)

@@ -58,6 +58,7 @@ impl Stage {
             limits: Arc::new(Limits::default()),
             notebook: Notebook::default(),
             sightings: Arc::default(),
+            jobs: crate::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::new(Registry::default()),
         };

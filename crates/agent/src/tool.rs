@@ -35,6 +35,11 @@ pub trait Tool: Send + Sync {
         true
     }
 
+    /// Reports whether it is of no use where nobody can be asked.
+    fn needs_person(&self) -> bool {
+        false
+    }
+
     /// Returns what may run beside a call with these arguments.
     fn footprint(&self, arguments: &Value) -> Footprint {
         let _ = arguments;
@@ -128,6 +133,8 @@ pub struct ToolContext {
     pub notebook: Notebook,
     /// Which files it has seen, and in which version.
     pub sightings: Arc<crate::tools::Sightings>,
+    /// Which job of the sandbox the call becomes.
+    pub jobs: crate::call_jobs::CallJobs,
     /// What lets work be given to others.
     pub delegates: Arc<dyn Delegates>,
     /// The other tools of this conversation, for those that call them.

@@ -108,6 +108,11 @@ impl Workshop {
         &self.session
     }
 
+    /// Returns the directory of the user's that was asked to be its workspace.
+    pub fn mounted(&self) -> Option<&Path> {
+        self.inner.overrides.mount.as_deref()
+    }
+
     /// Returns the engine.
     pub fn engine(&self) -> &Engine {
         &self.inner.engine

@@ -49,6 +49,7 @@ impl Stage {
             limits: Arc::new(Limits::default()),
             notebook: Notebook::default(),
             sightings: Arc::default(),
+            jobs: vestal_agent::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::new(Registry::default()),
         };

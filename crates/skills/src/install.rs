@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use vestal_config::{AnyKey as _, keys};
+
 use crate::catalogue::Broken;
 use crate::error::SkillError;
 use crate::front_matter::{FrontMatter, Problem};
@@ -126,7 +128,17 @@ impl Skills {
         let yard = Yard::enter(self.root())?;
         let dir = self.located(name)?.dir;
         yard.discard(&dir)?;
+        self.forget_disabled(name);
         Ok(dir)
+    }
+
+    /// Takes a skill that is gone out of those that are not used: one that is
+    /// installed under its name later is another, and used.
+    pub(crate) fn forget_disabled(&self, name: &str) {
+        let key = keys::SKILLS_DISABLED.name();
+        if let Err(error) = vestal_config::take_out(&self.settings().reload(), key, name) {
+            tracing::warn!(%error, name, "a skill that is gone stays in {key}");
+        }
     }
 
     /// Looks whether a folder, an archive or a `SKILL.md` would be a skill, and

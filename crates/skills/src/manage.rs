@@ -117,6 +117,7 @@ impl Skills {
             Change::Delete => {
                 let dir = self.located(name.as_str())?.dir;
                 yard.discard(&dir)?;
+                self.forget_disabled(name.as_str());
                 Ok(Changed::Done { path: dir })
             }
             Change::WriteFile { file, content } => {

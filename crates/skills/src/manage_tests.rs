@@ -24,6 +24,26 @@ fn write(file: &str, content: &str) -> Change {
 }
 
 #[test]
+fn a_disabled_skill_that_is_removed_is_not_disabled_when_it_is_installed_again() {
+    let home = Yardstick::new();
+    let goes: [fn(&Yardstick); 2] = [
+        |home| drop(change(home, "one", Change::Delete).unwrap()),
+        |home| drop(home.skills().remove("one").unwrap()),
+    ];
+    for goes in goes {
+        create(&home, "one", "").unwrap();
+        home.put("config.yaml", "skills: {disabled: [one, two]}\n");
+        assert!(home.skills().find("one").is_none());
+        goes(&home);
+        create(&home, "one", "").unwrap();
+        assert!(home.skills().find("one").is_some());
+        let left = fs::read_to_string(home.path("config.yaml")).unwrap();
+        assert!(left.contains("two"), "{left}");
+        change(&home, "one", Change::Delete).unwrap();
+    }
+}
+
+#[test]
 fn a_skill_is_made_changed_and_deleted_and_leaves_nothing_else() {
     let home = Yardstick::new();
     create(&home, "one", "").unwrap();

@@ -30,6 +30,7 @@ impl Conversation {
             limits: Arc::clone(&parts.options.limits),
             notebook: self.notebook.clone(),
             sightings: Arc::clone(&self.sightings),
+            jobs: self.jobs.clone(),
             delegates: Arc::new(Desk::of(self)),
             tools: Arc::clone(&self.tools),
         }

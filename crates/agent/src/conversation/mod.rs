@@ -8,6 +8,7 @@ mod context;
 mod model;
 mod open;
 mod record;
+mod settle;
 mod shell;
 mod sources;
 mod tools;
@@ -21,6 +22,7 @@ use vestal_model::{Chat, Endpoint, Message, ToolSpec, UserMessage};
 
 use crate::agent::Agent;
 use crate::approvals::Guard;
+use crate::call_jobs::{CallJobs, LeftBehind};
 use crate::event::EventSink;
 use crate::human::Human;
 use crate::memory::Listening;
@@ -37,7 +39,7 @@ pub(crate) use open::Heritage;
 pub use open::{OpenError, Opening, Start};
 pub(crate) use record::masked;
 pub use tools::{NotSwitched, Switch, ToolInfo};
-pub use undo::Undone;
+pub use undo::{Undone, undo_stored};
 
 /// A conversation that this process, and no other, may go on with.
 ///
@@ -75,6 +77,10 @@ pub struct Conversation {
     /// Files whose lines are before the model's eyes.
     pub(crate) sightings: Arc<crate::tools::Sightings>,
     pub(crate) stored_notes: Notes,
+    /// Which jobs its calls become.
+    pub(crate) jobs: CallJobs,
+    /// What a process before this one left of that, until it has been looked at.
+    pub(crate) unsettled: Option<LeftBehind>,
     /// The first words since the notes were stored.
     pub(crate) noted_since: Option<Seq>,
     pub(crate) control: Control,

@@ -18,6 +18,7 @@ use super::sources::Looked;
 use super::tools::{SWITCHED, Switched};
 use crate::agent::Agent;
 use crate::approvals::Guard;
+use crate::call_jobs::{CallJobs, LeftBehind};
 use crate::human::Human;
 use crate::memory::Listening;
 use crate::notebook::{Notebook, Notes};
@@ -124,7 +125,8 @@ impl Agent {
             }
             Start::Resume(id) => Begun::found(self, id, opening.chain.first()).await?,
         };
-        let Begun { id, lease, system, messages, seqs, notes, switched, works_in } = begun;
+        let Begun { id, lease, system, messages, seqs, notes, switched, works_in, jobs, unsettled } =
+            begun;
         let session = format!("c-{id}");
         let depth = heritage.as_ref().map_or(0, |child| child.depth);
         let inherited = heritage.as_ref().map(|child| Arc::clone(&child.tools));
@@ -169,6 +171,8 @@ impl Agent {
             notebook: Notebook::new(notes.clone()),
             sightings: Arc::default(),
             stored_notes: notes,
+            jobs,
+            unsettled,
             noted_since: None,
             control: Control::default(),
             max_turns: opening.max_turns.unwrap_or(options.max_turns),
@@ -195,6 +199,8 @@ struct Begun {
     notes: Notes,
     switched: Switched,
     works_in: Option<WorksIn>,
+    jobs: CallJobs,
+    unsettled: Option<LeftBehind>,
 }
 
 impl Begun {
@@ -222,6 +228,7 @@ impl Begun {
             system_prompt: system.clone(),
         };
         store.create(new).await?;
+        let jobs = CallJobs::begin(store, &id).await?;
         Ok(Self {
             id,
             lease,
@@ -231,6 +238,8 @@ impl Begun {
             notes: Notes::default(),
             switched: Switched::default(),
             works_in: None,
+            jobs,
+            unsettled: None,
         })
     }
 
@@ -255,7 +264,9 @@ impl Begun {
         let notes = read(store, id, NOTES).await?.unwrap_or_default();
         let switched = read(store, id, SWITCHED).await?.unwrap_or_default();
         let works_in = read(store, id, WORKS_IN).await?;
-        Ok(Self { id: id.clone(), lease, system, messages, seqs, notes, switched, works_in })
+        let (jobs, record) = CallJobs::found(store, id).await?;
+        let (id, unsettled) = (id.clone(), Some(LeftBehind(record)));
+        Ok(Self { id, lease, system, messages, seqs, notes, switched, works_in, jobs, unsettled })
     }
 }
 

@@ -119,6 +119,9 @@ impl Conversation {
     pub(crate) fn choose_tools(&mut self) {
         let all = self.all_tools();
         let (mut chosen, _) = all.select(&self.selection);
+        if !self.human.is_present() {
+            chosen.remove_those_that_need_a_person();
+        }
         for name in &self.switched.on {
             if let Some(tool) = all.get(name) {
                 chosen.add(Arc::clone(tool));

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{Error, Seq};
+use vestal_conversations::{ConversationId, Error, Seq, Store};
 use vestal_model::{Message, UserMessage};
 
 use super::Conversation;
+use super::record::NOTES;
 use crate::notebook::Notes;
 
 /// What the store knows the notes of earlier turns by.
@@ -59,8 +60,11 @@ impl Conversation {
         (self.seqs, self.messages) = (seqs, messages);
         self.counted = None;
         self.sightings.forget();
-        if let Some((first, _)) = gone.first() {
-            self.restore_notes(*first).await?;
+        if let Some((first, _)) = gone.first()
+            && let Some(notes) = restore_notes(&self.agent.parts.store, &self.id, *first).await?
+        {
+            self.notebook.write(|now| now.clone_from(&notes));
+            self.stored_notes = notes;
         }
         let said = gone.iter().find_map(|(_, message)| match message {
             Message::User(said) => Some(said.clone()),
@@ -80,33 +84,65 @@ impl Conversation {
         // Of the first words since the notes were kept: what is said to steer a
         // turn belongs to it.
         let Some(turn) = self.noted_since.take() else { return Ok(()) };
-        let mut before = self.notes_before().await?;
+        let store = &self.agent.parts.store;
+        let mut before = notes_before(store, &self.id).await?;
         before.push(NotesBefore { turn, notes: self.stored_notes.clone() });
         let surplus = before.len().saturating_sub(MOST);
         before.drain(..surplus);
-        self.store_notes_before(&before).await
+        store_notes_before(store, &self.id, &before).await
     }
+}
 
-    /// Brings the notes back that there were before a turn.
-    async fn restore_notes(&mut self, turn: Seq) -> Result<(), Error> {
-        let mut before = self.notes_before().await?;
-        let Some(place) = before.iter().position(|before| before.turn >= turn) else {
-            return Ok(());
-        };
-        let Some(NotesBefore { notes, .. }) = before.drain(place..).next() else { return Ok(()) };
-        self.notebook.write(|now| now.clone_from(&notes));
-        self.store_notes(notes).await?;
-        self.store_notes_before(&before).await
+/// Takes the last turns of a conversation back that nobody holds: what was said
+/// in them, and the notes made in them. Whoever calls it has the conversation's
+/// lease.
+pub async fn undo_stored(
+    store: &Store,
+    id: &ConversationId,
+    turns: u32,
+) -> Result<vestal_conversations::Undone, Error> {
+    let before: Vec<Seq> = seqs(store, id).await?;
+    let undone = store.undo(id, turns).await?;
+    let left: HashSet<Seq> = seqs(store, id).await?.into_iter().collect();
+    if let Some(first) = before.into_iter().find(|seq| !left.contains(seq)) {
+        restore_notes(store, id, first).await?;
     }
+    Ok(undone)
+}
 
-    async fn notes_before(&self) -> Result<Vec<NotesBefore>, Error> {
-        let before = self.agent.parts.store.state(&self.id, NOTES_BEFORE).await?;
-        // Notes that cannot be read are a loss of convenience, not of words.
-        Ok(before.and_then(|before| serde_json::from_value(before).ok()).unwrap_or_default())
-    }
+async fn seqs(store: &Store, id: &ConversationId) -> Result<Vec<Seq>, Error> {
+    Ok(store.messages(id).await?.into_iter().map(|stored| stored.seq).collect())
+}
 
-    async fn store_notes_before(&self, before: &[NotesBefore]) -> Result<(), Error> {
-        let value = (!before.is_empty()).then(|| serde_json::json!(before));
-        self.agent.parts.store.set_state(&self.id, NOTES_BEFORE, value.as_ref()).await
-    }
+/// Brings the notes back that there were before a turn, and returns them if the
+/// turn or one after it had changed them.
+async fn restore_notes(
+    store: &Store,
+    id: &ConversationId,
+    turn: Seq,
+) -> Result<Option<Notes>, Error> {
+    let mut before = notes_before(store, id).await?;
+    let Some(place) = before.iter().position(|before| before.turn >= turn) else {
+        return Ok(None);
+    };
+    let Some(NotesBefore { notes, .. }) = before.drain(place..).next() else { return Ok(None) };
+    let value = serde_json::json!(notes);
+    store.set_state(id, NOTES, Some(&value)).await?;
+    store_notes_before(store, id, &before).await?;
+    Ok(Some(notes))
+}
+
+async fn notes_before(store: &Store, id: &ConversationId) -> Result<Vec<NotesBefore>, Error> {
+    let before = store.state(id, NOTES_BEFORE).await?;
+    // Notes that cannot be read are a loss of convenience, not of words.
+    Ok(before.and_then(|before| serde_json::from_value(before).ok()).unwrap_or_default())
+}
+
+async fn store_notes_before(
+    store: &Store,
+    id: &ConversationId,
+    before: &[NotesBefore],
+) -> Result<(), Error> {
+    let value = (!before.is_empty()).then(|| serde_json::json!(before));
+    store.set_state(id, NOTES_BEFORE, value.as_ref()).await
 }

@@ -56,6 +56,10 @@ impl Tool for Clarify {
         "clarify"
     }
 
+    fn needs_person(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         let question = match question(arguments) {
             Ok(question) => question,

@@ -50,6 +50,7 @@ impl Turn<'_> {
             calls.iter().map(|call| prepare(&self.conversation.tools, call)).collect();
         let footprints: Vec<Footprint> = prepared.iter().map(Prepared::footprint).collect();
         let mut circles = None;
+        self.conversation.jobs.answered(self.conversation.seqs.last().copied()).await;
         for group in groups(&footprints) {
             if self.cancel.is_cancelled() || circles.is_some() {
                 let reason =

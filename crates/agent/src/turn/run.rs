@@ -108,6 +108,8 @@ impl<'a> Turn<'a> {
 
     async fn work(&mut self, input: UserMessage) -> Result<Outcome, TurnError> {
         let said = input.text();
+        let cancel = self.cancel.clone();
+        self.conversation.settle_calls(&cancel, self.events).await?;
         self.conversation.say(vec![Message::User(input)]).await?;
         self.name_after(&said).await;
         self.recollect(&said).await;

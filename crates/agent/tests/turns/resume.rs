@@ -80,3 +80,45 @@ async fn a_sandbox_that_is_not_to_last_goes_with_its_turn() {
     assert!(second.wait_for_cleanup(crate::stage::PATIENCE).await);
     agent.engine().close(crate::stage::PATIENCE).await;
 }
+
+/// Stores an answer that calls the terminal, as a process leaves it that is
+/// killed before the call is carried out; and asks what the model is told then.
+async fn told_about_a_call_cut_off(
+    stage: &Stage,
+    prepare: impl AsyncFnOnce(&vestal_conversations::Store, &vestal_conversations::ConversationId),
+) -> String {
+    let first = stage.turn("hello").await;
+    let agent = stage.agent().await;
+    let call = vestal_model::ToolCall {
+        id: "cut-off".to_owned(),
+        name: "terminal".to_owned(),
+        arguments: json!({"command": "echo twice"}).to_string(),
+    };
+    let answer = vestal_model::AssistantMessage { calls: vec![call], ..Default::default() };
+    let message = vestal_model::Message::Assistant(answer);
+    agent.store().append(&first.conversation, &[message.into()]).await.unwrap();
+    prepare(agent.store(), &first.conversation).await;
+    let mut again = stage.resume(&first.conversation).await;
+    again.run(said("go on"), &stage.ears()).await.text
+}
+
+fn repeats_everything() -> Script {
+    Script::rules([
+        Rule::when_user_contains("go on")
+            .reply_with(|request| Reply::text(serde_json::to_string(request.messages()).unwrap())),
+        Rule::always().reply(Reply::text("Hello.")),
+    ])
+}
+
+#[tokio::test]
+async fn a_call_that_was_never_sent_is_told_so_and_one_without_a_record_is_not_known() {
+    let stage = Stage::new(repeats_everything());
+    let told = told_about_a_call_cut_off(&stage, async |_, _| {}).await;
+    assert!(told.contains("nothing was run"), "{told}");
+    let stage = Stage::new(repeats_everything());
+    let told = told_about_a_call_cut_off(&stage, async |store, id| {
+        store.set_state(id, "jobs", None).await.unwrap();
+    })
+    .await;
+    assert!(told.contains("cannot be told"), "{told}");
+}

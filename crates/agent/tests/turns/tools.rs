@@ -134,3 +134,36 @@ async fn a_todo_list_is_there_when_the_conversation_is_resumed() {
     let results = stage.model.requests()[3].tool_results();
     assert!(results[0].contains("dig"), "{results:?}");
 }
+
+/// Somebody who answers nothing, but is there.
+struct There;
+
+#[async_trait::async_trait]
+impl vestal_agent::Human for There {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn approve(&self, _: &vestal_agent::ApprovalRequest) -> vestal_agent::Approval {
+        vestal_agent::Approval::Deny(None)
+    }
+
+    async fn clarify(&self, _: &vestal_agent::Question) -> Option<String> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn clarify_is_offered_only_where_somebody_can_be_asked() {
+    let stage = Stage::new(Script::replies([Reply::text("alone"), Reply::text("together")]));
+    stage.turn("go").await;
+    let opening = vestal_agent::Opening {
+        human: std::sync::Arc::new(There),
+        ..stage.opening(crate::stage::new())
+    };
+    let mut attended = stage.agent().await.open(opening).await.unwrap();
+    attended.run(crate::stage::said("go"), &stage.ears()).await;
+    let requests = stage.model.requests();
+    let offered = |at: usize| requests[at].tool_names().contains(&"clarify");
+    assert_eq!((offered(0), offered(1)), (false, true));
+}

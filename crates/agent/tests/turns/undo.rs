@@ -1,7 +1,7 @@
 //! Taking turns back.
 
 use serde_json::json;
-use vestal_agent::{Conversation, EndReason, Undone};
+use vestal_agent::{Conversation, EndReason, Undone, undo_stored};
 use vestal_model::Part;
 use vestal_scripted_model::{Reply, Request, Rule, Script};
 
@@ -151,4 +151,18 @@ async fn secrets_that_the_model_works_with_survive_an_undo() {
     conversation.undo(1).await.unwrap();
     conversation.run(said("three"), &stage.ears()).await;
     assert_eq!(heard(&stage), [&format!("log in with {secret}"), "three"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_taken_back_in_the_store_takes_its_notes_along() {
+    let stage = Stage::new(echo());
+    let mut conversation = stage.begin().await;
+    conversation.run(said("list one"), &stage.ears()).await;
+    conversation.run(said("list two"), &stage.ears()).await;
+    let id = conversation.id().clone();
+    conversation.close(EndReason::Left).await.unwrap();
+    let agent = stage.agent().await;
+    let undone = undo_stored(agent.store(), &id, 1).await.unwrap();
+    assert_eq!(undone.turns, 1);
+    assert_eq!(todos(&stage.resume(&id).await), ["list one"]);
 }

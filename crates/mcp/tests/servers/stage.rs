@@ -122,6 +122,7 @@ impl Stage {
             limits: Arc::new(Limits::default()),
             notebook: Notebook::new(Notes::default()),
             sightings: Arc::default(),
+            jobs: vestal_agent::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::default(),
         }

@@ -1,6 +1,7 @@
 //! The end of a process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -57,6 +58,9 @@ impl Termination {
     }
 }
 
+/// How many listen for the signals that ask this process to end.
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+
 /// Listens for the signals that ask this process to end, from now on.
 #[derive(Debug)]
 pub struct Terminations {
@@ -68,11 +72,18 @@ pub struct Terminations {
 impl Terminations {
     /// Begins to listen. The signals no longer end the process by themselves.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        let (interrupt, terminate, hang_up) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        );
+        LISTENERS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { interrupt, terminate, hang_up })
+    }
+
+    /// Reports whether nobody else listens, so that a signal is this one's to obey.
+    pub fn is_alone(&self) -> bool {
+        LISTENERS.load(Ordering::Relaxed) == 1
     }
 
     /// Waits for the next one.
@@ -82,5 +93,11 @@ impl Terminations {
             _ = self.terminate.recv() => Termination::Terminate,
             _ = self.hang_up.recv() => Termination::HangUp,
         }
+    }
+}
+
+impl Drop for Terminations {
+    fn drop(&mut self) {
+        LISTENERS.fetch_sub(1, Ordering::Relaxed);
     }
 }

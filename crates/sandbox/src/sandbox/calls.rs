@@ -27,6 +27,13 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// Returns a command that was on record before it was sent to this guest, by
+    /// somebody who cannot say any more whether it was.
+    pub fn on_record(job: JobId, incarnation: &str, boot: &str) -> Self {
+        let (incarnation, boot) = (incarnation.to_owned(), boot.to_owned());
+        Self { job, incarnation, boot, sent: true }
+    }
+
     /// Returns what was lost, or the error if it was something else.
     pub fn from_error(error: JobError) -> Result<Self, JobError> {
         match error {

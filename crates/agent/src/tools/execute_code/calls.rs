@@ -38,6 +38,8 @@ impl Calls {
             cancel,
             events: quiet,
             sightings: std::sync::Arc::default(),
+            // They belong to the script, whose job is on record.
+            jobs: crate::CallJobs::default(),
             ..context.clone()
         };
         Self { context, most, made: 0 }

@@ -66,6 +66,11 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
         own: HeadTail::new(STDERR),
     };
     let id = new_job_id();
+    if let Err(error) = context.jobs.record(&context.call, sandbox, &id).await {
+        let Streams { stdout, stderr, .. } = streams;
+        let end = End::Failed(error.to_string());
+        return Ran { end, stdout: stdout.finish(), stderr: stderr.finish(), calls: 0 };
+    }
     let leash = Leash::new(sandbox, id.clone());
     let end = {
         let command = context

@@ -6,6 +6,7 @@ use vestal_wire::JobInfo;
 use super::leash::Leash;
 use super::result::CommandResult;
 use super::{WINDOW, Wanted};
+use crate::call_jobs::NotRecorded;
 use crate::notebook::{Notebook, Watched};
 use crate::tool::{ToolContext, ToolOutput};
 
@@ -36,7 +37,7 @@ pub(super) async fn run(
             watch(&context.notebook, wanted, &info, &mut result);
             result.into_output()
         }
-        Err(error) => CommandResult::from_error(context, &error).into_output(),
+        Err(error) => CommandResult::not_run(context, &error).into_output(),
     }
 }
 
@@ -45,7 +46,7 @@ async fn start(
     context: &ToolContext,
     sandbox: &Sandbox,
     wanted: &Wanted,
-) -> Result<JobInfo, Error> {
+) -> Result<JobInfo, NotRecorded> {
     let mut spare = 1;
     loop {
         let id = new_job_id();
@@ -64,10 +65,11 @@ async fn start(
             command = command.pty(WINDOW);
         }
         // Until the model knows of the job, nobody could end it.
+        context.jobs.record(&context.call, sandbox, &id).await?;
         let leash = Leash::new(sandbox, id);
         match Box::pin(sandbox.spawn(command)).await {
             Err(Error::NeverStarted { .. }) if spare > 0 => spare -= 1,
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
             Ok(info) => {
                 leash.release();
                 return Ok(info);

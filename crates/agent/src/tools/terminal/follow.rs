@@ -9,6 +9,7 @@ use vestal_wire::{AttachJob, Delivery, JobId, JobInfo};
 
 use super::super::printed::Printed;
 use super::leash::Leash;
+use crate::call_jobs::NotRecorded;
 use crate::tool::ToolContext;
 
 /// How often a lost connection is made again for one command.
@@ -38,10 +39,11 @@ pub(super) async fn run(
     sandbox: &Sandbox,
     command: impl Fn() -> Command,
     printed: &mut Printed<'_>,
-) -> Result<Followed, Error> {
+) -> Result<Followed, NotRecorded> {
     let mut spare = 1;
     loop {
         let id = new_job_id();
+        context.jobs.record(&context.call, sandbox, &id).await?;
         let leash = Leash::new(sandbox, id.clone());
         let command = command().job_id(id.clone());
         let mut following = Box::pin(follow(sandbox, &id, command, printed));
@@ -67,7 +69,7 @@ pub(super) async fn run(
                 if !may_run(&error) {
                     leash.release();
                 }
-                return Err(error);
+                return Err(error.into());
             }
         }
     }
@@ -133,7 +135,7 @@ async fn follow(
 
 /// Takes all that a job prints. The last word is waited for: only then is the
 /// session's state there for the next command.
-async fn drain(
+pub(super) async fn drain(
     mut job: RunningJob,
     printed: &mut Printed<'_>,
     taken: &mut u64,

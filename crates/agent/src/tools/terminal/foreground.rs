@@ -48,14 +48,14 @@ pub(super) async fn run(
             CommandResult { approval, ..CommandResult::interrupted(&text) }.into_output()
         }
         Err(error) => {
-            let mut result = CommandResult::from_error(context, &error);
+            let mut result = CommandResult::not_run(context, &error);
             result.output = text.into_owned();
             result.into_output()
         }
     }
 }
 
-fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResult {
+pub(super) fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResult {
     let JobState::Ended(exit) = info.state else {
         let error = format!("job {} has not ended", info.id);
         return CommandResult::failed(Status::Error, error);

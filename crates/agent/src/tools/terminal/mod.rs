@@ -6,6 +6,7 @@ mod foreground;
 mod leash;
 mod meaning;
 mod result;
+mod settle;
 
 #[cfg(test)]
 #[path = "terminal_tests.rs"]
@@ -26,6 +27,7 @@ pub(super) use follow::last_words;
 pub(super) use leash::Leash;
 pub(super) use result::fault_of;
 use result::{CommandResult, Status};
+pub(crate) use settle::settle;
 
 /// Longest time a command may be given in the foreground, unless the settings
 /// give it more by default.

@@ -7,6 +7,7 @@ use vestal_sandbox::job::JobError;
 use vestal_wire::{Fault, FaultCode};
 
 use crate::approvals::Refusal;
+use crate::call_jobs::NotRecorded;
 use crate::tool::{ToolContext, ToolOutput};
 
 /// The exit code of what was not run.
@@ -98,6 +99,17 @@ impl CommandResult {
                 ..Self::default()
             },
             _ => Self::failed(Status::Error, words),
+        }
+    }
+
+    /// Returns what came of a command that was not run, or not followed.
+    pub(crate) fn not_run(context: &ToolContext, error: &NotRecorded) -> Self {
+        match error {
+            NotRecorded::Sandbox(error) => Self::from_error(context, error),
+            NotRecorded::Store(_) => {
+                let words = context.redactor.redact(&error.to_string()).into_owned();
+                Self::failed(Status::Error, words)
+            }
         }
     }
 

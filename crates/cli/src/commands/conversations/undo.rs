@@ -48,7 +48,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let (store, id) = find(store, &args.id).await?;
     let _lease = store.lease(&id)?;
-    let undone = store.undo(&id, args.turns).await?;
+    let undone = vestal_agent::undo_stored(store, &id, args.turns).await?;
     if args.json {
         let (turns, messages) = (undone.turns, undone.messages);
         view::print(context, &UndoneView { id: id.as_str(), turns, messages })?;

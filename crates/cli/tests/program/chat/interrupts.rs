@@ -36,6 +36,60 @@ fn an_interrupt_kills_the_running_command_and_all_it_started() {
     }
 }
 
+/// Returns what the model was told last about a call.
+fn told(chat: &Chatting) -> serde_json::Value {
+    let requests = chat.model.requests();
+    let messages = requests.last().unwrap().messages();
+    let result = messages.iter().rfind(|message| message["role"] == "tool").unwrap();
+    serde_json::from_str(result["content"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_used() {
+    let command = "echo > began; read word < go; echo the word is $word; echo ran >> runs";
+    let chat = Chatting::replies([terminal(command)]);
+    let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
+    let started = Started::new(chat.command(["chat", "-q", "go"]));
+    fs::read(began).unwrap();
+    started.signal(Signal::KILL);
+    started.end();
+    // It still runs, and the next process says so.
+    chat.model.push(Reply::text("It runs."));
+    chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
+    let running = told(&chat);
+    let job = running["session_id"].as_str().unwrap().to_owned();
+    assert!(running["hint"].as_str().unwrap().contains("still runs"), "{running}");
+    fs::write(go, "lantern\n").unwrap();
+    chat.world.vestal(["wait", &job]).exits(0);
+    assert_eq!(fs::read_to_string(chat.world.work().join("runs")).unwrap(), "ran\n");
+}
+
+#[test]
+fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
+    let command = "echo > began; read word < go; echo the word is $word; false";
+    let chat = Chatting::replies([terminal(command)]);
+    let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
+    let started = Started::new(chat.command(["chat", "-q", "go"]));
+    fs::read(began).unwrap();
+    let jobs = chat.world.vestal(["jobs", "--json"]).exits(0).json();
+    let job = jobs[0]["id"].as_str().unwrap().to_owned();
+    started.signal(Signal::KILL);
+    started.end();
+    fs::write(go, "lantern\n").unwrap();
+    chat.world.vestal(["wait", &job]).exits(1);
+    chat.model.push(Reply::text("I see."));
+    chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
+    let found = told(&chat);
+    assert_eq!(found["output"].as_str().unwrap().trim(), "the word is lantern");
+    assert_eq!(found["exit_code"], 1);
+    assert!(found["hint"].as_str().unwrap().contains("Do not run it again"), "{found}");
+    // It is on record: the conversation shows the call with what it came to.
+    let shown = chat.vestal(["conversations", "list", "--json"]).exits(0).json();
+    let id = shown[0]["id"].as_str().unwrap().to_owned();
+    let shown = chat.vestal(["conversations", "show", &id]).exits(0).text();
+    assert!(shown.contains("the word is lantern"), "{shown}");
+}
+
 #[test]
 fn an_interrupted_turn_is_told_in_json() {
     let chat = Chatting::new(Script::replies([Reply::text("Words.").hold_after(9)]));
