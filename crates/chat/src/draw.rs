@@ -20,6 +20,9 @@ const EXCHANGES: usize = 3;
 /// Lines of each that are shown.
 const LINES: usize = 6;
 
+/// Characters of a call's arguments that are shown of what is past.
+const CALL: usize = 100;
+
 impl Chat {
     /// Draws a frame. A terminal that cannot be written to is gone.
     pub(crate) fn draw(&mut self) {
@@ -74,7 +77,9 @@ impl Chat {
         let mut line = Line::styled("vestal", style::BOLD);
         let model = &self.about.model;
         let place = self.place_of(self.about.workshop.task(), None);
-        for piece in [model.as_str(), &place, "/help"] {
+        let mounted = self.about.workshop.mounted();
+        let mounted = mounted.map(|dir| format!("{} is /workspace", dir.display()));
+        for piece in [model.as_str(), &place, mounted.as_deref().unwrap_or_default(), "/help"] {
             if !piece.is_empty() {
                 line.push(Span::new(format!(" · {piece}"), style::DIM));
             }
@@ -139,7 +144,7 @@ pub(crate) fn last_exchanges(said: &[&Message], width: usize) -> Vec<Line> {
     for message in &said[*first..] {
         let (mark, text) = match message {
             Message::User(user) => ("› ", user.text()),
-            Message::Assistant(answer) => ("  ", answer.text.clone()),
+            Message::Assistant(answer) => ("  ", with_calls(answer)),
             Message::Tool(_) => continue,
         };
         let spoken: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -153,6 +158,15 @@ pub(crate) fn last_exchanges(said: &[&Message], width: usize) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// Returns what was answered, with the tools that were called for it.
+fn with_calls(answer: &vestal_model::AssistantMessage) -> String {
+    let called = answer.calls.iter().map(|call| {
+        let arguments: String = call.arguments.chars().take(CALL).collect();
+        format!("[{} {arguments}]", call.name)
+    });
+    std::iter::once(answer.text.clone()).chain(called).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Pictures that go with what is said.
+//! Pictures, and files of text, that go with what is said.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use vestal_model::{Image, Part, UserMessage};
 use vestal_tui::{mentioned_paths, pasted_path};
 
+use crate::mentions;
 use crate::program::Trouble;
 use crate::text;
 
@@ -18,20 +19,22 @@ const MOST: u64 = 20 << 20;
 /// How names of pictures end.
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
 
-/// What is said, with the pictures it names.
+/// What is said, with the pictures and files it names.
 #[derive(Debug)]
-pub(crate) struct WithImages {
-    pub(crate) message: UserMessage,
-    /// The pictures, in words.
-    pub(crate) attached: Vec<String>,
-    /// Pictures that were named and could not be taken.
-    pub(crate) troubles: Vec<Trouble>,
+pub struct WithImages {
+    /// What is said; its words are the first part.
+    pub message: UserMessage,
+    /// The files, in words.
+    pub attached: Vec<String>,
+    /// Files that were named and could not be taken.
+    pub troubles: Vec<Trouble>,
 }
 
 /// Finds the pictures that words name: `@path`, or a path that ends like a
-/// picture's does, as it is when a file is dragged into the terminal. What
-/// names no file stays what it is: words.
-pub(crate) fn attach(text: String, home: Option<&Path>) -> WithImages {
+/// picture's does, as it is when a file is dragged into the terminal; and the
+/// files of text that are mentioned with an `@`. What names no file stays what
+/// it is: words.
+pub fn attach(text: String, home: Option<&Path>) -> WithImages {
     let mut found = WithImages {
         message: UserMessage { parts: Vec::new() },
         attached: Vec::new(),
@@ -48,14 +51,23 @@ pub(crate) fn attach(text: String, home: Option<&Path>) -> WithImages {
             Err(trouble) => found.troubles.push(trouble),
         }
     }
+    for mentioned in mentions::texts(&text) {
+        match mentioned {
+            Ok(file) => {
+                found.attached.push(file.about);
+                images.push(file.part);
+            }
+            Err(trouble) => found.troubles.push(trouble),
+        }
+    }
     found.message.parts.push(Part::Text { text });
     found.message.parts.extend(images);
     found
 }
 
-/// Reports whether words name a picture.
+/// Reports whether words name something that goes with them.
 pub(crate) fn names_any(text: &str, home: Option<&Path>) -> bool {
-    paths(text, home).iter().any(|path| is_one(path))
+    paths(text, home).iter().any(|path| is_one(path)) || mentions::names_any(text)
 }
 
 /// Reads a picture, whose kind its content tells, whatever it is called.
@@ -101,7 +113,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// Reports whether a path is a file that is called like a picture.
-fn is_one(path: &Path) -> bool {
+pub(crate) fn is_one(path: &Path) -> bool {
     let name = path.to_string_lossy().to_ascii_lowercase();
     ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file()
 }

@@ -15,6 +15,7 @@ mod keys;
 mod leave;
 mod lend;
 mod live;
+mod mentions;
 mod news;
 mod program;
 mod question;

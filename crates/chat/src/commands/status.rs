@@ -46,6 +46,7 @@ pub(super) async fn run(chat: &mut Chat) {
         jobs => format!(", {}", text::count(jobs, "job")),
     };
     rows.push(("sandbox", format!("{place} ({state}{jobs}); /sandbox says more")));
+    rows.push(("directory", directory(chat)));
     let approvals = match (chat.about.guard.is_yolo(), chat.about.guard.approvals().len()) {
         (true, _) => "nothing is asked about (/yolo off)".to_owned(),
         (false, 0) => "what is dangerous is asked about".to_owned(),
@@ -60,6 +61,18 @@ pub(super) async fn run(chat: &mut Chat) {
         rows.push(("to do", todos));
     }
     table::say(chat, &rows);
+}
+
+/// Says which directory the user works in, on what, and what of it the agent sees.
+fn directory(chat: &Chat) -> String {
+    let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    let here = std::env::current_dir().unwrap_or_default();
+    let backend = chat.about.workshop.attached().map(|sandbox| sandbox.backend().to_owned());
+    match (chat.about.workshop.mounted(), backend.as_deref()) {
+        (Some(host), _) => format!("{} ({system}), mounted at /workspace", host.display()),
+        (None, Some("local")) => format!("{} ({system}), without isolation", here.display()),
+        (None, _) => format!("{} ({system}), not mounted by this chat", here.display()),
+    }
 }
 
 fn context(chat: &mut Chat) -> String {

@@ -1,11 +1,11 @@
 //! Makes the agent from the settings.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Agent, Parts, PromptParts};
+use vestal_agent::{Agent, Parts, PromptParts, Workspace};
 use vestal_config::{AnyKey as _, BackendChoice, Settings, keys};
 use vestal_conversations::Store;
 use vestal_mcp::Servers;
@@ -97,6 +97,13 @@ pub(crate) struct Workplace {
     pub(crate) prompt: PromptParts,
 }
 
+/// Where a sandbox has the directory that it was made for.
+const WORKSPACE: &str = "/workspace";
+
+fn mounted(host: &Path) -> Workspace {
+    Workspace::Mounted { host: host.to_owned(), inside: WORKSPACE.into() }
+}
+
 impl Workplace {
     /// Finds out where a conversation is begun.
     pub(crate) fn find(
@@ -123,6 +130,14 @@ impl Workplace {
             profile: settings.home().profile().to_string(),
             backend,
             is_attended,
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            workspace: cwd.clone().map(|dir| match (&overrides.mount, confinement) {
+                (Some(host), _) => mounted(host),
+                (None, Some(Confinement::None)) => Workspace::Host(dir),
+                (None, _) if mounts => mounted(&dir),
+                (None, None) => Workspace::Unsettled(dir),
+                (None, _) => Workspace::Unseen(dir),
+            }),
             skills: vestal_skills::from_settings(settings).prompt(),
             ..PromptParts::default()
         };

@@ -8,6 +8,7 @@ mod copying;
 mod divert;
 mod json_list;
 mod keyboard;
+mod leave;
 pub(crate) mod log;
 mod progress;
 mod sink;

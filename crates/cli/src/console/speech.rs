@@ -12,7 +12,7 @@ use vestal_config::Environment;
 use super::divert::Said;
 use super::style::Colour;
 use super::table::Table;
-use super::{DIM, RED, YELLOW, divert, keyboard, progress, status, table, terminal, text};
+use super::{DIM, RED, YELLOW, divert, keyboard, leave, progress, status, table, terminal, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -153,6 +153,7 @@ impl Console {
         // Raw, so that Ctrl-C cannot leave a terminal behind that shows nothing;
         // and before the question, so that no answer comes too early to be hidden.
         let answer = {
+            leave::restore_on_signals();
             let _raw = terminal::Raw::enter().ok()?;
             put(question)?;
             keyboard::hidden_line(keyboard::typed())

@@ -1,7 +1,7 @@
 //! The chat on a terminal.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::unbounded_channel;
@@ -132,6 +132,41 @@ fn offered_mount(
     settings: &Settings,
     wish: &Wish,
 ) -> Result<Option<WishedPlace>, Failure> {
+    project_mount(context, settings, wish, |directories, here| {
+        let question = format!(
+            "Shall the agent work on {}? It becomes /workspace of a sandbox of its own. [y/n]",
+            here.display()
+        );
+        let mount = ask_yes_or_no(context, &question)?;
+        if let Err(error) = directories.keep(here, mount) {
+            context.console.warn(&format!("the answer is not remembered: {error}"));
+        }
+        Some(mount)
+    })
+}
+
+/// Returns the project that the question is asked in as the place of work, if
+/// somebody has agreed to that before. One that nobody was asked about is told.
+pub(super) fn agreed_mount(
+    context: &Context,
+    settings: &Settings,
+    wish: &Wish,
+) -> Result<Option<WishedPlace>, Failure> {
+    project_mount(context, settings, wish, |_, here| {
+        context.console.note(&format!(
+            "the agent does not see {}; --mount-cwd lets it work there, and `vestal chat` asks once",
+            here.display()
+        ));
+        None
+    })
+}
+
+fn project_mount(
+    context: &Context,
+    settings: &Settings,
+    wish: &Wish,
+    unanswered: impl FnOnce(&Directories, &Path) -> Option<bool>,
+) -> Result<Option<WishedPlace>, Failure> {
     if !matches!((&wish.which, &wish.place), (Which::New, WishedPlace::Own)) {
         return Ok(None);
     }
@@ -146,20 +181,8 @@ fn offered_mount(
         return Ok(None);
     }
     let directories = Directories::of(&settings.home().dir());
-    let mount = match directories.answer(&here) {
-        Some(answer) => answer,
-        None => {
-            let question = format!(
-                "Shall the agent work on {}? It becomes /workspace of a sandbox of its own. [y/n]",
-                here.display()
-            );
-            let Some(mount) = ask_yes_or_no(context, &question) else { return Ok(None) };
-            if let Err(error) = directories.keep(&here, mount) {
-                context.console.warn(&format!("the answer is not remembered: {error}"));
-            }
-            mount
-        }
-    };
+    let answer = directories.answer(&here).or_else(|| unanswered(&directories, &here));
+    let mount = answer.unwrap_or_default();
     let wanted = Wanted { backend: None, image: None, mount_cwd: true };
     Ok(mount.then_some(WishedPlace::Wanted { task: None, wanted }))
 }

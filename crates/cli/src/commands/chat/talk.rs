@@ -8,6 +8,7 @@ use vestal_model::UserMessage;
 use vestal_sandbox::{Termination, Terminations};
 
 use super::ChatArgs;
+use super::interactive::agreed_mount;
 use super::opening::{OpenedHere, Opener, toolsets};
 use super::screen::Screen;
 use crate::agent::{self, Asking, Person};
@@ -69,7 +70,10 @@ impl Talk<'_> {
             Arc::new(Nobody)
         };
         let opener = Opener { context: self.context, settings, agent };
-        let wish = self.args.wish();
+        let mut wish = self.args.wish();
+        if let Some(place) = agreed_mount(self.context, settings, &wish)? {
+            wish.place = place;
+        }
         let opened = Box::pin(opener.open(&wish, human));
         let OpenedHere { mut conversation, notices, .. } =
             match unless_terminated(signals, opened).await {

@@ -87,3 +87,17 @@ fn another_model_is_asked_by_name_and_toolsets_are_chosen() {
     let outcome = chat.vestal(["chat", "--toolsets", "terminl", "-q", "x"]).exits(2);
     assert!(outcome.stderr.contains("did you mean terminal?"), "{outcome:?}");
 }
+
+#[test]
+fn a_file_that_is_mentioned_goes_with_the_question_and_one_that_is_not_there_is_told() {
+    let chat = Chatting::replies([Reply::text("Milk."), Reply::text("What notes?")]);
+    std::fs::write(chat.world.work().join("notes.txt"), "buy milk\n").unwrap();
+    let said = |chat: &Chatting| {
+        serde_json::to_string(chat.model.requests().last().unwrap().messages()).unwrap()
+    };
+    chat.ask("what do @notes.txt say?").exits(0);
+    assert!(said(&chat).contains("buy milk"), "{}", said(&chat));
+    let outcome = chat.ask("what do @other.txt say?").exits(0);
+    assert!(outcome.stderr.contains("nothing is attached for @other.txt"), "{}", outcome.stderr);
+    assert!(!said(&chat).contains("attached by the user"), "{}", said(&chat));
+}

@@ -249,6 +249,18 @@ fn a_project_is_offered_once_and_the_answer_is_kept() {
     seat.sees_prompt();
     assert!(!seat.all().contains("Shall the agent"), "{}", seat.all());
     assert_eq!(seat.leaves(), 0);
+    // A single question works on it as well, and the model is told where it is.
+    chat.model.push(crate::chat::world::terminal("cat /workspace/here"));
+    chat.model.push(Reply::text("Seen again."));
+    let mut command = chat.world.command(["chat", "-q", "look"]);
+    command.envs(variables.iter().map(|(name, value)| (*name, value.as_str())));
+    let outcome = crate::support::finish(command.spawn().unwrap()).exits(0);
+    assert_eq!(outcome.text(), "Seen again.\n");
+    let requests = chat.model.requests();
+    assert!(requests.last().unwrap().last_tool_results()[0].contains("the project"));
+    let told = serde_json::to_string(requests.last().unwrap().messages()).unwrap();
+    let mounted = format!("{}; it is mounted at /workspace", chat.world.work().display());
+    assert!(told.contains(&mounted), "{told}");
 }
 
 #[test]
@@ -284,4 +296,32 @@ fn a_directory_whose_name_commands_terminals_is_asked_about_harmlessly() {
     assert!(!written.contains("\x1b[2J"), "{written:?}");
     seat.types(INTERRUPT);
     seat.ends();
+}
+
+#[test]
+fn a_signal_while_the_key_is_typed_leaves_a_usable_terminal() {
+    let chat = unconfigured(Script::new());
+    let work = chat.world.work();
+    // The shell stays behind and says how the terminal was left.
+    let script =
+        "sh -c 'echo $$ > pid; exec \"$VESTAL\" model setup'; echo $? > code; stty -a > modes";
+    let command = vestal_tui::emulator::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(&work)
+        .env_clear()
+        .envs(chat.world.environment())
+        .env("VESTAL", env!("CARGO_BIN_EXE_vestal"));
+    let mut seat = Seat { pty: vestal_tui::emulator::Pty::spawn(command, columns(100)).unwrap() };
+    seat.sees("choose [1-4]:");
+    seat.types(&chat.model.base_url());
+    seat.types(ENTER);
+    seat.sees("its key, if it wants one");
+    let pid: i32 = fs::read_to_string(work.join("pid")).unwrap().trim().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(seat.ends(), 0);
+    assert_eq!(fs::read_to_string(work.join("code")).unwrap(), "143\n");
+    let modes = fs::read_to_string(work.join("modes")).unwrap();
+    let modes: Vec<&str> = modes.split([' ', ';', '\n']).collect();
+    assert!(modes.contains(&"echo") && modes.contains(&"icanon"), "{modes:?}");
 }
