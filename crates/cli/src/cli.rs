@@ -51,6 +51,10 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) set: Vec<Override>,
 
+    /// Whether the verb was asked for JSON.
+    #[arg(skip)]
+    pub(crate) json: bool,
+
     /// Says on standard error what is being done.
     #[arg(short, long, global = true, help_heading = "Global options", display_order = 999)]
     pub(crate) verbose: bool,
@@ -91,6 +95,8 @@ fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
     let mut cli = Cli::from_arg_matches(matches).map_err(|error| error.format(&mut command()))?;
     let levels = std::iter::successors(Some(matches), |level| Some(level.subcommand()?.1));
     for level in levels {
+        let json = level.try_get_one::<bool>("json").ok().flatten();
+        cli.global.json |= json.copied().unwrap_or_default();
         cli.global.set.extend(level.get_many::<Override>(SET).into_iter().flatten().cloned());
     }
     Ok(cli)

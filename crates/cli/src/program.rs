@@ -40,12 +40,15 @@ pub(crate) fn run() -> Exit {
             console.print_styled(&cli::command().render_help()).map(|()| Exit::Success),
         );
     };
+    // These two have an object of their own for how they ended.
+    let json = cli.global.json && !matches!(verb, Verb::Run(_) | Verb::Chat(_));
     let context = Context::new(console, environment, cli.global);
     // Those that look at the settings themselves say it in their own words.
     if !matches!(verb, Verb::Config(_) | Verb::Doctor(_) | Verb::Completions(_)) {
         context.tell_unknown_names();
     }
     let exit = match start(&context, verb) {
+        Ok(Err(failure)) if json => explain_in_json(console, &failure),
         Ok(result) => done(console, result),
         Err(error) => done(console, Err(Failure::io("start the runtime", &error))),
     };
@@ -121,6 +124,19 @@ fn done(console: Console, result: Result<Exit, Failure>) -> Exit {
         console.explain(&failure);
         failure.exit()
     })
+}
+
+/// Says what went wrong to people and, as an object on standard output, to the
+/// program that asked for JSON.
+fn explain_in_json(console: Console, failure: &Failure) -> Exit {
+    console.explain(failure);
+    if let Some(error) = failure.message() {
+        let object = serde_json::json!({ "error": error, "advice": failure.advice() });
+        if let Err(unprinted) = console.print_json(&object) {
+            return unprinted.exit();
+        }
+    }
+    failure.exit()
 }
 
 /// Says in one line what happened instead of showing the insides, leaves the

@@ -99,6 +99,18 @@ fn the_doctor_says_what_works_and_ends_with_1_if_something_is_broken() {
 }
 
 #[test]
+fn who_asks_for_json_gets_the_error_in_json_too() {
+    let world = World::new();
+    for words in [&["inspect", "nope"][..], &["stats", "nope"], &["jobs", "-t", "nope"]] {
+        let outcome = world.vestal([words, &["--json"]].concat()).exits(125);
+        let json = outcome.json();
+        assert_eq!(json["error"], "there is no sandbox for task \"nope\"", "{outcome:?}");
+        assert_eq!(json["advice"][0], "`vestal ps` lists the sandboxes");
+        assert!(outcome.stderr.contains("no sandbox for task"), "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_backend_that_cannot_be_asked_is_told_of_and_ends_with_1() {
     let world = World::new();
     world.vestal(["ps"]).exits(0);

@@ -100,8 +100,21 @@ async fn last_words(client: &Client, container: &str) -> String {
             break;
         }
     }
-    let shown: String = words.chars().take(MAX_WORDS).collect();
-    shown.trim().replace('\n', "; ")
+    for_people(&words)
+}
+
+/// Returns what a container has printed as it is told to people: without the
+/// lines by which guests said that they were ready, at this start or before.
+fn for_people(words: &str) -> String {
+    let is_ready_line = |line: &&str| {
+        let said = serde_json::from_str::<serde_json::Value>(line).ok();
+        said.is_some_and(|said| said.get("pid_start").is_some() && said.get("boot").is_some())
+    };
+    let lines =
+        words.lines().map(str::trim).filter(|line| !line.is_empty() && !is_ready_line(line));
+    let lines = lines.map(|line| line.strip_prefix("error: ").unwrap_or(line));
+    let told = lines.collect::<Vec<_>>().join("; ");
+    told.chars().take(MAX_WORDS).collect()
 }
 
 /// Tries the socket once. Only the container's first process, or where an init
@@ -143,4 +156,17 @@ async fn answers(
     let greeting =
         Connection::open_within(stream, Role::Observer, Some(instance.id.clone()), GREETING);
     Ok(greeting.await.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_says_to_programs_is_not_told_to_people() {
+        let words = "{\"pid\":1,\"pid_start\":7,\"boot\":\"b\"}\n\
+                     starting\n{\"level\":\"info\"}\nerror: no space left\n\n";
+        assert_eq!(for_people(words), "starting; {\"level\":\"info\"}; no space left");
+        assert_eq!(for_people(""), "");
+    }
 }

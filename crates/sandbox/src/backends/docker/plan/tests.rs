@@ -130,6 +130,17 @@ fn jobs_of_an_image_with_a_user_run_as_that_one_under_a_guest_that_is_root() {
 }
 
 #[test]
+fn jobs_run_as_the_user_that_the_flags_name() {
+    let named = r#"terminal.docker_extra_args=["--user", "other:1"]"#;
+    let plan = Bench::with(&[named]).non_root().plan();
+    assert_eq!(plan.body.user.as_deref(), Some("0:0"));
+    assert_eq!(plan.guest_user.as_deref(), Some("other:1"));
+    let tight = r#"terminal.docker_extra_args=["--user=other:1", "--cap-drop=ALL"]"#;
+    let plan = Bench::with(&[tight]).non_root().plan();
+    assert_eq!(plan.body.user.as_deref(), Some("other:1"));
+}
+
+#[test]
 fn a_guest_that_may_not_switch_runs_as_the_images_user_itself() {
     for words in [r#"["--cap-drop=SETUID"]"#, r#"["--cap-drop=ALL"]"#] {
         let set = format!("terminal.docker_extra_args={words}");
