@@ -43,12 +43,6 @@ impl std::fmt::Display for IsolatingSetting {
     }
 }
 
-/// Returns whether a key of this name asks for isolation when it is not at its
-/// default.
-pub fn isolates(key: &str) -> bool {
-    ISOLATING.iter().any(|own| own.name() == key || own.aliases().contains(&key))
-}
-
 impl Settings {
     /// Returns the settings in effect that ask for isolation. A value that is
     /// the default asks for nothing; one that is wrong is an error.

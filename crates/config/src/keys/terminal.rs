@@ -269,5 +269,6 @@ keys! {
         default: false,
         limits: (),
         env: ["TERMINAL_REQUIRE_LIMITS"],
+        protects: true,
     }
 }

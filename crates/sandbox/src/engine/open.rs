@@ -17,7 +17,7 @@ use crate::backends::docker::Docker;
 use crate::backends::local::Local;
 use crate::backends::native::Native;
 use crate::sandbox::Handle;
-use crate::store::{SandboxDir, open_home};
+use crate::store::{SandboxDir, StoreError, open_home};
 use crate::{Error, HomeId, Key, ProgressSink, Task};
 
 /// How long those who only look wait for what does not answer. All are asked at
@@ -178,8 +178,14 @@ impl Engine {
 /// Returns the id of the settings' home. A copy of a home becomes one of its
 /// own here, before anything acts on what it brought along.
 fn identity(settings: &Settings) -> Result<HomeId, Error> {
-    let (home, sandboxes) = (settings.home().dir(), settings.sandboxes_dir()?.value);
-    Ok(open_home(&home, |old, new| resettle(&home, &sandboxes, old, new))?)
+    let home = settings.home().dir();
+    let own = |old: &HomeId, new: &HomeId| {
+        let sandboxes = settings.sandboxes_dir().map_err(|error| {
+            StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))
+        })?;
+        resettle(&home, &sandboxes.value, old, new)
+    };
+    Ok(open_home(&home, own)?)
 }
 
 impl Engine {
