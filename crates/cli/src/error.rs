@@ -356,6 +356,7 @@ impl From<DatabaseError> for Failure {
             | DatabaseError::Foreign { .. }
             | DatabaseError::Damaged { .. }
             | DatabaseError::Full { .. }
+            | DatabaseError::Stopped { .. }
             | DatabaseError::Refused { .. } => failure,
         }
     }

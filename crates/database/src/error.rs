@@ -54,6 +54,17 @@ pub enum Error {
         /// How long this process waited.
         waited: Duration,
     },
+    /// A process that is stopped has begun to write and not ended it.
+    #[error(
+        "{} is held by process {pid}, which is stopped; let it go on (kill -CONT {pid}), or end it",
+        path.display()
+    )]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+        /// The process.
+        pid: u32,
+    },
     /// The system does not let this process at the file.
     #[error("cannot use {}: {reason}", path.display())]
     Access {

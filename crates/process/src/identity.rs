@@ -125,6 +125,12 @@ pub fn start_time(pid: u32) -> Option<u64> {
     Stat::of(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
 }
 
+/// Reports whether the process that has this number now is stopped, by a signal or
+/// a tracer: it does nothing until somebody lets it go on.
+pub fn is_stopped(pid: u32) -> bool {
+    Stat::of(pid).is_some_and(|stat| stat.stopped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStringExt as _;
 pub(crate) struct Stat {
     /// Whether it has ended and only waits for its parent to take note.
     pub(crate) zombie: bool,
+    /// Whether a signal or a tracer stopped it.
+    pub(crate) stopped: bool,
     /// Its process group.
     pub(crate) group: u32,
     /// Its session.
@@ -28,13 +30,14 @@ impl Stat {
         // The command name is in parentheses and may contain anything.
         let (_, fields) = stat.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
-        let zombie = matches!(fields.next()?, "Z" | "X");
+        let state = fields.next()?;
+        let (zombie, stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
         // The state was field 3 of the line; the group is field 5, the session
         // field 6, and the start time field 22.
         let group = fields.nth(1)?.parse().ok()?;
         let session = fields.next()?.parse().ok()?;
         let start = fields.nth(15)?.parse().ok()?;
-        Some(Self { zombie, group, session, start })
+        Some(Self { zombie, stopped, group, session, start })
     }
 }
 
@@ -70,7 +73,7 @@ mod tests {
         let line = "7 (a) R 1 (b)) S 1 70 71 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9";
         assert_eq!(
             Stat::parse(line),
-            Some(Stat { zombie: false, group: 70, session: 71, start: 12345 })
+            Some(Stat { zombie: false, stopped: false, group: 70, session: 71, start: 12345 })
         );
     }
 }

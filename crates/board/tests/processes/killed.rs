@@ -66,6 +66,32 @@ async fn soak_no_task_that_a_killed_process_acknowledged_is_lost() {
 }
 
 #[tokio::test]
+async fn a_writer_that_is_stopped_in_its_transaction_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut frozen = worker(dir.path(), &["freeze"]);
+    let mut frozen = frozen.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    assert_eq!(lines(&mut frozen).next().unwrap().unwrap(), "writing");
+    let path = vestal_board::testing::file(dir.path());
+    let mut patience = vestal_database::Patience::new(&path);
+    patience.pause().await.unwrap();
+    let pid = rustix::process::Pid::from_child(&frozen);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    until_stopped(frozen.id()).await;
+    let error = patience.pause().await.unwrap_err();
+    let is_it = matches!(error, vestal_database::Error::Stopped { pid, .. } if pid == frozen.id());
+    assert!(is_it, "{error}");
+    frozen.kill().unwrap();
+    frozen.wait().unwrap();
+    patience.pause().await.unwrap();
+}
+
+async fn until_stopped(pid: u32) {
+    while !vestal_process::is_stopped(pid) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_writer_that_is_killed_in_its_transaction_holds_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
     let mut frozen = worker(dir.path(), &["freeze"]);
