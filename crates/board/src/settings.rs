@@ -1,7 +1,7 @@
 //! From the settings to what boards and dispatchers go by.
 
 use std::io;
-use std::num::NonZero;
+use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_config::{AnyKey as _, Cap, ConfigError, Key, ProfileName, Resolved, Settings, keys};
@@ -11,7 +11,7 @@ use crate::dispatch::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
 use crate::host::{Host, HostName};
 use crate::store::{Durability, Retention};
 use crate::verbs::Thresholds;
-use crate::workers::LogPolicy;
+use crate::workers::{LogPolicy, Room, memory_room};
 
 #[cfg(test)]
 #[path = "settings_tests.rs"]
@@ -20,8 +20,8 @@ mod tests;
 const DAY: Duration = Duration::from_hours(24);
 /// How long things are kept that are kept for ever: longer than anybody asks.
 const FOR_EVER: Duration = Duration::from_hours(24 * 36_500);
-/// Tasks that a host works on at a time, however few processors it has.
-const FEWEST: u32 = 2;
+/// Tasks that a host works on at a time where nobody says, however much memory it has.
+const MOST: u32 = 64;
 /// Entries of each bucket of a dispatch that are shown.
 const SHOWN: u32 = 100;
 /// Events of each task that stay whatever their age.
@@ -108,13 +108,14 @@ fn cap(
             key.name()
         ));
     }
-    Ok(if value.is_auto() { Some(processors()) } else { value.get() })
+    Ok(if value.is_auto() { Some(MOST) } else { value.get() })
 }
 
-/// Returns how many tasks this host works on at a time unless somebody says so.
-fn processors() -> u32 {
-    let found = std::thread::available_parallelism().map_or(1, NonZero::get);
-    u32::try_from(found).unwrap_or(u32::MAX).max(FEWEST)
+/// Returns what says how many more workers this host has room for, where that bounds
+/// them: nobody has set how many there may be.
+pub fn room(settings: &Settings) -> Result<Option<Room>, ConfigError> {
+    let set = settings.get(&keys::KANBAN_MAX_IN_PROGRESS_PER_HOST)?.value;
+    Ok(set.is_auto().then(|| Arc::new(memory_room) as Room))
 }
 
 /// Returns who gets tasks that nobody is assigned to. A name that is none must
@@ -161,6 +162,8 @@ pub fn failures(settings: &Settings) -> Result<FailurePolicy, ConfigError> {
             no_report,
             stale: limit,
             rate_limited: default.budgets.rate_limited,
+            terminated: limit,
+            reclaimed: limit,
         },
         backoff: Backoff { first, most: LONGEST_BACKOFF.max(first) },
         rate_limit_cooldown: cooldown,

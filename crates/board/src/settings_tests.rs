@@ -20,13 +20,23 @@ fn policy_of(config: &str) -> (Policy, Vec<String>) {
 fn without_settings_only_the_host_is_capped() {
     let (policy, said) = policy_of("");
     assert_eq!(said, [""; 0]);
-    assert_eq!(policy.caps, Caps { host: Some(processors()), ..Caps::default() });
-    assert!(processors() >= 2);
+    assert_eq!(policy.caps, Caps { host: Some(64), ..Caps::default() });
     assert_eq!(policy.default_assignee, None);
     assert_eq!(policy.lease, Duration::from_mins(2));
     assert_eq!(policy.stale_after, Some(Duration::from_hours(4)));
     assert_eq!(policy.failures, FailurePolicy::default());
     assert_eq!(policy.shown, Shown::First(100));
+}
+
+#[test]
+fn memory_bounds_a_host_unless_a_number_is_set() {
+    let bounded = |config: &str| {
+        let (_dir, settings) = settings(config, &[]);
+        room(&settings).expect("a setting").is_some()
+    };
+    assert!(bounded("") && bounded("kanban: {max_in_progress_per_host: auto}"));
+    assert!(!bounded("kanban: {max_in_progress_per_host: 9}"));
+    assert!(!bounded("kanban: {max_in_progress_per_host: none}"));
 }
 
 #[test]

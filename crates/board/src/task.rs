@@ -8,6 +8,7 @@ use vestal_config::ProfileName;
 
 use crate::host::HostName;
 use crate::id::{RunId, TaskId};
+use crate::run::Role;
 use crate::status::{BlockKind, Status};
 use crate::time::Time;
 
@@ -181,6 +182,14 @@ impl Task {
             Status::Ready => Some(self.assignee.as_ref().map_or("", ProfileName::as_str)),
             Status::Review => self.reviewer.as_ref().map(ProfileName::as_str),
             _ => None,
+        }
+    }
+
+    /// Returns the profile that is to do this with it, if a profile is.
+    pub const fn profile_for(&self, role: Role) -> Option<&ProfileName> {
+        match role {
+            Role::Work => self.assignee.as_ref(),
+            Role::Review => self.reviewer.as_ref(),
         }
     }
 

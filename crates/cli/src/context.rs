@@ -138,6 +138,12 @@ impl Context {
         Ok(self.settings_with(self.home()?, Vec::new()))
     }
 
+    /// Loads the settings of the default profile.
+    pub(crate) fn settings_of_default(&self) -> Result<Settings, Failure> {
+        let home = self.home()?.sibling(ProfileName::default_profile());
+        Ok(self.settings_with(home, Vec::new()))
+    }
+
     fn settings_with(&self, home: Home, more: Vec<Override>) -> Settings {
         let overrides = self.global.set.iter().cloned().chain(more).collect();
         Settings::load(home, self.environment.clone(), overrides)

@@ -1,13 +1,14 @@
 //! Who gets the slots.
 //!
-//! A slot goes to the profile with the fewest workers, so that nobody's backlog
+//! A slot goes to the board with the fewest workers, so that nobody's backlog
 //! stands in anybody's way; of several, to the one whose next task has the best
-//! rank, in which waiting counts. Within a profile it is the same with tenants,
-//! and within a lane the order of the queue decides.
+//! rank, in which waiting counts. Within a board it is the same with profiles,
+//! within a profile with tenants, and within a lane the order of the queue decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::draft::Draft;
 use super::load::Load;
 use crate::id::TaskId;
 use crate::run::Role;
@@ -41,7 +42,7 @@ impl Candidate {
     }
 
     /// Returns its place among all: by rank, then by when it was made.
-    pub(super) const fn place(&self) -> (i64, i64) {
+    pub(super) const fn place(&self) -> Place {
         (self.rank, self.seq)
     }
 }
@@ -131,21 +132,38 @@ pub(super) struct Chosen {
 
 /// Gives out the slots: until a cap stands against each queue, or nothing of it
 /// is left that could be started.
-pub(super) fn allot(queues: &mut [Queue], load: &mut Load, busy: &mut Busy) -> Vec<Chosen> {
-    let mut chosen = Vec::new();
-    while let Some(index) = whose_turn(queues, load, busy) {
-        let Some(queue) = queues.get_mut(index) else { break };
+pub(super) fn allot(boards: &mut [Draft<'_>]) {
+    while let Some((at, index)) = next(boards) {
+        let Some(board) = boards.get_mut(at) else { break };
+        let Some(queue) = board.queues.get_mut(index) else { break };
         let Some(candidate) = queue.start() else { break };
-        load.start(&queue.key);
-        if let Some(path) = &candidate.directory {
-            busy.take(path);
+        let lane = queue.key.clone();
+        board.load.start(&lane);
+        let directory = candidate.directory.clone();
+        board.chosen.push(Chosen { lane, candidate });
+        for (other, board) in boards.iter_mut().enumerate() {
+            if other != at {
+                board.load.start_elsewhere();
+            }
+            if let Some(path) = &directory {
+                board.busy.take(path);
+            }
         }
-        chosen.push(Chosen { lane: queue.key.clone(), candidate });
     }
-    chosen
 }
 
-fn whose_turn(queues: &mut [Queue], load: &Load, busy: &Busy) -> Option<usize> {
+/// Returns the board that gets the next slot, and which of its queues.
+fn next(boards: &mut [Draft<'_>]) -> Option<(usize, usize)> {
+    let turn = |(at, board): (usize, &mut Draft<'_>)| {
+        let (index, place) = whose_turn(&mut board.queues, &board.load, &board.busy)?;
+        Some(((board.load.workers(), place), at, index))
+    };
+    let turns = boards.iter_mut().enumerate().filter_map(turn);
+    turns.min_by_key(|(turn, ..): &(Turn, _, _)| *turn).map(|(_, at, index)| (at, index))
+}
+
+/// Returns the queue of a board that gets the next slot, and the place of its task.
+fn whose_turn(queues: &mut [Queue], load: &Load, busy: &Busy) -> Option<(usize, Place)> {
     // Of each profile: its best place, and its queue whose turn it is.
     let mut profiles: BTreeMap<&str, (Turn, Turn, usize)> = BTreeMap::new();
     for (index, queue) in queues.iter_mut().enumerate() {
@@ -161,8 +179,11 @@ fn whose_turn(queues: &mut [Queue], load: &Load, busy: &Busy) -> Option<usize> {
             (entry.1, entry.2) = (as_tenant, index);
         }
     }
-    profiles.into_values().min_by_key(|(as_profile, ..)| *as_profile).map(|(.., index)| index)
+    let first = profiles.into_values().min_by_key(|(as_profile, ..)| *as_profile);
+    first.map(|(_, (_, place), index)| (index, place))
 }
 
+/// A task's place among all: its rank, and when it was made.
+type Place = (i64, i64);
 /// How many workers somebody has, and the place of their next task.
-type Turn = (u64, (i64, i64));
+type Turn = (u64, Place);

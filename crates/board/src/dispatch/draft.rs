@@ -66,15 +66,32 @@ pub(super) struct Draft<'a> {
     pub(super) chosen: Vec<Chosen>,
     /// What goes on when all of it is done.
     pub(super) load: Load,
+    /// Directories that nobody else may use then.
+    pub(super) busy: Busy,
     pub(super) unknown_profiles: BTreeSet<String>,
 }
 
 impl<'a> Draft<'a> {
+    /// Decides about one board.
     pub(super) fn new(snapshot: &'a Snapshot, policy: &Policy) -> Self {
+        let mut draft = Self::begin(snapshot, policy);
+        allot::allot(std::slice::from_mut(&mut draft));
+        draft
+    }
+
+    /// Decides about several boards, which share the slots of this host.
+    pub(super) fn together(snapshots: &[&'a Snapshot], policy: &Policy) -> Vec<Self> {
+        let mut drafts: Vec<Self> =
+            snapshots.iter().map(|snapshot| Self::begin(snapshot, policy)).collect();
+        allot::allot(&mut drafts);
+        drafts
+    }
+
+    /// Decides about all but what is started.
+    fn begin(snapshot: &'a Snapshot, policy: &Policy) -> Self {
         let by = Authority::Dispatcher(policy.host.name.clone());
         let mended = mend(snapshot, policy, &by);
-        let repairs: Vec<Repair> = mended.iter().map(|mended| mended.repair.clone()).collect();
-        let mut queues = Queues::of(snapshot, held(snapshot, policy, &repairs));
+        let mut queues = Queues::of(snapshot, held(snapshot, policy));
 
         let frees = |mended: &&Mended<'_>| mended.repair.frees();
         for task in mended.iter().filter(frees).filter_map(|mended| mended.after.as_ref()) {
@@ -117,9 +134,6 @@ impl<'a> Draft<'a> {
             }
         }
 
-        let mut load = Load::of(snapshot, policy, &repairs);
-        let mut busy = busy(snapshot, policy, &repairs);
-        let chosen = allot::allot(&mut startable, &mut load, &mut busy);
         Self {
             mended,
             woken,
@@ -127,8 +141,9 @@ impl<'a> Draft<'a> {
             assigned,
             queues: startable,
             aside,
-            chosen,
-            load,
+            chosen: Vec::new(),
+            load: Load::of(snapshot, policy),
+            busy: busy(snapshot, policy),
             unknown_profiles,
         }
     }
@@ -159,7 +174,7 @@ fn after(
     let task = watched.task.as_ref().filter(|task| task.current_run == Some(run.id))?;
     let before = watched.failures.iter().find(|failure| failure.cause == *outcome);
     let failures =
-        policy.failures.budgets.of(*outcome).map(|_| before.map_or(0, |was| was.count) + 1);
+        policy.failures.limit(run, *outcome).map(|_| before.map_or(0, |was| was.count) + 1);
     let facts = Facts { now: snapshot.now, by, run: Some(run), reviewing: false };
     let failed = Failed { run, outcome: *outcome, error: reason, exit_code: None, failures };
     Some(machine::end_run(task, facts, &failed, &policy.failures).task)
@@ -167,34 +182,26 @@ fn after(
 
 /// Returns the runs that go on, or something of whose worker may, when the
 /// repairs are done.
-fn going<'a>(
-    snapshot: &'a Snapshot,
-    policy: &'a Policy,
-    repairs: &'a [Repair],
-) -> impl Iterator<Item = &'a Watched> {
-    let freed = |watched: &Watched| {
-        repairs.iter().any(|repair| repair.frees() && repair.run() == watched.run.id)
-    };
-    let counts = |watched: &Watched| repair::counts(watched, snapshot.now, policy);
-    snapshot.runs.iter().filter(move |watched| !freed(watched) && counts(watched))
+fn going<'a>(snapshot: &'a Snapshot, policy: &'a Policy) -> impl Iterator<Item = &'a Watched> {
+    snapshot.runs.iter().filter(|watched| repair::takes_slot(watched, snapshot.now, policy))
 }
 
 /// Returns the tasks that a worker of this host may still be at: another one
 /// beside it would do the same work twice.
-fn held(snapshot: &Snapshot, policy: &Policy, repairs: &[Repair]) -> BTreeSet<TaskId> {
-    going(snapshot, policy, repairs)
+fn held(snapshot: &Snapshot, policy: &Policy) -> BTreeSet<TaskId> {
+    going(snapshot, policy)
         .filter(|watched| watched.run.host.as_ref() == Some(&policy.host))
         .map(|watched| watched.run.task_id.clone())
         .collect()
 }
 
 /// Returns the directories that nobody else may use now.
-fn busy(snapshot: &Snapshot, policy: &Policy, repairs: &[Repair]) -> Busy {
+fn busy(snapshot: &Snapshot, policy: &Policy) -> Busy {
     let mut busy = Busy::default();
     for path in &snapshot.busy_elsewhere {
         busy.take(path);
     }
-    for watched in going(snapshot, policy, repairs) {
+    for watched in going(snapshot, policy) {
         let here = watched.run.host_name() == Some(&policy.host.name);
         let task = watched.task.as_ref().filter(|_| here);
         if let Some(path) = task.and_then(exclusive_directory) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::policy::{Caps, Policy};
-use super::repair::{self, Repair};
+use super::repair;
 use super::result::CappedBy;
 use super::snapshot::{Snapshot, Watched};
 use crate::task::LaneKey;
@@ -33,7 +33,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Counts what goes on when the repairs are done.
-    pub(super) fn of(snapshot: &Snapshot, policy: &Policy, repairs: &[Repair]) -> Self {
+    pub(super) fn of(snapshot: &Snapshot, policy: &Policy) -> Self {
         let mut load = Self {
             caps: policy.caps,
             global: snapshot.outside.running,
@@ -44,11 +44,8 @@ impl Load {
             turns: BTreeMap::new(),
             tenant_turns: BTreeMap::new(),
         };
-        let freed = |watched: &Watched| {
-            repairs.iter().any(|repair| repair.frees() && repair.run() == watched.run.id)
-        };
         for watched in &snapshot.runs {
-            if !freed(watched) && repair::counts(watched, snapshot.now, policy) {
+            if repair::takes_slot(watched, snapshot.now, policy) {
                 load.count(watched, policy);
             }
         }
@@ -57,7 +54,9 @@ impl Load {
 
     fn count(&mut self, watched: &Watched, policy: &Policy) {
         let (run, task) = (&watched.run, watched.task.as_ref());
-        let profile = run.profile.as_ref().map_or("", |name| name.as_str());
+        // Whoever claims a task by hand does the work of the profile that it waits for.
+        let waits_for = task.and_then(|task| task.profile_for(run.role));
+        let profile = run.profile.as_ref().or(waits_for).map_or("", |name| name.as_str());
         let tenant = task.and_then(|task| task.tenant.as_deref()).unwrap_or_default();
         self.global += 1;
         self.board += 1;
@@ -77,6 +76,17 @@ impl Load {
         *self.profiles.entry(lane.profile.clone()).or_default() += 1;
         *self.tenants.entry(lane.tenant.clone()).or_default() += 1;
         self.take_turn(&lane.profile, &lane.tenant);
+    }
+
+    /// Counts a worker that is to be started on another board.
+    pub(super) fn start_elsewhere(&mut self) {
+        self.global += 1;
+        self.host += 1;
+    }
+
+    /// Returns how many workers the board has.
+    pub(super) fn workers(&self) -> u64 {
+        self.turns.values().sum()
     }
 
     fn take_turn(&mut self, profile: &str, tenant: &str) {

@@ -9,14 +9,14 @@ mod draft;
 mod load;
 mod plan;
 mod policy;
-mod repair;
+pub(crate) mod repair;
 mod result;
 mod snapshot;
 mod take;
 #[cfg(test)]
 mod testing;
 
-pub use plan::{Plan, Start, plan};
+pub use plan::{Plan, Start, plan, plan_together};
 pub use policy::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
 pub use repair::Repair;
 pub use result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};

@@ -46,7 +46,23 @@ pub struct Start {
 
 /// Decides what to do. The same snapshot and policy give the same plan.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
-    let draft = Draft::new(snapshot, policy);
+    told(Draft::new(snapshot, policy), snapshot, policy)
+}
+
+/// Decides what to do about several boards that share the slots of this host:
+/// a slot goes to the board with the fewest workers. Each snapshot has what goes
+/// on on the others in its [`Snapshot::outside`].
+pub fn plan_together(snapshots: &[&Snapshot], policy: &Policy) -> Vec<Plan> {
+    let drafts = Draft::together(snapshots, policy);
+    drafts
+        .into_iter()
+        .zip(snapshots)
+        .map(|(draft, snapshot)| told(draft, snapshot, policy))
+        .collect()
+}
+
+/// Puts a decision into words.
+fn told(draft: Draft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
     let mut result = DispatchResult { promoted: count(draft.woken.len()), ..Default::default() };
     tell_mended(&draft, policy, &mut result);
     tell_guarded(&draft, snapshot, policy, &mut result);

@@ -198,7 +198,8 @@ proptest! {
         queued.extend(plan.wakes.iter().cloned());
         for repair in &plan.repairs {
             let watched = desk.runs.iter().find(|watched| watched.run.id == repair.run()).unwrap();
-            if matches!(repair, Repair::End { outcome: Outcome::Reclaimed | Outcome::Terminated, .. }) {
+            let unworked = watched.run.process.is_none();
+            if unworked && matches!(repair, Repair::End { outcome: Outcome::Reclaimed, .. }) {
                 queued.insert(watched.run.task_id.clone());
             }
         }

@@ -125,6 +125,60 @@ fn what_a_person_claimed_takes_nobodys_turn() {
 }
 
 #[test]
+fn what_a_person_claimed_without_a_name_counts_for_the_profile_it_waited_for() {
+    let mut desk = Desk::of(&["ada"]);
+    desk.running_with("ada", Life::Person, |run, _| run.profile = None);
+    let waiting = desk.ready("ada");
+    let caps = Caps { profile: Some(1), ..Caps::default() };
+    let result = planned(&desk, &capped(caps)).result;
+    assert_eq!(result.skipped_per_profile_capped.entries, [(waiting, "ada".to_owned(), 1)]);
+}
+
+#[test]
+fn boards_take_turns_whatever_the_backlog_of_one() {
+    let boards = || {
+        let mut boards = [Desk::of(&["ada"]), Desk::of(&["ada"]), Desk::of(&["ada"])];
+        for board in &mut boards[..2] {
+            (0..40).for_each(|_| drop(board.ready_with("ada", |task| task.priority = 9)));
+        }
+        boards[2].ready("ada");
+        boards
+    };
+    let shared = |boards: &[Desk], slots: u32| -> Vec<usize> {
+        let snapshots: Vec<Snapshot> = boards.iter().map(Desk::snapshot).collect();
+        let caps = Caps { host: Some(slots), ..Caps::default() };
+        let plans = plan_together(&snapshots.iter().collect::<Vec<_>>(), &capped(caps));
+        plans.iter().map(|plan| plan.starts.len()).collect()
+    };
+    assert_eq!(shared(&boards(), 7), [3, 3, 1]);
+    // What others have no use for is not left idle.
+    assert_eq!(shared(&boards(), 100), [40, 40, 1]);
+    // Who has workers waits for those who have none.
+    let mut uneven = boards();
+    for _ in 0..3 {
+        uneven[0].running("ada");
+    }
+    for board in &mut uneven[1..] {
+        board.outside = Elsewhere { running: 3, running_here: 3 };
+    }
+    assert_eq!(shared(&uneven, 7), [0, 3, 1]);
+}
+
+#[test]
+fn of_boards_with_as_many_workers_the_one_is_first_whose_task_has_waited_longest() {
+    let mut boards = [Desk::of(&["ada"]), Desk::of(&["ada"])];
+    boards[0].ready("ada");
+    let aged = |task: &mut crate::Task| {
+        task.queued_at = Some(Time::from_millis(NOW.millis() - 3_600_000));
+    };
+    let old = boards[1].ready_with("ada", aged);
+    let snapshots = [boards[0].snapshot(), boards[1].snapshot()];
+    let caps = Caps { global: Some(1), ..Caps::default() };
+    let plans = plan_together(&[&snapshots[0], &snapshots[1]], &capped(caps));
+    assert_eq!([started(&plans[0]), started(&plans[1])], [vec![], vec![old]]);
+}
+
+#[test]
 fn tenants_of_a_profile_take_turns() {
     let mut desk = Desk::of(&["ada"]);
     let of = |tenant: &'static str| move |task: &mut crate::Task| task.tenant = Some(tenant.into());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use vestal_config::ProfileName;
 
 use crate::host::Host;
-use crate::run::Outcome;
+use crate::run::{Outcome, Run};
 
 /// Everything that decides about a plan besides the board itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +71,15 @@ pub struct FailurePolicy {
     pub rate_limit_cooldown: Duration,
 }
 
+impl FailurePolicy {
+    /// Returns the failures at which a task is given up whose run ended so; none:
+    /// it is no failure. Every end of a worker is one that did not bring the task
+    /// on; a claim that ran out is none where there was no worker.
+    pub fn limit(&self, run: &Run, outcome: Outcome) -> Option<u32> {
+        self.budgets.of(outcome).filter(|_| run.process.is_some() || outcome != Outcome::Reclaimed)
+    }
+}
+
 /// Failures at which a task is given up. A task's own `max_retries` takes the
 /// place of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +96,10 @@ pub struct Budgets {
     pub stale: u32,
     /// Runs that a provider stopped.
     pub rate_limited: u32,
+    /// Workers that somebody told to end, and nobody knows why.
+    pub terminated: u32,
+    /// Workers of other hosts whose lease was not renewed.
+    pub reclaimed: u32,
 }
 
 impl Budgets {
@@ -100,13 +113,13 @@ impl Budgets {
             Outcome::NoReport => Some(self.no_report),
             Outcome::Stale => Some(self.stale),
             Outcome::RateLimited => Some(self.rate_limited),
+            Outcome::Terminated => Some(self.terminated),
+            Outcome::Reclaimed => Some(self.reclaimed),
             Outcome::Completed
             | Outcome::Submitted
             | Outcome::ChangesRequested
             | Outcome::Blocked
-            | Outcome::Scheduled
-            | Outcome::Reclaimed
-            | Outcome::Terminated => None,
+            | Outcome::Scheduled => None,
         }
     }
 }
@@ -138,6 +151,8 @@ impl Default for FailurePolicy {
                 no_report: 3,
                 stale: 2,
                 rate_limited: 20,
+                terminated: 2,
+                reclaimed: 2,
             },
             backoff: Backoff { first: Duration::from_secs(10), most: Duration::from_mins(10) },
             rate_limit_cooldown: Duration::from_mins(5),

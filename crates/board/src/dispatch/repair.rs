@@ -176,6 +176,14 @@ pub(super) fn counts(watched: &Watched, now: Time, policy: &Policy) -> bool {
         || !run.gone && (watched.life != Life::Foreign || run.expires_at.after(policy.lease) > now)
 }
 
+/// Reports whether a run takes a slot, as far as can be seen from here. It does
+/// not once it is over and only the books of its board are to be put right:
+/// whoever does that may never come, and the slot is free all the same.
+pub(crate) fn takes_slot(watched: &Watched, now: Time, policy: &Policy) -> bool {
+    let freed = of(watched, now, policy).is_some_and(|repair| repair.frees());
+    !freed && counts(watched, now, policy)
+}
+
 #[cfg(test)]
 #[path = "repair_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::id::TaskId;
-use crate::run::Outcome;
+use crate::run::{Outcome, Run};
 use crate::status::{BlockKind, Status, words};
 use crate::store::{Lane, Query, Read};
 use crate::task::Task;
@@ -16,6 +16,9 @@ use crate::{Board, Result};
 /// Lanes that are looked at, and tasks of each.
 const LANES: usize = 200;
 const HEADS: u32 = 3;
+
+/// How long a dispatcher may take to notice that a lease ran out.
+const UNNOTICED: Duration = Duration::from_mins(2);
 
 /// From when on something is worth a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +83,8 @@ words! {
         StrandedInReady = "stranded_in_ready",
         /// A task waits for a person.
         NeedsAttention = "needs_attention",
+        /// A task is held by a worker that does not renew its lease, and nobody takes it back.
+        LeaseRanOut = "lease_ran_out",
     }
 }
 
@@ -113,6 +118,7 @@ impl Board {
         cycling(&mut *tx, thresholds, &mut findings).await?;
         stranded(&mut *tx, thresholds, &mut findings).await?;
         waiting(&mut *tx, thresholds, &mut findings).await?;
+        abandoned(&mut *tx, thresholds, &mut findings).await?;
         findings.sort_by(|a, b| {
             (b.severity, a.kind, &a.task_id).cmp(&(a.severity, b.kind, &b.task_id))
         });
@@ -282,6 +288,28 @@ async fn waiting(
             Status::Review => format!("vestal kanban complete {}", task.id),
             _ => format!("vestal kanban unblock {}", task.id),
         });
+        findings.push(found);
+    }
+    Ok(())
+}
+
+/// Tasks whose worker is gone and whose board nobody looks after.
+async fn abandoned(
+    tx: &mut Tx<'_>,
+    thresholds: &Thresholds,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    let now = tx.now();
+    let open = tx.live_runs().await?.into_iter().filter(Run::is_open);
+    let limit = usize::try_from(thresholds.limit).unwrap_or(usize::MAX);
+    for run in open.filter(|run| run.expires_at.after(UNNOTICED) <= now).take(limit) {
+        let Some(task) = tx.task(&run.task_id).await? else { continue };
+        let ago = hours(run.expires_at.until(now));
+        let message =
+            format!("the lease of {} ran out {ago} ago: is a dispatcher running?", run.owner);
+        let mut found = finding(&task, Rule::LeaseRanOut, Severity::Error, message);
+        found.since = Some(run.expires_at);
+        found.suggestions.push("vestal kanban dispatch".to_owned());
         findings.push(found);
     }
     Ok(())

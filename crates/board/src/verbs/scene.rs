@@ -138,7 +138,9 @@ async fn end(
     run.summary = ending.summary.or(run.summary);
     run.metadata = ending.metadata.or(run.metadata);
     run.error = ending.error.or(run.error);
-    run.gone = run.gone || run.process.is_none();
+    // A worker that speaks is there, also where nobody has come to say so yet.
+    let is_worker = matches!(by, Authority::Worker(_));
+    run.gone = run.gone || run.process.is_none() && !is_worker;
     tx.update_run(&run).await?;
     Ok(run)
 }

@@ -167,13 +167,48 @@ pub async fn end_run_in(
 ) -> Result<Moved> {
     refuse_success(end.outcome)?;
     let run = run(tx, id).await?;
+    let end = as_intended(&run, end);
+    let counted = policy.limit(&run, end.outcome).is_some();
+    end_in(tx, run, &end, policy, counted).await
+}
+
+/// Returns how a run ends whose worker says that it was told to end: if it is
+/// being stopped, then for the reason that it is stopped for. The worker and
+/// whoever stops it both write that down, and either may be the first.
+fn as_intended(run: &Run, end: &RunEnd) -> RunEnd {
+    match run.stopping.filter(|_| end.outcome == Outcome::Terminated) {
+        Some(outcome) => {
+            let error = run.error.clone().unwrap_or_else(|| end.error.clone());
+            RunEnd { outcome, error, exit_code: end.exit_code }
+        }
+        None => end.clone(),
+    }
+}
+
+/// Takes back the claim of a run whose worker was not started. It is as if it had
+/// not been made.
+pub async fn give_back_in(tx: &mut dyn Write, id: RunId, reason: &str) -> Result<Moved> {
+    let run = run(tx, id).await?;
+    let (outcome, error) = (Outcome::Reclaimed, reason.to_owned());
+    let end = RunEnd { outcome, error, exit_code: None };
+    end_in(tx, run, &end, &FailurePolicy::default(), false).await
+}
+
+async fn end_in(
+    tx: &mut dyn Write,
+    run: Run,
+    end: &RunEnd,
+    policy: &FailurePolicy,
+    counted: bool,
+) -> Result<Moved> {
     let task = scene::find(tx, &run.task_id).await?;
-    if !run.is_open() || task.current_run != Some(id) {
+    if !run.is_open() || task.current_run != Some(run.id) {
         return Ok(Moved { task, ended: None, promoted: Vec::new() });
     }
-    let failures = match policy.budgets.of(end.outcome) {
-        Some(_) => Some(tx.count_failure(&task.id, end.outcome, &end.error).await?),
-        None => None,
+    let failures = if counted {
+        Some(tx.count_failure(&task.id, end.outcome, &end.error).await?)
+    } else {
+        None
     };
     let by = Authority::Dispatcher(
         run.host_name().cloned().unwrap_or_else(crate::HostName::of_this_machine),
@@ -266,7 +301,12 @@ pub async fn extend_in(tx: &mut dyn Write, id: RunId, lease: Duration) -> Result
 
 /// Writes down that a run's worker is being stopped, and how the run ends then.
 /// Reports whether the run had not ended.
-pub async fn stop_in(tx: &mut dyn Write, id: RunId, outcome: Outcome) -> Result<bool> {
+pub async fn stop_in(
+    tx: &mut dyn Write,
+    id: RunId,
+    outcome: Outcome,
+    reason: &str,
+) -> Result<bool> {
     refuse_success(outcome)?;
     let mut run = run(tx, id).await?;
     if !run.is_open() {
@@ -274,6 +314,7 @@ pub async fn stop_in(tx: &mut dyn Write, id: RunId, outcome: Outcome) -> Result<
     }
     if run.stopping != Some(outcome) {
         run.stopping = Some(outcome);
+        run.error = Some(reason.to_owned());
         tx.update_run(&run).await?;
     }
     Ok(true)

@@ -53,6 +53,17 @@ pub(crate) fn environment(
     // A worker that believes in a shorter lease than it has renews it too often,
     // and one that believes in a longer one loses it.
     set("VESTAL_KANBAN_LEASE_SECONDS", order.lease.as_secs().max(1).to_string().as_ref());
+    // What a worker says about its own failure is what its dispatcher would say.
+    if let Some(failures) = &order.failures {
+        for (name, value) in [
+            ("VESTAL_KANBAN_FAILURE_LIMIT", u64::from(failures.budgets.crashed)),
+            ("VESTAL_KANBAN_NO_REPORT_LIMIT", u64::from(failures.budgets.no_report)),
+            ("VESTAL_KANBAN_RETRY_BACKOFF_SECONDS", failures.backoff.first.as_secs()),
+            ("VESTAL_KANBAN_RATE_LIMIT_COOLDOWN_SECONDS", failures.rate_limit_cooldown.as_secs()),
+        ] {
+            set(name, value.to_string().as_ref());
+        }
+    }
     if let Some(path) = &order.place.path {
         set("VESTAL_KANBAN_WORKSPACE", path.as_os_str());
     }

@@ -18,6 +18,7 @@ fn order(place: Place) -> Order {
         tenant: Some("acme".into()),
         place,
         lease: Duration::from_mins(2),
+        failures: None,
     }
 }
 
@@ -90,6 +91,27 @@ fn a_worker_knows_its_task_and_where_it_works() {
     ] {
         assert_eq!(text(&variables, name).as_deref(), Some(value), "{name}");
     }
+}
+
+/// The variables are those of the settings, so they count before the profile's own.
+#[test]
+fn a_worker_says_about_its_failure_what_its_dispatcher_would() {
+    let mut failures = crate::dispatch::FailurePolicy::default();
+    failures.budgets.crashed = 7;
+    failures.budgets.no_report = 8;
+    failures.backoff.first = Duration::from_secs(9);
+    failures.rate_limit_cooldown = Duration::from_secs(11);
+    let order = Order { failures: Some(failures), ..order(Place::default()) };
+    let variables = environment(&Environment::default(), &[], Path::new("/root"), &order);
+    let dir = tempfile::tempdir().unwrap();
+    let pairs = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let home = vestal_config::Home::at(dir.path());
+    std::fs::write(home.config_file(), "kanban: {failure_limit: 3}").unwrap();
+    let settings = vestal_config::Settings::load(home, Environment::from_pairs(pairs), Vec::new());
+    let told = crate::settings::failures(&settings).unwrap();
+    assert_eq!((told.budgets.crashed, told.budgets.no_report), (7, 8));
+    assert_eq!(told.backoff.first, failures.backoff.first);
+    assert_eq!(told.rate_limit_cooldown, failures.rate_limit_cooldown);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use vestal_config::ProfileName;
 use vestal_process::ProcessId;
 
 use super::workspace::{Place, WorkspaceError};
+use crate::dispatch::FailurePolicy;
 use crate::host::HostName;
 use crate::id::{RunId, TaskId};
 
@@ -45,6 +46,8 @@ pub struct Order {
     pub place: Place,
     /// How long its lease lasts without being renewed.
     pub lease: Duration,
+    /// What becomes of its task if it fails; none: it has nothing to say about that.
+    pub failures: Option<FailurePolicy>,
 }
 
 /// A worker that was started.

@@ -8,6 +8,7 @@ mod launch;
 mod life;
 mod lock;
 mod log;
+mod memory;
 mod places;
 mod program;
 mod said;
@@ -15,10 +16,11 @@ mod workspace;
 
 use std::time::Duration;
 
-pub use dispatcher::{Dispatcher, Mode, OpenBoards, Options, PATIENCE, Stopped, stop_worker};
+pub use dispatcher::{Dispatcher, Mode, OpenBoards, Options, PATIENCE, Room, Stopped, stop_worker};
 pub use gc::{Collected, GcPolicy, KeptTree, gc};
 pub use launch::{LaunchError, Launched, Launcher, Order};
 pub use log::{LogPolicy, log_path};
+pub(crate) use memory::room as memory_room;
 pub use program::ProgramLauncher;
 pub use said::Said;
 pub use workspace::{Place, WorkspaceError};

@@ -32,7 +32,7 @@ async fn each_exit_code_has_its_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_is_no_failure_and_a_termination_neither() {
+async fn a_quota_is_no_failure_and_a_worker_that_was_told_to_end_is_not_back_at_once() {
     let stage = Stage::new().await;
     let quota = stage.task(&["exit 75"]).await;
     let told = stage.task(&["term-self", "hang"]).await;
@@ -44,7 +44,10 @@ async fn a_quota_is_no_failure_and_a_termination_neither() {
     assert_eq!(task.status, Status::Ready);
     assert_eq!(task.guard.as_deref(), Some("rate_limit_cooldown"));
     stage.until_ended(&told, Outcome::Terminated).await;
-    assert!(stage.board.show(&told).await.unwrap().failures.is_empty());
+    assert_eq!(stage.get(&told).await.guard.as_deref(), Some("backoff"));
+    let failures = stage.board.show(&told).await.unwrap().failures;
+    let counted: Vec<_> = failures.iter().map(|failure| (failure.cause, failure.count)).collect();
+    assert_eq!(counted, [(Outcome::Terminated, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,6 +111,7 @@ impl Stage {
         Options {
             lock: self.path("kanban/dispatch.lock"),
             policy: self.policy(),
+            room: None,
             launcher: Arc::new(self.launcher()),
             profiles: Arc::new(|| BTreeSet::from(["ada".to_owned()])),
             environment: Self::environment(),
@@ -256,6 +257,16 @@ impl Stage {
     pub(crate) fn log(&self, id: &TaskId) -> String {
         fs::read_to_string(log_path(self.board.dir(), id)).unwrap_or_default()
     }
+}
+
+/// Starts a process that locks a file and stops.
+pub(crate) fn hold_lock(path: &Path) -> Dispatching {
+    let child = Command::new(PROGRAM).arg("hold-lock").arg(path).env_clear().spawn().unwrap();
+    let holder = Dispatching { child };
+    while !vestal_process::is_stopped(holder.child.id()) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holder
 }
 
 /// Waits for a file that a worker writes, and returns what is in it.

@@ -6,10 +6,10 @@ use serde_json::json;
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::testing::Place;
 use vestal_board::verbs::steps;
-use vestal_board::{BlockKind, NewTask, Outcome, RunEnd, Status, Task, TaskId};
+use vestal_board::{BlockKind, Claim, NewTask, Outcome, Role, RunEnd, Status, Task, TaskId};
 
 use crate::support::{
-    add, after, ann, dispatcher, ended, get, kinds, place, ready, status, take, titled, told,
+    add, after, ann, claim, dispatcher, ended, get, kinds, place, ready, status, take, titled, told,
 };
 
 /// Has a task taken and its run end so, whatever guard it waits for.
@@ -36,6 +36,7 @@ async fn each_cause_has_its_budget_and_at_its_end_a_person_is_asked() {
         Outcome::NoReport,
         Outcome::Stale,
         Outcome::RateLimited,
+        Outcome::Terminated,
     ];
     for cause in causes {
         let id = ready(&place).await;
@@ -94,16 +95,61 @@ async fn being_told_to_wait_by_a_provider_is_no_attempt_that_failed() {
 }
 
 #[tokio::test]
-async fn what_was_taken_back_or_told_to_end_counts_as_nothing() {
+async fn a_persons_claim_that_runs_out_and_a_claim_that_is_given_back_count_as_nothing() {
     let place = place().await;
     let id = ready(&place).await;
-    for outcome in [Outcome::Reclaimed, Outcome::Terminated] {
-        for _ in 0..10 {
-            let task = fail(&place, &id, outcome).await;
-            assert_eq!((task.status, task.wake_at), (Status::Ready, None), "{outcome}");
-        }
+    for _ in 0..10 {
+        let by_hand = Claim { host: None, ..claim(&place, Role::Work) };
+        let run = place.claim(&ann(), &id, by_hand).await.unwrap();
+        let policy = FailurePolicy::default();
+        let moved = place.end_run(run.id, ended(Outcome::Reclaimed), &policy).await.unwrap();
+        assert_eq!((moved.task.status, moved.task.wake_at), (Status::Ready, None));
+        let fence = take(&place, &id).await;
+        let mut tx = place.write().await.unwrap();
+        let moved = steps::give_back_in(&mut *tx, fence.run, "no slot").await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!((moved.task.status, moved.task.wake_at), (Status::Ready, None));
     }
     assert_eq!(place.show(&id).await.unwrap().failures, []);
+}
+
+#[tokio::test]
+async fn a_worker_that_was_there_and_is_heard_of_no_more_is_a_failure() {
+    let place = place().await;
+    let id = ready(&place).await;
+    let fence = take(&place, &id).await;
+    place.started(&fence, crate::support::process(place.host()), "").await.unwrap();
+    let policy = FailurePolicy::default();
+    let moved = place.end_run(fence.run, ended(Outcome::Reclaimed), &policy).await.unwrap();
+    assert_eq!(moved.task.guard.as_deref(), Some("backoff"));
+    let failures = place.show(&id).await.unwrap().failures;
+    let counted: Vec<_> = failures.iter().map(|failure| (failure.cause, failure.count)).collect();
+    assert_eq!(counted, [(Outcome::Reclaimed, 1)]);
+}
+
+/// The worker hears of it by a signal, and may be the first to write it down.
+#[tokio::test]
+async fn a_worker_that_is_stopped_ended_as_whoever_stopped_it_says() {
+    let place = place().await;
+    let id = ready(&place).await;
+    let fence = take(&place, &id).await;
+    let mut tx = place.write().await.unwrap();
+    let reason = "it got nothing done for 5 s";
+    steps::stop_in(&mut *tx, fence.run, Outcome::Stale, reason).await.unwrap();
+    tx.commit().await.unwrap();
+    let told_to_end = RunEnd {
+        outcome: Outcome::Terminated,
+        error: "a signal asked the worker to end".to_owned(),
+        exit_code: Some(143),
+    };
+    let policy = FailurePolicy::default();
+    let moved = place.end_run(fence.run, told_to_end, &policy).await.unwrap();
+    let run = moved.ended.unwrap();
+    assert_eq!((run.outcome, run.error.as_deref()), (Some(Outcome::Stale), Some(reason)));
+    assert_eq!(moved.task.guard.as_deref(), Some("backoff"));
+    let failures = place.show(&id).await.unwrap().failures;
+    let counted: Vec<_> = failures.iter().map(|failure| (failure.cause, failure.count)).collect();
+    assert_eq!(counted, [(Outcome::Stale, 1)]);
 }
 
 #[tokio::test]
@@ -127,7 +173,7 @@ async fn a_dispatcher_does_not_take_what_is_guarded_and_a_person_may() {
     let place = place().await;
     let id = ready(&place).await;
     fail(&place, &id, Outcome::Crashed).await;
-    let work = || crate::support::claim(&place, vestal_board::Role::Work);
+    let work = || claim(&place, Role::Work);
     assert!(place.claim(&dispatcher(), &id, work()).await.is_err());
     place.claim(&ann(), &id, work()).await.unwrap();
     assert_eq!(get(&place, &id).await.guard, None);

@@ -8,8 +8,8 @@ use vestal_board::{
 };
 
 use crate::support::{
-    add, ann, at, because, claim, dispatcher, done, ended, get, kinds, place, ready, running,
-    status, take, titled, told,
+    add, all_gone, ann, at, because, claim, dispatcher, done, ended, get, kinds, place, ready,
+    running, status, take, titled, told,
 };
 
 #[tokio::test]
@@ -95,6 +95,7 @@ async fn a_reviewer_approves_or_sends_back() {
 
     let review =
         || vestal_board::Claim { profile: Some(profile("beta")), ..claim(&place, Role::Review) };
+    all_gone(&place).await;
     let run = place.claim(&dispatcher(), &id, review()).await.unwrap();
     let fence = |run: &vestal_board::Run| {
         let profile = profile("beta");
@@ -110,6 +111,7 @@ async fn a_reviewer_approves_or_sends_back() {
 
     let worker = take(&place, &id).await;
     place.complete(&Authority::Worker(worker), &id, done("with tests")).await.unwrap();
+    all_gone(&place).await;
     let run = place.claim(&dispatcher(), &id, review()).await.unwrap();
     let moved = place.complete(&fence(&run), &id, done("fine")).await.unwrap();
     assert_eq!(moved.task.status, Status::Done);

@@ -237,7 +237,7 @@ async fn a_worker_that_cannot_be_stopped_keeps_its_task_and_is_told_of_once() {
     let (id, fence) = running(&place).await;
     for _ in 0..3 {
         let mut tx = place.write().await.unwrap();
-        assert!(steps::stop_in(&mut *tx, fence.run, Outcome::TimedOut).await.unwrap());
+        assert!(steps::stop_in(&mut *tx, fence.run, Outcome::TimedOut, "too long").await.unwrap());
         steps::defer_in(&mut *tx, fence.run, LEASE).await.unwrap();
         tx.commit().await.unwrap();
     }
@@ -271,6 +271,29 @@ async fn a_worker_of_another_profile_does_not_hold_the_task() {
     let forged = Fence { profile: profile("beta"), ..fence };
     let error = place.complete(&Authority::Worker(forged), &id, done("x")).await.unwrap_err();
     assert!(matches!(error, Error::Fenced { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn diagnostics_name_a_task_whose_worker_is_gone_and_that_nobody_takes_back() {
+    let place = place().await;
+    let (id, _) = running(&place).await;
+    let thresholds = vestal_board::verbs::Thresholds::default();
+    place.advance(LEASE);
+    assert_eq!(place.diagnostics(&thresholds).await.unwrap(), []);
+    place.advance(Duration::from_mins(2));
+    let found = place.diagnostics(&thresholds).await.unwrap();
+    let kinds: Vec<_> = found.iter().map(|found| (found.kind, found.task_id.clone())).collect();
+    assert_eq!(kinds, [(vestal_board::verbs::Rule::LeaseRanOut, id)]);
+}
+
+/// Whoever started it may not have come to write that down yet.
+#[tokio::test]
+async fn a_worker_that_reports_is_not_gone_before_that_is_proven() {
+    let place = place().await;
+    let (id, fence) = running(&place).await;
+    place.complete(&Authority::Worker(fence.clone()), &id, done("done")).await.unwrap();
+    let live = place.read().await.unwrap().live_runs().await.unwrap();
+    assert_eq!(live.iter().map(|run| run.id).collect::<Vec<_>>(), [fence.run]);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use vestal_board::{
 };
 
 use crate::model::{Model, Verb, Who};
-use crate::support::{ann, claim, dispatcher, done, ended, everything, place, titled};
+use crate::support::{all_gone, ann, claim, dispatcher, done, ended, everything, place, titled};
 
 /// Stands for a moment that is an hour away when its step comes.
 const NEVER: Time = Time::from_millis(0);
@@ -227,6 +227,7 @@ impl Pair {
 
     /// Holds the board against the model.
     async fn check(&self) -> Result<(), TestCaseError> {
+        all_gone(&self.place).await;
         let tasks = everything(&self.place).await;
         prop_assert_eq!(tasks.len(), self.model.tasks.len());
         let mut lanes: BTreeMap<_, [u64; 3]> = BTreeMap::new();

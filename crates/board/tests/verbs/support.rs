@@ -44,8 +44,17 @@ pub(crate) fn claim(place: &Place, role: Role) -> Claim {
     Claim { lease: LEASE, profile: Some(profile("alpha")), role, host: Some(place.host().clone()) }
 }
 
+/// Says of all runs that ended that nothing is left of their workers.
+pub(crate) async fn all_gone(place: &Place) {
+    let live = place.read().await.unwrap().live_runs().await.unwrap();
+    for run in live.iter().filter(|run| !run.is_open()) {
+        place.run_gone(run.id).await.unwrap();
+    }
+}
+
 /// Has a worker claim a task that is ready or to be looked at.
 pub(crate) async fn take(place: &Place, id: &TaskId) -> Fence {
+    all_gone(place).await;
     let role = match place.get(id).await.unwrap().status {
         Status::Review => Role::Review,
         _ => Role::Work,

@@ -8,7 +8,7 @@ use crate::kinds::{
 };
 
 /// What the cap per host is unless somebody says a number.
-const PROCESSORS: &str = "as many as there are processors, at least 2";
+const MEMORY: &str = "one for each 128 MiB of memory that is available, from 2 to 64";
 /// Of the number of failures that a person is told of.
 const FAILURES: (Range, &str) = (Range { min: 1, max: 1000 }, "kanban.failure_limit");
 
@@ -35,10 +35,11 @@ keys! {
         env: ["VESTAL_KANBAN_MAX_IN_PROGRESS"],
     }
 
-    /// Tasks that this host may work on at a time, on all boards together.
+    /// Tasks that this host may work on at a time, on all boards together. Workers mostly wait for
+    /// a model, so it is memory that bounds them.
     KANBAN_MAX_IN_PROGRESS_PER_HOST: Cap = "kanban.max_in_progress_per_host" {
-        default: Cap::Auto(PROCESSORS),
-        limits: Uncapped::Auto(PROCESSORS),
+        default: Cap::Auto(MEMORY),
+        limits: Uncapped::Auto(MEMORY),
         env: ["VESTAL_KANBAN_MAX_IN_PROGRESS_PER_HOST"],
     }
 
@@ -63,8 +64,9 @@ keys! {
         env: ["VESTAL_KANBAN_MAX_IN_PROGRESS_PER_TENANT"],
     }
 
-    /// Failures of one kind (a crash, a time limit, a worker that could not be started or was not
-    /// heard of) at which a task is given up and waits for a person.
+    /// Failures of one kind (a crash, a time limit, a worker that could not be started, was not heard
+    /// of or was told to end) at which a task is given up and waits for a person. This and the
+    /// settings for pauses are those of the default profile, whichever profile works.
     KANBAN_FAILURE_LIMIT: Count = "kanban.failure_limit" {
         default: Count::new(2),
         limits: Range { min: 1, max: 1000 },

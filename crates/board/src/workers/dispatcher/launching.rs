@@ -132,6 +132,7 @@ impl Dispatcher {
             tenant: task.tenant.clone(),
             place: place.clone(),
             lease: self.policy().lease,
+            failures: Some(self.policy().failures),
         };
         let launched = self.options().launcher.launch(&order).await?;
         Ok((place, launched, taken))

@@ -1,9 +1,9 @@
 //! The dispatcher: it carries out what a plan decides.
 //!
-//! A pass decides about one board, under the lock of this host: it looks, plans,
-//! and writes down what it is about to do in one short transaction. What takes
-//! time, starting and stopping workers, comes after, each by itself and outside
-//! of any lock.
+//! A pass decides about some boards together: it looks, plans, and writes down what
+//! it is about to do in one short transaction of each board. What takes time,
+//! starting and stopping workers, comes after, each by itself and outside of any
+//! lock.
 
 mod catalogue;
 mod launching;
@@ -42,6 +42,8 @@ pub struct Options {
     pub lock: PathBuf,
     /// What may be done.
     pub policy: Policy,
+    /// Returns how many more workers this host has room for; none: that is not asked.
+    pub room: Option<Room>,
     /// What starts workers.
     pub launcher: Arc<dyn Launcher>,
     /// Returns the profiles there are.
@@ -57,6 +59,12 @@ pub struct Options {
     /// Hears what is done, as it happens.
     pub tell: Arc<dyn Fn(Said) + Send + Sync>,
 }
+
+/// Returns how many more workers a host has room for, where it can tell.
+pub type Room = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// Workers that a host has, however little room there is.
+const FEWEST: u64 = 2;
 
 /// How much time a worker that is stopped gets, unless somebody says otherwise:
 /// enough to end what it runs in its sandbox, and to report.
@@ -102,6 +110,17 @@ impl Dispatcher {
 
     fn policy(&self) -> &Policy {
         &self.shared.options.policy
+    }
+
+    /// Returns what may be done while so many workers are at work on this host.
+    fn policy_with(&self, workers: u64) -> Policy {
+        let mut policy = self.policy().clone();
+        if let Some(room) = self.options().room.as_ref().and_then(|room| room()) {
+            let most = workers.saturating_add(room).max(FEWEST);
+            let most = u32::try_from(most).unwrap_or(u32::MAX);
+            policy.caps.host = Some(policy.caps.host.map_or(most, |cap| cap.min(most)));
+        }
+        policy
     }
 
     fn tell(&self, said: Said) {

@@ -1,17 +1,22 @@
-//! Deciding about one board, and writing the decision down.
+//! Deciding about boards, and writing the decision down.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::lock::{Held, HostLock};
+use tokio::task::JoinSet;
+
+use super::super::lock::{Held, Turn};
 use super::super::said::Said;
 use super::Dispatcher;
 use super::launching::Launching;
 use super::stopping::{Stopping, is_tidy};
-use super::surroundings::left_over;
+use super::surroundings::{Shares, left_over};
 use super::sweeping::Sweeping;
 use crate::authority::Authority;
-use crate::dispatch::{Bucket, DispatchResult, Life, Plan, Repair, Snapshot, View, Watched, plan};
+use crate::dispatch::{
+    Bucket, Caps, DispatchResult, Life, Plan, Policy, Repair, Snapshot, View, Watched,
+    plan_together,
+};
 use crate::error::Error;
 use crate::failpoint;
 use crate::id::{RunId, TaskId};
@@ -22,6 +27,9 @@ use crate::{Board, Result};
 
 /// How often a plan is made anew because somebody else was faster.
 const ATTEMPTS: usize = 5;
+
+/// How long a pass waits for others that write to a board.
+const BUSY: Duration = Duration::from_secs(2);
 
 /// What a pass decided.
 #[derive(Debug, Default)]
@@ -49,42 +57,149 @@ struct Decision {
 impl Dispatcher {
     /// Decides what would be done, and does nothing.
     pub(super) async fn look(&self, board: &Board, all: &[Board]) -> Result<DispatchResult> {
-        Ok(self.decide(board, all).await?.plan.result)
+        let decided = self.decide(&[board], all).await.pop();
+        Ok(decided.transpose()?.map(|decision| decision.plan.result).unwrap_or_default())
     }
 
-    /// Decides what is to be done, and writes down that it is about to be. While
-    /// another dispatcher of this host decides, nothing is done.
-    pub(super) async fn pass(&self, board: &Board, all: &[Board], held: Held) -> Result<Pass> {
-        let Some(_lock) = HostLock::take(&self.options().lock, held).await? else {
-            let result = DispatchResult { skipped_locked: true, ..DispatchResult::default() };
-            return Ok(Pass { result, ..Pass::default() });
+    /// Decides what is to be done about some boards, and writes down that it is
+    /// about to be. Returns what came of it for each of them, in their order.
+    ///
+    /// A board that cannot be written to keeps the others waiting for a moment
+    /// at most.
+    pub(super) async fn pass(
+        &self,
+        boards: &[Board],
+        all: &[Board],
+        held: Held,
+    ) -> Result<Vec<Result<Pass>>> {
+        let _turn = match Turn::take(&self.options().lock, held).await? {
+            Turn::Others => {
+                let skipped = || DispatchResult { skipped_locked: true, ..Default::default() };
+                let skip = |_| Ok(Pass { result: skipped(), ..Pass::default() });
+                return Ok(boards.iter().map(skip).collect());
+            }
+            turn @ (Turn::Mine { .. } | Turn::Unguarded) => turn,
         };
+        let mut passes: Vec<Option<Result<Pass>>> = boards.iter().map(|_| None).collect();
         for _ in 0..ATTEMPTS {
-            let decision = self.decide(board, all).await?;
-            let next = self.next_look(board, &decision.snapshot).await?;
-            if let Some(mut pass) = self.write_down(board, decision).await? {
-                pass.next = next;
-                return Ok(pass);
+            let open = passes.iter().enumerate().filter(|(_, pass)| pass.is_none());
+            let open: Vec<usize> = open.map(|(at, _)| at).collect();
+            if open.is_empty() {
+                break;
+            }
+            let undecided: Vec<&Board> = open.iter().filter_map(|at| boards.get(*at)).collect();
+            let decisions = self.decide(&undecided, all).await;
+            // Each board is a file of its own, so none waits for another.
+            let mut writing = JoinSet::new();
+            for ((at, board), decision) in open.into_iter().zip(undecided).zip(decisions) {
+                let (dispatcher, board) = (self.clone(), board.clone());
+                writing.spawn(async move {
+                    let written = match decision {
+                        Ok(decision) => dispatcher.settle(&board, decision).await.transpose(),
+                        Err(error) => Some(Err(error)),
+                    };
+                    (at, written)
+                });
+            }
+            while let Some(done) = writing.join_next().await {
+                match done {
+                    Ok((at, written)) => {
+                        if let Some(pass) = passes.get_mut(at) {
+                            *pass = written;
+                        }
+                    }
+                    Err(error) => tracing::error!(%error, "a part of a dispatch did not end well"),
+                }
             }
         }
-        // Others are at it without a pause, so what is to be done gets done;
-        // the next change is the time to look again.
-        Ok(Pass { next: Some(Duration::ZERO), ..Pass::default() })
+        // Of those that are left, others are at it without a pause, so what is to
+        // be done gets done; the next change is the time to look again.
+        let later = || Ok(Pass { next: Some(Duration::ZERO), ..Pass::default() });
+        let mut passes: Vec<Result<Pass>> =
+            passes.into_iter().map(|pass| pass.unwrap_or_else(later)).collect();
+        self.keep_caps(all, &mut passes).await;
+        Ok(passes)
     }
 
-    async fn decide(&self, board: &Board, all: &[Board]) -> Result<Decision> {
-        let outside = self.outside(board, all).await?;
+    /// Decides about some boards together, and returns what is decided for each
+    /// that could be read.
+    async fn decide(&self, boards: &[&Board], all: &[Board]) -> Vec<Result<Decision>> {
+        let shares = self.shares(all).await;
+        let policy = self.policy_with(shares.total().running_here);
+        let profiles = (self.options().profiles)();
+        let mut snapshots = Vec::new();
+        for board in boards {
+            snapshots.push(self.snapshot(board, &policy, &shares, &profiles).await);
+        }
+        let read: Vec<&Snapshot> =
+            snapshots.iter().filter_map(|snapshot| snapshot.as_ref().ok()).collect();
+        let mut plans = plan_together(&read, &policy).into_iter();
+        let mut decisions = Vec::new();
+        for snapshot in snapshots {
+            match snapshot {
+                Ok(snapshot) => {
+                    let plan = plans.next();
+                    decisions.extend(plan.map(|plan| Ok(Decision { snapshot, plan })));
+                }
+                Err(error) => decisions.push(Err(error)),
+            }
+        }
+        decisions
+    }
+
+    async fn snapshot(
+        &self,
+        board: &Board,
+        policy: &Policy,
+        shares: &Shares,
+        profiles: &BTreeSet<String>,
+    ) -> Result<Snapshot> {
+        let (outside, busy_elsewhere) = shares.outside(board);
         let view = View {
-            profiles: (self.options().profiles)(),
-            outside: outside.load,
-            busy_elsewhere: outside.busy,
+            profiles: profiles.clone(),
+            outside,
+            busy_elsewhere,
             life: &|run| self.life(board, run),
         };
         let mut read = board.read().await?;
-        let snapshot = Snapshot::take(&mut *read, self.policy(), view).await?;
-        drop(read);
-        let plan = plan(&snapshot, self.policy());
-        Ok(Decision { snapshot, plan })
+        Snapshot::take(&mut *read, policy, view).await
+    }
+
+    /// Writes down what was decided about a board; nothing, where it has to be
+    /// decided anew.
+    async fn settle(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
+        let next = self.next_look(board, &decision.snapshot).await?;
+        let written = self.write_down(board, decision).await?;
+        Ok(written.map(|pass| Pass { next, ..pass }))
+    }
+
+    /// Gives back what was claimed beyond the caps that several boards share:
+    /// dispatchers that decided at the same moment, each about another board, may
+    /// have counted on the same slot. Whoever wrote last sees all of it, so no
+    /// worker is started beyond a cap.
+    async fn keep_caps(&self, all: &[Board], passes: &mut [Result<Pass>]) {
+        let Caps { global, host, .. } = self.policy().caps;
+        let mut claimed = passes.iter_mut().flatten().filter(|pass| !pass.launches.is_empty());
+        if all.len() < 2 || (global.is_none() && host.is_none()) || claimed.next().is_none() {
+            return;
+        }
+        let total = self.shares(all).await.total();
+        let over =
+            |cap: Option<u32>, count: u64| cap.map_or(0, |cap| count.saturating_sub(cap.into()));
+        let excess = over(global, total.running).max(over(host, total.running_here));
+        for _ in 0..excess {
+            let largest = passes.iter_mut().flatten().max_by_key(|pass| pass.launches.len());
+            let Some(pass) = largest else { return };
+            let Some(launching) = pass.launches.pop() else { return };
+            let task = &launching.run.task_id;
+            pass.result.spawned.entries.retain(|spawned| spawned.task_id != *task);
+            pass.result.spawned.count = pass.result.spawned.count.saturating_sub(1);
+            let given = give_back(&launching.board, launching.run.id).await;
+            if let Err(error) = given {
+                // Its lease runs out, and the task is taken back.
+                self.tell_trouble(Some(launching.board.slug()), &error);
+            }
+        }
     }
 
     /// Returns how long nothing has to be looked at unless something changes.
@@ -97,7 +212,8 @@ impl Dispatcher {
             let run = &watched.run;
             if !run.is_open() {
                 // Until then its worker may leave by itself.
-                moments.extend((watched.life == Life::Alive).then_some(run.expires_at));
+                let may_be_there = matches!(watched.life, Life::Alive | Life::Unknown);
+                moments.extend(may_be_there.then_some(run.expires_at));
                 continue;
             }
             moments.extend(run.max_runtime.map(|limit| run.started_at.after(limit)));
@@ -135,7 +251,13 @@ impl Dispatcher {
         let left = left_over(board, mended.iter().filter_map(|id| watched(*id)).map(|w| &w.run));
 
         let by = Authority::Dispatcher(self.policy().host.name.clone());
-        let mut tx = board.write().await?;
+        let mut tx = match tokio::time::timeout(BUSY, board.write()).await {
+            Ok(tx) => tx?,
+            Err(_) => {
+                let path = board.dir().to_owned();
+                return Err(vestal_database::Error::Contended { path, waited: BUSY }.into());
+            }
+        };
         if !plan.starts.is_empty() {
             let known: BTreeSet<RunId> = live.iter().copied().collect();
             if tx.live_runs().await?.iter().any(|run| !known.contains(&run.id)) {
@@ -285,12 +407,18 @@ impl Dispatcher {
     ) -> Result<()> {
         let Some(begun) = self.begin(board, run.id) else { return Ok(()) };
         if run.is_open() {
-            steps::stop_in(tx, run.id, outcome).await?;
+            steps::stop_in(tx, run.id, outcome, reason).await?;
         }
         let reason = reason.to_owned();
         pass.stops.push(Stopping { board: board.clone(), run, outcome, reason, begun });
         Ok(())
     }
+}
+
+async fn give_back(board: &Board, run: RunId) -> Result<()> {
+    let mut tx = board.write().await?;
+    steps::give_back_in(&mut *tx, run, "another board took the last slot").await?;
+    tx.commit().await
 }
 
 /// Takes out of a result what did not come about.

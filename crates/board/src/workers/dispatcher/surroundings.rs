@@ -5,53 +5,93 @@ use std::path::PathBuf;
 
 use super::super::life::{life, session_of};
 use super::Dispatcher;
-use crate::dispatch::{Elsewhere, Life};
+use crate::dispatch::repair::takes_slot;
+use crate::dispatch::{Elsewhere, Life, Watched};
 use crate::run::Run;
 use crate::verbs::steps::exclusive_directory;
 use crate::{Board, Result};
 
-/// What goes on on other boards.
-#[derive(Debug, Default)]
-pub(super) struct Outside {
-    pub(super) load: Elsewhere,
-    pub(super) busy: BTreeSet<PathBuf>,
+/// What goes on on one board, as the others count it.
+#[derive(Debug)]
+pub(super) struct Share {
+    slug: String,
+    load: Elsewhere,
+    /// Directories of this host that its tasks are at work in.
+    busy: BTreeSet<PathBuf>,
+}
+
+/// What goes on on each board.
+#[derive(Debug)]
+pub(super) struct Shares(Vec<Share>);
+
+impl Shares {
+    /// Returns what goes on on all boards but one.
+    pub(super) fn outside(&self, board: &Board) -> (Elsewhere, BTreeSet<PathBuf>) {
+        let others = || self.0.iter().filter(|share| share.slug != board.slug());
+        let busy = others().flat_map(|share| share.busy.iter().cloned()).collect();
+        (sum(others()), busy)
+    }
+
+    /// Returns what goes on on all boards.
+    pub(super) fn total(&self) -> Elsewhere {
+        sum(self.0.iter())
+    }
+}
+
+fn sum<'s>(shares: impl Iterator<Item = &'s Share>) -> Elsewhere {
+    shares.fold(Elsewhere::default(), |sum, share| Elsewhere {
+        running: sum.running + share.load.running,
+        running_here: sum.running_here + share.load.running_here,
+    })
 }
 
 impl Dispatcher {
-    /// Looks at what goes on on other boards.
-    pub(super) async fn outside(&self, board: &Board, all: &[Board]) -> Result<Outside> {
-        let mut outside = Outside::default();
-        for other in all.iter().filter(|other| other.slug() != board.slug()) {
-            if let Err(error) = self.add_outside(other, &mut outside).await {
+    /// Looks at what goes on on each board.
+    pub(super) async fn shares(&self, all: &[Board]) -> Shares {
+        let mut shares = Vec::new();
+        for board in all {
+            match self.share(board).await {
+                Ok(share) => shares.push(share),
                 // A board that cannot be read keeps no other from going on.
-                self.tell_trouble(Some(other.slug()), &error);
+                Err(error) => self.tell_trouble(Some(board.slug()), &error),
             }
         }
-        Ok(outside)
+        Shares(shares)
     }
 
-    async fn add_outside(&self, other: &Board, outside: &mut Outside) -> Result<()> {
-        let host = &self.policy().host;
-        let mut read = other.read().await?;
+    /// Looks at what goes on on a board. What is over there takes no slot, and
+    /// it may be that nobody comes to write that down.
+    async fn share(&self, board: &Board) -> Result<Share> {
+        let (host, policy) = (&self.policy().host, self.policy());
+        let mut share = Share {
+            slug: board.slug().to_owned(),
+            load: Elsewhere::default(),
+            busy: BTreeSet::new(),
+        };
+        let mut read = board.read().await?;
         let now = read.now();
+        let mut over = Vec::new();
         for run in read.live_runs().await? {
-            let seen = self.life(other, &run);
-            // As on the board itself: what another host does not prove is
-            // believed for one more lease.
-            let counts = run.is_open()
-                || seen != Life::Foreign
-                || run.expires_at.after(self.policy().lease) > now;
-            if !counts {
-                continue;
-            }
-            outside.load.running += 1;
+            let life = self.life(board, &run);
             let here = run.host.as_ref() == Some(host);
-            outside.load.running_here += u64::from(here);
-            if here && let Some(task) = read.task(&run.task_id).await? {
-                outside.busy.extend(exclusive_directory(&task).map(PathBuf::from));
+            let watched = Watched { run, task: None, failures: Vec::new(), life };
+            let takes_slot = takes_slot(&watched, now, policy);
+            share.load.running += u64::from(takes_slot);
+            share.load.running_here += u64::from(takes_slot && here);
+            let task = read.task(&watched.run.task_id).await?.filter(|_| here);
+            let Some(directory) = task.as_ref().and_then(exclusive_directory) else { continue };
+            if takes_slot {
+                share.busy.insert(directory.to_owned());
+            } else {
+                over.push((watched.run, directory.to_owned()));
             }
         }
-        Ok(())
+        drop(read);
+        // What a worker started may outlive it, and still write where it worked.
+        let left = left_over(board, over.iter().map(|(run, _)| run));
+        let left = |run: &Run| left.iter().any(|left| left.id == run.id);
+        share.busy.extend(over.into_iter().filter(|(run, _)| left(run)).map(|(_, path)| path));
+        Ok(share)
     }
 
     /// Returns what can be seen of a run's worker.

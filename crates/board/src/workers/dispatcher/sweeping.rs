@@ -90,5 +90,6 @@ async fn order(board: &Board, run: &Run) -> Result<Option<Order>> {
         tenant: task.and_then(|task| task.tenant),
         place: Place { path, branch: None },
         lease: NO_LEASE,
+        failures: None,
     }))
 }

@@ -26,8 +26,11 @@ impl Dispatcher {
         match mode {
             Mode::DryRun => self.look(board, all).await,
             Mode::Real => {
-                let pass = self.pass(board, all, Held::Leave).await?;
-                Ok(self.finish(pass).await)
+                let passed = self.pass(std::slice::from_ref(board), all, Held::Leave).await?;
+                match passed.into_iter().next() {
+                    Some(pass) => Ok(self.finish(pass?).await),
+                    None => Ok(DispatchResult::default()),
+                }
             }
         }
     }

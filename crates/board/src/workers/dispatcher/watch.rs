@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
+use vestal_database::Error as DatabaseError;
 
 use super::super::gc::{Collected, GcPolicy, gc};
 use super::super::launch::Launcher;
@@ -19,7 +20,7 @@ use super::catalogue::{OpenBoards, Signs};
 use super::pass::Pass;
 use super::{Dispatcher, lock};
 use crate::time::Time;
-use crate::{Board, Result};
+use crate::{Board, Error, Result};
 
 /// How long to wait for another dispatcher of this host that decides.
 const LOCK: Duration = Duration::from_secs(2);
@@ -32,6 +33,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long, and how often, to look for a board whose directory has come: its
 /// database comes a moment later.
 const SETTLING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(50));
+/// How long to leave a board alone that others have been writing to for too long.
+const REST: Duration = Duration::from_secs(10);
 /// How long workers that are about to be started when this ends are waited for.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How often a board is tidied.
@@ -41,10 +44,9 @@ const TIDY_LOOK: Duration = Duration::from_mins(10);
 /// Where it is kept when that was done last.
 const TIDIED: &str = "gc";
 
-/// Boards that something happened on.
+/// That something happened on a board, and which boards are not there any more.
 #[derive(Debug, Clone, Default)]
 struct News {
-    boards: Arc<Mutex<BTreeSet<String>>>,
     lost: Arc<Mutex<BTreeSet<String>>>,
     arrived: Arc<Notify>,
 }
@@ -74,6 +76,8 @@ struct Watch<'a> {
     settling_until: Instant,
     /// When to look at each board again.
     next: BTreeMap<String, Instant>,
+    /// Until when boards are left alone that could not be read or written to.
+    rests: BTreeMap<String, Instant>,
     /// When to look whether each board is to be tidied.
     tidy: BTreeMap<String, Instant>,
 }
@@ -102,6 +106,7 @@ impl Dispatcher {
             look_at: now,
             settling_until: now,
             next: BTreeMap::new(),
+            rests: BTreeMap::new(),
             tidy: BTreeMap::new(),
         };
         let mut shutdown = std::pin::pin!(shutdown);
@@ -120,7 +125,7 @@ impl Dispatcher {
 }
 
 impl Watch<'_> {
-    /// Looks at every board, those first that something happened on.
+    /// Looks at every board.
     async fn round(&mut self) {
         for slug in std::mem::take(&mut *lock(&self.news.lost)) {
             self.open.forget(&slug);
@@ -130,29 +135,43 @@ impl Watch<'_> {
         if Instant::now() >= self.look_at {
             self.look_for_boards().await;
         }
-        let changed = std::mem::take(&mut *lock(&self.news.boards));
         let all: Vec<Board> = self.listening.values().map(|one| one.board.clone()).collect();
-        let (first, rest): (Vec<_>, Vec<_>) =
-            all.iter().partition(|board| changed.contains(board.slug()));
-        for board in first.into_iter().chain(rest) {
-            if self.open.is_dispatched(board) {
-                self.dispatch(board, &all).await;
+        let now = Instant::now();
+        let rests = |slug: &str| self.rests.get(slug).is_some_and(|until| now < *until);
+        let is_due = |board: &&Board| self.open.is_dispatched(board) && !rests(board.slug());
+        let boards: Vec<Board> = all.iter().filter(is_due).cloned().collect();
+        match self.dispatcher.pass(&boards, &all, Held::Wait(LOCK)).await {
+            Ok(passes) => {
+                for (board, pass) in boards.iter().zip(passes) {
+                    self.dispatch(board, pass);
+                }
+            }
+            Err(error) => {
+                self.dispatcher.tell_trouble(None, &error);
+                for board in &boards {
+                    self.next.insert(board.slug().to_owned(), now + RETRY);
+                }
             }
         }
     }
 
-    async fn dispatch(&mut self, board: &Board, all: &[Board]) {
-        let pass = self.dispatcher.pass(board, all, Held::Wait(LOCK)).await;
+    /// Begins what was decided about a board.
+    fn dispatch(&mut self, board: &Board, pass: Result<Pass>) {
+        let slug = board.slug().to_owned();
+        let interval = self.dispatcher.options().interval;
         let wait = match pass {
-            Ok(pass) if pass.result.skipped_locked => RETRY,
-            Ok(pass) => self.carry_out(pass),
+            Ok(pass) if pass.result.skipped_locked => RETRY.min(interval),
+            Ok(pass) => self.carry_out(pass).min(interval),
             Err(error) => {
-                self.dispatcher.tell_trouble(Some(board.slug()), &error);
-                RETRY
+                self.dispatcher.tell_trouble(Some(&slug), &error);
+                // Those who wait for this board would delay the others again.
+                let contended = matches!(error, Error::Database(DatabaseError::Contended { .. }));
+                let rest = if contended { REST } else { RETRY };
+                self.rests.insert(slug.clone(), Instant::now() + rest);
+                rest
             }
         };
-        let wait = wait.min(self.dispatcher.options().interval);
-        self.next.insert(board.slug().to_owned(), Instant::now() + wait);
+        self.next.insert(slug, Instant::now() + wait);
         self.tidy(board);
     }
 
@@ -201,6 +220,7 @@ impl Watch<'_> {
         }
         self.listening.retain(|slug, _| found.all.iter().any(|board| board.slug() == slug));
         self.next.retain(|slug, _| found.all.iter().any(|board| board.slug() == slug));
+        self.rests.retain(|slug, _| found.all.iter().any(|board| board.slug() == slug));
         for board in found.all {
             if !self.listening.contains_key(board.slug()) {
                 self.listen(board);
@@ -221,7 +241,6 @@ impl Watch<'_> {
         let (news, slug) = (self.news.clone(), board.slug().to_owned());
         let ear = tokio::spawn(async move {
             while changes.next().await.is_ok() {
-                lock(&news.boards).insert(slug.clone());
                 news.arrived.notify_one();
             }
             // The board is not there any more, or another is in its place.

@@ -45,6 +45,7 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
     let dispatcher = Dispatcher::new(Options {
         lock: root.join("kanban").join(text("--lock")?),
         policy,
+        room: None,
         launcher: Arc::new(launcher),
         profiles: Arc::new(|| BTreeSet::from(["ada".to_owned()])),
         environment: environment.clone(),

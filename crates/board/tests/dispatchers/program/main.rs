@@ -13,6 +13,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::from(70) };
+    if let [verb, path] = arguments.as_slice()
+        && verb == "hold-lock"
+    {
+        return hold_lock(path).map_or(ExitCode::from(70), |()| ExitCode::SUCCESS);
+    }
     let is_dispatcher = arguments.first().is_some_and(|first| first == "dispatch");
     let done = runtime.block_on(async {
         if is_dispatcher {
@@ -28,6 +33,14 @@ fn main() -> ExitCode {
             ExitCode::from(70)
         }
     }
+}
+
+/// Locks a file and stops.
+fn hold_lock(path: &str) -> std::io::Result<()> {
+    let file = std::fs::File::create(path)?;
+    file.lock()?;
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+    file.unlock()
 }
 
 /// Any error, in words.

@@ -113,6 +113,9 @@ async fn once(desk: &Desk<'_>, policy: Policy, mode: Mode) -> Result<DispatchRes
 /// says in their place. What is wrong with the settings is said once.
 fn policy(desk: &Desk<'_>, args: &DispatchArgs) -> Result<Policy, Failure> {
     let (mut policy, said) = settings::policy(desk.settings(), desk.boards().host().clone())?;
+    // What becomes of tasks that fail is not for each profile to say: whoever
+    // notices a failure has to say the same.
+    policy.failures = settings::failures(&desk.context.settings_of_default()?)?;
     for trouble in said {
         desk.console().warn(&trouble);
     }
@@ -129,6 +132,8 @@ fn policy(desk: &Desk<'_>, args: &DispatchArgs) -> Result<Policy, Failure> {
         budgets.spawn_failed = limit;
         budgets.no_report = limit;
         budgets.stale = limit;
+        budgets.terminated = limit;
+        budgets.reclaimed = limit;
     }
     if args.all {
         policy.shown = Shown::All;
@@ -149,6 +154,7 @@ fn options(
     Ok(Options {
         lock: lock(desk),
         policy,
+        room: settings::room(desk.settings())?,
         launcher: Arc::new(launcher),
         profiles: Arc::new(profiles),
         environment: desk.context.environment().clone(),

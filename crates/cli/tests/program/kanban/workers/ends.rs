@@ -44,7 +44,7 @@ impl AtWork {
 }
 
 #[test]
-fn a_signal_stops_the_whole_worker_and_costs_the_task_nothing() {
+fn a_signal_stops_the_whole_worker_and_its_task_is_tried_again_after_a_pause() {
     for signal in [Signal::TERM, Signal::INT] {
         let at_work = AtWork::new(some(), 120);
         let AtWork { bench, task, worker, pids, .. } = at_work;
@@ -56,8 +56,10 @@ fn a_signal_stops_the_whole_worker_and_costs_the_task_nothing() {
         let run = bench.last_run(&task);
         assert_eq!(run.outcome, Some(Outcome::Terminated));
         let again = bench.get(&task);
-        assert_eq!((again.status, again.wake_at), (Status::Ready, None));
-        assert!(bench.show(&task).failures.is_empty());
+        assert_eq!((again.status, again.guard.as_deref()), (Status::Ready, Some("backoff")));
+        let failures = bench.show(&task).failures;
+        let counted: Vec<_> = failures.iter().map(|own| (own.cause, own.count)).collect();
+        assert_eq!(counted, [(Outcome::Terminated, 1)]);
     }
 }
 

@@ -306,6 +306,7 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
         tenant: None,
         place: Place::default(),
         lease: std::time::Duration::from_mins(2),
+        failures: None,
     };
     let code = bench.on(async {
         let mut launched = launcher.launch(&order).await.unwrap();
