@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vestal_board::{Board, Error as BoardError, Status, Task, Workspace};
+use vestal_board::{Board, Error as BoardError, Status, Task, TaskId, Workspace};
 use vestal_conversations::{ConversationId, Filter, ParentKind, Store};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::files::{Depth, Files};
@@ -115,7 +115,7 @@ pub(crate) async fn is_over(board: &Board, task: &Task) -> Result<bool, CleanErr
 pub(crate) async fn remove_scratch(
     engine: &Engine,
     sandbox: &Sandbox,
-    task: &Task,
+    task: &TaskId,
 ) -> Result<(), CleanError> {
     let side = place::side(engine, sandbox, task).await?;
     let files = sandbox.files(None).await?;
@@ -135,7 +135,7 @@ async fn remove(files: &Files, path: &std::path::Path) -> Result<(), CleanError>
 
 /// Removes the sandbox that is a task's own, with its files. A directory of the
 /// host that is mounted in it is not among those.
-pub(crate) async fn remove_own(engine: &Engine, task: &Task) -> Result<(), CleanError> {
+pub(crate) async fn remove_own(engine: &Engine, task: &TaskId) -> Result<(), CleanError> {
     let name = place::own_sandbox(task);
     let mounted = format!("{name}@/");
     for found in engine.list().await? {
@@ -163,7 +163,7 @@ pub(crate) async fn remove_parents_scratch(
     for parent in parents {
         let Ok(parent) = board.get(&parent.id).await else { continue };
         if parent.workspace == Workspace::Scratch && is_over(board, &parent).await? {
-            remove_scratch(engine, sandbox, &parent).await?;
+            remove_scratch(engine, sandbox, &parent.id).await?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use vestal_board::{Board, Outcome, Run, Task, Workspace};
+use vestal_board::{Board, Outcome, Run, Task, TaskId, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, is_within, keys};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
@@ -98,7 +98,7 @@ impl Ground {
             let known = run.workspace.as_deref().filter(|path| path.starts_with('/'));
             given.or_else(|| known.map(PathBuf::from))
         };
-        let own = || own_sandbox(task).parse::<SandboxTask>();
+        let own = || own_sandbox(&task.id).parse::<SandboxTask>();
         let Some(path) = task.workspace.path() else {
             let is_own = settings.get(&keys::ISOLATION)?.value != Isolation::Shared;
             let task = if is_own { own()? } else { SandboxTask::default_task() };
@@ -138,7 +138,7 @@ impl Ground {
         task: &Task,
         last: Option<Outcome>,
     ) -> Result<Place, PlaceError> {
-        let side = side(engine, sandbox, task).await?;
+        let side = side(engine, sandbox, &task.id).await?;
         let files = sandbox.files(None).await?;
         let mut before = None;
         if self.mounted.is_none()
@@ -180,15 +180,15 @@ impl Place {
 }
 
 /// Returns the name of the sandbox that is a task's own.
-pub(crate) fn own_sandbox(task: &Task) -> String {
-    format!("kanban-{}", task.id)
+pub(crate) fn own_sandbox(task: &TaskId) -> String {
+    format!("kanban-{task}")
 }
 
 /// Returns the directory of the sandbox's own that is a task's.
 pub(crate) async fn side(
     engine: &Engine,
     sandbox: &Sandbox,
-    task: &Task,
+    task: &TaskId,
 ) -> Result<PathBuf, PlaceError> {
     let workspace = if sandbox.reach().await == Reach::Host {
         // A sandbox that sees the host's files has its own beside what is
@@ -199,7 +199,7 @@ pub(crate) async fn side(
         Some(PathBuf::from(WORKSPACE))
     };
     let absent = || Error::NoSandbox { task: sandbox.task().to_string() };
-    Ok(workspace.ok_or_else(absent)?.join(KANBAN).join(task.id.as_str()))
+    Ok(workspace.ok_or_else(absent)?.join(KANBAN).join(task.as_str()))
 }
 
 /// Returns where what an attempt left that failed is put.

@@ -48,16 +48,16 @@ async fn sweep_all(parts: &SweepParts) -> Result<(), CleanError> {
             log.write(&format!("run {}: stopped {stopped} jobs that were left", parts.run));
         }
     }
-    let task = match board.get(&parts.task).await {
-        Ok(task) => task,
-        // With the task all claims on its place are gone, but so is its record.
-        Err(BoardError::NotFound { .. }) => return Ok(()),
+    let (finished, over) = match board.get(&parts.task).await {
+        Ok(task) => (clean::is_finished(&task), clean::is_over(board, &task).await?),
+        // With the task all claims on its place are gone.
+        Err(BoardError::NotFound { .. }) => (true, true),
         Err(error) => return Err(error.into()),
     };
-    if clean::is_finished(&task) {
-        clean::remove_own(engine, &task).await?;
+    if finished {
+        clean::remove_own(engine, &parts.task).await?;
     }
-    if !clean::is_over(board, &task).await? {
+    if !over {
         return Ok(());
     }
     let shared = SandboxTask::default_task();
@@ -66,7 +66,7 @@ async fn sweep_all(parts: &SweepParts) -> Result<(), CleanError> {
         Err(error) => Err(error.into()),
         Ok(_) => {
             let sandbox = Box::pin(engine.sandbox(&shared)).await?;
-            clean::remove_scratch(engine, &sandbox, &task).await
+            clean::remove_scratch(engine, &sandbox, &parts.task).await
         }
     }
 }

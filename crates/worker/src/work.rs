@@ -320,10 +320,10 @@ impl Work<'_> {
             clean::remove_parents_scratch(engine, sandbox, board, &task).await?;
         }
         if ground.is_own && clean::is_finished(&task) {
-            return clean::remove_own(engine, &task).await;
+            return clean::remove_own(engine, &task.id).await;
         }
         if !ground.is_own && clean::is_over(board, &task).await? {
-            return clean::remove_scratch(engine, sandbox, &task).await;
+            return clean::remove_scratch(engine, sandbox, &task.id).await;
         }
         Ok(())
     }

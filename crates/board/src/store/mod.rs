@@ -95,6 +95,14 @@ pub trait Read: Send {
 
     /// Returns a run.
     async fn run(&mut self, id: RunId) -> Result<Option<Run>>;
+    /// Returns finished tasks in the order in which they last changed, from one on:
+    /// when that was, their number and their name.
+    async fn finished_after(
+        &mut self,
+        since: Time,
+        seq: i64,
+        limit: u32,
+    ) -> Result<Vec<(Time, i64, TaskId)>>;
     /// Returns the last runs of a task, oldest first.
     async fn runs(&mut self, id: &TaskId, last: u32) -> Result<Vec<Run>>;
     /// Returns all runs that have not ended, and those that have and whose

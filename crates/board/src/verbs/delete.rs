@@ -9,7 +9,7 @@ use crate::authority::Authority;
 use crate::error::Refusal;
 use crate::id::TaskId;
 use crate::status::Status;
-use crate::workers::log_path;
+use crate::workers::{log_path, remember_deleted};
 use crate::{Board, Result};
 
 /// Runs that are looked at: more than any task has whose workers may live.
@@ -42,6 +42,7 @@ impl Board {
             return Err(Refusal::Held { verb: "delete", task: id.clone(), run, owner }.into());
         }
         let files = tx.attachments(id).await?;
+        remember_deleted(&mut *tx, &task).await?;
         tx.delete_task(&task).await?;
         tx.commit().await?;
         let here = files.iter().filter(|file| file.host == self.host().name);

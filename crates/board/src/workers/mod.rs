@@ -21,6 +21,7 @@ pub use gc::{Collected, GcPolicy, KeptTree, gc};
 pub use launch::{LaunchError, Launched, Launcher, Order};
 pub use log::{LogPolicy, log_path};
 pub(crate) use memory::room as memory_room;
+pub(crate) use places::remember_deleted;
 pub use program::ProgramLauncher;
 pub use said::Said;
 pub use workspace::{Place, WorkspaceError};

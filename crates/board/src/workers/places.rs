@@ -1,127 +1,240 @@
 //! What finished tasks left in sandboxes.
 //!
 //! A worker that finishes its task removes its own place. But a task may have
-//! been worked on by several profiles, or be finished by a person after its
-//! worker had left: then nobody is there who would remove what is in the
-//! sandboxes of the others.
+//! been worked on by several profiles, be finished by a person after its worker
+//! had left, or be kept for the sake of a child that another profile works on: then
+//! nobody is there who would remove what is in the sandboxes of the others. And of
+//! a task that was deleted nothing but a note is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
-use super::dispatcher::sweep;
+use super::dispatcher::{bare_order, sweep, sweep_as};
 use super::launch::Launcher;
 use super::life::{Parental, life};
+use super::log::log_path;
 use crate::dispatch::Life;
-use crate::id::TaskId;
+use crate::host::HostName;
+use crate::id::{RunId, TaskId};
 use crate::run::{Outcome, Run};
-use crate::status::Status;
-use crate::store::{Order, Query, Read};
+use crate::store::{Read, Write};
+use crate::task::{Task, Workspace};
 use crate::time::Time;
 use crate::{Board, Result};
 
 /// Until when finished tasks have been seen to, by each host for itself.
 const SEEN: &str = "places";
+/// Tasks that were deleted before they had been seen to, by each host for itself.
+const DELETED: &str = "deleted";
 /// Sandboxes that nobody used for so long are collected anyway.
 const WINDOW: Duration = Duration::from_hours(7 * 24);
 /// Tasks that are seen to at once; the others have their turn next time.
-const AT_ONCE: usize = 100;
-/// Tasks that are read at once.
-const PAGE: u32 = 200;
+const AT_ONCE: u32 = 100;
+/// Deleted tasks that are kept in mind.
+const MOST_DELETED: usize = 10_000;
 /// Runs of a task that are looked at.
 const RUNS: u32 = 50;
 
-/// Has removed what tasks that were finished since the last time left in the
-/// sandboxes of this host, and returns of how many.
+/// The last finished task that was seen to: when it changed, and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor {
+    at: Time,
+    seq: i64,
+}
+
+impl Cursor {
+    async fn read(read: &mut (dyn Read + '_), host: &HostName) -> Result<Option<Self>> {
+        let Some(note) = read.note(&named(SEEN, host)).await? else { return Ok(None) };
+        let number = |name: &str| note.get(name).and_then(Value::as_i64);
+        let seq = number("seq").unwrap_or(0);
+        Ok(number("until").map(|until| Self { at: Time::from_millis(until), seq }))
+    }
+
+    fn note(self) -> Value {
+        json!({ "until": self.at.millis(), "seq": self.seq })
+    }
+}
+
+fn named(what: &str, host: &HostName) -> String {
+    format!("{what} of {host}")
+}
+
+/// Has removed what tasks that were finished or deleted since the last time left in
+/// the sandboxes of this host, and returns of how many.
 pub(super) async fn sweep_finished(board: &Board, launcher: &dyn Launcher) -> Result<u64> {
+    let host = &board.host().name;
     let mut read = board.read().await?;
     let now = read.now();
-    let name = format!("{SEEN} of {}", board.host().name);
-    let mut finished = finished(&mut *read, &name, now).await?;
-    finished.sort();
-    finished.truncate(AT_ONCE);
-    let mut seen = now;
-    let mut left = Vec::new();
-    for (at, task) in &finished {
-        let runs = read.runs(task, RUNS).await?;
-        let may_live = |run: &Run| {
-            let life = life(run, board.host(), Parental::Stranger);
-            !run.gone && !matches!(life, Life::Gone { .. } | Life::Person)
-        };
-        if runs.iter().any(|run| run.is_open() || may_live(run)) {
+    let window = i64::try_from(WINDOW.as_millis()).unwrap_or(i64::MAX);
+    let oldest = Cursor { at: Time::from_millis(now.millis().saturating_sub(window)), seq: 0 };
+    let begun = Cursor::read(&mut *read, host).await?.map_or(oldest, |seen| seen.max(oldest));
+    let mut seen = begun;
+    let mut waits = false;
+    let mut left = BTreeMap::new();
+    for (at, seq, task) in read.finished_after(begun.at, begun.seq, AT_ONCE).await? {
+        let runs = read.runs(&task, RUNS).await?;
+        if runs.iter().any(|run| may_live(run, board)) {
             // Its worker may still be about to tidy up.
-            seen = seen.min(*at);
+            waits = true;
             continue;
         }
-        left.extend(abandoned(runs, board));
+        if !waits {
+            seen = Cursor { at, seq };
+        }
+        let tidied = finisher(&runs);
+        for run in parents_runs(&mut *read, &task, board, tidied.as_ref()).await? {
+            left.entry((run.task_id.clone(), run.profile.clone())).or_insert(run);
+        }
+        for run in runs_here(runs, board, tidied.as_ref()) {
+            left.insert((run.task_id.clone(), run.profile.clone()), run);
+        }
     }
-    if finished.len() == AT_ONCE
-        && let Some((last, _)) = finished.last()
-    {
-        seen = seen.min(*last);
-    }
+    let deleted = deleted(&mut *read, host).await?;
     drop(read);
-    let tasks: std::collections::BTreeSet<_> = left.iter().map(|run| &run.task_id).collect();
+    let tasks: BTreeSet<&TaskId> =
+        left.keys().map(|(task, _)| task).chain(deleted.iter().map(|(task, _)| task)).collect();
     let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
     // One after the other: it is urgent for nobody.
-    for run in &left {
+    for run in left.values() {
         if let Some(under_way) = sweep(board, run, launcher).await
             && let Err(error) = under_way.await
         {
             tracing::warn!(%error, task = %run.task_id, "cleaning up was given up");
         }
     }
+    for (task, profile) in &deleted {
+        let order = bare_order(board, task.clone(), RunId::new(0), profile.clone());
+        if let Some(under_way) = sweep_as(&order, launcher).await
+            && let Err(error) = under_way.await
+        {
+            tracing::warn!(%error, %task, "cleaning up was given up");
+        }
+        // What cleans up has written there, and nobody will read it.
+        if board.read().await?.task(task).await?.is_none()
+            && let Err(error) = std::fs::remove_file(log_path(board.dir(), task))
+        {
+            tracing::debug!(%error, %task, "the log of a deleted task");
+        }
+    }
+    if seen == begun && deleted.is_empty() {
+        return Ok(count);
+    }
     let mut write = board.write().await?;
-    write.set_note(&name, Some(&json!({ "until": seen.millis() }))).await?;
+    write.set_note(&named(SEEN, host), Some(&seen.note())).await?;
+    let rest: Vec<_> = self::deleted(&mut *write, host)
+        .await?
+        .into_iter()
+        .filter(|entry| !deleted.contains(entry))
+        .collect();
+    keep_deleted(&mut *write, host, &rest).await?;
     write.commit().await?;
     Ok(count)
 }
 
-/// Returns tasks that were finished since the last time, and when.
-async fn finished(
-    read: &mut (dyn Read + '_),
-    name: &str,
-    now: Time,
-) -> Result<Vec<(Time, TaskId)>> {
-    let note = read.note(name).await?;
-    let seen = note.and_then(|note| note.get("until")?.as_i64()).map(Time::from_millis);
-    let is_old = |at: Time| seen.is_some_and(|seen| at < seen) || at.after(WINDOW) < now;
-    let mut query = Query {
-        statuses: vec![Status::Done, Status::Archived],
-        order: Order::Updated,
-        limit: Some(PAGE),
-        ..Query::default()
-    };
-    let mut finished = Vec::new();
-    loop {
-        let page = read.list(&query).await?;
-        let more = page.len() == usize::try_from(PAGE).unwrap_or(usize::MAX);
-        let fresh = page.iter().filter(|task| !is_old(task.updated_at));
-        let before = finished.len();
-        finished.extend(fresh.map(|task| (task.updated_at, task.id.clone())));
-        if !more || finished.len() - before < page.len() {
-            return Ok(finished);
+/// Keeps in mind what a task may have left in sandboxes, before it is deleted. What
+/// was seen to since the task was put away need not be.
+pub(crate) async fn remember_deleted(tx: &mut dyn Write, task: &Task) -> Result<()> {
+    let mut entries: BTreeMap<HostName, Vec<(TaskId, ProfileName)>> = BTreeMap::new();
+    let mut tasks = vec![task.id.clone()];
+    // The places of those before it may have been kept for its sake.
+    tasks.extend(tx.parents(&task.id).await?.into_iter().map(|parent| parent.id));
+    for id in tasks {
+        for run in tx.runs(&id, RUNS).await? {
+            let (Some(host), Some(profile), Some(_)) =
+                (run.host_name(), &run.profile, &run.process)
+            else {
+                continue;
+            };
+            entries.entry(host.clone()).or_default().push((id.clone(), profile.clone()));
         }
-        query.offset += PAGE;
     }
+    for (host, entries) in entries {
+        let seen = Cursor::read(&mut *tx, &host).await?;
+        if seen.is_some_and(|seen| seen >= Cursor { at: task.updated_at, seq: task.seq }) {
+            continue;
+        }
+        let mut all = deleted(&mut *tx, &host).await?;
+        for entry in entries {
+            if all.len() < MOST_DELETED && !all.contains(&entry) {
+                all.push(entry);
+            }
+        }
+        keep_deleted(tx, &host, &all).await?;
+    }
+    Ok(())
 }
 
-/// Returns the last run of each profile that worked on a task here and may have
-/// left something.
-fn abandoned(runs: Vec<Run>, board: &Board) -> Vec<Run> {
+async fn deleted(
+    read: &mut (dyn Read + '_),
+    host: &HostName,
+) -> Result<Vec<(TaskId, ProfileName)>> {
+    let note = read.note(&named(DELETED, host)).await?;
+    let entry = |entry: &Value| {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str);
+        Some((text("task")?.parse().ok()?, ProfileName::new(text("profile")?).ok()?))
+    };
+    let entries = note.as_ref().and_then(Value::as_array);
+    Ok(entries.into_iter().flatten().filter_map(entry).collect())
+}
+
+async fn keep_deleted(
+    tx: &mut dyn Write,
+    host: &HostName,
+    entries: &[(TaskId, ProfileName)],
+) -> Result<()> {
+    let entry = |(task, profile): &(TaskId, ProfileName)| json!({ "task": task, "profile": profile.as_str() });
+    let note = Value::Array(entries.iter().map(entry).collect());
+    tx.set_note(&named(DELETED, host), Some(&note).filter(|_| !entries.is_empty())).await
+}
+
+/// Reports whether a worker of this host may still be there.
+fn may_live(run: &Run, board: &Board) -> bool {
+    let life = life(run, board.host(), Parental::Stranger);
+    matches!(life, Life::Alive | Life::Unknown) && (run.is_open() || !run.gone)
+}
+
+/// Returns the profile whose worker said that a task is done: it has tidied up
+/// behind itself, and in its own sandbox behind those before it.
+fn finisher(runs: &[Run]) -> Option<ProfileName> {
+    let last = runs.iter().max_by_key(|run| run.id)?;
+    last.profile.clone().filter(|_| last.outcome == Some(Outcome::Completed))
+}
+
+/// Returns the last run here of each profile but one.
+fn runs_here(runs: Vec<Run>, board: &Board, but: Option<&ProfileName>) -> Vec<Run> {
     let mut last: BTreeMap<ProfileName, Run> = BTreeMap::new();
-    let finisher = runs.iter().max_by_key(|run| run.id).cloned();
     for run in runs {
         let here = run.process.is_some() && run.host_name() == Some(&board.host().name);
-        if let Some(profile) = run.profile.clone().filter(|_| here) {
+        if let Some(profile) = run.profile.clone().filter(|_| here)
+            && but != Some(&profile)
+        {
             last.insert(profile, run);
         }
     }
-    // Whoever said that it is done has tidied up behind itself.
-    if let Some(Run { profile: Some(profile), outcome: Some(Outcome::Completed), .. }) = finisher {
-        last.remove(&profile);
-    }
     last.into_values().collect()
+}
+
+/// Returns the runs here of tasks before one that kept their scratch places for its
+/// sake and for nobody else's any more.
+async fn parents_runs(
+    read: &mut (dyn Read + '_),
+    task: &TaskId,
+    board: &Board,
+    but: Option<&ProfileName>,
+) -> Result<Vec<Run>> {
+    let mut found = Vec::new();
+    for parent in read.parents(task).await? {
+        let Some(parent) = read.task(&parent.id).await? else { continue };
+        if parent.workspace != Workspace::Scratch || !parent.status.satisfies_children() {
+            continue;
+        }
+        let children = read.children(&parent.id).await?;
+        if children.iter().all(|child| child.status.satisfies_children()) {
+            found.extend(runs_here(read.runs(&parent.id, RUNS).await?, board, but));
+        }
+    }
+    Ok(found)
 }

@@ -66,6 +66,15 @@ impl Read for Counted<'_> {
         Ok(self.note_down(row.into_iter().collect()).pop())
     }
 
+    async fn finished_after(
+        &mut self,
+        since: Time,
+        seq: i64,
+        limit: u32,
+    ) -> Result<Vec<(Time, i64, TaskId)>> {
+        self.read.finished_after(since, seq, limit).await
+    }
+
     async fn runs(&mut self, id: &TaskId, last: u32) -> Result<Vec<Run>> {
         let rows = self.read.runs(id, last).await?;
         Ok(self.note_down(rows))

@@ -194,3 +194,67 @@ async fn a_dispatcher_tidies_once_a_day() {
     stage.until_ended(&task, Outcome::Completed).await;
     assert!(old.exists(), "it tidied twice");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_was_kept_for_a_child_of_another_profile_goes_with_it() {
+    let stage = Stage::new().await;
+    let parent = stage.task(&["complete"]).await;
+    let child = stage
+        .task_with(&["complete"], |new| {
+            new.parents = vec![parent.clone()];
+            new.assignee = Some(vestal_config::ProfileName::new("grace").unwrap());
+        })
+        .await;
+    let both = || ["ada", "grace"].map(str::to_owned).into();
+    let watch = stage.watch(|options| options.profiles = std::sync::Arc::new(both));
+    let run = stage.until_ended(&parent, Outcome::Completed).await;
+    stage.until_ended(&child, Outcome::Completed).await;
+    watch.end().await;
+    std::fs::remove_file(stage.path("swept")).ok();
+    let launcher = stage.launcher();
+    let policy = Stage::gc_policy();
+    assert_eq!(gc(&stage.board, &policy, Some(&launcher)).await.unwrap().places, 1);
+    assert_eq!(until_file(&stage.path("swept")).await, format!("{parent} {}\n", run.id));
+    // It is done once.
+    assert_eq!(gc(&stage.board, &policy, Some(&launcher)).await.unwrap().places, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_deleted_task_left_in_sandboxes_is_cleaned_up() {
+    let stage = Stage::new().await;
+    let task = stage.task(&["complete"]).await;
+    let watch = stage.watch(|_| {});
+    stage.until_ended(&task, Outcome::Completed).await;
+    watch.end().await;
+    stage.board.archive(&person(), &task).await.unwrap();
+    stage.board.delete(&person(), &task).await.unwrap();
+    let launcher = stage.launcher();
+    let policy = Stage::gc_policy();
+    assert_eq!(gc(&stage.board, &policy, Some(&launcher)).await.unwrap().places, 1);
+    assert_eq!(until_file(&stage.path("swept")).await, format!("{task} 0\n"));
+    assert_eq!(stage.log(&task), "", "a log of a task that is not there");
+    assert_eq!(gc(&stage.board, &policy, Some(&launcher)).await.unwrap().places, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_finished_task_is_seen_to_once() {
+    let stage = Stage::new().await;
+    let mut read = stage.board.read().await.unwrap();
+    assert_eq!(read.finished_after(vestal_board::Time::from_millis(0), 0, 10).await.unwrap(), []);
+    drop(read);
+    let mut tasks = Vec::new();
+    for _ in 0..5 {
+        let task = stage.task(&[]).await;
+        stage.board.complete(&person(), &task, vestal_board::Completion::default()).await.unwrap();
+        tasks.push(task);
+    }
+    let mut read = stage.board.read().await.unwrap();
+    let (mut at, mut seq, mut seen) = (vestal_board::Time::from_millis(0), 0, Vec::new());
+    for _ in 0..tasks.len() {
+        let page = read.finished_after(at, seq, 2).await.unwrap();
+        let Some((last_at, last_seq, _)) = page.last() else { break };
+        (at, seq) = (*last_at, *last_seq);
+        seen.extend(page.into_iter().map(|(.., task)| task));
+    }
+    assert_eq!(seen, tasks);
+}

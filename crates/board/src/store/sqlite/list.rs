@@ -7,8 +7,11 @@ use super::script::Script;
 use super::task_row::{self, ARCHIVED, CALM, folded, shelf};
 use super::transaction::Transaction;
 use crate::Result;
+use crate::id::TaskId;
+use crate::status::Status;
 use crate::store::{Order, Query, Visitor};
 use crate::task::Task;
+use crate::time::Time;
 
 /// Returns by what tasks are ordered.
 const fn order(order: Order) -> &'static str {
@@ -157,6 +160,25 @@ impl Transaction {
             Ok(each(task))
         })
         .await
+    }
+
+    pub(super) async fn tasks_finished_after(
+        &mut self,
+        since: Time,
+        seq: i64,
+        limit: u32,
+    ) -> Result<Vec<(Time, i64, TaskId)>> {
+        let shelves = [shelf(Status::Done, true), shelf(Status::Done, false), ARCHIVED];
+        let shelves = shelves.map(Value::from);
+        let mut script = Script::of("SELECT updated_at, seq, id FROM tasks WHERE shelf IN ");
+        script.tuple(&shelves).push(" AND updated_at >= ").value(since);
+        script.push(" AND (updated_at > ").value(since).push(" OR seq > ").value(seq);
+        script.push(") ORDER BY updated_at, seq LIMIT ").value(i64::from(limit));
+        let read = |row| {
+            let mut columns = Columns::of(row, "a finished task");
+            Ok((columns.time()?, columns.int()?, columns.word()?))
+        };
+        self.ask(script).await?.iter().map(read).collect()
     }
 
     async fn page(&mut self, query: &Query) -> Result<Vec<Task>> {

@@ -243,6 +243,15 @@ impl Read for Transaction {
         self.run_numbered(id).await
     }
 
+    async fn finished_after(
+        &mut self,
+        since: Time,
+        seq: i64,
+        limit: u32,
+    ) -> Result<Vec<(Time, i64, TaskId)>> {
+        self.tasks_finished_after(since, seq, limit).await
+    }
+
     async fn runs(&mut self, id: &TaskId, last: u32) -> Result<Vec<Run>> {
         self.last_runs(id, last).await
     }

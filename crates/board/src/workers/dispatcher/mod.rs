@@ -25,7 +25,7 @@ use vestal_process::Patience;
 
 pub use catalogue::OpenBoards;
 pub use stopping::{Stopped, stop_worker};
-pub(super) use sweeping::sweep;
+pub(super) use sweeping::{bare_order, sweep, sweep_as};
 pub use tick::Mode;
 
 use super::GIT_TIMEOUT;

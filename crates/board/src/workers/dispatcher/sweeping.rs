@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use vestal_config::ProfileName;
 
 use super::super::launch::{Launcher, Order};
 use super::super::workspace::Place;
 use super::Dispatcher;
 use super::stopping::Begun;
+use crate::id::{RunId, TaskId};
 use crate::run::Run;
 use crate::{Board, Result};
 
@@ -53,14 +55,22 @@ pub(in crate::workers) async fn sweep(
             return None;
         }
     };
-    let mut child = match launcher.sweep(&order).await {
+    sweep_as(&order, launcher).await
+}
+
+/// As [`sweep`], by an order.
+pub(in crate::workers) async fn sweep_as(
+    order: &Order,
+    launcher: &dyn Launcher,
+) -> Option<JoinHandle<()>> {
+    let task = order.task.clone();
+    let mut child = match launcher.sweep(order).await {
         Ok(child) => child,
         Err(error) => {
-            tracing::warn!(%error, task = %run.task_id, "cannot clean up behind a worker");
+            tracing::warn!(%error, %task, "cannot clean up behind a worker");
             return None;
         }
     };
-    let task = run.task_id.clone();
     Some(tokio::spawn(async move {
         match tokio::time::timeout(PATIENCE, child.wait()).await {
             Ok(Ok(status)) if status.success() => {}
@@ -80,16 +90,28 @@ async fn order(board: &Board, run: &Run) -> Result<Option<Order>> {
     let Some(profile) = run.profile.clone() else { return Ok(None) };
     let task = board.read().await?.task(&run.task_id).await?;
     let path = run.workspace.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
-    Ok(Some(Order {
+    let tenant = task.and_then(|task| task.tenant);
+    let order = bare_order(board, run.task_id.clone(), run.id, profile);
+    Ok(Some(Order { tenant, place: Place { path, branch: None }, ..order }))
+}
+
+/// Returns an order to clean up, of which no more is known than whose it is.
+pub(in crate::workers) fn bare_order(
+    board: &Board,
+    task: TaskId,
+    run: RunId,
+    profile: ProfileName,
+) -> Order {
+    Order {
         board: board.slug().to_owned(),
         dir: board.dir().to_owned(),
-        task: run.task_id.clone(),
-        run: run.id,
+        task,
+        run,
         profile,
         host: board.host().name.clone(),
-        tenant: task.and_then(|task| task.tenant),
-        place: Place { path, branch: None },
+        tenant: None,
+        place: Place::default(),
         lease: NO_LEASE,
         failures: None,
-    }))
+    }
 }
