@@ -88,19 +88,19 @@ impl Workshop {
 
     /// Ends a turn, as far as the sandbox is concerned: what is to last is left alone.
     pub(crate) fn turn_ended(&self) -> Result<(), Error> {
-        if self.attached().is_none() {
-            return Ok(());
+        // Its own task: a mounted directory is part of that.
+        match self.attached() {
+            Some(sandbox) => self.inner.engine.turn_ended(sandbox.task()),
+            None => Ok(()),
         }
-        self.inner.engine.turn_ended(&self.inner.task)
     }
 
     /// Lets go of the sandbox at the end of the conversation.
     pub(crate) fn close(&self) -> Result<(), Error> {
-        match self.held().take() {
-            None => return Ok(()),
-            Some(sandbox) => drop(sandbox),
-        }
-        self.inner.engine.conversation_closed(&self.inner.task)
+        let Some(sandbox) = self.held().take() else { return Ok(()) };
+        let task = sandbox.task().clone();
+        drop(sandbox);
+        self.inner.engine.conversation_closed(&task)
     }
 
     /// Returns the name of the conversation's shell session.
@@ -116,6 +116,21 @@ impl Workshop {
     /// Returns the engine.
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
+    }
+
+    /// Returns the task of the sandbox that the conversation works in, or would
+    /// work in: a mounted directory is part of it.
+    pub fn sandbox_task(&self) -> Task {
+        let Inner { engine, task, overrides, .. } = &*self.inner;
+        if let Some(sandbox) = self.attached() {
+            return sandbox.task().clone();
+        }
+        let scoped = match &overrides.mount {
+            Some(dir) => engine.task_with_mount(task, dir),
+            None => engine.scoped(task),
+        };
+        // A directory that is not there has no sandbox either.
+        scoped.unwrap_or_else(|_| task.clone())
     }
 
     /// Returns the task whose sandbox it is.

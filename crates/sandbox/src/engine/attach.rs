@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use vestal_wire::Role;
 
+use super::owned::see_through;
 use super::reap::Begin;
 use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
@@ -90,8 +91,7 @@ impl Engine {
         let key = self.inner.key(&task);
         // Of several tasks of this process one opens the sandbox and the others
         // share it: of two owned instances one would be lost sight of.
-        let turn = self.inner.turn(&key);
-        let _turn = turn.lock().await;
+        let turn = self.inner.turn(&key).lock_owned().await;
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known
             && handle.is_usable()
@@ -99,28 +99,31 @@ impl Engine {
         {
             return Ok(Sandbox::new(handle));
         }
-        let (attached, ownership) = if self.inner.across_processes()? {
-            (self.inner.attach(&key, &overrides).await?, Ownership::Shared)
-        } else {
-            (self.own(&key, overrides).await?, Ownership::Owned)
-        };
-        let handle = Handle::new(Arc::clone(&self.inner), key.clone(), attached, ownership);
-        self.inner.handles().insert(key, Arc::clone(&handle));
-        Ok(Sandbox::new(handle))
+        if self.inner.across_processes()? {
+            let attached = self.inner.attach(&key, &overrides).await?;
+            return Ok(self.inner.hold(key, attached, Ownership::Shared));
+        }
+        let inner = Arc::clone(&self.inner);
+        // A caller that no longer waits leaves a sandbox that others find, the
+        // idle reaper among them.
+        see_through(async move {
+            let attached = inner.create_owned(&key, &overrides).await?;
+            let sandbox = inner.hold(key, attached, Ownership::Owned);
+            drop(turn);
+            Ok(sandbox)
+        })
+        .await
     }
 }
 
-impl Engine {
-    /// Makes an instance of this process's own. It is seen through even if the
-    /// caller no longer waits: half of one would belong to nobody, a whole one
-    /// that nobody is connected to ends by itself.
-    async fn own(&self, key: &Key, overrides: Overrides) -> Result<Attached, Error> {
-        let (inner, key) = (Arc::clone(&self.inner), key.clone());
-        let making = tokio::spawn(async move { inner.create_owned(&key, &overrides).await });
-        match making.await {
-            Ok(made) => made,
-            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-        }
+impl Inner {
+    /// Keeps hold of a sandbox for this process, until the end of the process
+    /// or of its use.
+    fn hold(self: &Arc<Self>, key: Key, attached: Attached, ownership: Ownership) -> Sandbox {
+        let handle = Handle::new(Arc::clone(self), key.clone(), attached, ownership);
+        self.handles().insert(key, Arc::clone(&handle));
+        self.start_idle_reaper();
+        Sandbox::new(handle)
     }
 }
 

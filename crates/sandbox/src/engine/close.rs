@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
-use super::Engine;
+use super::stop::Interrupt;
+use super::{Engine, Inner};
 use crate::sandbox::{Cleanup, Handle};
 
 /// Longest time a process spends on its sandboxes when it ends. What is not
@@ -18,21 +20,41 @@ impl Engine {
     /// that were given up are undone, lets go of the rest. Returns whether all
     /// was done within `patience`.
     pub async fn close(&self, patience: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + patience;
         let handles: Vec<Arc<Handle>> =
             self.inner.handles().drain().map(|(_, handle)| handle).collect();
-        for handle in &handles {
-            if handle.is_owned() {
-                Arc::clone(handle).begin_cleanup(Cleanup::Release);
+        for handle in handles {
+            handle.begin_cleanup(Cleanup::Release);
+        }
+        let removed = tokio::time::timeout_at(deadline, self.inner.remove_all_owned()).await;
+        let undone = tokio::time::timeout_at(deadline, self.inner.unfinished.write()).await;
+        removed.unwrap_or(false) && undone.is_ok()
+    }
+}
+
+impl Inner {
+    /// Removes every instance of this process, those too that are being made
+    /// and those whose removal somebody else has begun. Returns whether none is
+    /// left.
+    async fn remove_all_owned(self: &Arc<Self>) -> bool {
+        loop {
+            let owned = self.owned.all();
+            if owned.is_empty() {
+                return true;
+            }
+            let mut removals = JoinSet::new();
+            for instance in owned {
+                let inner = Arc::clone(self);
+                removals.spawn(async move {
+                    inner.remove_owned(&instance, Interrupt::Anything).await.inspect_err(|error| {
+                        tracing::warn!(%error, "a sandbox of this process is not removed");
+                    })
+                });
+            }
+            if !removals.join_all().await.iter().all(Result::is_ok) {
+                return false;
             }
         }
-        let deadline = tokio::time::Instant::now() + patience;
-        let mut all = true;
-        for handle in &handles {
-            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            all &= handle.wait_for_cleanup(left).await;
-        }
-        let undone = tokio::time::timeout_at(deadline, self.inner.unfinished.write()).await;
-        all && undone.is_ok()
     }
 }
 

@@ -1,10 +1,8 @@
 //! What ends a process's hold on a sandbox: idleness, and the ends of turns and
 //! conversations.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use tokio::task::JoinHandle;
 
 use super::{Engine, Inner};
 use crate::sandbox::{Cleanup, Handle};
@@ -16,26 +14,41 @@ const LONGEST_TICK: Duration = Duration::from_mins(1);
 /// Shortest time between two looks at what idles.
 const SHORTEST_TICK: Duration = Duration::from_millis(50);
 
-impl Engine {
-    /// Starts the idle reaper, for a process that stays. It ends with the
-    /// engine's last clone, or when the handle is aborted.
-    pub fn start_idle_reaper(&self) -> Result<JoinHandle<()>, Error> {
-        let lifetime = self.inner.lifetime()?;
+/// The task that lets go of what idles: at most one per engine.
+#[derive(Debug, Default)]
+pub(crate) struct IdleReaper(OnceLock<()>);
+
+impl Inner {
+    /// Starts the idle reaper, unless it runs: it begins with the first sandbox
+    /// that this process holds, so no program has to think of it. It ends with
+    /// the engine's last clone.
+    pub(super) fn start_idle_reaper(self: &Arc<Self>) {
+        let lifetime = match self.lifetime() {
+            Ok(lifetime) => lifetime,
+            // Whoever asks for the sandbox is not to fail because of it.
+            Err(error) => return tracing::warn!(%error, "idle sandboxes are not let go of"),
+        };
+        if self.idle_reaper.0.set(()).is_err() {
+            return;
+        }
         let tick = (lifetime / 4).clamp(SHORTEST_TICK, LONGEST_TICK);
-        let engine = Arc::downgrade(&self.inner);
-        Ok(tokio::spawn(async move {
+        let inner = Arc::downgrade(self);
+        tokio::spawn(async move {
             loop {
                 tokio::time::sleep(tick).await;
-                let Some(inner) = engine.upgrade() else {
+                let Some(inner) = inner.upgrade() else {
                     return;
                 };
-                Self { inner }.release_idle(lifetime).await;
+                Engine { inner }.release_idle(lifetime).await;
             }
-        }))
+        });
     }
+}
 
-    /// Lets go of every sandbox this process has not used for `lifetime` and
-    /// returns how many those were. A running job, here or anybody's, is use.
+impl Engine {
+    /// Lets go of every sandbox that has not been used for `lifetime` and
+    /// returns how many those were. A running job or an open call, here or
+    /// anybody's, is use.
     pub async fn release_idle(&self, lifetime: Duration) -> usize {
         let idle: Vec<Arc<Handle>> = self
             .inner
@@ -46,7 +59,7 @@ impl Engine {
             .collect();
         let mut released = 0;
         for handle in idle {
-            released += usize::from(handle.release_idle().await);
+            released += usize::from(handle.release_idle(lifetime).await);
         }
         released
     }

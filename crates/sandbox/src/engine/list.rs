@@ -123,11 +123,17 @@ impl Engine {
     /// Connects to a running sandbox to look at it, without using it.
     pub async fn observe(&self, task: &Task) -> Result<Connection, Error> {
         let key = self.inner.key(task);
+        let stopped = || Error::Stopped { task: task.to_string() };
+        let known = self.inner.handles().get(&key).cloned();
+        if let Some(handle) = known.filter(|handle| handle.is_owned()) {
+            // It is on record nowhere but in this process.
+            let (backend, instance) = handle.place().await;
+            return greet(&*backend, &instance, Role::Observer).await.map_err(|_| stopped());
+        }
         let dir = self.inner.dir(&key);
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
         let backend = self.inner.backend(task, &record.backend)?;
-        let stopped = || Error::Stopped { task: task.to_string() };
         let instance = record.instance(&dir).ok_or_else(stopped)?;
         greet(&**backend, &instance, Role::Observer).await.map_err(|_| stopped())
     }

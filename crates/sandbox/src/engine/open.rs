@@ -10,6 +10,8 @@ use futures_util::future::join_all;
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
 
+use super::idle::IdleReaper;
+use super::owned::OwnedInstances;
 use super::reap::Sweep;
 use super::resettle::resettle;
 use crate::backend::{Availability, Backend, Remark};
@@ -66,6 +68,9 @@ pub(crate) struct Inner {
     pub(crate) turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
     /// Sandboxes this process has a connection to.
     pub(crate) handles: Mutex<HashMap<Key, Arc<Handle>>>,
+    /// Instances that end with this process.
+    pub(crate) owned: OwnedInstances,
+    pub(crate) idle_reaper: IdleReaper,
     pub(crate) sweep: Sweep,
     /// Held for reading by work that must not be cut off half-way.
     pub(crate) unfinished: Arc<tokio::sync::RwLock<()>>,
@@ -132,6 +137,8 @@ impl Engine {
             asked: RwLock::default(),
             turns: Mutex::default(),
             handles: Mutex::default(),
+            owned: OwnedInstances::default(),
+            idle_reaper: IdleReaper::default(),
             sweep: Sweep::default(),
             unfinished: Arc::default(),
             progress,

@@ -1,6 +1,7 @@
 //! Instances that belong to this process and end with it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use vestal_wire::Role;
@@ -12,7 +13,7 @@ use super::order::{Lifespan, Wanted};
 use super::reap::Begin;
 use super::remove::kept_files;
 use super::stop::Interrupt;
-use crate::backend::{Confinement, Instance};
+use crate::backend::{Backend, Confinement, Instance};
 use crate::key::random_hex;
 use crate::owner::Owner;
 use crate::store::{
@@ -20,11 +21,57 @@ use crate::store::{
 };
 use crate::{Error, Key, Overrides};
 
+/// All instances that belong to this process.
+///
+/// An instance is in here from before it is made until it has been removed,
+/// whoever forgets its handle meanwhile: the end of the process waits for this
+/// list to become empty.
+#[derive(Debug, Default)]
+pub(crate) struct OwnedInstances(Mutex<HashMap<String, Arc<OwnedInstance>>>);
+
+/// An instance that belongs to this process.
+#[derive(Debug)]
+pub(crate) struct OwnedInstance {
+    key: Key,
+    backend: Arc<dyn Backend>,
+    /// Locked while it is made and while it is removed, so that one does it and
+    /// the others wait for that. Nothing once it has been removed.
+    instance: tokio::sync::Mutex<Option<Instance>>,
+}
+
+impl OwnedInstances {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<OwnedInstance>>> {
+        // The map itself is never half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns an instance by its id; nothing if it has been removed.
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<OwnedInstance>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Returns those that are there, or are being made or removed.
+    pub(super) fn all(&self) -> Vec<Arc<OwnedInstance>> {
+        self.lock().values().cloned().collect()
+    }
+}
+
 impl Inner {
+    /// Makes an instance of this process's own. Making is seen through even if
+    /// the caller no longer waits: half an instance would belong to nobody.
+    pub(crate) async fn own(
+        self: &Arc<Self>,
+        key: &Key,
+        overrides: &Overrides,
+    ) -> Result<Attached, Error> {
+        let (inner, key, overrides) = (Arc::clone(self), key.clone(), overrides.clone());
+        see_through(async move { inner.create_owned(&key, &overrides).await }).await
+    }
+
     /// Makes an instance of this process's own. Nothing is looked for: with
     /// `persist_across_processes: false` every process starts afresh, under a
     /// name nobody else has.
-    pub(crate) async fn create_owned(
+    pub(super) async fn create_owned(
         self: &Arc<Self>,
         key: &Key,
         overrides: &Overrides,
@@ -37,6 +84,37 @@ impl Inner {
         let id = named.map_err(|error| StoreError::io("name an instance in", dir.path(), error))?;
         let instance =
             Instance { dir: dir.instance_dir(&id), id, locator: serde_json::Value::Null };
+        let owned = Arc::new(OwnedInstance {
+            key: key.clone(),
+            backend: Arc::clone(&backend),
+            instance: tokio::sync::Mutex::new(Some(instance.clone())),
+        });
+        let mut made = owned.instance.lock().await;
+        self.owned.lock().insert(instance.id.clone(), Arc::clone(&owned));
+        let attached = self.make_owned(key, overrides, &backend, instance).await;
+        match &attached {
+            Ok(attached) => *made = Some(attached.instance.clone()),
+            Err(error) => {
+                // Nobody else would ever look for it. If this fails, the end of
+                // the process tries once more.
+                tracing::debug!(%error, "an instance of this process could not be made");
+                if let Some(instance) = made.as_ref() {
+                    backend.remove(instance).await.map_err(Error::backend(backend.name()))?;
+                    self.owned.lock().remove(&instance.id);
+                    *made = None;
+                }
+            }
+        }
+        attached
+    }
+
+    async fn make_owned(
+        self: &Arc<Self>,
+        key: &Key,
+        overrides: &Overrides,
+        backend: &Arc<dyn Backend>,
+        instance: Instance,
+    ) -> Result<Attached, Error> {
         let socket_dir = instance.dir.join("io");
         make_private_dir(&socket_dir)?;
         // The owner is on disk before there is anything to own.
@@ -46,35 +124,23 @@ impl Inner {
             .write(&instance.dir, backend.confinement())?;
         let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_PATIENCE).await?;
 
-        let wanted = Wanted { key, backend: &*backend, overrides };
+        let wanted = Wanted { key, backend: &**backend, overrides };
         let order = self.order(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
         let record = order.record(Timestamp::now());
-        let made = match backend.create(order).await {
-            Ok(made) => made,
-            Err(error) => {
-                backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
-                return Err(Error::backend(backend.name())(error));
-            }
-        };
+        let made = backend.create(order).await.map_err(Error::backend(backend.name()))?;
         let instance = Instance { locator: made.locator, ..instance };
-        let connection = match greet(&*backend, &instance, Role::Owner).await {
-            Ok(connection) => connection,
-            Err(error) => {
-                // Nobody else would ever look for it.
-                backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
-                return Err(match error {
-                    GreetError::Backend(error) => Error::backend(backend.name())(error),
-                    GreetError::Connect(error) => Error::Connect(error),
-                });
-            }
-        };
+        let greeted = greet(&**backend, &instance, Role::Owner).await;
+        let connection = greeted.map_err(|error| match error {
+            GreetError::Backend(error) => Error::backend(backend.name())(error),
+            GreetError::Connect(error) => Error::Connect(error),
+        })?;
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
         let mut notices: Vec<Notice> = made.remarks.into_iter().map(Notice::Remark).collect();
         if backend.confinement() == Confinement::None {
             notices.push(Notice::NoIsolation);
         }
         Ok(Attached {
-            backend,
+            backend: Arc::clone(backend),
             connection,
             instance,
             generation: 1,
@@ -86,16 +152,20 @@ impl Inner {
     }
 
     /// Removes an instance of this process's own and what it leaves on disk.
-    /// With [`Interrupt::Nothing`] one that is in use is left alone.
+    /// With [`Interrupt::Nothing`] one that is in use is left alone. Whoever
+    /// comes second waits for the first.
     pub(crate) async fn remove_owned(
         &self,
-        key: &Key,
-        attached: &OwnedInstance,
+        owned: &OwnedInstance,
         interrupt: Interrupt,
     ) -> Result<(), Error> {
-        let OwnedInstance { backend, instance } = attached;
+        let OwnedInstance { key, backend, instance } = owned;
+        let mut there = instance.lock().await;
+        let Some(instance) = there.as_ref() else { return Ok(()) };
         self.ask_to_end(key.task(), &**backend, instance, interrupt).await?;
         backend.remove(instance).await.map_err(Error::backend(backend.name()))?;
+        self.owned.lock().remove(&instance.id);
+        *there = None;
         // The sandbox's directory stays only if somebody else has something in it.
         let dir = self.dir(key);
         let is_left = |dir: &SandboxDir| {
@@ -117,9 +187,12 @@ impl Inner {
     }
 }
 
-/// An owned instance and the backend it is on.
-#[derive(Debug, Clone)]
-pub(crate) struct OwnedInstance {
-    pub(crate) backend: Arc<dyn crate::backend::Backend>,
-    pub(crate) instance: Instance,
+/// Does work to its end, whether or not the caller waits for it that long.
+pub(super) async fn see_through<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
 }

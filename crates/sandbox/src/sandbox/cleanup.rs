@@ -68,23 +68,20 @@ impl Handle {
     /// Lets go of a sandbox that has idled. Returns whether it did: an owned
     /// instance is removed, and that only if its guest sees neither a job nor
     /// an open call. The guest decides, so there is no moment to miss.
-    pub(crate) async fn release_idle(self: &Arc<Self>) -> bool {
-        if !self.is_owned() {
-            if self.has_running_jobs().await {
-                return false;
-            }
-            Arc::clone(self).begin_cleanup(Cleanup::Release);
-            return true;
+    pub(crate) async fn release_idle(self: &Arc<Self>, lifetime: Duration) -> bool {
+        if self.is_in_use(lifetime).await {
+            return false;
         }
-        let owned = self.owned_instance().await;
-        match self.engine.remove_owned(self.key(), &owned, Interrupt::Nothing).await {
-            Err(Error::Busy { .. }) => return false,
-            Err(error) => {
+        if let Some(owned) = self.owned_instance().await
+            && let Err(error) = self.engine.remove_owned(&owned, Interrupt::Nothing).await
+        {
+            if !matches!(error, Error::Busy { .. }) {
                 tracing::warn!(task = %self.key().task(), %error, "cannot remove an idle sandbox");
             }
-            Ok(()) => {}
+            return false;
         }
         self.engine.forget_handle_of(self);
+        self.disconnect().await;
         self.cleanup.send_replace(Progress::Over);
         true
     }
@@ -92,9 +89,12 @@ impl Handle {
     async fn clean(&self, cleanup: Cleanup) -> Result<(), Error> {
         self.engine.forget_handle_of(self);
         if self.is_owned() {
-            let owned = self.owned_instance().await;
-            return self.engine.remove_owned(self.key(), &owned, Interrupt::Anything).await;
+            return match self.owned_instance().await {
+                Some(owned) => self.engine.remove_owned(&owned, Interrupt::Anything).await,
+                None => Ok(()),
+            };
         }
+        self.disconnect().await;
         match cleanup {
             Cleanup::Release => Ok(()),
             Cleanup::ForceRemove => {

@@ -30,9 +30,31 @@ pub(crate) struct Handle {
     backend: &'static str,
     before: StateBefore,
     notices: Vec<Notice>,
-    attached: Mutex<Attached>,
+    held: Mutex<Held>,
     last_used: StdMutex<Instant>,
     pub(super) cleanup: watch::Sender<Progress>,
+}
+
+/// The instance and the way to it.
+#[derive(Debug)]
+struct Held {
+    /// None once it was let go of. Whoever makes a call has a clone, so letting
+    /// go ends no call.
+    connection: Option<Connection>,
+    backend: Arc<dyn Backend>,
+    instance: Instance,
+    generation: u64,
+    record: InstanceRecord,
+    overrides: Overrides,
+}
+
+impl From<Attached> for Held {
+    fn from(attached: Attached) -> Self {
+        let Attached { backend, connection, instance, generation, record, overrides, .. } =
+            attached;
+        let connection = Some(connection);
+        Self { connection, backend, instance, generation, record, overrides }
+    }
 }
 
 impl Handle {
@@ -49,7 +71,7 @@ impl Handle {
             backend: attached.backend.name(),
             before: attached.before,
             notices: std::mem::take(&mut attached.notices),
-            attached: Mutex::new(attached),
+            held: Mutex::new(attached.into()),
             last_used: StdMutex::new(Instant::now()),
             cleanup: watch::Sender::new(Progress::Nothing),
         })
@@ -83,59 +105,94 @@ impl Handle {
 
     /// Returns whether the sandbox is as a caller asks for.
     pub(crate) async fn suits(&self, asked: &Overrides) -> bool {
-        let attached = self.attached.lock().await;
-        asked.clone().or(&attached.overrides) == attached.overrides
+        let held = self.held.lock().await;
+        asked.clone().or(&held.overrides) == held.overrides
     }
 
     pub(super) async fn instance(&self) -> Instance {
-        self.attached.lock().await.instance.clone()
+        self.held.lock().await.instance.clone()
+    }
+
+    /// Returns the backend and the instance on it.
+    pub(crate) async fn place(&self) -> (Arc<dyn Backend>, Instance) {
+        let held = self.held.lock().await;
+        (Arc::clone(&held.backend), held.instance.clone())
     }
 
     pub(super) async fn generation(&self) -> u64 {
-        self.attached.lock().await.generation
+        self.held.lock().await.generation
     }
 
-    /// Returns the connection, made again if it was lost.
-    pub(super) async fn connection(&self) -> Result<Connection, Error> {
+    /// Returns the connection, made again if it was lost or let go of.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, Error> {
         self.mark_used();
-        let mut attached = self.attached.lock().await;
-        if attached.connection.is_closed() {
-            *attached = match self.ownership {
-                Ownership::Shared => self.engine.attach(&self.key, &attached.overrides).await?,
-                Ownership::Owned => {
-                    // What is left of the one that was lost goes first.
-                    let lost = owned(&attached);
-                    self.engine.remove_owned(&self.key, &lost, Interrupt::Anything).await?;
-                    self.engine.create_owned(&self.key, &attached.overrides).await?
-                }
-            };
+        let mut held = self.held.lock().await;
+        if let Some(connection) = held.connection.as_ref().filter(|open| !open.is_closed()) {
+            return Ok(connection.clone());
         }
-        Ok(attached.connection.clone())
+        let attached = match self.ownership {
+            Ownership::Shared => self.engine.attach(&self.key, &held.overrides).await?,
+            Ownership::Owned => {
+                // What is left of the one that was lost goes first.
+                if let Some(lost) = self.engine.owned.get(&held.instance.id) {
+                    self.engine.remove_owned(&lost, Interrupt::Anything).await?;
+                }
+                self.engine.own(&self.key, &held.overrides).await?
+            }
+        };
+        let connection = attached.connection.clone();
+        *held = attached.into();
+        drop(held);
+        self.hold_again();
+        Ok(connection)
+    }
+
+    /// Makes this handle the one that the process has of the sandbox, if it was
+    /// let go of and none has taken its place: what is used again idles again.
+    fn hold_again(self: &Arc<Self>) {
+        let mut handles = self.engine.handles();
+        let known = handles.entry(self.key.clone()).or_insert_with(|| Arc::clone(self));
+        if Arc::ptr_eq(known, self) {
+            self.cleanup.send_if_modified(|progress| {
+                let is_over = *progress == Progress::Over;
+                if is_over {
+                    *progress = Progress::Nothing;
+                }
+                is_over
+            });
+        }
+    }
+
+    /// Lets go of the connection; the next call makes another one.
+    pub(super) async fn disconnect(&self) {
+        self.held.lock().await.connection = None;
     }
 
     /// Returns the connection if there is one, without using the sandbox.
-    pub(crate) async fn existing_connection(&self) -> Option<Connection> {
-        let attached = self.attached.lock().await;
-        (!attached.connection.is_closed()).then(|| attached.connection.clone())
+    async fn existing_connection(&self) -> Option<Connection> {
+        let held = self.held.lock().await;
+        held.connection.as_ref().filter(|connection| !connection.is_closed()).cloned()
     }
 
-    pub(crate) async fn owned_instance(&self) -> OwnedInstance {
-        owned(&*self.attached.lock().await)
+    /// Returns the instance if it belongs to this process and is there.
+    pub(crate) async fn owned_instance(&self) -> Option<Arc<OwnedInstance>> {
+        let held = self.held.lock().await;
+        self.engine.owned.get(&held.instance.id)
     }
 
     /// Returns what was asked for this sandbox alone.
     pub(super) async fn overrides(&self) -> Overrides {
-        self.attached.lock().await.overrides.clone()
+        self.held.lock().await.overrides.clone()
     }
 
     /// Returns what the instance was made by and with.
     pub(super) async fn made(&self) -> (Arc<dyn Backend>, InstanceRecord, Overrides) {
-        let attached = self.attached.lock().await;
-        (Arc::clone(&attached.backend), attached.record.clone(), attached.overrides.clone())
+        let held = self.held.lock().await;
+        (Arc::clone(&held.backend), held.record.clone(), held.overrides.clone())
     }
 
     pub(super) async fn job_environment(&self) -> crate::backend::JobEnvironment {
-        self.attached.lock().await.backend.job_environment()
+        self.held.lock().await.backend.job_environment()
     }
 
     pub(super) fn mark_used(&self) {
@@ -149,19 +206,18 @@ impl Handle {
 }
 
 impl Handle {
-    /// Returns whether a job runs in the sandbox. A guest that cannot tell in
-    /// time is taken as busy: letting go can wait, a lost job cannot be undone.
-    pub(crate) async fn has_running_jobs(&self) -> bool {
+    /// Returns whether the sandbox is or was in use within `lifetime`, by
+    /// anybody: its guest knows. A guest that cannot tell in time is taken as
+    /// busy: letting go can wait, a lost job cannot be undone.
+    pub(super) async fn is_in_use(&self, lifetime: Duration) -> bool {
         match self.existing_connection().await {
             None => false,
             Some(connection) => match connection.status(Duration::from_secs(5)).await {
-                Ok(status) => status.jobs_running > 0,
+                Ok(status) => {
+                    status.jobs_running > 0 || Duration::from_millis(status.idle_ms) < lifetime
+                }
                 Err(_) => !connection.is_closed(),
             },
         }
     }
-}
-
-fn owned(attached: &Attached) -> OwnedInstance {
-    OwnedInstance { backend: Arc::clone(&attached.backend), instance: attached.instance.clone() }
 }

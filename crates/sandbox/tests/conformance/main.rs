@@ -169,6 +169,8 @@ conformance! {
             a_turn_ends_only_what_keeps_no_files,
             an_idle_owned_sandbox_is_removed_unless_a_job_runs,
             a_conversation_closes_only_what_nobody_else_holds,
+            an_instance_whose_maker_stopped_waiting_is_removed_at_the_end,
+            an_idle_process_removes_what_it_owns_and_makes_it_again_when_used,
             a_process_that_asks_twice_at_once_closes_all_it_made,
             an_idle_owned_sandbox_is_not_removed_under_an_open_call,
             an_owned_sandbox_whose_guest_was_killed_leaves_nothing,

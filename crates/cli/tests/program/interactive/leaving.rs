@@ -6,6 +6,7 @@ use vestal_scripted_model::{Reply, Script, ScriptedModel};
 
 use super::world::{END, ENTER, INTERRUPT, Seat, columns, eventually};
 use crate::chat::world::{Chatting, terminal};
+use crate::support::World;
 
 fn pipe(chat: &Chatting, name: &str) -> std::path::PathBuf {
     let path = chat.world.work().join(name);
@@ -134,6 +135,50 @@ fn a_killed_chat_loses_no_word_and_leaves_the_sandbox() {
     let result = requests[3].last_tool_results()[0].clone();
     assert!(result.contains("kept") && result.contains("stage=test"), "{result}");
     assert_eq!(seat.leaves(), 0);
+}
+
+/// Leaves a chat whose sandbox is its own, in each way there is. Returns how it
+/// ended, right after which `left` looks at what is there.
+fn leave_with_a_sandbox_of_its_own(
+    chat: &Chatting,
+    variables: &[(&str, String)],
+    left: impl Fn() -> bool,
+) {
+    type Leaving = fn(&mut Seat);
+    let ways: [(Leaving, i32); 3] = [
+        (|seat| seat.types(END), 0),
+        (|seat| seat.signal(Signal::TERM), 143),
+        (|seat| seat.signal(Signal::HUP), 129),
+    ];
+    for (leaves, code) in ways {
+        chat.model.push(terminal("echo be''gun"));
+        chat.model.push(Reply::text("Done."));
+        let args = ["--set", "terminal.persist_across_processes=false", "chat"];
+        let mut seat = Seat::start(chat, &args, columns(80), variables);
+        seat.sees_prompt();
+        seat.says("work");
+        seat.sees("Done.");
+        seat.sees_rest();
+        assert!(left(), "there is one");
+        leaves(&mut seat);
+        assert_eq!(seat.ends(), code);
+        assert!(!left(), "still there after the chat ended with {code}");
+    }
+}
+
+#[test]
+fn a_sandbox_of_the_chats_own_is_gone_before_the_chat_is() {
+    let chat = Chatting::new(Script::new());
+    let instances = chat.world.home().join("sandboxes/default/instances");
+    leave_with_a_sandbox_of_its_own(&chat, &chat.variables(), || instances.exists());
+}
+
+#[test]
+fn a_container_of_the_chats_own_is_gone_before_the_chat_is() {
+    let chat = Chatting { world: World::docker(), model: ScriptedModel::start(Script::new()) };
+    let mut variables = chat.variables();
+    variables.retain(|(name, _)| *name != "TERMINAL_ENV");
+    leave_with_a_sandbox_of_its_own(&chat, &variables, || !chat.world.containers().is_empty());
 }
 
 #[test]

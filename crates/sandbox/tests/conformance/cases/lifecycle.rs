@@ -41,7 +41,6 @@ pub(crate) async fn an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not(wo
 pub(crate) async fn a_running_job_keeps_the_sandbox_from_idling_out(world: &World) {
     let engine =
         world.engine_with(&["terminal.retention_seconds=1", "terminal.lifetime_seconds=1"]);
-    let reaper = engine.start_idle_reaper().unwrap();
     let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
     // Longer than the retention and the lifetime together, and nobody waits
     // for it: an open call would be use by itself.
@@ -52,7 +51,6 @@ pub(crate) async fn a_running_job_keeps_the_sandbox_from_idling_out(world: &Worl
     .await;
     let info = sandbox.wait(&job.id, None).await.unwrap();
     assert_eq!(info.state, JobState::Ended(Exit { code: Some(0), cause: Cause::Exited }));
-    reaper.abort();
 }
 
 pub(crate) async fn the_idle_reaper_lets_go_and_the_sandbox_runs_on(world: &World) {
@@ -63,10 +61,12 @@ pub(crate) async fn the_idle_reaper_lets_go_and_the_sandbox_runs_on(world: &Worl
     assert_eq!(engine.release_idle(Duration::from_hours(1)).await, 0);
     assert_eq!(engine.release_idle(Duration::ZERO).await, 1);
     assert!(sandbox.wait_for_cleanup(Duration::from_secs(30)).await);
-    drop(sandbox);
     let again = engine.sandbox(&Task::default_task()).await.unwrap();
     assert_eq!(again.instance().await, instance);
     let output = again.run(Command::shell("echo $kept").session("main")).await.unwrap();
+    assert_eq!(output.stdout.bytes(), b"1\n");
+    // Whoever still holds it goes on as if nothing had been.
+    let output = sandbox.run(Command::shell("echo $kept").session("main")).await.unwrap();
     assert_eq!(output.stdout.bytes(), b"1\n");
 }
 

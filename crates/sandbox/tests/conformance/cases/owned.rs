@@ -109,11 +109,42 @@ pub(crate) async fn a_conversation_closes_only_what_nobody_else_holds(world: &Wo
     // Had a cleanup begun, it would be over then.
     assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
     assert_eq!(world.guests().len(), 1, "somebody still holds it");
-    let guest = world.guests()[0];
     drop(sandbox);
     engine.conversation_closed(&task).unwrap();
-    until("it is removed", || async { !alive(guest) }).await;
+    // Its removal has begun, and the end of the process waits for it.
     assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
+    world.assert_only_files_left();
+}
+
+pub(crate) async fn an_instance_whose_maker_stopped_waiting_is_removed_at_the_end(world: &World) {
+    let engine = world.engine_with(&[OWNED]);
+    let instances = world.sandbox_dir("default").join("instances");
+    tokio::select! {
+        biased;
+        () = until("one is being made", || async { instances.exists() }) => {}
+        made = owned(&engine) => drop(made),
+    }
+    assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
+    world.assert_only_files_left();
+}
+
+pub(crate) async fn an_idle_process_removes_what_it_owns_and_makes_it_again_when_used(
+    world: &World,
+) {
+    let engine = world.engine_with(&[OWNED, "terminal.lifetime_seconds=1"]);
+    let sandbox = owned(&engine).await;
+    let first = sandbox.instance().await;
+    until("nobody has used it", || async { world.guests().is_empty() }).await;
+    // A caller that still holds it gets another one, and so does everybody else.
+    let output = sandbox.run(Command::shell("echo back")).await.unwrap();
+    assert_eq!(output.stdout.bytes(), b"back\n");
+    let second = sandbox.instance().await;
+    assert_ne!(second, first);
+    assert_eq!(owned(&engine).await.instance().await, second);
+    assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
 }
 
 pub(crate) async fn a_process_that_asks_twice_at_once_closes_all_it_made(world: &World) {
