@@ -8,7 +8,7 @@ use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
 use vestal_board::{Error as BoardError, Refusal};
 use vestal_config::profiles::ProfileError;
-use vestal_config::{ConfigError, SetError};
+use vestal_config::{ConfigError, ProfileName, SetError};
 use vestal_conversations::Error as ConversationError;
 use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
@@ -442,10 +442,17 @@ impl From<OpenError> for Failure {
 
 impl From<EndpointError> for Failure {
     fn from(error: EndpointError) -> Self {
+        Self::no_endpoint(error, &ProfileName::default_profile())
+    }
+}
+
+impl Failure {
+    /// Says why no model can be asked in a profile, and what to do there.
+    pub(crate) fn no_endpoint(error: EndpointError, profile: &ProfileName) -> Self {
         match error {
             EndpointError::Config(error) => error.into(),
             other => other
-                .advice()
+                .advice_in(profile)
                 .into_iter()
                 .fold(Self::new(other.to_string()), Self::advise)
                 .with_exit(Exit::No),

@@ -77,7 +77,7 @@ impl Work<'_> {
         let settings = self.settings;
         let chain = agent_settings::endpoints(settings, self.task.model.as_deref());
         let chain = chain.map_err(|error| {
-            let advice = error.advice().join("; ");
+            let advice = error.advice_in(settings.home().profile()).join("; ");
             not_configured(format!("{error}; {advice}"))
         })?;
         let ground = Ground::find(settings, self.task, self.run).map_err(no_place)?;

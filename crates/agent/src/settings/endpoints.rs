@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use vestal_config::{
-    ApiMode, ConfigError, EnvName, FileError, Provider, ProviderChoice, Settings, keys,
+    ApiMode, ConfigError, EnvName, FileError, ProfileName, Provider, ProviderChoice, Settings, keys,
 };
 use vestal_model::{Api, Endpoint, Prices, Secret, is_same_server};
+
+use super::inherited::inherited;
 
 /// A provider that needs no address.
 pub(super) struct BuiltIn {
@@ -83,6 +85,16 @@ pub enum EndpointError {
 }
 
 impl EndpointError {
+    /// Returns what to do about it in a profile, line by line.
+    pub fn advice_in(&self, profile: &ProfileName) -> Vec<String> {
+        let advice = self.advice();
+        if profile.is_default() {
+            return advice;
+        }
+        let program = format!("vestal -p {profile} ");
+        advice.into_iter().map(|line| line.replace("vestal ", &program)).collect()
+    }
+
     /// Returns what to do about it, line by line.
     pub fn advice(&self) -> Vec<String> {
         match self {
@@ -112,6 +124,8 @@ impl EndpointError {
 /// Returns who is asked first and who is asked where that one fails. `model`
 /// takes the place of the configured model; `PROVIDER:MODEL` names both.
 pub fn endpoints(settings: &Settings, model: Option<&str>) -> Result<Vec<Endpoint>, EndpointError> {
+    let inherited = inherited(settings)?;
+    let settings = inherited.as_ref().unwrap_or(settings);
     let asked = model.map(|model| split_model(settings, model)).transpose()?;
     let (provider, model) = match asked {
         Some((provider, model)) => (provider, Some(model)),
@@ -384,6 +398,8 @@ pub struct ProviderRow {
 /// Returns the providers that are configured: those declared, the one of
 /// `model.base_url`, and the known ones whose key is at hand.
 pub fn provider_rows(settings: &Settings) -> Result<Vec<ProviderRow>, EndpointError> {
+    let inherited = inherited(settings)?;
+    let settings = inherited.as_ref().unwrap_or(settings);
     let mut rows = Vec::new();
     for name in known(settings)? {
         let endpoint = named(settings, &name, Some(String::new()));

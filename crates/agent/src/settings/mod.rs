@@ -3,6 +3,7 @@
 
 mod candidate;
 mod endpoints;
+mod inherited;
 mod lists;
 mod options;
 
@@ -10,5 +11,6 @@ pub use candidate::Candidate;
 pub use endpoints::{
     EndpointError, KeyOwner, ProviderRow, endpoints, key_owner, provider_rows, split_model,
 };
+pub use inherited::{inherited, known_secrets};
 pub use lists::model_lists;
 pub use options::{model_options, options, selection};

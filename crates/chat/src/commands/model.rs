@@ -2,7 +2,7 @@
 
 use vestal_agent::settings::{self, EndpointError};
 use vestal_agent::slash::{Invocation, nearest};
-use vestal_config::Settings;
+use vestal_config::{ProfileName, Settings};
 use vestal_model::Endpoint;
 
 use super::turns::refresh;
@@ -43,7 +43,10 @@ async fn ask_another(chat: &mut Chat, name: &str) {
     chat.reread_settings();
     let chain = match settings::endpoints(&chat.settings, Some(name)) {
         Ok(chain) => chain,
-        Err(error) => return chat.trouble(&trouble(&error)),
+        Err(error) => {
+            let trouble = trouble(&error, chat.settings.home().profile());
+            return chat.trouble(&trouble);
+        }
     };
     let Some(first) = chain.first() else { return };
     let (provider, model) = (first.name.clone(), first.model.clone());
@@ -122,6 +125,6 @@ pub(crate) fn known_models(settings: &Settings) -> Vec<String> {
     known
 }
 
-fn trouble(error: &EndpointError) -> Trouble {
-    Trouble { problem: error.to_string(), advice: error.advice() }
+fn trouble(error: &EndpointError, profile: &ProfileName) -> Trouble {
+    Trouble { problem: error.to_string(), advice: error.advice_in(profile) }
 }

@@ -67,7 +67,8 @@ pub(crate) fn endpoints(
     settings: &Settings,
     model: Option<&str>,
 ) -> Result<Vec<Endpoint>, Failure> {
-    Ok(vestal_agent::settings::endpoints(settings, model)?)
+    let found = vestal_agent::settings::endpoints(settings, model);
+    found.map_err(|error| Failure::no_endpoint(error, settings.home().profile()))
 }
 
 /// Begins the program's own log, and returns what keeps secrets out of it and
@@ -82,7 +83,7 @@ pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
 /// Returns what keeps secrets out of what is stored and shown.
 pub(crate) fn redactor(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
     if settings.get(&keys::SECURITY_REDACT_SECRETS)?.value {
-        Ok(Arc::new(Redactor::new(settings.known_secrets())))
+        Ok(Arc::new(Redactor::new(vestal_agent::settings::known_secrets(settings))))
     } else {
         Ok(Arc::new(Redactor::off()))
     }

@@ -113,7 +113,7 @@ async fn settings_with_model(
         EndpointError::NoModel | EndpointError::NoProvider { .. } | EndpointError::NoKey { .. }
     );
     if !may_be_asked || args.model.is_some() {
-        return Err(error.into());
+        return Err(Failure::no_endpoint(error, settings.home().profile()));
     }
     context.console.note(&format!("{error}; a few questions, and the chat begins"));
     if !Box::pin(model::set_up(context)).await? {

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use vestal_config::profiles::Start;
-use vestal_config::{Environment, Settings, Source, keys};
+use vestal_config::{Environment, Home, Settings, Source, keys};
 
 use super::named;
 use crate::context::Context;
@@ -82,5 +82,25 @@ pub(super) fn run(context: &Context, args: &CreateArgs) -> Result<Exit, Failure>
     console.print(&format!("made profile {name} in {}", created.home.dir().display()))?;
     console
         .note(&format!("to use it: vestal -p {name} …, or from now on: vestal profile use {name}"));
+    tell_model(context, &created.home);
     Ok(Exit::Success)
+}
+
+/// Says which model a new profile asks, unless that is its own.
+fn tell_model(context: &Context, home: &Home) {
+    let settings = Settings::load(home.clone(), context.environment().clone(), Vec::new());
+    let own = format!("vestal -p {} model setup", home.profile());
+    let asked = vestal_agent::settings::endpoints(&settings, None);
+    let inherited = vestal_agent::settings::inherited(&settings);
+    match (asked, inherited) {
+        (Ok(chain), Ok(Some(_))) => {
+            let model = chain.first().map(|asked| format!("{}:{}", asked.name, asked.model));
+            let model = model.unwrap_or_default();
+            context.console.note(&format!(
+                "it asks the model of the profile default ({model}) until it has its own: {own}"
+            ));
+        }
+        (Ok(_), _) => {}
+        (Err(error), _) => context.console.note(&format!("{error}; to give it a model: {own}")),
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use vestal_scripted_model::{Script, ScriptedModel};
+
 use super::{create, delete};
 use crate::support::{World, finish};
 
@@ -70,4 +72,21 @@ fn a_clone_has_an_identity_and_sandboxes_of_its_own() {
     assert_ne!(id(""), id("profiles/copy"));
     delete(&world, &["copy"]);
     assert_eq!(world.run("echo $KEPT").text(), "default\n");
+}
+
+#[test]
+fn a_new_profile_asks_the_model_of_default_and_says_so() {
+    let world = World::new();
+    let model = ScriptedModel::start(Script::echo());
+    let alone = world.vestal(["profile", "create", "early"]).exits(0);
+    assert!(alone.stderr.contains("vestal -p early model setup"), "{}", alone.stderr);
+    let refused = world.vestal(["-p", "early", "chat", "-q", "hi"]).exits(1);
+    assert!(refused.stderr.contains("vestal -p early model setup"), "{}", refused.stderr);
+    for (key, value) in [("model.base_url", model.base_url()), ("model.default", "lantern".into())]
+    {
+        world.vestal(["config", "set", key, &value]).exits(0);
+    }
+    let made = world.vestal(["profile", "create", "writer"]).exits(0);
+    assert!(made.stderr.contains("the model of the profile default (custom:lantern)"), "{made:?}");
+    assert_eq!(world.vestal(["-p", "writer", "chat", "-q", "hi"]).exits(0).text().trim(), "hi");
 }
