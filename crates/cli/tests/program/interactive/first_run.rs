@@ -215,6 +215,31 @@ fn a_model_that_does_not_answer_can_be_kept_all_the_same() {
 }
 
 #[test]
+fn an_address_that_nobody_answers_at_can_be_corrected() {
+    let chat = unconfigured(Script::replies([Reply::text("hello")]).models([Model::new("only")]));
+    let mut seat = sit_down(&chat, &["model", "setup"]);
+    seat.sees("choose [1-4]:");
+    seat.types("4\r");
+    seat.sees("its address");
+    seat.types("http://127.0.0.1:9/v1\r");
+    seat.sees("its key");
+    seat.types(ENTER);
+    seat.sees("[c]hange the address");
+    seat.types("c\r");
+    seat.sees("its address [http://127.0.0.1:9/v1]:");
+    seat.types(&chat.model.base_url());
+    seat.types(ENTER);
+    seat.sees_when(|screen| screen.iter().filter(|row| row.contains("its key")).count() == 2);
+    seat.types(ENTER);
+    seat.sees("model [only]:");
+    seat.types(ENTER);
+    seat.sees("set model.default to only");
+    assert_eq!(seat.ends(), 0);
+    let config = fs::read_to_string(chat.world.home().join("config.yaml")).unwrap();
+    assert!(config.contains(&chat.model.base_url()) && !config.contains(":9/v1"), "{config}");
+}
+
+#[test]
 fn an_end_of_input_leaves_and_says_how_it_is_done_by_hand() {
     let chat = unconfigured(Script::new());
     let mut seat = sit_down(&chat, &[]);

@@ -64,6 +64,8 @@ struct Answers {
 /// What comes after a question.
 enum Next<T> {
     With(T),
+    /// The questions about a server at another address.
+    At(Candidate),
     /// The first question, again.
     Other,
     /// Nothing: nobody wants to go on.
@@ -91,10 +93,16 @@ impl<'a> Setup<'a> {
     }
 
     async fn ask(&self) -> Result<Option<Answers>, Failure> {
+        let mut corrected = None;
         loop {
-            let Some(candidate) = self.questions.provider()? else { return Ok(None) };
+            let candidate = match corrected.take() {
+                Some(candidate) => Some(candidate),
+                None => self.questions.provider()?,
+            };
+            let Some(candidate) = candidate else { return Ok(None) };
             match Box::pin(self.ask_about(candidate)).await? {
                 Next::With(answers) => return Ok(Some(answers)),
+                Next::At(candidate) => corrected = Some(candidate),
                 Next::Other => {}
                 Next::Leave => return Ok(None),
             }
@@ -105,11 +113,13 @@ impl<'a> Setup<'a> {
         let Some(mut key) = self.questions.key(&candidate)? else { return Ok(Next::Leave) };
         let offered = match self.offered(&mut candidate, &mut key).await? {
             Next::With(offered) => offered,
+            Next::At(candidate) => return Ok(Next::At(candidate)),
             Next::Other => return Ok(Next::Other),
             Next::Leave => return Ok(Next::Leave),
         };
         Ok(match self.answering(&candidate, &mut key, &offered).await? {
             Next::With(model) => Next::With(Answers { candidate, key, model }),
+            Next::At(candidate) => Next::At(candidate),
             Next::Other => Next::Other,
             Next::Leave => Next::Leave,
         })
@@ -147,8 +157,9 @@ impl<'a> Setup<'a> {
                 }
                 continue;
             }
-            match self.questions.after_failure() {
+            match self.questions.after_failure(candidate) {
                 AfterFailure::Again => {}
+                AfterFailure::Address => return Ok(self.elsewhere(candidate)),
                 AfterFailure::Other => return Ok(Next::Other),
                 AfterFailure::Leave => return Ok(Next::Leave),
                 AfterFailure::Anyway => return Ok(Next::With(Vec::new())),
@@ -185,15 +196,22 @@ impl<'a> Setup<'a> {
                 chosen = Some(model);
                 continue;
             }
-            match self.questions.after_failure() {
+            match self.questions.after_failure(candidate) {
                 // Another name is asked for where this one is the trouble.
                 AfterFailure::Again if is_without_list(&error) => {}
                 AfterFailure::Again => chosen = Some(model),
+                AfterFailure::Address => return Ok(self.elsewhere(candidate)),
                 AfterFailure::Other => return Ok(Next::Other),
                 AfterFailure::Anyway => return Ok(Next::With(model)),
                 AfterFailure::Leave => return Ok(Next::Leave),
             }
         }
+    }
+
+    /// Asks for another address. The key is asked for anew, too: it belongs to
+    /// the address it was given for.
+    fn elsewhere<T>(&self, candidate: &Candidate) -> Next<T> {
+        self.questions.address(&candidate.base_url).map_or(Next::Leave, Next::At)
     }
 
     async fn list(&self, candidate: &Candidate, key: &Key) -> Result<Vec<ModelInfo>, ModelError> {

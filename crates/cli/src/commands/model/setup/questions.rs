@@ -46,6 +46,8 @@ impl Key {
 pub(super) enum AfterFailure {
     /// It is tried again.
     Again,
+    /// The server's address is asked for again.
+    Address,
     /// The first question is asked again.
     Other,
     /// It is kept as it is.
@@ -82,7 +84,7 @@ impl Questions<'_> {
                 Some(place) if place < candidates.len() => {
                     return Ok(Some(candidates.swap_remove(place)));
                 }
-                Some(place) if place + 1 == own => return Ok(self.address()),
+                Some(place) if place + 1 == own => return Ok(self.address(USUAL_ADDRESS)),
                 // An address says by itself what is meant.
                 _ if answer.starts_with("http") => {
                     if let Some(address) = self.checked_address(&answer) {
@@ -94,10 +96,12 @@ impl Questions<'_> {
         }
     }
 
-    fn address(&self) -> Option<Candidate> {
+    /// Asks for the address of a server, which is `usual` unless somebody says
+    /// otherwise; none when there is no answer.
+    pub(super) fn address(&self, usual: &str) -> Option<Candidate> {
         loop {
-            let answer = self.console.ask_for(&format!("its address [{USUAL_ADDRESS}]:"))?;
-            let answer = if answer.is_empty() { USUAL_ADDRESS.to_owned() } else { answer };
+            let answer = self.console.ask_for(&format!("its address [{usual}]:"))?;
+            let answer = if answer.is_empty() { usual.to_owned() } else { answer };
             if let Some(address) = self.checked_address(&answer) {
                 return Some(Candidate::at(address));
             }
@@ -234,15 +238,20 @@ impl Questions<'_> {
         self.console.ask_words(&words);
     }
 
-    /// Asks what to do about something that did not work.
-    pub(super) fn after_failure(&self) -> AfterFailure {
+    /// Asks what to do about something that did not work. An address that
+    /// somebody typed can be typed again.
+    pub(super) fn after_failure(&self, candidate: &Candidate) -> AfterFailure {
+        let is_typed = !candidate.is_built_in();
+        let change = if is_typed { "[c]hange the address, " } else { "" };
+        let question =
+            format!("[a]gain, {change}[o]ther provider, [k]eep it all the same, [l]eave:");
         loop {
-            let question = "[a]gain, [o]ther provider, [k]eep it all the same, [l]eave:";
-            let Some(answer) = self.console.ask_for(question) else {
+            let Some(answer) = self.console.ask_for(&question) else {
                 return AfterFailure::Leave;
             };
             match answer.to_ascii_lowercase().as_str() {
                 "a" | "again" | "" => return AfterFailure::Again,
+                "c" | "change" | "address" if is_typed => return AfterFailure::Address,
                 "o" | "other" => return AfterFailure::Other,
                 "k" | "keep" => return AfterFailure::Anyway,
                 "l" | "leave" => return AfterFailure::Leave,
