@@ -3,7 +3,7 @@
 use vestal_conversations::{Error, ModelTotals, Title};
 
 use super::Conversation;
-use crate::notebook::Todo;
+use crate::notebook::{Notebook, Todo};
 
 /// How full the model's context is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,5 +52,11 @@ impl Conversation {
     /// Returns what the model has put on its list.
     pub fn todos(&self) -> Vec<Todo> {
         self.notebook.read().todos
+    }
+
+    /// Returns what it remembers beside its messages: the model's list, and the
+    /// jobs it wants to hear of.
+    pub fn notebook(&self) -> &Notebook {
+        &self.notebook
     }
 }

@@ -6,6 +6,7 @@ mod close;
 mod compress;
 mod context;
 mod model;
+mod news;
 mod open;
 mod record;
 mod settle;
@@ -139,7 +140,7 @@ impl Conversation {
     /// until something ends the turn. That is never an error of this call: the
     /// result says what happened, and what was said is stored either way.
     pub async fn run(&mut self, input: UserMessage, events: &EventSink) -> TurnResult {
-        crate::turn::run(self, input, events).await
+        crate::turn::run(self, crate::turn::Begin::Said(input), events).await
     }
 }
 

@@ -258,8 +258,12 @@ impl Begun {
         }
         let system = store.system_prompt(id).await?;
         let stored = store.messages(id).await?;
-        let (seqs, messages) =
+        let (mut seqs, mut messages): (Vec<_>, Vec<_>) =
             stored.into_iter().map(|stored| (stored.seq, stored.message)).unzip();
+        if let Some((seq, message)) = crate::turn::recover(store, id, seqs.last().copied()).await? {
+            seqs.push(seq);
+            messages.push(message);
+        }
         // What cannot be read of these is a loss of convenience, not of words.
         let notes = read(store, id, NOTES).await?.unwrap_or_default();
         let switched = read(store, id, SWITCHED).await?.unwrap_or_default();

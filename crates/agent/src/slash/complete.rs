@@ -58,13 +58,19 @@ fn of_names(typed: &str, cursor: usize) -> Completing {
         name.get(..typed.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(typed))
     };
     let candidate = |command: &Command| {
-        // The name if it fits, else the alias that was begun.
-        let name = command.names().find(|name| begins(name))?;
+        // What is written out, else the name if it fits, else the alias that was begun.
+        let name = command
+            .names()
+            .find(|name| name.eq_ignore_ascii_case(typed))
+            .or_else(|| command.names().find(|name| begins(name)))?;
         Some(Candidate { text: format!("/{name} "), about: command.summary.to_owned() })
     };
+    let mut candidates: Vec<Candidate> = COMMANDS.iter().filter_map(candidate).collect();
+    // A command that is written out comes before those that begin with it.
+    candidates.sort_by_key(|candidate| candidate.text.trim_end().len() != typed.len() + 1);
     Completing {
         replaces: 0..cursor,
-        candidates: COMMANDS.iter().filter_map(candidate).collect(),
+        candidates,
         wanted: None,
         typed: format!("/{typed}"),
         verb: Vec::new(),

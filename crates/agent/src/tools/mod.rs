@@ -26,7 +26,7 @@ pub use delegate_task::DelegateTask;
 pub use execute_code::ExecuteCode;
 pub use files::Sightings;
 pub use patch::Patch;
-pub use process::Process;
+pub use process::{JobWatch, Process};
 pub use read_file::ReadFile;
 pub use search_files::SearchFiles;
 pub use terminal::Terminal;

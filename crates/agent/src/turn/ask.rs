@@ -3,6 +3,7 @@
 use vestal_model::{Completion, Message, ModelError, Progress, Request};
 
 use super::outcome::TurnError;
+use super::partial::{Keeper, Words};
 use super::run::Turn;
 use crate::event::{Event, EventSink};
 
@@ -61,17 +62,26 @@ impl Turn<'_> {
             tools: &conversation.specs,
             max_output_tokens: conversation.agent.parts.options.max_output_tokens,
         };
-        let mut said = String::new();
-        let mut watch = |progress| tell(self.events, &mut said, progress);
+        let said = Words::default();
+        let mut watch = |progress| tell(self.events, &said, progress);
+        let parts = &conversation.agent.parts;
+        let last = conversation.seqs.last().copied();
+        let keeper = Keeper::begin(&parts.store, &conversation.id, last, &said, &parts.redactor);
         // Dropping the call closes the provider's connection.
         let answer = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
             answer = conversation.chat.complete(&request, &mut watch) => Some(answer),
         };
+        if let Some(keeper) = keeper {
+            match &answer {
+                Some(Err(_)) => keeper.forget(&parts.store, &conversation.id).await,
+                Some(Ok(_)) | None => keeper.end().await,
+            }
+        }
         self.model_calls += 1;
         match answer {
-            None => Ok(Answer::Interrupted(said)),
+            None => Ok(Answer::Interrupted(said.get())),
             Some(answer) => answer.map(Answer::Said),
         }
     }
@@ -93,10 +103,10 @@ impl Turn<'_> {
 }
 
 /// Tells those who watch, and keeps what is said in case it is all there will be.
-fn tell(events: &EventSink, said: &mut String, progress: Progress) {
+fn tell(events: &EventSink, said: &Words, progress: Progress) {
     events.tell(match progress {
         Progress::Text(text) => {
-            said.push_str(&text);
+            said.push(&text);
             Event::Text { text }
         }
         Progress::Reasoning(text) => Event::Reasoning { text },

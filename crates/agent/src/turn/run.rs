@@ -30,10 +30,19 @@ const SAY_SOMETHING: &str = "[The last answer was empty. Answer, or call a tool.
 
 const SUM_UP: &str = "[The limit of model calls for this turn is reached: no more tools can be called. Sum up what was done, what came of it and what is left.]";
 
+/// What a turn begins with.
+#[derive(Debug)]
+pub(crate) enum Begin {
+    /// Somebody said something.
+    Said(UserMessage),
+    /// Something happened that the model wants to hear of.
+    News(Vec<String>),
+}
+
 /// Runs a turn to its end, whatever that is.
 pub(crate) async fn run(
     conversation: &mut Conversation,
-    input: UserMessage,
+    begin: Begin,
     events: &EventSink,
 ) -> TurnResult {
     let began = Instant::now();
@@ -49,7 +58,7 @@ pub(crate) async fn run(
     conversation.look_at_sources(events, &running.token).await;
     let rails = conversation.agent.parts.options.guardrails;
     let mut turn = Turn::new(conversation, events, &running, rails);
-    let outcome = match turn.work(input).await {
+    let outcome = match turn.work(begin).await {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Failed(error),
     };
@@ -106,13 +115,22 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn work(&mut self, input: UserMessage) -> Result<Outcome, TurnError> {
-        let said = input.text();
+    async fn work(&mut self, begin: Begin) -> Result<Outcome, TurnError> {
         let cancel = self.cancel.clone();
         self.conversation.settle_calls(&cancel, self.events).await?;
-        self.conversation.say(vec![Message::User(input)]).await?;
-        self.name_after(&said).await;
-        self.recollect(&said).await;
+        match begin {
+            Begin::Said(input) => {
+                let said = input.text();
+                self.conversation.say(vec![Message::User(input)]).await?;
+                self.name_after(&said).await;
+                self.recollect(&said).await;
+            }
+            Begin::News(news) => {
+                for words in news {
+                    self.conversation.note(&words).await?;
+                }
+            }
+        }
         let mut continuations = 0;
         let mut empty = 0;
         loop {

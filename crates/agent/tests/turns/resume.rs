@@ -122,3 +122,30 @@ async fn a_call_that_was_never_sent_is_told_so_and_one_without_a_record_is_not_k
     .await;
     assert!(told.contains("cannot be told"), "{told}");
 }
+
+#[tokio::test]
+async fn the_words_of_an_answer_that_was_coming_outlive_a_process_that_is_killed() {
+    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let stage = Stage::new(Script::replies([reply, Reply::text("Going on.")]));
+    let mut conversation = stage.begin().await;
+    let id = conversation.id().clone();
+    let ears = stage.ears();
+    let turn = tokio::spawn(async move { conversation.run(said("tell me"), &ears).await });
+    let store = vestal_conversations::Store::open(stage.store_file()).await.unwrap();
+    vestal_witness::until_async("its beginning is on record", || async {
+        store.state(&id, "partial_answer").await.unwrap().is_some()
+    })
+    .await;
+    // As a kill does it: nothing is put in order.
+    turn.abort();
+    assert!(turn.await.unwrap_err().is_cancelled());
+    let mut again = stage.resume(&id).await;
+    again.run(said("go on"), &stage.ears()).await;
+    let texts = |messages: &[vestal_model::Message]| -> Vec<String> {
+        messages.iter().map(vestal_model::Message::text).collect()
+    };
+    assert_eq!(texts(again.messages()), ["tell me", "First part, ", "go on", "Going on."]);
+    again.close(EndReason::Left).await.unwrap();
+    let again = stage.resume(&id).await;
+    assert_eq!(texts(again.messages()).len(), 4, "it is there once");
+}

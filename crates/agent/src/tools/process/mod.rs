@@ -4,6 +4,7 @@ mod act;
 mod log;
 mod look;
 mod news;
+mod waiting;
 
 #[cfg(test)]
 #[path = "process_tests.rs"]
@@ -20,6 +21,7 @@ use super::terminal::fault_of;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 
 pub(crate) use news::job_news;
+pub use waiting::JobWatch;
 
 const DESCRIPTION: &str = "\
 Looks after background processes that `terminal` started with background=true, also those of earlier conversations in \
