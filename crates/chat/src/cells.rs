@@ -3,11 +3,13 @@
 
 mod notice;
 mod question;
+mod todo;
 mod tool;
 mod user;
 
 pub(crate) use notice::{aside, note, trouble, warning};
 pub(crate) use question::{Frame, Shown, action, approval, choice, clarification};
+pub(crate) use todo::{todo_mark, todos};
 pub(crate) use tool::{Done, ended, running};
 pub(crate) use user::{queued, user};
 

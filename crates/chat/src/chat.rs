@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use vestal_agent::approvals::Guard;
-use vestal_agent::{Agent, Conversation, Event, Workshop};
+use vestal_agent::{Agent, Conversation, Event, Notebook, Workshop};
 use vestal_config::Settings;
 use vestal_conversations::ConversationId;
 use vestal_sandbox::Termination;
@@ -25,6 +25,7 @@ use crate::surface::Lend;
 use crate::tails::Tails;
 use crate::talk::{NextTurn, Talk};
 use crate::unfold::Unfold;
+use crate::wake::Wake;
 
 /// A chat: one conversation at a time, on one terminal.
 pub(crate) struct Chat {
@@ -57,6 +58,7 @@ pub(crate) struct Chat {
     /// What is said as soon as nothing runs.
     pub(crate) next_turns: VecDeque<NextTurn>,
     pub(crate) watch: Watch,
+    pub(crate) wake: Wake,
     /// Background jobs of the sandbox: their ids and what they run.
     pub(crate) jobs: Vec<(String, String)>,
     pub(crate) status: Status,
@@ -66,6 +68,8 @@ pub(crate) struct Chat {
     pub(crate) is_unfolded: bool,
     pub(crate) typed_at: Option<Instant>,
     pub(crate) hint: Option<Hint>,
+    /// Whether the menu of commands has opened without being asked for.
+    pub(crate) is_menu_unasked: bool,
     pub(crate) leaving: Option<Left>,
     pub(crate) epoch: Instant,
     pub(crate) drawn_at: Option<Instant>,
@@ -79,6 +83,7 @@ pub(crate) struct About {
     pub(crate) workshop: Workshop,
     pub(crate) guard: Arc<Guard>,
     pub(crate) model: String,
+    pub(crate) notebook: Notebook,
 }
 
 /// Something that what runs in the conversation tells.
@@ -88,6 +93,8 @@ pub(crate) enum Happening {
     Event(Event),
     /// A picture goes with what was said.
     Attached(String),
+    /// The model is told this, which nobody has said.
+    News(String),
 }
 
 /// Something to be known about the keys, for a while.
@@ -107,6 +114,7 @@ impl About {
                 .endpoint()
                 .map(|endpoint| endpoint.model.clone())
                 .unwrap_or_default(),
+            notebook: conversation.notebook().clone(),
         }
     }
 }
@@ -202,6 +210,7 @@ impl Chat {
         self.status.used = context.tokens;
         self.status.holds = context.window;
         self.status.model.clone_from(&self.about.model);
+        self.wake.wait_for(conversation.job_watch());
         self.talk = Talk::Idle(conversation);
     }
 }

@@ -97,3 +97,42 @@ impl Chat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vestal_agent::slash::{COMMANDS, Command};
+    use vestal_tui::{Editor, History, Key, KeyCode, Reaction};
+
+    use super::*;
+
+    fn offer(editor: &mut Editor) {
+        let (text, cursor) = editor.to_complete();
+        let found = slash::complete(text, cursor).map(|completing| {
+            let replaces = completing.replaces;
+            let completion = |candidate: slash::Candidate| Completion {
+                replaces: replaces.clone(),
+                label: candidate.text.trim_end().to_owned(),
+                text: candidate.text,
+                about: candidate.about,
+            };
+            completing.candidates.into_iter().map(completion).collect()
+        });
+        editor.set_completions(found.unwrap_or_default());
+    }
+
+    #[test]
+    fn every_command_that_is_written_out_is_sent_though_the_list_is_open() {
+        for name in COMMANDS.iter().flat_map(Command::names) {
+            let mut editor = Editor::new(History::in_memory());
+            editor.key(Key::plain(KeyCode::Char('/')));
+            offer(&mut editor);
+            for c in name.chars() {
+                if editor.key(Key::plain(KeyCode::Char(c))) == Reaction::Complete {
+                    offer(&mut editor);
+                }
+            }
+            let sent = editor.key(Key::plain(KeyCode::Enter));
+            assert_eq!((sent, editor.text()), (Reaction::Submit, format!("/{name}")));
+        }
+    }
+}

@@ -74,8 +74,13 @@ impl Chat {
                 let submission = self.editor.take();
                 self.submit(submission).await;
             }
-            Reaction::Complete => self.complete().await,
+            Reaction::Complete => self.complete_or_close(key).await,
             Reaction::Unused(key) => self.key_of_chat(key).await,
+            // Whoever begins a command sees which there are.
+            Reaction::Changed if self.editor.text() == "/" => {
+                self.is_menu_unasked = true;
+                self.complete().await;
+            }
             Reaction::Nothing | Reaction::Changed => {}
         }
         if let Some(error) = self.editor.history_trouble() {
@@ -83,8 +88,25 @@ impl Chat {
         }
     }
 
+    /// Lists what could be typed next. A menu that opened by itself is for the
+    /// name of a command, and closes when that is written.
+    async fn complete_or_close(&mut self, key: Key) {
+        self.is_menu_unasked &= key.code != KeyCode::Tab;
+        if self.is_menu_unasked && self.editor.text().contains(char::is_whitespace) {
+            self.is_menu_unasked = false;
+            return self.editor.close_menu();
+        }
+        self.complete().await;
+    }
+
     /// Does what a key means that means nothing to the input.
     async fn key_of_chat(&mut self, key: Key) {
+        if key == Key::plain(KeyCode::Escape) {
+            if self.talk.running().is_some_and(|running| running.interrupt == Interrupt::No) {
+                self.interrupt();
+            }
+            return;
+        }
         match keys::act(key) {
             Some(Act::Leave) => self.leave(),
             Some(Act::ClearScreen) => self.clear_screen(),
@@ -159,10 +181,12 @@ impl Chat {
         }
         match running {
             // Pictures cannot be handed to a turn that runs.
-            Some(What::Turn { .. }) if image::names_any(&text, self.home().as_deref()) => {
+            Some(What::Turn { .. } | What::News)
+                if image::names_any(&text, self.home().as_deref()) =>
+            {
                 self.next_turns.push_back(NextTurn::Typed(Submission { text, shown }));
             }
-            Some(What::Turn { .. }) => self.steer(Submission { text, shown }),
+            Some(What::Turn { .. } | What::News) => self.steer(Submission { text, shown }),
             Some(What::Shell | What::Work) => self.live.queued.push(Submission { text, shown }),
             None => self.begin_typed_turn(Submission { text, shown }),
         }

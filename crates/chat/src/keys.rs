@@ -30,8 +30,9 @@ const KEYS: [(char, &str, &str, Act); 6] = [
 ];
 
 /// What else is to be known, which is no single key.
-const OTHERS: [(&str, &str); 4] = [
+const OTHERS: [(&str, &str); 5] = [
     ("Enter", "while the model works: say it to the model at its next step"),
+    ("Esc", "interrupt what runs; what is written stays"),
     ("Ctrl-C", "clear the input, else interrupt what runs, else leave (twice)"),
     ("!command", "run it yourself, in the same shell"),
     ("@path", "a picture goes with the words"),
@@ -51,7 +52,7 @@ pub(crate) fn of_chat() -> Vec<(&'static str, &'static str)> {
 /// Returns the keys of the input, which are the editor's. What the chat has
 /// more to say of is left to it.
 pub(crate) fn of_input() -> Vec<(&'static str, &'static str)> {
-    let ours = ["Ctrl-C", "Ctrl-D"];
+    let ours = ["Ctrl-C", "Ctrl-D", "Esc"];
     bindings().iter().copied().filter(|(keys, _)| !ours.contains(keys)).collect()
 }
 

@@ -30,6 +30,7 @@ mod turns;
 mod unfold;
 mod view;
 mod wait;
+mod wake;
 
 pub use asked::{Questions, asked, read_answer, read_approval};
 pub use program::{Open, Opened, Outside, Program, Trouble};

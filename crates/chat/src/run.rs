@@ -26,6 +26,7 @@ use crate::talk::{Done, Talk};
 use crate::text;
 use crate::unfold::Unfold;
 use crate::view::FRAME;
+use crate::wake::Wake;
 
 /// Frames are drawn no faster than this; a key is answered at once.
 const FASTEST: Duration = Duration::from_millis(16);
@@ -70,6 +71,7 @@ enum Next {
     Asked(Pending),
     GivenUp,
     News(News),
+    Woken,
     Outside(Outside),
     Tick,
 }
@@ -134,6 +136,7 @@ impl Chat {
             patience,
             next_turns: VecDeque::new(),
             watch,
+            wake: Wake::default(),
             jobs: Vec::new(),
             status: Status::default(),
             last: None,
@@ -141,6 +144,7 @@ impl Chat {
             is_unfolded: false,
             typed_at: None,
             hint: None,
+            is_menu_unasked: false,
             leaving: None,
             epoch: Instant::now(),
             drawn_at: None,
@@ -161,6 +165,7 @@ impl Chat {
             self.draw_if_due();
             let next = self.next().await;
             self.take(next).await;
+            self.wake_if_free();
         };
         self.end(left).await;
         Ok(left)
@@ -172,9 +177,10 @@ impl Chat {
         if let Some(input) = self.ahead.pop_front() {
             return Next::Input(input);
         }
-        let wake = self.wakes_at();
-        let Self { signals, inputs, talk, happenings, questions, asking, watch, outside, .. } =
-            self;
+        let wakes_at = self.wakes_at();
+        let Self {
+            signals, inputs, talk, happenings, questions, asking, watch, wake, outside, ..
+        } = self;
         let mut batch = Vec::new();
         let given_up = async {
             match asking.front_mut() {
@@ -183,7 +189,7 @@ impl Chat {
             }
         };
         let tick = async {
-            match wake {
+            match wakes_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
                 None => std::future::pending().await,
             }
@@ -200,6 +206,7 @@ impl Chat {
             ended = talk.ended() => Next::Ended(Box::new(ended)),
             Some(said) = outside.recv() => Next::Outside(said),
             news = watch.next() => Next::News(news),
+            () = wake.comes() => Next::Woken,
         }
     }
 
@@ -229,6 +236,8 @@ impl Chat {
             Next::Asked(pending) => self.ask(pending),
             Next::GivenUp => self.forget_given_up(),
             Next::News(news) => self.tell_news(news),
+            // What is done about it depends on the rest: see `wake_if_free`.
+            Next::Woken => {}
             Next::Outside(said) => self.tell_outside(said),
             Next::Tick => {
                 if let Talk::Running(running) = &mut self.talk {

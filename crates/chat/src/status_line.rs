@@ -6,6 +6,12 @@ use vestal_tui::{Line, Span, Style, style};
 
 use crate::text;
 
+/// Says how what runs is stopped.
+const INTERRUPT: &str = "Esc interrupts";
+
+/// Columns from which that is said.
+const ROOM_FOR_HINT: usize = 40;
+
 /// What the line at the bottom says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Status {
@@ -47,11 +53,20 @@ impl Status {
         if self.jobs > 0 {
             put(text::count(self.jobs, "job"), style::DIM);
         }
+        // What is always seen: how to stop what runs, and that nothing is asked about.
+        let mut tail: Vec<Span> = Vec::new();
         if let Some(elapsed) = self.elapsed {
-            put(text::span(elapsed), style::DIM);
+            if columns >= ROOM_FOR_HINT {
+                tail.push(Span::new(format!("{INTERRUPT} · {}", text::span(elapsed)), style::DIM));
+            } else {
+                put(text::span(elapsed), style::DIM);
+            }
         }
-        let yolo = self.is_yolo.then(|| Span::new("YOLO", style::RED.bold()));
-        let reserved = yolo.as_ref().map_or(0, |_| "YOLO · ".chars().count());
+        if self.is_yolo {
+            tail.push(Span::new("YOLO", style::RED.bold()));
+        }
+        let reserved: usize =
+            tail.iter().map(|span| Line::from_spans(vec![span.clone()]).width() + 3).sum();
         let mut line = Line::empty();
         for (text, style) in pieces {
             let piece = Span::new(text, style);
@@ -65,11 +80,11 @@ impl Status {
             }
             line.push(piece);
         }
-        if let Some(yolo) = yolo {
+        for span in tail {
             if line.width() > 0 {
                 line.push(Span::new(" · ", style::DIM));
             }
-            line.push(yolo);
+            line.push(span);
         }
         line.cut(columns)
     }

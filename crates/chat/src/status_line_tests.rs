@@ -19,18 +19,28 @@ fn status() -> Status {
 fn it_says_all_there_is_where_there_is_room() {
     assert_eq!(
         status().line(140).text(),
-        "some/model · context 12k/200k (6%) · $0.04 · native/default (up) · 2 jobs · 12s"
+        "some/model · context 12k/200k (6%) · $0.04 · native/default (up) · 2 jobs · Esc interrupts · 12s"
     );
 }
 
 #[test]
 fn what_does_not_fit_is_left_out_from_the_right() {
+    let status = Status { elapsed: None, ..status() };
     for columns in 0..100 {
-        let line = status().line(columns);
+        let line = status.line(columns);
         assert!(line.width() <= columns, "{columns}: {}", line.text());
-        assert!(status().line(140).text().starts_with(line.text().trim_end_matches('…')));
+        assert!(status.line(140).text().starts_with(line.text().trim_end_matches('…')));
     }
-    assert_eq!(status().line(60).text(), "some/model · context 12k/200k (6%) · $0.04");
+    assert_eq!(status.line(60).text(), "some/model · context 12k/200k (6%) · $0.04");
+}
+
+#[test]
+fn how_to_interrupt_is_seen_while_something_runs() {
+    for columns in 40..140 {
+        let line = status().line(columns).text();
+        assert!(line.ends_with("Esc interrupts · 12s"), "{columns}: {line}");
+    }
+    assert!(!Status { elapsed: None, ..status() }.line(140).text().contains("Esc"));
 }
 
 #[test]

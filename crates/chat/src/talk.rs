@@ -61,6 +61,8 @@ pub(crate) struct Running {
 pub(crate) enum What {
     /// A turn, with what began it, and how often that had been said before.
     Turn { words: String, before: usize },
+    /// A turn that news of background jobs began.
+    News,
     /// A command of the person's.
     Shell,
     /// Something else that takes its time.
@@ -88,6 +90,8 @@ pub(crate) struct Done {
 pub(crate) enum Came {
     /// A turn has ended.
     Turn(Box<TurnResult>),
+    /// There was nothing new after all.
+    NoNews,
     /// A command or other work has, with something to say or not.
     Work(Result<Option<String>, Trouble>),
 }

@@ -23,6 +23,7 @@ impl Chat {
     /// Says something and has the model work on it; as soon as what runs has
     /// ended, if something does.
     pub(crate) fn begin_turn(&mut self, message: UserMessage) {
+        self.wake.person_spoke();
         let words = message.text();
         let Some(conversation) = self.talk.take() else {
             self.next_turns.push_back(NextTurn::Message(message));
@@ -39,6 +40,7 @@ impl Chat {
 
     /// Says words that were typed, with the pictures they name.
     pub(crate) fn begin_typed_turn(&mut self, typed: Submission) {
+        self.wake.person_spoke();
         let Some(conversation) = self.talk.take() else {
             self.next_turns.push_back(NextTurn::Typed(typed));
             return;
@@ -71,7 +73,7 @@ impl Chat {
 
     /// Returns who is asked from this turn on, where the settings say otherwise
     /// than before.
-    fn fresh_chain(&mut self, conversation: &Conversation) -> Option<Vec<Endpoint>> {
+    pub(crate) fn fresh_chain(&mut self, conversation: &Conversation) -> Option<Vec<Endpoint>> {
         self.reread_settings();
         fresh::chain(&self.settings, conversation)
     }
@@ -109,11 +111,12 @@ impl Chat {
         });
     }
 
-    fn spawn<W, F>(&mut self, conversation: Box<Conversation>, what: What, work: W)
+    pub(crate) fn spawn<W, F>(&mut self, conversation: Box<Conversation>, what: What, work: W)
     where
         W: FnOnce(Box<Conversation>, EventSink, tokio::sync::mpsc::UnboundedSender<Happening>) -> F,
         F: Future<Output = (Box<Conversation>, Came)> + Send + 'static,
     {
+        self.wake.stop();
         let control = conversation.control();
         let working = work(conversation, self.sink(), self.tell.clone());
         let task = tokio::spawn(async move {
@@ -154,16 +157,23 @@ impl Chat {
                 let lines = cells::aside(&format!("  [image {picture}]"), self.width());
                 return self.put(Said { kind: Kind::User, lines });
             }
+            Happening::News(words) => return self.show_news(&words),
         };
         event.log();
-        if matches!(event, Event::ToolEnded { .. }) {
+        let mut is_listed = false;
+        if let Event::ToolEnded { name, is_error, .. } = &event {
             self.watch.look();
+            is_listed = name == "todo" && !is_error;
         }
         let unfold = &mut self.unfold;
         let said =
             self.live.take(event, Instant::now(), &self.tails, &mut |call| unfold.keep(call));
         for said in said {
             self.put(said);
+        }
+        if is_listed {
+            let lines = cells::todos(&self.about.notebook.read().todos, self.width());
+            self.put(Said { kind: Kind::Tool, lines });
         }
         self.count();
     }
@@ -218,6 +228,8 @@ impl Chat {
         let is_interrupted = running.interrupt != Interrupt::No;
         match came {
             Came::Turn(result) => self.turn_ended(&result, running),
+            // It would come to nothing again: it waits for what is said next.
+            Came::NoNews => self.wake.stop(),
             Came::Work(Ok(said)) => {
                 if let Some(said) = said {
                     self.note(&said);
@@ -236,7 +248,6 @@ impl Chat {
     }
 
     fn turn_ended(&mut self, result: &TurnResult, running: Running) {
-        let What::Turn { words, before } = running.what else { return };
         let mut left = result.pending_steer.clone();
         // Said when the result was made already, and before we heard of it.
         left.extend(running.control.take_steer());
@@ -252,7 +263,11 @@ impl Chat {
                 self.put(Said { kind: Kind::Notice, lines });
                 self.give_back(None);
             }
-            Outcome::Failed(TurnError::Store(_)) => self.give_back_unless_kept(words, before),
+            Outcome::Failed(TurnError::Store(_))
+                if let What::Turn { words, before } = running.what =>
+            {
+                self.give_back_unless_kept(words, before);
+            }
             Outcome::Refused | Outcome::Failed(_) => self.give_back(None),
         }
     }
@@ -306,7 +321,7 @@ impl Chat {
         }
         match running.what {
             What::Turn { words, before } => self.give_back_unless_kept(words, before),
-            What::Shell | What::Work => self.give_back(None),
+            What::News | What::Shell | What::Work => self.give_back(None),
         }
     }
 
@@ -327,13 +342,18 @@ async fn run(
     message: UserMessage,
     sink: &EventSink,
 ) -> TurnResult {
+    take_over(conversation, chain).await;
+    conversation.run(message, sink).await
+}
+
+/// Has others asked from now on, where there are any.
+pub(crate) async fn take_over(conversation: &mut Conversation, chain: Option<Vec<Endpoint>>) {
     if let Some(chain) = chain
         && let Err(error) = conversation.set_chain(chain).await
     {
         // The turn will meet the same trouble, and tell it.
         tracing::warn!(%error, "the model's new address or key could not be taken over");
     }
-    conversation.run(message, sink).await
 }
 
 /// Returns how often words are on record as a person's.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use vestal_sandbox::Termination;
-use vestal_tui::{Input, Key};
+use vestal_tui::{Input, Key, KeyCode};
 
 use crate::chat::Chat;
 use crate::program::Trouble;
@@ -13,7 +13,7 @@ use crate::view::FRAME;
 impl Chat {
     /// Waits for something that others do, and that may take as long as they
     /// like: a sandbox, a store, a file. It is seen as `what` when it does.
-    /// Ctrl-C ends the waiting; what else is typed meanwhile is kept for
+    /// Ctrl-C or Esc ends the waiting; what else is typed meanwhile is kept for
     /// afterwards, in its order.
     pub(crate) async fn wait_for<T>(
         &mut self,
@@ -37,7 +37,11 @@ impl Chat {
                         self.leaving = Some(Left::Closed);
                         break None;
                     }
-                    Input::Key(key) if key == Key::control('c') => break None,
+                    Input::Key(key)
+                        if key == Key::control('c') || key == Key::plain(KeyCode::Escape) =>
+                    {
+                        break None;
+                    }
                     Input::Resized(size) => self.resized(size),
                     input => self.ahead.push_back(input),
                 },

@@ -15,7 +15,8 @@ pub(super) fn run(chat: &mut Chat, invocation: &Invocation) {
     let Some(name) = invocation.words.first() else {
         let is_heading = |line: &str| Group::ALL.iter().any(|group| group.heading() == line);
         show(chat, &slash::help(), is_heading);
-        return show_keys(chat);
+        // Not the keys too: the commands would be scrolled away.
+        return chat.say(Line::plain("/help keys says what the keys do."));
     };
     let name = name.trim_start_matches('/');
     match slash::find(name) {

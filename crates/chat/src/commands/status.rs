@@ -1,8 +1,7 @@
 //! `/status`: where things stand.
 
-use vestal_agent::TodoStatus;
-
 use super::{store, table, usage};
+use crate::cells::todo_mark;
 use crate::chat::Chat;
 use crate::text;
 
@@ -55,7 +54,7 @@ pub(super) async fn run(chat: &mut Chat) {
     rows.push(("approvals", approvals));
     if let Some(running) = chat.talk.running() {
         let since = text::span(running.since.elapsed());
-        rows.push(("now", format!("at work for {since}; Ctrl-C or /stop interrupts")));
+        rows.push(("now", format!("at work for {since}; Esc or /stop interrupts")));
     }
     if let Some(todos) = todos(chat) {
         rows.push(("to do", todos));
@@ -94,19 +93,14 @@ fn context(chat: &mut Chat) -> String {
     }
 }
 
-/// Returns the list of what is to be done, if there is one and it can be seen.
-fn todos(chat: &mut Chat) -> Option<String> {
-    let todos = chat.conversation()?.todos();
+/// Returns the list of what is to be done, if there is one.
+fn todos(chat: &Chat) -> Option<String> {
+    let todos = chat.about.notebook.read().todos;
     if todos.is_empty() {
         return None;
     }
     let line = |todo: &vestal_agent::Todo| {
-        let mark = match todo.status {
-            TodoStatus::Pending => "[ ]",
-            TodoStatus::InProgress => "[>]",
-            TodoStatus::Completed => "[x]",
-            TodoStatus::Cancelled => "[-]",
-        };
+        let mark = todo_mark(todo.status);
         format!("{mark} {}", todo.content.replace('\n', " "))
     };
     Some(todos.iter().map(line).collect::<Vec<_>>().join("\n"))

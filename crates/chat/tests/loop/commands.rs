@@ -403,10 +403,43 @@ async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
             person.says("/help undo");
             person.sees("take back the last turn").await;
             person.says("/help");
-            person.sees("!command").await;
+            person.sees("/help keys says what the keys do.").await;
             let rows = person.all();
             assert!(rows.iter().all(|row| row.chars().count() <= 60), "{rows:?}");
             assert!(rows.iter().any(|row| row == "  /new         begin a new conversation in the same sandbox"));
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_are_listed_as_soon_as_one_is_begun() {
+    let stage = Stage::new(Script::echo());
+    stage
+        .play(async |person| {
+            person.types("/");
+            person.sees("/new").await;
+            person.types("mod");
+            person.sees_no("/new").await;
+            person.presses(Key::plain(KeyCode::Enter));
+            person.sees("› /model").await;
+            person.presses(Key::control('u'));
+            // What is written out is sent, though the list is open.
+            person.says("/yolo");
+            person.sees("YOLO").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn help_ends_with_the_commands_and_names_the_way_to_the_keys() {
+    let stage = Stage::new(Script::echo());
+    stage
+        .play(async |person| {
+            person.says("/help");
+            person.sees("/help keys says what the keys do.").await;
+            assert!(!person.all().join("\n").contains("Keys of the"));
             person.leaves();
         })
         .await;

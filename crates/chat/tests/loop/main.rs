@@ -9,3 +9,4 @@ mod commands;
 mod leaving;
 mod stage;
 mod talking;
+mod waking;

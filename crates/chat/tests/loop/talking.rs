@@ -214,3 +214,44 @@ fn said(stage: &Stage) -> String {
         .map(|request| serde_json::to_string(request.messages()).unwrap())
         .unwrap_or_default()
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn escape_interrupts_the_turn_and_leaves_what_is_written() {
+    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let stage = Stage::new(Script::replies([reply]));
+    stage
+        .play(async |person| {
+            person.says("tell me");
+            person.sees("First part,").await;
+            person.sees("Esc interrupts").await;
+            person.types("a draft");
+            person.sees("› a draft").await;
+            person.presses(Key::plain(KeyCode::Escape));
+            person.sees("interrupted; what was said until then is kept").await;
+            person.sees("› a draft").await;
+            person.sees_no("Esc interrupts").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_list_the_model_keeps_is_seen_when_it_changes() {
+    let todos = json!({"todos": [
+        {"id": "1", "content": "lay the fire", "status": "completed"},
+        {"id": "2", "content": "light it", "status": "in_progress"},
+        {"id": "3", "content": "keep it lit", "status": "pending"},
+    ]});
+    let stage =
+        Stage::new(Script::replies([Reply::tool_call("todo", todos), Reply::text("I go on.")]));
+    stage
+        .play(async |person| {
+            person.says("make a plan");
+            person.sees("I go on.").await;
+            for line in ["  [x] lay the fire", "  [>] light it", "  [ ] keep it lit"] {
+                person.sees(line).await;
+            }
+            person.leaves();
+        })
+        .await;
+}

@@ -1,0 +1,135 @@
+//! Turns that begin by themselves, because a background job has news.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use vestal_scripted_model::{Reply, Script};
+use vestal_tui::Key;
+
+use crate::commands::{rests, seen};
+use crate::stage::Stage;
+
+/// A place where a command waits until somebody opens it.
+struct Gate(PathBuf);
+
+impl Gate {
+    fn new(stage: &Stage, name: &str) -> Self {
+        let path = stage.file(name);
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        Self(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Lets the command go on that waits here, or will.
+    async fn opens(&self) {
+        let path = self.0.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all(b"go\n").unwrap();
+        });
+        opening.await.unwrap();
+    }
+}
+
+/// A model that starts a job and wants to hear of it.
+fn starts(command: &str, wants: &serde_json::Value) -> Reply {
+    let mut arguments = json!({"command": command, "background": true});
+    arguments.as_object_mut().unwrap().extend(wants.as_object().unwrap().clone());
+    Reply::tool_call("terminal", arguments)
+}
+
+fn builds(gate: &Gate) -> Reply {
+    let command = format!("cat {}; echo built", gate.path().display());
+    starts(&command, &json!({"notify_on_complete": true}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_ends_while_nobody_types_begins_a_turn() {
+    let stage = Stage::new(Script::new());
+    let gate = Gate::new(&stage, "go");
+    stage.model.push(builds(&gate));
+    stage.model.push(Reply::text("It runs."));
+    stage.model.push(Reply::text("The build is there."));
+    stage
+        .play(async |person| {
+            person.says("build it");
+            person.sees("It runs.").await;
+            rests(&person).await;
+            gate.opens().await;
+            person.sees("The build is there.").await;
+            rests(&person).await;
+            person.leaves();
+        })
+        .await;
+    let heard = seen(&stage);
+    assert_eq!((heard.len(), heard[0].as_str()), (2, "build it"), "{heard:?}");
+    assert!(heard[1].contains("has ended with exit code 0") && heard[1].contains("built"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn news_waits_for_somebody_who_writes_and_comes_when_they_have_cleared_it() {
+    let stage = Stage::new(Script::new());
+    let gate = Gate::new(&stage, "go");
+    stage.model.push(builds(&gate));
+    stage.model.push(Reply::text("It runs."));
+    stage
+        .play(async |person| {
+            person.says("build it");
+            person.sees("It runs.").await;
+            rests(&person).await;
+            person.types("half a thought");
+            person.sees("› half a thought").await;
+            gate.opens().await;
+            person.sees("a background job has news").await;
+            assert_eq!(stage.model.requests().len(), 2, "nothing is asked under their hands");
+            person.sees("› half a thought").await;
+            stage.model.push(Reply::text("The build is there."));
+            person.presses(Key::control('c'));
+            person.sees("The build is there.").await;
+            rests(&person).await;
+            person.leaves();
+        })
+        .await;
+    assert!(seen(&stage)[1].contains("has ended"), "{:?}", seen(&stage));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_is_watched_for_begins_a_turn_in_a_chat_that_came_back() {
+    let stage = Stage::new(Script::new());
+    let (one, two) = (Gate::new(&stage, "one"), Gate::new(&stage, "two"));
+    let (first, second) = (one.path().display(), two.path().display());
+    let command = format!("cat {first}; echo server ready; cat {second}");
+    stage.model.push(starts(&command, &json!({"watch_patterns": ["ready"]})));
+    stage.model.push(Reply::text("It starts."));
+    stage
+        .play(async |person| {
+            person.says("serve it");
+            person.sees("It starts.").await;
+            rests(&person).await;
+            person.leaves();
+        })
+        .await;
+    let (id, _) = stage.stored().await;
+    stage.model.push(Reply::text("It serves."));
+    stage.model.push(Reply::text("It is over."));
+    let stage = stage.resuming(id);
+    stage
+        .play(async |person| {
+            person.sees("It starts.").await;
+            one.opens().await;
+            person.sees("It serves.").await;
+            rests(&person).await;
+            two.opens().await;
+            person.sees("It is over.").await;
+            rests(&person).await;
+            person.leaves();
+        })
+        .await;
+    let heard = seen(&stage);
+    assert!(heard[1].contains("printed what you watch for:\nserver ready"), "{heard:?}");
+    assert!(heard[2].contains("has ended with exit code 0"), "{heard:?}");
+}
