@@ -65,7 +65,8 @@ impl Turn<'_> {
         let said = Words::default();
         let mut watch = |progress| tell(self.events, &said, progress);
         let parts = &conversation.agent.parts;
-        let last = conversation.seqs.last().copied();
+        // Nobody resumes a child: what it says is for its parent.
+        let last = conversation.seqs.last().copied().filter(|_| conversation.depth == 0);
         let keeper = Keeper::begin(&parts.store, &conversation.id, last, &said, &parts.redactor);
         // Dropping the call closes the provider's connection.
         let answer = tokio::select! {
