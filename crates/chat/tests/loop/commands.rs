@@ -366,7 +366,10 @@ async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told(
             person.sees("local").await;
             person.says("/sandbox switch other");
             person.sees("it works in the sandbox of other from now on").await;
-            hears(&person, "two").await;
+            // What the model is told goes with what is said next.
+            person.says("two");
+            person.sees("heard [The user has moved this conversation").await;
+            rests(&person).await;
             let seen = seen(&stage);
             assert!(seen.iter().any(|said| said.contains("the task other")), "{seen:?}");
             person.says("/sandbox switch other");

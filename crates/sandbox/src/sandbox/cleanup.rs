@@ -72,7 +72,8 @@ impl Handle {
         if self.is_in_use(lifetime).await {
             return false;
         }
-        if let Some(owned) = self.owned_instance().await
+        let (_, instance) = self.place().await;
+        if let Some(owned) = self.engine.owned.get(&instance.id)
             && let Err(error) = self.engine.remove_owned(&owned, Interrupt::Nothing).await
         {
             if !matches!(error, Error::Busy { .. }) {
@@ -80,10 +81,7 @@ impl Handle {
             }
             return false;
         }
-        self.engine.forget_handle_of(self);
-        self.disconnect().await;
-        self.cleanup.send_replace(Progress::Over);
-        true
+        self.let_go_of(&instance.id).await
     }
 
     async fn clean(&self, cleanup: Cleanup) -> Result<(), Error> {

@@ -142,8 +142,9 @@ impl Handle {
         };
         let connection = attached.connection.clone();
         *held = attached.into();
-        drop(held);
+        // Before the lock is free: whoever lets go meanwhile means the one before.
         self.hold_again();
+        drop(held);
         Ok(connection)
     }
 
@@ -161,6 +162,19 @@ impl Handle {
                 is_over
             });
         }
+    }
+
+    /// Lets go of an instance that idles, unless there is another one by now.
+    /// Returns whether it did.
+    pub(super) async fn let_go_of(&self, instance: &str) -> bool {
+        let mut held = self.held.lock().await;
+        if held.instance.id != instance {
+            return false;
+        }
+        held.connection = None;
+        self.engine.forget_handle_of(self);
+        self.cleanup.send_replace(Progress::Over);
+        true
     }
 
     /// Lets go of the connection; the next call makes another one.
