@@ -68,8 +68,7 @@ pub(crate) struct Chat {
     pub(crate) is_unfolded: bool,
     pub(crate) typed_at: Option<Instant>,
     pub(crate) hint: Option<Hint>,
-    /// Whether the menu of commands has opened without being asked for.
-    pub(crate) is_menu_unasked: bool,
+    pub(crate) menu: Menu,
     pub(crate) leaving: Option<Left>,
     pub(crate) epoch: Instant,
     pub(crate) drawn_at: Option<Instant>,
@@ -95,6 +94,16 @@ pub(crate) enum Happening {
     Attached(String),
     /// The model is told this, which nobody has said.
     News(String),
+}
+
+/// Why the menu of the input is open, if it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Menu {
+    /// Somebody asked for it.
+    #[default]
+    Asked,
+    /// A command was begun.
+    Unasked,
 }
 
 /// Something to be known about the keys, for a while.

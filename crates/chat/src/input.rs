@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use vestal_agent::slash::{self, SlashError};
 use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission};
 
-use crate::chat::Chat;
+use crate::chat::{Chat, Menu};
 use crate::commands;
 use crate::image;
 use crate::keys::{self, Act};
@@ -78,7 +78,7 @@ impl Chat {
             Reaction::Unused(key) => self.key_of_chat(key).await,
             // Whoever begins a command sees which there are.
             Reaction::Changed if self.editor.text() == "/" => {
-                self.is_menu_unasked = true;
+                self.menu = Menu::Unasked;
                 self.complete().await;
             }
             Reaction::Nothing | Reaction::Changed => {}
@@ -91,9 +91,11 @@ impl Chat {
     /// Lists what could be typed next. A menu that opened by itself is for the
     /// name of a command, and closes when that is written.
     async fn complete_or_close(&mut self, key: Key) {
-        self.is_menu_unasked &= key.code != KeyCode::Tab;
-        if self.is_menu_unasked && self.editor.text().contains(char::is_whitespace) {
-            self.is_menu_unasked = false;
+        if key.code == KeyCode::Tab {
+            self.menu = Menu::Asked;
+        }
+        if self.menu == Menu::Unasked && self.editor.text().contains(char::is_whitespace) {
+            self.menu = Menu::Asked;
             return self.editor.close_menu();
         }
         self.complete().await;

@@ -15,7 +15,7 @@ use vestal_tui::{Colour, Editor, History, Input, Line, Screen};
 
 use crate::asked::{Pending, Questions};
 use crate::cells;
-use crate::chat::{About, Chat, Happening};
+use crate::chat::{About, Chat, Happening, Menu};
 use crate::live::{Kind, Live, Said};
 use crate::news::{News, Watch};
 use crate::program::{Open, Opened, Outside, Program, Trouble};
@@ -144,7 +144,7 @@ impl Chat {
             is_unfolded: false,
             typed_at: None,
             hint: None,
-            is_menu_unasked: false,
+            menu: Menu::default(),
             leaving: None,
             epoch: Instant::now(),
             drawn_at: None,
