@@ -137,8 +137,8 @@ fn a_killed_chat_loses_no_word_and_leaves_the_sandbox() {
     assert_eq!(seat.leaves(), 0);
 }
 
-/// Leaves a chat whose sandbox is its own, in each way there is. Returns how it
-/// ended, right after which `left` looks at what is there.
+/// Leaves a chat whose sandbox is its own, in each way there is. `left` says
+/// whether something of the sandbox is there.
 fn leave_with_a_sandbox_of_its_own(
     chat: &Chatting,
     variables: &[(&str, String)],
