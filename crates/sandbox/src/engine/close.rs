@@ -23,7 +23,7 @@ impl Engine {
         let deadline = tokio::time::Instant::now() + patience;
         let handles: Vec<Arc<Handle>> =
             self.inner.handles().drain().map(|(_, handle)| handle).collect();
-        for handle in handles {
+        for handle in handles.into_iter().filter(|handle| handle.is_owned()) {
             handle.begin_cleanup(Cleanup::Release);
         }
         let removed = tokio::time::timeout_at(deadline, self.inner.remove_all_owned()).await;
