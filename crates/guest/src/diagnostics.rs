@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{Mode, OFlags};
+
+use crate::state_file;
 
 /// The most the file may hold when a guest starts, and that a guest adds to it.
 const MAX_LOG: usize = 1 << 20;
@@ -27,7 +28,7 @@ pub(crate) fn note(line: &str) {
 /// Parts with the standard streams that the process was started with: input and
 /// output become nothing, errors go to `log`.
 pub(crate) fn detach(log: &Path) -> io::Result<()> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let file = state_file::make(log, OpenOptions::new().append(true))?;
     if file.metadata()?.len() > MAX_LOG as u64 {
         file.set_len(0)?;
     }

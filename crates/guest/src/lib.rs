@@ -10,6 +10,7 @@ mod orphans;
 mod prepare;
 mod program;
 mod serve;
+mod state_file;
 mod stats;
 mod user;
 

@@ -55,6 +55,26 @@ fn two_guests_never_share_a_state_directory() {
 }
 
 #[test]
+fn pipes_in_place_of_its_files_do_not_hold_a_guest_up() {
+    let mut guest = TestGuest::start();
+    assert_eq!(guest.client().run(shell("a", "echo out")).0.stdout, b"out\n");
+    guest.kill();
+    let state = guest.state_dir();
+    for name in ["alive", "journal", "journal.new", "guest.log", "jobs/a/stdout.head"] {
+        let path = state.join(name);
+        std::fs::remove_file(&path).ok();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+    }
+    guest.restart();
+    let start = StartJob { session: Some("main".into()), ..shell("b", "echo on") };
+    assert_eq!(guest.client().run(start).0.stdout, b"on\n");
+    for name in ["alive", "journal", "guest.log"] {
+        assert!(std::fs::symlink_metadata(state.join(name)).unwrap().is_file(), "{name}");
+    }
+}
+
+#[test]
 fn garbage_closes_its_connection_and_nothing_else() {
     let guest = TestGuest::start();
     let mut steady = guest.client();

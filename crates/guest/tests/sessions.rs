@@ -220,3 +220,17 @@ fn release(client: &mut support::Client, channel: u32) -> JobInfo {
     client.send_end(channel, Stream::Input);
     job(client.reply(channel))
 }
+
+#[test]
+fn a_session_that_cannot_be_saved_is_told() {
+    let guest = TestGuest::start();
+    let start = |id: &str, text: &str| StartJob { session: Some("main".into()), ..shell(id, text) };
+    // Nothing can be written through a link that leads nowhere.
+    std::os::unix::fs::symlink("nowhere/at/all", guest.state_dir().join("sessions")).unwrap();
+    let (_, info) = guest.client().run(start("a", "X=1"));
+    assert_eq!(info.session_state, SessionState::None);
+    assert!(info.session_error.as_deref().is_some_and(|error| error.contains("No such file")));
+    std::fs::remove_file(guest.state_dir().join("sessions")).unwrap();
+    let (_, info) = guest.client().run(start("b", "X=1"));
+    assert_eq!((info.session_state, info.session_error), (SessionState::Saved, None));
+}

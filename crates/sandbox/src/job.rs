@@ -124,6 +124,7 @@ async fn finish_run(job: RunningJob, capture: Capture) -> Result<Output, JobErro
         stderr: capture.stderr,
         cwd: info.cwd.into(),
         session_state: info.session_state,
+        session_error: info.session_error,
         duration: info.duration_us.map(Duration::from_micros),
     })
 }

@@ -62,6 +62,7 @@ async fn a_run_returns_what_the_command_printed_and_how_it_ended() {
             stderr: Captured { head: b"err".to_vec(), omitted: 0, tail: Vec::new() },
             cwd: b"/workspace".to_vec(),
             session_state: SessionState::Saved,
+            session_error: None,
             duration: Some(Duration::from_micros(1500)),
         }
     );

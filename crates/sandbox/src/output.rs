@@ -21,6 +21,8 @@ pub struct Output {
     pub cwd: Vec<u8>,
     /// What became of the session's state.
     pub session_state: SessionState,
+    /// Why the state could not be saved; the session is as it was.
+    pub session_error: Option<String>,
     /// How long it ran, where that is known.
     pub duration: Option<Duration>,
 }

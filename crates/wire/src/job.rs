@@ -337,6 +337,10 @@ pub struct JobInfo {
     /// How long the command ran, on the monotonic clock, in microseconds.
     #[n(18)]
     pub duration_us: Option<u64>,
+    /// Why the state that the command left could not be saved, as on a full
+    /// disk. The session is as it was.
+    #[n(19)]
+    pub session_error: Option<String>,
 }
 
 /// What became of a command whose caller lost the connection.

@@ -22,6 +22,9 @@ pub(crate) struct RunView {
     stderr_omitted: u64,
     cwd: Option<String>,
     session_state: &'static str,
+    /// Why the session's state could not be saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_error: Option<String>,
     duration_ms: Option<u64>,
     error: Option<String>,
     /// What to do about the error.
@@ -84,6 +87,7 @@ impl RunView {
         self.stderr_base64 = binary(&output.stderr);
         self.cwd = Some(String::from_utf8_lossy(&output.cwd).into_owned());
         self.session_state = session_word(output.session_state);
+        self.session_error.clone_from(&output.session_error);
         self.duration_ms =
             output.duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
     }

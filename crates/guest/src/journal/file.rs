@@ -5,13 +5,13 @@
 //! ```
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::crc::crc32;
 use super::record::{Record, Replay};
 use crate::failpoint::failpoint;
+use crate::state_file;
 
 const MAGIC: [u8; 4] = *b"VSTJ";
 const VERSION: u32 = 1;
@@ -51,14 +51,21 @@ pub(crate) struct Journal {
 impl Journal {
     /// Reads the journal at `path`, which need not exist.
     pub(crate) fn replay(path: &Path) -> Result<Replay, JournalError> {
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        let mut replay = Replay::default();
+        let mut bytes = Vec::new();
+        let read = state_file::open_to_read(path).and_then(|mut file| file.read_to_end(&mut bytes));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Whoever put something else there took the journal away.
+            Err(_) if state_file::is_foreign(path) => {
+                replay.damaged = true;
+                return Ok(replay);
+            }
             Err(source) => {
                 return Err(JournalError::Io { path: path.into(), source });
             }
-        };
-        let mut replay = Replay::default();
+        }
         // A file that ends inside its header was never appended to.
         let Some((header, mut rest)) = bytes.split_at_checked(HEADER) else {
             return Ok(replay);
@@ -179,7 +186,7 @@ fn create(path: &Path, records: &[Record]) -> io::Result<Journal> {
         push_record(&mut bytes, record)?;
     }
     let fresh = path.with_extension("new");
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&fresh)?;
+    let mut file = state_file::make(&fresh, OpenOptions::new().append(true))?;
     file.set_len(0)?;
     file.write_all(&bytes)?;
     // A rename may reach the disk before the content it renames. A journal that
@@ -188,6 +195,7 @@ fn create(path: &Path, records: &[Record]) -> io::Result<Journal> {
         file.sync_data()?;
     }
     failpoint!("guest.compact.before-rename");
+    state_file::clear(path)?;
     std::fs::rename(&fresh, path)?;
     let len = bytes.len() as u64;
     Ok(Journal { path: path.into(), file, len, compacted_len: len, torn: false })

@@ -33,6 +33,7 @@ fn info(id: &str) -> JobInfo {
         stdin_open: false,
         session_state: SessionState::None,
         duration_us: None,
+        session_error: None,
     }
 }
 

@@ -7,10 +7,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::holes::{Holes, MAX_HOLES};
+use crate::state_file;
 
 const MAGIC: [u8; 8] = *b"vestlog1";
 const HEADER: usize = 512;
@@ -42,20 +43,15 @@ pub(super) struct Contents {
 
 impl Ring {
     pub(super) fn create(path: &Path, base: u64, capacity: u64) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        let file = state_file::make(path, options.read(true).write(true).truncate(true))?;
         let ring = Self { file, base, capacity };
         ring.write_header(base, &Holes::default())?;
         Ok(ring)
     }
 
     pub(super) fn open(path: &Path) -> io::Result<(Self, Contents)> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = state_file::open(path, OpenOptions::new().read(true).write(true))?;
         let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0)?;
         let word = |at: usize| {

@@ -2,11 +2,12 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use super::holes::Holes;
 use super::ring::{MAX_WRITE, Ring};
+use crate::state_file;
 
 /// What a log has at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,9 @@ impl StreamLog {
     /// bytes than `recorded`, the rest counts as left out.
     pub(crate) fn recover(base: &Path, limit: u64, recorded: u64) -> Self {
         let mut log = Self::new(limit);
-        if let Ok(metadata) = head_path(base).metadata() {
+        if let Ok(metadata) = head_path(base).symlink_metadata()
+            && metadata.is_file()
+        {
             log.head = Handle::Closed;
             log.head_len = metadata.len();
             log.total = log.head_len;
@@ -176,13 +179,8 @@ impl StreamLog {
     fn write_head(&mut self, base: &Path, bytes: &[u8]) -> usize {
         if let Handle::Absent = self.head {
             let made = make_directory_of(base).and_then(|()| {
-                OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create(true)
-                    .truncate(true)
-                    .mode(0o600)
-                    .open(head_path(base))
+                let mut options = OpenOptions::new();
+                state_file::make(&head_path(base), options.read(true).write(true).truncate(true))
             });
             match made {
                 Ok(file) => self.head = Handle::Open(file),
@@ -258,7 +256,7 @@ impl<F> Handle<F> {
 }
 
 fn open_head(base: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(head_path(base))
+    state_file::open(&head_path(base), OpenOptions::new().read(true).write(true))
 }
 
 fn open_ring(base: &Path) -> io::Result<Ring> {

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use super::tenant;
 use crate::diagnostics;
 use crate::failpoint::failpoint;
 use crate::journal::{JournalError, Opened};
+use crate::state_file;
 use crate::user::UserError;
 
 /// Permissions of the socket where the settings say nothing: for the user who
@@ -185,13 +186,7 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
 /// Takes the lock that a guest holds on its state directory for life.
 fn lock(state_dir: &Path) -> Result<File, ServeError> {
     let path = state_dir.join("alive");
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
+    let file = state_file::make(&path, OpenOptions::new().read(true).write(true))
         .map_err(at("lock", &path))?;
     let deadline = Instant::now() + LAST_GASP;
     loop {

@@ -132,6 +132,9 @@ impl Guest {
         let path = self.sessions.path(name);
         if let Err(error) = self.sessions.prepare().and_then(|()| saved.store(&path)) {
             diagnostics::note(&format!("session {name} cannot be saved: {error}"));
+            if let Some(job) = self.jobs.get_mut(key) {
+                job.record.session_error = Some(error.to_string());
+            }
             return (SessionState::None, Some(cwd));
         }
         failpoint!("guest.job.after-save");

@@ -18,6 +18,7 @@ use super::sessions::is_valid_name;
 use super::workers::Letter;
 use crate::files::{self, Places};
 use crate::session::SavedSession;
+use crate::state_file;
 
 impl Guest {
     /// Has a worker perform an operation.
@@ -27,7 +28,8 @@ impl Guest {
         }
         // Opened here: the worker has the rights of the jobs' user, whom the
         // guest's own files are none of the business of.
-        let session = call.session.as_deref().map(|name| File::open(self.sessions.path(name)));
+        let session =
+            call.session.as_deref().map(|name| state_file::open_to_read(&self.sessions.path(name)));
         let home = path(self.settings.home.to_vec());
         let start_dir = call.start_dir.as_ref().unwrap_or(&self.settings.start_dir);
         let start_dir = path(start_dir.to_vec());

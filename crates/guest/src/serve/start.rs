@@ -183,6 +183,7 @@ fn describe(start: &StartJob, command: &LaunchCommand) -> JobInfo {
         stdin_open: false,
         session_state: SessionState::None,
         duration_us: None,
+        session_error: None,
     }
 }
 

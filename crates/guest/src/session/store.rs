@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use minicbor::{Decode, Encode};
 
 use super::saved::SavedSession;
+use crate::state_file;
 
 /// The version of the file that this program writes.
 const VERSION: u32 = 1;
@@ -50,7 +50,7 @@ impl SavedSession {
     /// Reads a session. `None`: there is no such file. A file of a newer
     /// version or a damaged one is an error and left as it is.
     pub fn load(path: &Path) -> io::Result<Option<Self>> {
-        Self::read(File::open(path))
+        Self::read(state_file::open_to_read(path))
     }
 
     /// Reads a session from its file, as [`SavedSession::load`] does.
@@ -77,7 +77,10 @@ impl SavedSession {
             return Ok(());
         }
         let temporary = temporary_beside(path);
-        let written = write_new(&temporary, &bytes).and_then(|()| fs::rename(&temporary, path));
+        let written = write_new(&temporary, &bytes).and_then(|()| {
+            state_file::clear(path)?;
+            fs::rename(&temporary, path)
+        });
         if written.is_err() {
             // The error that counts is the first one.
             drop(fs::remove_file(&temporary));
@@ -98,7 +101,7 @@ fn parse(bytes: &[u8]) -> Result<SavedSession, StoreError> {
 /// Tells whether a file is there and has just this content.
 fn holds(path: &Path, bytes: &[u8]) -> bool {
     let same = || -> io::Result<bool> {
-        let mut file = File::open(path)?;
+        let mut file = state_file::open_to_read(path)?;
         if file.metadata()?.len() != bytes.len() as u64 {
             return Ok(false);
         }
@@ -119,8 +122,7 @@ fn temporary_beside(path: &Path) -> PathBuf {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file: File =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = state_file::make(path, OpenOptions::new().write(true).truncate(true))?;
     file.write_all(bytes)
 }
 

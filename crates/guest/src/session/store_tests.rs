@@ -78,9 +78,10 @@ fn a_damaged_file_is_an_error() {
 #[test]
 fn a_session_that_cannot_be_written_leaves_the_old_one() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("main");
-    session().store(&path).unwrap();
-    fs::create_dir(directory.path().join("main.new")).unwrap();
+    // The name of the new file would be longer than any name.
+    let path = directory.path().join("x".repeat(254));
+    session().store(&directory.path().join("main")).unwrap();
+    fs::rename(directory.path().join("main"), &path).unwrap();
     SavedSession::default().store(&path).unwrap_err();
     assert_eq!(SavedSession::load(&path).unwrap(), Some(session()));
 }

@@ -69,6 +69,7 @@ pub(crate) fn ended(id: &JobId) -> JobInfo {
         stdin_open: false,
         session_state: SessionState::Saved,
         duration_us: Some(1500),
+        session_error: None,
     }
 }
 

@@ -129,6 +129,7 @@ fn job_info() -> JobInfo {
         stdin_open: true,
         session_state: SessionState::Saved,
         duration_us: Some(10),
+        session_error: None,
     }
 }
 

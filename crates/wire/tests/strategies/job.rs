@@ -105,7 +105,9 @@ pub(super) fn job_info() -> impl Strategy<Value = JobInfo> {
         stdin_open: any::<bool>(),
         session_state: session_state(),
         duration_us: maybe(any::<u64>()),
+        session_error: maybe(text()),
     })
+    .boxed()
 }
 
 pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
