@@ -11,6 +11,10 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
+/// The length of a path from which on it is worth while to begin the next one
+/// at its end: so a deep tree takes few open directories and few steps to each.
+pub(super) const LONG_WAY: usize = 256;
+
 /// How much of a path is resolved at once.
 const MAX_PATH: usize = 4000;
 

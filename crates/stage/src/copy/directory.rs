@@ -1,7 +1,8 @@
 //! One directory.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Stat, fstat, mkdirat, openat, statat, unlinkat,
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use super::attributes::Of;
 use super::count::is_dots;
 use super::failure::Failure;
-use super::tree::{Scratch, Tree, is_open};
+use super::tree::{Anchor, Failed, Pending, Scratch, Tree, is_open};
 use super::{beneath, cancel, metadata};
 
 /// How often a file is looked at again that is not what it was a moment ago.
@@ -21,8 +22,9 @@ pub(super) const ATTEMPTS: usize = 5;
 #[derive(Debug)]
 pub(super) struct Directory<'a> {
     pub(super) path: &'a [u8],
-    pub(super) from: OwnedFd,
-    pub(super) to: OwnedFd,
+    pub(super) open: Arc<Anchor>,
+    /// Where the way to it began.
+    pub(super) reached_from: Option<&'a Arc<Anchor>>,
 }
 
 /// An entry of it.
@@ -48,11 +50,11 @@ impl Entry<'_> {
     }
 
     pub(super) fn from(&self) -> BorrowedFd<'_> {
-        self.directory.from.as_fd()
+        self.directory.open.from.as_fd()
     }
 
     pub(super) fn to(&self) -> BorrowedFd<'_> {
-        self.directory.to.as_fd()
+        self.directory.open.to.as_fd()
     }
 
     /// Returns what the original is like, unless it is gone.
@@ -67,21 +69,21 @@ impl Entry<'_> {
 
 impl Tree {
     /// Fills a directory of the copy, which is there and empty.
-    pub(super) fn directory(&self, path: &[u8], scratch: &mut Scratch) -> Result<(), Failure> {
-        let top = self.to.top.as_fd();
-        let to = beneath::directory(top, path).map_err(self.to.failed("open", path))?;
-        let from = match beneath::directory(self.from.top.as_fd(), path) {
-            Ok(from) => from,
-            Err(Errno::XDEV) => return self.mount_point(path, to.as_fd()),
+    pub(super) fn directory(&self, pending: Pending, scratch: &mut Scratch) -> Result<(), Failure> {
+        let path = &*pending.path;
+        let open = match self.open(&pending) {
+            Ok(open) => Arc::new(open),
+            Err((Failed::To, errno)) => return Err(self.to.failed("open", path)(errno)),
+            Err((Failed::From(to), Errno::XDEV)) => return self.mount_point(path, to.as_fd()),
             // Gone meanwhile.
-            Err(Errno::NOENT) if !path.is_empty() => return self.unmake(path),
-            Err(errno) => return Err(self.from.failed("open", path)(errno)),
+            Err((Failed::From(_), Errno::NOENT)) if !path.is_empty() => return self.unmake(path),
+            Err((Failed::From(_), errno)) => return Err(self.from.failed("open", path)(errno)),
         };
-        let stat = fstat(&from).map_err(self.from.failed("look at", path))?;
+        let stat = fstat(&open.from).map_err(self.from.failed("look at", path))?;
         if self.is_copy(&stat) {
             return Err(Failure::IntoItself(self.from.path.clone()));
         }
-        let directory = Directory { path, from, to };
+        let directory = Directory { path, open, reached_from: pending.anchor.as_ref() };
         if !self.is_mounted(&stat) {
             self.fill(&directory, scratch)?;
         }
@@ -90,7 +92,7 @@ impl Tree {
 
     fn fill(&self, directory: &Directory<'_>, scratch: &mut Scratch) -> Result<(), Failure> {
         let mut buffer = Vec::with_capacity(32 << 10);
-        let mut entries = RawDir::new(&directory.from, buffer.spare_capacity_mut());
+        let mut entries = RawDir::new(&directory.open.from, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(self.from.failed("list", directory.path))?;
             if is_dots(entry.file_name().to_bytes()) {
@@ -123,7 +125,7 @@ impl Tree {
                     mkdirat(entry.to(), entry.name, Mode::RWXU)
                         .map_err(self.to.failed("create", &path))?;
                     self.progress.file();
-                    self.add(path);
+                    self.add(path, entry.directory);
                     Outcome::Done
                 }
                 FileType::RegularFile => self.file(entry, scratch)?,
@@ -150,7 +152,7 @@ impl Tree {
         stat: &Stat,
         scratch: &mut Scratch,
     ) -> Result<(), Failure> {
-        let (from, to) = (directory.from.as_fd(), directory.to.as_fd());
+        let (from, to) = (directory.open.from.as_fd(), directory.open.to.as_fd());
         let changed = |errno| self.to.failed("change", directory.path)(errno);
         metadata::owner(to, stat).map_err(changed)?;
         let read = self.from.failed("read the attributes of", directory.path);

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use rustix::fs::{Mode, Stat, fchmod, fstat};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::content::{BUFFER, Means};
+use super::directory::Directory;
 use super::failure::Failure;
 use super::hard_links::HardLinks;
 use super::progress::Progress;
@@ -20,6 +22,11 @@ use super::{attributes, beneath, cancel, count, metadata};
 /// How many directories are copied at the same time. More than two gain nothing:
 /// they wait for each other in the filesystem's journal.
 const WORKERS: usize = 2;
+
+/// Most directories that are held open because others are reached from them.
+/// Without any, the way to each directory would begin at the top, and a deep
+/// tree take a time that grows with the square of its depth.
+const MOST_ANCHORS: usize = 200;
 
 /// Longest path that is said in full.
 const MAX_NAME: usize = 4000;
@@ -41,6 +48,8 @@ pub(super) struct Tree {
     work: Mutex<Work>,
     /// Tells of more to do, or that there is none.
     changed: Condvar,
+    /// How many directories are held open.
+    anchors: Arc<AtomicUsize>,
 }
 
 /// One of the two trees.
@@ -54,15 +63,48 @@ pub(super) struct Side {
     pub(super) stat: Stat,
 }
 
+/// A directory of both trees that is open.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    pub(super) from: OwnedFd,
+    pub(super) to: OwnedFd,
+    /// How much of a path is the way to it.
+    length: usize,
+    /// How many there are.
+    count: Arc<AtomicUsize>,
+}
+
+impl Drop for Anchor {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A directory that is made and still empty.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) path: Vec<u8>,
+    /// Where the way to it begins; absent: at the top.
+    pub(super) anchor: Option<Arc<Anchor>>,
+}
+
 #[derive(Debug, Default)]
 struct Work {
-    /// Directories that are made and still empty.
-    directories: Vec<Vec<u8>>,
+    directories: Vec<Pending>,
     /// Directories that are being filled.
     busy: usize,
     /// Directories that cannot be entered once they have their permissions.
     closed: Vec<(Vec<u8>, Mode)>,
     failure: Option<Failure>,
+}
+
+/// Which of the two directories could not be opened.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The copy's.
+    To,
+    /// The original's; this is the copy's.
+    From(OwnedFd),
 }
 
 /// What each of those who copy has for itself.
@@ -107,7 +149,8 @@ impl Side {
 
 impl Tree {
     pub(super) fn new(from: Side, to: Side) -> Self {
-        let work = Work { directories: vec![Vec::new()], ..Work::default() };
+        let top = Pending { path: Vec::new(), anchor: None };
+        let work = Work { directories: vec![top], ..Work::default() };
         Self {
             from,
             to,
@@ -116,7 +159,39 @@ impl Tree {
             progress: Progress::new(),
             work: Mutex::new(work),
             changed: Condvar::new(),
+            anchors: Arc::default(),
         }
+    }
+
+    /// Opens a directory of both trees; says which of the two failed.
+    pub(super) fn open(&self, pending: &Pending) -> Result<Anchor, (Failed, Errno)> {
+        let Pending { path, anchor } = pending;
+        let (from, to, rest) = match anchor {
+            Some(anchor) => (anchor.from.as_fd(), anchor.to.as_fd(), &path[anchor.length..]),
+            None => (self.from.top.as_fd(), self.to.top.as_fd(), &path[..]),
+        };
+        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+        let to = beneath::directory(to, rest).map_err(|errno| (Failed::To, errno))?;
+        let from = match beneath::directory(from, rest) {
+            Ok(from) => from,
+            Err(errno) => return Err((Failed::From(to), errno)),
+        };
+        self.anchors.fetch_add(1, Ordering::Relaxed);
+        Ok(Anchor { from, to, length: path.len(), count: Arc::clone(&self.anchors) })
+    }
+
+    /// Adds a directory that is to be filled, in one that is open.
+    pub(super) fn add(&self, path: Vec<u8>, directory: &Directory<'_>) {
+        let begin = directory.reached_from.map_or(0, |anchor| anchor.length);
+        let is_far = directory.path.len() - begin > beneath::LONG_WAY;
+        let anchor = if is_far && self.anchors.load(Ordering::Relaxed) < MOST_ANCHORS {
+            Some(&directory.open)
+        } else {
+            directory.reached_from
+        };
+        let pending = Pending { path, anchor: anchor.cloned() };
+        self.lock().directories.push(pending);
+        self.changed.notify_one();
     }
 
     /// Copies all of it into the new directory.
@@ -143,8 +218,8 @@ impl Tree {
     /// Fills directories until there are none left or something went wrong.
     fn work(&self) {
         let mut scratch = Scratch { buffer: vec![0; BUFFER], attributes: Attributes::new() };
-        while let Some(path) = self.take() {
-            let filled = cancel::check().and_then(|()| self.directory(&path, &mut scratch));
+        while let Some(pending) = self.take() {
+            let filled = cancel::check().and_then(|()| self.directory(pending, &mut scratch));
             let mut work = self.lock();
             work.busy -= 1;
             if let Err(failure) = filled {
@@ -157,27 +232,21 @@ impl Tree {
     }
 
     /// Returns a directory to fill, waiting for one while others may find some.
-    fn take(&self) -> Option<Vec<u8>> {
+    fn take(&self) -> Option<Pending> {
         let mut work = self.lock();
         loop {
             if work.failure.is_some() {
                 return None;
             }
-            if let Some(path) = work.directories.pop() {
+            if let Some(pending) = work.directories.pop() {
                 work.busy += 1;
-                return Some(path);
+                return Some(pending);
             }
             if work.busy == 0 {
                 return None;
             }
             work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// Adds a directory that is to be filled.
-    pub(super) fn add(&self, path: Vec<u8>) {
-        self.lock().directories.push(path);
-        self.changed.notify_one();
     }
 
     /// Notes the permissions that a directory has in the end.

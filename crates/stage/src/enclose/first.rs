@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 
 use rustix::fs::Mode;
+use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
@@ -30,7 +31,11 @@ pub(super) struct Parts<'p> {
 /// Builds the sandbox and becomes its guest.
 pub(super) fn run(parts: &Parts<'_>) -> ! {
     failpoint!("stage.first.before-go");
+    // Until it is on record it ends with the process outside, also where it
+    // cannot look for that itself. Changing users takes this back.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
     parts.lifeline.wait();
+    rustix::process::set_parent_process_death_signal(None).ok();
     failpoint!("stage.first.after-go");
     let failure = match stand(parts) {
         Ok(()) => match &parts.plan.purpose {
