@@ -107,10 +107,21 @@ impl From<Error> for Failure {
             Error::Store(error) => error.into(),
             Error::Job(error) => error.into(),
             Error::Call(error) => error.into(),
-            Error::Lock(LockError::Busy { .. }) => failure
+            Error::Lock(LockError::Busy { holder: Some(pid), .. }) => failure.advise(format!(
+                "wait for it, or see with `ps` what it does; `kill {pid}` ends it and frees the lock"
+            )),
+            Error::Lock(LockError::Busy { holder: None, .. }) => failure
                 .advise("wait for it, or see with `ps` what it does; when it ends, the lock is free"),
             Error::Lock(LockError::Io { .. }) | Error::Publish(_) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
+            Error::StartFailed { task, source, .. } => failure
+                .advise(source.advice().unwrap_or("when what is in the way has passed, use it again"))
+                .advise(format!("to keep a copy of it first: vestal snapshot {}", quoted(&task)))
+                .advise(format!(
+                    "to make it anew: vestal rebuild {}; workspace and home stay, what was \
+                     installed outside of them is lost",
+                    quoted(&task)
+                )),
             Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
             Error::NotIsolated { task, .. } => failure
                 .advise(DOCTOR)

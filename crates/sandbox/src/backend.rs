@@ -196,6 +196,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
         bundle: &Bundle,
     ) -> Result<PathBuf, BackendError>;
 
+    /// Returns how many processes of a running instance the kernel has killed
+    /// at its limit of memory, where that can be seen.
+    fn memory_kills(&self, locator: &Locator) -> Option<u64> {
+        let _ = locator;
+        None
+    }
+
     /// Returns what a locator tells people.
     fn describe(&self, locator: &Locator) -> Description {
         let _ = locator;

@@ -34,6 +34,16 @@ pub enum Error {
         /// What it said.
         source: BackendError,
     },
+    /// A stopped sandbox did not start. It is as it was.
+    #[error("sandbox {task:?} did not start and is kept as it was: backend {backend}: {source}")]
+    StartFailed {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: &'static str,
+        /// What it said.
+        source: BackendError,
+    },
     /// No backend works on this machine.
     #[error("no backend works here: {}", reasons.join("; "))]
     NoBackend {

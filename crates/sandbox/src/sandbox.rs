@@ -55,6 +55,13 @@ impl Sandbox {
         self.handle.generation().await
     }
 
+    /// Returns how many of its processes the kernel has killed at its limit of
+    /// memory since it was started, where that can be seen.
+    pub async fn memory_kills(&self) -> Option<u64> {
+        let (backend, record, _) = self.handle.made().await;
+        backend.memory_kills(&record.locator)
+    }
+
     /// Returns what it was before this process asked for it.
     pub fn state_before(&self) -> StateBefore {
         self.handle.before()

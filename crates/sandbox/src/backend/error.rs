@@ -25,6 +25,21 @@ pub enum BackendError {
         /// What it, or the system, said.
         reason: String,
     },
+    /// The instance can never be started again: nothing of it is left that
+    /// another attempt could bring back.
+    #[error("the instance cannot be started again: {reason}")]
+    Unresumable {
+        /// What is missing of it.
+        reason: String,
+    },
+    /// It was made on another system than the settings name now.
+    #[error("it was made on {was}, and the settings now say {now}")]
+    OtherSystem {
+        /// What its own files are changes to.
+        was: String,
+        /// What they would be laid on.
+        now: String,
+    },
     /// Something of the instance still runs.
     #[error("instance {id} does not end: {reason}")]
     WontEnd {
@@ -117,6 +132,11 @@ impl BackendError {
         )
     }
 
+    /// Returns whether an engine answered, and refused.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Engine { .. })
+    }
+
     /// Returns what to do about it, where that is known.
     pub fn advice(&self) -> Option<&str> {
         match self {
@@ -124,6 +144,9 @@ impl BackendError {
             | Self::NoImage { advice, .. }
             | Self::Unenforceable { advice, .. }
             | Self::Advised { advice, .. } => Some(advice),
+            Self::OtherSystem { .. } => {
+                Some("put the setting back (`vestal config show` says where it comes from)")
+            }
             Self::NameTaken { .. } => {
                 Some("look at it with `docker inspect` and rename or remove it")
             }

@@ -18,6 +18,13 @@ use crate::backend::BackendError;
 /// is for machines that are slow and busy.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
+/// How long its starter may take to end after that.
+const REAPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The variable by which a program that has not said who it is can be found. It
+/// is the guest's own, and no job inherits it.
+pub(super) const MARK: &str = "VESTAL_GUEST_INSTANCE";
+
 /// Longest line a guest may say when it is ready, or why it is not.
 const MAX_READY: u64 = 4096;
 
@@ -31,8 +38,11 @@ pub(super) struct Detached<'a> {
     pub(super) arguments: &'a [&'a str],
     /// Where systemd is to have it, if that manages processes here.
     pub(super) place: Option<Place<'a>>,
-    /// Its only variable.
+    /// Where it looks for programs.
     pub(super) path_variable: &'a OsStr,
+    /// The instance, where the program is to be found by it before it has said
+    /// who it is.
+    pub(super) mark: Option<&'a str>,
     /// What it is told.
     pub(super) input: OwnedFd,
     /// What it is to keep open.
@@ -56,7 +66,7 @@ impl Detached<'_> {
             None => Command::new(self.program),
         };
         // It gets what it needs as its three standard descriptors and nothing
-        // else of this process: no other descriptor, no variable.
+        // else of this process: no other descriptor, none of its variables.
         command
             .args(self.arguments)
             .env_clear()
@@ -65,6 +75,9 @@ impl Detached<'_> {
             .stdin(Stdio::from(self.input))
             .stdout(Stdio::from(ready_end))
             .stderr(Stdio::from(self.hold));
+        if let Some(mark) = self.mark {
+            command.env(MARK, mark);
+        }
         if let Some((name, value)) = self.place.and_then(Place::environment) {
             command.env(name, value);
         }
@@ -76,9 +89,20 @@ impl Detached<'_> {
         drop(command);
         (self.started)();
         let line = read_ready(ready).await;
+        if line.is_err() {
+            // Whatever keeps it, it is not to come up after it was given up.
+            child.start_kill().ok();
+        }
         // The child only forks and ends; waiting leaves no zombie.
-        child.wait().await.map_err(BackendError::io("wait for the guest's starter"))?;
-        line
+        match tokio::time::timeout(REAPED_WITHIN, child.wait()).await {
+            Ok(ended) => {
+                ended.map_err(BackendError::io("wait for the guest's starter"))?;
+                line
+            }
+            Err(_) => line.and(Err(BackendError::GuestFailed {
+                reason: format!("its starter did not end within {} s", REAPED_WITHIN.as_secs()),
+            })),
+        }
     }
 }
 

@@ -188,15 +188,15 @@ impl Inner {
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         let looked = match self.look(site, &*backend, &mut record).await {
             Ok(looked) => looked,
-            Err(Error::Backend { source, .. }) if !source.is_final() => {
+            Err(Error::Backend { source, .. }) if source.is_refusal() => {
                 // Whoever greets needs no looking at.
                 if let Some(attached) =
                     self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
                 {
                     return Ok(attached);
                 }
-                // It cannot be looked at, so it cannot be used; what is there
-                // keeps its files, under another name.
+                // Its engine cannot look at it, so it cannot be used; what is
+                // there keeps its files, under another name.
                 tracing::warn!(%source, "cannot look at the instance; making a new one");
                 backend.set_aside(key).await.map_err(Error::backend(backend.name()))?;
                 record.instance = None;

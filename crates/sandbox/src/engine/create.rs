@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use vestal_config::OnConfigChange;
 use vestal_wire::Role;
 
 use super::Inner;
 use super::attach::{Attached, GreetError, Notice, Site, StateBefore, greet};
 use super::order::{Lifespan, Wanted};
-use crate::backend::{Backend, Base, Confinement, Instance, Order, Remedy};
+use crate::backend::{Backend, BackendError, Base, Confinement, Instance, Order, Remedy};
 use crate::failpoint;
 use crate::key::random_hex;
 use crate::store::{
@@ -114,7 +115,10 @@ impl Inner {
         }
     }
 
-    /// Starts the recorded instance; if that fails, makes the next generation.
+    /// Starts the recorded instance. One that fails to start stays as it is: a
+    /// full disk or a slow machine passes, and what was installed in it would
+    /// not come back. Only one that can never be started again, or that holds
+    /// no files of its own, makes way for the next generation.
     pub(super) async fn start(
         &self,
         site: Site<'_>,
@@ -144,6 +148,11 @@ impl Inner {
             Err(error) if error.is_final() => {
                 dir.clear_intent()?;
                 return Err(Error::backend(backend.name())(error));
+            }
+            Err(error) if !self.gives_way(&*backend, &error)? => {
+                dir.clear_intent()?;
+                let task = key.task().to_string();
+                return Err(Error::StartFailed { task, backend: backend.name(), source: error });
             }
             Err(error) => {
                 tracing::warn!(instance = instance.id, %error, "cannot start; making a new one");
@@ -178,6 +187,19 @@ impl Inner {
         failpoint::reach("start.intent-cleared");
         let notices = made.remarks.into_iter().map(Notice::Remark).collect();
         self.greet_new(site, backend, instance, record, before, notices).await
+    }
+
+    /// Returns whether an instance that did not start makes way for a new one.
+    fn gives_way(&self, backend: &dyn Backend, error: &BackendError) -> Result<bool, Error> {
+        Ok(match (backend.confinement(), error) {
+            // Its files are the host's own.
+            (Confinement::None, _) | (_, BackendError::Unresumable { .. }) => true,
+            // The user has said what a changed setting may cost.
+            (_, BackendError::OtherSystem { .. }) => {
+                self.on_config_change()? == OnConfigChange::Recreate
+            }
+            _ => false,
+        })
     }
 
     async fn greet_new(

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::Instant;
+use vestal_config::{AnyKey as _, keys};
 use vestal_wire::{Reply, Request, Role, Status};
 
 use super::attach::greet;
@@ -323,6 +324,14 @@ async fn state_by(
 }
 
 impl Summary {
+    /// Returns whether its workspace and home are in memory, and so end with
+    /// its processes.
+    pub fn has_files_in_memory(&self) -> bool {
+        self.state != SummaryState::Absent
+            && self.state != SummaryState::Stopped
+            && in_memory(&self.spec)
+    }
+
     fn fill(&mut self, status: &Status) {
         self.state = SummaryState::Running;
         self.jobs_running = status.jobs_running;
@@ -334,6 +343,11 @@ impl Summary {
             .expires_in_ms
             .and_then(|left| Timestamp::now().checked_add(Duration::from_millis(left)).ok());
     }
+}
+
+/// Returns whether files of an instance that was made like this are in memory.
+pub(super) fn in_memory(spec: &BTreeMap<String, String>) -> bool {
+    spec.get(keys::CONTAINER_PERSISTENT.name()).is_some_and(|value| value == "false")
 }
 
 fn age(then: Timestamp) -> Option<Duration> {

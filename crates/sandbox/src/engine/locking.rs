@@ -4,8 +4,11 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::recover::unlocated;
 use super::remove::kept_files;
-use crate::store::{KeyLock, LockError, SandboxDir, StoreError};
+use super::stop::END_PATIENCE;
+use crate::backend::Owner;
+use crate::store::{InstanceMark, KeyLock, LockError, SandboxDir, StoreError};
 use crate::{CopyError, Error, Progress, Task};
 
 /// How long to wait for another process that works on the same sandbox.
@@ -18,11 +21,17 @@ const COPY_PATIENCE: Duration = Duration::from_secs(30);
 /// How long to wait before looking what is in the way.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
+/// How long a guest may hold the lock whose starter is dead: as long as one may
+/// take to come up, and some.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(75);
+
 /// How long somebody who is copied meanwhile waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     /// As long as a command may seem to hang.
     Bounded,
+    /// The same, but not for a guest whose starter is dead: it is to end anyway.
+    Ending,
     /// As long as it takes: for those who copy themselves.
     Unbounded,
 }
@@ -36,17 +45,34 @@ impl Inner {
         patience: Patience,
     ) -> Result<KeyLock, Error> {
         let (path, begun) = (dir.lock_file(), Instant::now());
-        let mut told = false;
+        let (mut told, mut orphaned) = (false, None);
         loop {
             match KeyLock::acquire(&path, LOOK_AFTER).await {
                 Err(LockError::Busy { .. }) => {}
                 other => return Ok(other?),
             }
+            let holder = KeyLock::last_holder(&path);
+            let is_alive = holder.as_ref().is_some_and(Owner::may_be_alive);
+            if is_alive {
+                orphaned = None;
+            } else {
+                let since = *orphaned.get_or_insert_with(Instant::now);
+                // Who has just taken it is a moment later on record. On a full
+                // disk nobody is, and only who ends the sandbox anyway may guess.
+                let enough = match (patience, &holder) {
+                    (Patience::Ending, Some(_)) => LOOK_AFTER,
+                    (Patience::Ending, None) | (_, Some(_)) => ORPHAN_PATIENCE,
+                    (_, None) => Duration::MAX,
+                };
+                if since.elapsed() >= enough {
+                    self.end_holders(dir, patience).await?;
+                }
+            }
             // An intent that cannot be read is for its owner to mend.
             let underway = dir.read_intent().ok().flatten().and_then(|intent| intent.takes_long());
             let waited = begun.elapsed();
             match underway {
-                Some(what) if waited >= COPY_PATIENCE && patience == Patience::Bounded => {
+                Some(what) if waited >= COPY_PATIENCE && patience != Patience::Unbounded => {
                     return Err(CopyError::Underway { task: task.to_string(), what }.into());
                 }
                 Some(what) if !told => {
@@ -55,11 +81,34 @@ impl Inner {
                 }
                 Some(_) if patience == Patience::Unbounded => {}
                 _ if waited >= LOCK_PATIENCE => {
-                    return Err(LockError::Busy { path, waited: LOCK_PATIENCE }.into());
+                    let holder = holder.filter(|_| is_alive).map(|holder| holder.process.pid);
+                    return Err(LockError::Busy { path, waited: LOCK_PATIENCE, holder }.into());
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Ends the guests that may hold a sandbox's lock whose taker is dead: those
+    /// that it was starting or, where the sandbox is to end, all. Somebody
+    /// else may do the same at this moment.
+    async fn end_holders(&self, dir: &SandboxDir, patience: Patience) -> Result<(), Error> {
+        let record = dir.read_record()?;
+        let starting = dir.read_intent()?.and_then(|intent| intent.starting().map(str::to_owned));
+        let recorded = record.as_ref().and_then(|record| record.instance(dir));
+        for id in dir.instance_ids()? {
+            if patience != Patience::Ending && starting.as_ref() != Some(&id) {
+                continue;
+            }
+            let known = recorded.clone().filter(|recorded| recorded.id == id);
+            let instance = known.unwrap_or_else(|| unlocated(dir, id));
+            let mark = InstanceMark::read(&instance.dir)?;
+            let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
+            tracing::warn!(instance = instance.id, "its starter is dead and it keeps the lock");
+            let ended = backend.end(&instance, END_PATIENCE).await;
+            ended.map_err(Error::backend(backend.name()))?;
+        }
+        Ok(())
     }
 
     /// Locks a sandbox to be used, making its directory if need be. What a
@@ -135,15 +184,5 @@ impl SandboxDir {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Removes what somebody left who died with nothing but the lock in hand.
-    pub(super) fn sweep_if_bare(&self) -> Result<(), Error> {
-        if self.is_bare()?
-            && let Some(_lock) = KeyLock::try_acquire(&self.lock_file())?
-        {
-            self.remove_if_bare()?;
-        }
-        Ok(())
     }
 }

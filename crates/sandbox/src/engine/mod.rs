@@ -14,6 +14,7 @@ mod drift;
 mod fork;
 mod forward;
 mod idle;
+mod leftovers;
 mod list;
 mod locking;
 mod look;

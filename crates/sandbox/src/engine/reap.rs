@@ -98,7 +98,9 @@ impl Engine {
     /// Does the same and returns as well what could not be looked at.
     pub async fn prune_telling(&self, dry_run: bool) -> Result<Pruned, Error> {
         let inner = &self.inner;
+        let leftovers = inner.reap_leftovers(None, dry_run).await?;
         let mut pruned = inner.reap(None, None, dry_run).await?;
+        pruned.reaped.splice(0..0, leftovers);
         let named = inner.named_backend(&Overrides::default())?;
         for backend in &inner.backends {
             let is_relied_on =
@@ -149,6 +151,9 @@ impl Inner {
             if begin == Begin::Quietly {
                 tokio::time::sleep(QUIET).await;
             }
+            if let Err(error) = inner.reap_leftovers(Some(&in_use), false).await {
+                tracing::debug!(%error, "leftovers stay");
+            }
             let wanted = used.as_deref().unwrap_or_default();
             let mut swept = match inner.reap(Some(&in_use), Some(wanted), false).await {
                 Ok(pruned) => pruned.reaped.len(),
@@ -180,11 +185,6 @@ impl Inner {
         let spared = spare.map(|key| self.dir(key));
         let mut dirs = list_dirs(&self.sandboxes)?;
         dirs.retain(|dir| spared.as_ref() != Some(dir) && self.is_swept(dir, used));
-        for dir in dirs.iter().filter(|_| !dry_run) {
-            if let Err(error) = dir.sweep_if_bare() {
-                tracing::debug!(dir = %dir.path().display(), %error, "left alone");
-            }
-        }
         let deadline = Instant::now() + self.waiting.examining;
         let asked: Vec<BoxFuture<'_, _>> =
             dirs.iter().map(|dir| timeout_at(deadline, self.findings(dir)).boxed()).collect();
@@ -258,7 +258,9 @@ impl Inner {
         };
         let mut findings = Vec::new();
         // A copy may take long, and is only unfinished once nobody holds the lock.
-        if dir.read_intent()?.is_some() && KeyLock::try_acquire(&dir.lock_file())?.is_some() {
+        if (dir.read_intent()?.is_some() || dir.has_temporaries())
+            && KeyLock::try_acquire(&dir.lock_file())?.is_some()
+        {
             findings.push(finding(None, ReapReason::Unfinished));
         }
         for id in dir.instance_ids()? {
@@ -325,7 +327,8 @@ impl Inner {
         };
         let task = parse(&finding.reaped.task)?;
         let Some(id) = &finding.reaped.instance else {
-            let unfinished = dir.read_intent()?.is_some();
+            let unfinished = dir.read_intent()?.is_some() || dir.has_temporaries();
+            dir.sweep_temporaries();
             self.recover(&task, dir).await?;
             return Ok(unfinished);
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::change::{Changing, Verb};
 use super::create::Ground;
+use super::list::in_memory;
 use super::remove::kept_files;
 use super::still::Still;
 use super::{Engine, Inner};
@@ -88,13 +89,19 @@ impl Inner {
         let Still { record: was, backend: old, instance } = still;
         let new = Arc::clone(self.backend(ground.key.task(), &now.backend)?);
         let moves = new.name() != old.name();
+        let lost = was.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec));
         let mut changing = Changing::begin(ground, Verb::Rebuild, was, now, true)?;
         // What a guest keeps of sessions and jobs belongs to users that the
         // other backend's guest is none of.
         changing.switch(if moves { &["state"] } else { &[] })?;
         let (_, heard) = changing.settle(self, None, &self.progress).await?;
-        let kept = kept_files(ground.dir);
+        // Files in memory went with the old instance. What is on disk is what a
+        // sandbox with files there left before, and stays, unseen by this one.
+        let kept = if lost { Vec::new() } else { kept_files(ground.dir) };
         let mut remarks = remarks(&*old, &*new, instance.is_some(), ground.dir);
+        if lost {
+            remarks.push("its workspace and home were in memory and are gone".to_owned());
+        }
         remarks.extend(heard);
         Ok(Rebuilt { was: old.name().to_owned(), now: new.name().to_owned(), kept, remarks })
     }

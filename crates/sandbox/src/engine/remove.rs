@@ -52,7 +52,7 @@ impl Engine {
             let kept_volumes = kept_volumes.ok_or_else(absent)?;
             return Ok(Removal::of_files(Vec::new(), kept_volumes));
         }
-        let lock = match self.inner.acquire(task, &dir, Patience::Bounded).await {
+        let lock = match self.inner.acquire(task, &dir, Patience::Ending).await {
             Err(error) if is_gone(&error) => return Err(absent()),
             other => other?,
         };
@@ -167,7 +167,7 @@ impl Inner {
             }
         };
         let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
-        dir.write_intent(Intent::Remove { instance, files: files == Files::Remove })?;
+        dir.write_intent_if_room(Intent::Remove { instance, files: files == Files::Remove })?;
         failpoint::reach("remove.intent-written");
         self.finish_removal(task, dir, files == Files::Remove).await?;
         Ok(Removal { instances, kept, kept_volumes, snapshots })
@@ -218,7 +218,11 @@ impl Inner {
         }
         if let Some(mut record) = record {
             record.instance = None;
-            dir.write_record(&record)?;
+            match dir.write_record(&record) {
+                // The record names an instance that is gone, which is seen.
+                Err(error) if error.is_full() => tracing::warn!(%error, "the record is old"),
+                other => other?,
+            }
         }
         failpoint::reach("remove.record-written");
         dir.clear_intent()?;

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vestal_config::{AnyKey as _, keys};
-
 use super::Inner;
+use super::list::in_memory;
 use super::recover::unlocated;
 use super::stop::Interrupt;
 use crate::backend::{Backend, BackendError, Confinement, Copied, Instance, InstanceState};
@@ -65,9 +64,7 @@ impl Inner {
         busy: WhileBusy,
     ) -> Result<Still, Error> {
         let (record, _) = self.copyable(key, dir).await?;
-        let persistent = keys::CONTAINER_PERSISTENT.name();
-        let spec = record.instance.as_ref().map(|instance| &instance.spec);
-        if spec.is_some_and(|spec| spec.get(persistent).is_some_and(|value| value == "false")) {
+        if record.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec)) {
             return Err(CopyError::InMemory { task: key.task().to_string() }.into());
         }
         self.stand_still(key, dir, record, busy).await

@@ -36,7 +36,7 @@ impl Engine {
         if !dir.exists() {
             return Err(Error::NoSandbox { task: task.to_string() });
         }
-        let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
+        let lock = self.inner.acquire(task, &dir, Patience::Ending).await?;
         self.inner.recover(task, &dir).await?;
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
@@ -72,7 +72,7 @@ impl Inner {
         interrupt: Interrupt,
     ) -> Result<(), Error> {
         let if_idle = interrupt == Interrupt::Nothing;
-        dir.write_intent(Intent::Stop { instance: instance.id.clone(), if_idle })?;
+        dir.write_intent_if_room(Intent::Stop { instance: instance.id.clone(), if_idle })?;
         failpoint::reach("stop.intent-written");
         if let Err(error) = self.ask_to_end(task, backend, instance, interrupt).await {
             dir.clear_intent()?;

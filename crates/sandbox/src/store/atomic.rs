@@ -1,6 +1,6 @@
 //! Files that are either the old or the new one, never a mix.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) fn read_versioned<T: DeserializeOwned>(
     path: &Path,
     known: u64,
 ) -> Result<Option<T>, StoreError> {
-    let bytes = match read_bounded(path) {
+    let bytes = match read_regular(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::io("read", path, error)),
@@ -49,10 +49,17 @@ pub(crate) fn write_versioned<T: Serialize>(path: &Path, value: &T) -> Result<()
     replace(path, &bytes).map_err(|error| StoreError::io("write", path, error))
 }
 
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+/// Reads a file of ours, as far as it can be one: whatever has its place is
+/// neither followed nor waited for.
+pub(crate) fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE).read_to_end(&mut bytes)?;
+    file.take(MAX_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

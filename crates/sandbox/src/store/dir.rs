@@ -4,14 +4,25 @@ use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::intent::{self, Intent, IntentFile};
 use super::record::{self, Record};
-use super::{StoreError, read_versioned, write_versioned};
+use super::{StoreError, read_versioned, remove_tree, write_versioned};
 use crate::key::random_hex;
 
 /// Directories being deleted carry this prefix, which no sandbox's can.
 const TRASH: &str = ".trash-";
+
+/// Directories in which a process tries whether sandboxes can be made. It locks
+/// its own as long as it lives.
+pub(crate) const TRIAL: &str = ".trial-";
+
+/// The age from which a directory of a trial that nobody has locked was left by
+/// one that died: it is made and locked in two steps.
+const LOCKED_WITHIN: Duration = Duration::from_mins(1);
 
 /// The directory of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +73,19 @@ impl SandboxDir {
     pub(crate) fn write_intent(&self, intent: Intent) -> Result<(), StoreError> {
         let version = intent.version();
         write_versioned(&self.intent_file(), &IntentFile { version, intent })
+    }
+
+    /// Notes an intent that makes room. On a full disk there is none: whoever
+    /// dies over it then leaves the sandbox between two steps, and the same
+    /// call finishes it.
+    pub(crate) fn write_intent_if_room(&self, intent: Intent) -> Result<(), StoreError> {
+        match self.write_intent(intent) {
+            Err(error) if error.is_full() => {
+                tracing::warn!(%error, "going on without a note of it");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn clear_intent(&self) -> Result<(), StoreError> {
@@ -120,6 +144,11 @@ impl SandboxDir {
         }
     }
 
+    /// Returns whether a crash between write and rename has left a file.
+    pub(crate) fn has_temporaries(&self) -> bool {
+        fs::read_dir(&self.path).into_iter().flatten().flatten().any(|entry| is_temporary(&entry))
+    }
+
     /// Deletes temporary files that a crash between write and rename left.
     /// Only for the holder of the lock: nobody else writes here.
     pub(crate) fn sweep_temporaries(&self) {
@@ -127,9 +156,7 @@ impl SandboxDir {
             return;
         };
         for entry in entries.flatten() {
-            let name = entry.file_name();
-            let leftover = Path::new(&name).extension().is_some_and(|ext| ext == "tmp");
-            if leftover && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            if is_temporary(&entry) {
                 // Rubbish that cannot be deleted now is met again next time.
                 fs::remove_file(entry.path()).ok();
             }
@@ -143,6 +170,11 @@ impl SandboxDir {
     fn intent_file(&self) -> PathBuf {
         self.path.join("intent.json")
     }
+}
+
+fn is_temporary(entry: &fs::DirEntry) -> bool {
+    Path::new(&entry.file_name()).extension().is_some_and(|ext| ext == "tmp")
+        && entry.file_type().is_ok_and(|kind| kind.is_file())
 }
 
 /// Returns the directories of all sandboxes below `root`, in the order of their
@@ -170,6 +202,28 @@ pub(crate) fn list_dirs(root: &Path) -> Result<Vec<SandboxDir>, StoreError> {
     Ok(dirs)
 }
 
+/// Returns what processes that died have left beside the sandboxes: half-removed
+/// ones, and places where it was tried whether there can be any.
+pub(crate) fn list_rubbish(root: &Path) -> Vec<PathBuf> {
+    let is_rubbish = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(TRASH) || (name.starts_with(TRIAL) && is_abandoned(&entry.path()))
+    };
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.filter(is_rubbish).map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+fn is_abandoned(trial: &Path) -> bool {
+    let Ok(dir) = fs::File::open(trial) else { return false };
+    let made = dir.metadata().and_then(|metadata| metadata.modified());
+    let age = made.ok().and_then(|made| SystemTime::now().duration_since(made).ok());
+    age.is_some_and(|age| age > LOCKED_WITHIN)
+        && flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
 /// Makes a directory and its parents with mode 0700.
 pub(crate) fn make_private_dir(path: &Path) -> Result<(), StoreError> {
     DirBuilder::new()
@@ -179,22 +233,36 @@ pub(crate) fn make_private_dir(path: &Path) -> Result<(), StoreError> {
         .map_err(|error| StoreError::io("make the directory", path, error))
 }
 
-/// Removes a tree without following symbolic links; absent is fine.
-pub(crate) fn remove_tree(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_dir_all(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        // Somebody else's empty directory can go without being looked into.
-        Err(_) if fs::remove_dir(path).is_ok() => Ok(()),
-        Err(error) => Err(StoreError::io("remove", path, error)),
-    }
-}
-
 /// Removes a file; absent is fine.
 pub(super) fn remove_file_if_there(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(StoreError::io("remove", path, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_uses_any_more_is_rubbish() {
+        let root = tempfile::tempdir().unwrap();
+        let then = SystemTime::now() - LOCKED_WITHIN * 2;
+        let make = |name: &str| {
+            let path = root.path().join(name);
+            fs::create_dir(&path).unwrap();
+            let dir = fs::File::open(&path).unwrap();
+            dir.set_modified(then).unwrap();
+            dir
+        };
+        let (_left, used, new) = (make(".trial-left"), make(".trial-used"), make(".trial-new"));
+        make(".trash-1");
+        make("default");
+        flock(&used, FlockOperation::NonBlockingLockExclusive).unwrap();
+        new.set_modified(SystemTime::now()).unwrap();
+        let names = [".trash-1", ".trial-left"].map(|name| root.path().join(name));
+        assert_eq!(list_rubbish(root.path()), names);
     }
 }

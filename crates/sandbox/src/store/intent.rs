@@ -122,6 +122,22 @@ impl Intent {
         }
     }
 
+    /// Returns the instance that is being started.
+    pub(crate) fn starting(&self) -> Option<&str> {
+        match self {
+            Self::Create { instance, .. } | Self::Start { instance } => Some(instance),
+            Self::Fork { instance, .. } => instance.as_deref(),
+            Self::Restore(change) | Self::Rebuild(change) => {
+                change.instance.as_ref().map(|new| &*new.id)
+            }
+            Self::Stop { .. }
+            | Self::Remove { .. }
+            | Self::Snapshot { .. }
+            | Self::RemoveSnapshot { .. }
+            | Self::Lend { .. } => None,
+        }
+    }
+
     /// Returns what takes long, for those who have to wait for it.
     pub(crate) fn takes_long(&self) -> Option<String> {
         Some(match self {

@@ -1,20 +1,31 @@
 //! The lock of a key: whoever changes a sandbox's instance holds it.
+//!
+//! The file says which process took it last. That process may be gone and the
+//! lock still be held: by a guest that it was starting, which is for the next
+//! one to end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+
+use crate::owner::Owner;
+
+/// Most that is read of what a holder wrote.
+const MAX_SIGNATURE: u64 = 4096;
 
 /// A lock that could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Somebody held it for too long.
     #[error(
-        "another process has been working on this sandbox for over {} s (lock: {})",
+        "{} has been working on this sandbox for over {} s (lock: {})",
+        holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}")),
         waited.as_secs(), path.display()
     )]
     Busy {
@@ -22,6 +33,8 @@ pub enum LockError {
         path: PathBuf,
         /// How long this process waited.
         waited: Duration,
+        /// The process that holds it, where that is known and it may be alive.
+        holder: Option<u32>,
     },
     /// The system refused.
     #[error("cannot lock {}: {source}", path.display())]
@@ -50,7 +63,7 @@ impl KeyLock {
                 return Ok(lock);
             }
             if started.elapsed() >= patience {
-                return Err(LockError::Busy { path: path.into(), waited: patience });
+                return Err(LockError::Busy { path: path.into(), waited: patience, holder: None });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -81,13 +94,34 @@ impl KeyLock {
             // again: then this is the lock of a file nobody else will find.
             match std::fs::symlink_metadata(path) {
                 Ok(now) if same_file(&now, &file).map_err(failed)? => {
-                    return Ok(Some(Self { file }));
+                    let lock = Self { file };
+                    lock.sign();
+                    return Ok(Some(lock));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(error)),
             }
         }
+    }
+
+    /// Says in the file who holds it. Without that, as on a full disk, the holder
+    /// is unknown and counts as alive.
+    fn sign(&self) {
+        static ME: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+        let me = ME.get_or_init(|| serde_json::to_vec(&Owner::current("").ok()?).ok());
+        let bytes = me.as_deref().unwrap_or_default();
+        let signed = self.file.set_len(0).and_then(|()| self.file.write_all_at(bytes, 0));
+        if let Err(error) = signed {
+            tracing::debug!(%error, "cannot sign the lock");
+        }
+    }
+
+    /// Returns the process that took the lock at `path` last, dead or alive.
+    pub(crate) fn last_holder(path: &Path) -> Option<Owner> {
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(MAX_SIGNATURE).read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
 
     /// Returns whether the lock is still the one others would find at `path`:
@@ -144,7 +178,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         std::fs::write(&path, [0xff; 100]).unwrap();
+        assert!(KeyLock::last_holder(&path).is_none());
         assert!(KeyLock::try_acquire(&path).unwrap().is_some());
+        let me = Owner::current("").unwrap();
+        assert_eq!(KeyLock::last_holder(&path), Some(me), "whoever took it last");
     }
 
     #[tokio::test]

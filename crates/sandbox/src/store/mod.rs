@@ -11,10 +11,11 @@ mod intent;
 mod lock;
 mod mark;
 mod record;
+mod removal;
 mod snapshot;
 
-pub(crate) use atomic::{read_versioned, write_versioned};
-pub(crate) use dir::{SandboxDir, list_dirs, make_private_dir, remove_tree};
+pub(crate) use atomic::{read_regular, read_versioned, write_versioned};
+pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
 pub use home::HomeError;
 pub(crate) use home::open_home;
 pub(crate) use intent::{Change, Intent, NewInstance, Tree};
@@ -22,6 +23,7 @@ pub(crate) use lock::KeyLock;
 pub use lock::LockError;
 pub(crate) use mark::InstanceMark;
 pub(crate) use record::{InstanceRecord, Record};
+pub(crate) use removal::remove_tree;
 pub(crate) use snapshot::{SnapshotDir, SnapshotRecord};
 
 use std::path::PathBuf;
@@ -63,6 +65,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns whether there is no room to write: what ends or removes
+    /// something, and so makes room, goes on without a note of it.
+    pub(crate) fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(
+            self,
+            Self::Io { source, .. }
+                if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+        )
+    }
+
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,

@@ -149,7 +149,7 @@ conformance! {
             a_killed_guest_is_recovered_and_leaves_no_process,
             a_killed_supervisor_takes_its_job_along_and_no_other,
             a_stuck_guest_is_replaced,
-            a_sandbox_whose_guest_cannot_start_is_made_anew,
+            a_start_that_fails_loses_nothing,
             ended_jobs_are_still_known_after_a_restart,
         }
         lifecycle: {
@@ -298,6 +298,7 @@ conformance! {
     local {
         survival: {
             processes_that_outlive_all_of_ours_are_found_by_their_mark,
+            a_guest_that_keeps_its_dead_starters_lock_is_no_match_for_stop_and_removal,
         }
         snapshots: {
             files_of_the_host_itself_are_not_copied,
@@ -344,6 +345,9 @@ conformance! {
     native {
         crashes: {
             a_stage_may_die_at_any_step,
+        }
+        survival: {
+            a_guest_that_keeps_its_dead_starters_lock_is_no_match_for_stop_and_removal,
         }
         bad_input: {
             a_limit_that_cannot_be_enforced_is_refused_before_anything_ends,

@@ -74,7 +74,7 @@ containers! {
         attaching_and_using_asks_the_engine_nothing,
         a_running_container_is_found_by_its_label_when_the_record_is_lost,
         a_stopped_container_is_started_and_not_made,
-        a_container_that_does_not_start_is_set_aside_for_a_fresh_one,
+        only_a_container_that_is_lost_is_set_aside_for_a_fresh_one,
         a_container_that_cannot_be_looked_at_is_set_aside_for_a_fresh_one,
         of_several_containers_the_running_one_is_used,
         an_idle_duplicate_is_stopped_and_a_busy_one_is_reported,

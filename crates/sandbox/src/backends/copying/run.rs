@@ -18,6 +18,10 @@ use crate::{Progress, ProgressSink};
 /// before it is killed and the rest is the caller's to remove.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// How long a copy may say nothing. It tells how far it is many times a second;
+/// the rest is for disks that are slow and busy.
+const MOVES_WITHIN: Duration = Duration::from_mins(5);
+
 /// Time between two looks at it meanwhile.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -56,7 +60,10 @@ pub(crate) async fn copy(
     let mut last = None;
     if let Some(stdout) = running.child.stdout.take() {
         let mut lines = BufReader::new(stdout);
-        while let Some(line) = next_line(&mut lines).await.map_err(BackendError::io(failed()))? {
+        loop {
+            let next = tokio::time::timeout(MOVES_WITHIN, next_line(&mut lines)).await;
+            let next = next.unwrap_or_else(|_| Err(stalled()));
+            let Some(line) = next.map_err(BackendError::io(failed()))? else { break };
             match Said::parse(&line) {
                 Some(Said::Progress { files, bytes, total }) => {
                     let what = what.to_owned();
@@ -110,6 +117,11 @@ fn command(stage: &Path, how: &How, from: &Path, to: &Path) -> Result<Command, B
         .stderr(Stdio::piped())
         .process_group(0);
     Ok(command)
+}
+
+fn stalled() -> std::io::Error {
+    let words = format!("it has not moved for {} s", MOVES_WITHIN.as_secs());
+    std::io::Error::new(std::io::ErrorKind::TimedOut, words)
 }
 
 /// Returns the next line; what is too long to be one comes in pieces, which

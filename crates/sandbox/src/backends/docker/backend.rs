@@ -306,6 +306,13 @@ impl Backend for Docker {
         }
     }
 
+    fn memory_kills(&self, locator: &Locator) -> Option<u64> {
+        match DockerLocator::of(locator)?.transport {
+            Transport::Socket { pid } => crate::backends::native::memory_kills(pid?),
+            Transport::Exec => None,
+        }
+    }
+
     fn describe(&self, locator: &Locator) -> Description {
         DockerLocator::of(locator).map(DockerLocator::describe).unwrap_or_default()
     }

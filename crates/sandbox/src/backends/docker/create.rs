@@ -219,13 +219,12 @@ impl Docker {
     /// Starts a container that has stopped and waits until its guest listens.
     pub(super) async fn start_again(&self, order: Order) -> Result<Made, BackendError> {
         let client = self.client().await?;
+        let lost = |reason: &str| BackendError::Unresumable { reason: reason.to_owned() };
         let Some(locator) = DockerLocator::of_instance(&order.instance) else {
-            return Err(BackendError::GuestFailed {
-                reason: "nothing is known of its container".to_owned(),
-            });
+            return Err(lost("nothing is known of its container"));
         };
         let Some(seen) = inspect(&client, &locator.container).await? else {
-            return Err(BackendError::GuestFailed { reason: "its container is gone".to_owned() });
+            return Err(lost("its container is gone"));
         };
         give_name_back(&client, &order, &seen).await;
         let settings = DockerSettings::read(&self.settings, &order.overrides)?;
@@ -234,9 +233,8 @@ impl Docker {
             Transport::Socket { .. } => Reach::Shared,
             Transport::Exec => Reach::Apart,
         };
-        let part = GuestPart::of(&seen.inspected).ok_or_else(|| BackendError::GuestFailed {
-            reason: "its container does not say how its guest is started".to_owned(),
-        })?;
+        let part = GuestPart::of(&seen.inspected)
+            .ok_or_else(|| lost("its container does not say how its guest is started"))?;
         let guest = part.settings(&order)?;
         if reach == Reach::Shared {
             dirs.make(&order, &settings)?;
@@ -247,7 +245,7 @@ impl Docker {
             upload(&client, &locator.container, &guest).await?;
         }
         failpoint::reach("docker.start.prepared");
-        start(&client, &locator.container).await.map_err(Setback::into_error)?;
+        start(&client, &locator.container).await.map_err(Setback::into_start_error)?;
         failpoint::reach("docker.start.started");
         let waited = ready::wait(&client, &order.instance, &locator.container, reach).await;
         let transport = match waited {
@@ -368,6 +366,17 @@ impl Setback {
         BackendError::Engine { action: "start the container".to_owned(), message }
     }
 
+    /// The same for a container that was there before: one that the engine has
+    /// lost parts of can never be started again.
+    fn into_start_error(self) -> BackendError {
+        match self.into_error() {
+            BackendError::Engine { message, .. } if is_lost(&message) => {
+                BackendError::Unresumable { reason: message }
+            }
+            error => error,
+        }
+    }
+
     /// Reads a refusal of the engine's.
     fn read(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
         if let Fault::Refused { message, .. } = fault(&error) {
@@ -387,6 +396,15 @@ impl Setback {
         }
         Self::Final(client.error(action)(error))
     }
+}
+
+/// Returns whether an engine says that a container, or what it is made of, is
+/// gone. Whatever else it says may pass: a full disk, a busy device, a cgroup.
+fn is_lost(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["no such container", "marked for removal", "layer does not exist", "layer not known"]
+        .iter()
+        .any(|words| message.contains(words))
 }
 
 fn is_about_storage(message: &str) -> bool {

@@ -1,8 +1,6 @@
 //! The trait, carried out with processes and directories.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,7 +20,7 @@ use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::GUEST_PROGRAM;
 use crate::spec::Tightening;
-use crate::store::make_private_dir;
+use crate::store::{make_private_dir, remove_tree};
 use crate::{Bundle, Overrides, PublishedName, Spec};
 use vestal_process::ProcessId;
 
@@ -178,12 +176,9 @@ impl Backend for Local {
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         self.end(instance, Duration::from_secs(10)).await?;
-        match fs::remove_dir_all(&instance.dir) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => {
-                Err(BackendError::io(format!("remove {}", instance.dir.display()))(error))
-            }
-        }
+        remove_tree(&instance.dir).map_err(|error| {
+            let action = format!("remove {}", instance.dir.display());
+            BackendError::io(action)(std::io::Error::other(error))
+        })
     }
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use vestal_process::ProcessId;
 
+use crate::store::read_regular;
+
 /// The identity a guest reports when it is ready and writes to `guest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GuestIdentity {
@@ -31,7 +33,7 @@ pub(super) fn socket_dir(instance_dir: &Path) -> PathBuf {
 
 /// Returns the process that wrote `guest.json`, dead or alive.
 pub(super) fn read(instance_dir: &Path) -> std::io::Result<Option<ProcessId>> {
-    match std::fs::read(socket_dir(instance_dir).join("guest.json")) {
+    match read_regular(&socket_dir(instance_dir).join("guest.json")) {
         Ok(bytes) => {
             // Half a file cannot be: it is written by rename. Anything else
             // that is unreadable tells as little as an absent one.

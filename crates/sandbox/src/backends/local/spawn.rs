@@ -32,6 +32,7 @@ pub(super) async fn spawn(
         arguments: &ARGUMENTS,
         place: scope.map(|scope| scope.place(&settings.instance)),
         path_variable,
+        mark: Some(&settings.instance),
         input: told,
         hold,
         started: || (),

@@ -2,13 +2,16 @@
 //!
 //! A guest that is killed takes its jobs along: their supervisors see it go. If
 //! those were killed too, only the mark in their environment still tells whose
-//! the processes are. Processes that wiped their environment, or changed user,
+//! the processes are. A guest that has not come up yet has a mark of its own.
+//! Processes that wiped their environment, or changed user,
 //! cannot be told; the guest's orderly stop does not need to.
 
 use std::io;
 use std::time::Duration;
 
 use vestal_process::{ProcessId, boot_id, start_time};
+
+use crate::backends::spawn::MARK;
 
 /// Kills every process that carries the instance's mark, until none is left.
 pub(super) async fn sweep(instance: &str, patience: Duration) -> io::Result<Vec<u32>> {
@@ -31,7 +34,7 @@ pub(super) async fn sweep(instance: &str, patience: Duration) -> io::Result<Vec<
 
 /// Returns the living processes that carry the instance's mark.
 fn marked(instance: &str) -> io::Result<Vec<ProcessId>> {
-    let mark = format!("VESTAL_INSTANCE={instance}");
+    let marks = [format!("VESTAL_INSTANCE={instance}"), format!("{MARK}={instance}")];
     let boot = boot_id()?;
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
@@ -47,7 +50,8 @@ fn marked(instance: &str) -> io::Result<Vec<ProcessId>> {
         let Ok(environ) = std::fs::read(entry.path().join("environ")) else {
             continue;
         };
-        if environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+        let is_mark = |variable: &[u8]| marks.iter().any(|mark| mark.as_bytes() == variable);
+        if environ.split(|byte| *byte == 0).any(is_mark) {
             found.push(ProcessId { pid, start, boot: boot.clone() });
         }
     }

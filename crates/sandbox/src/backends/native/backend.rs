@@ -238,6 +238,10 @@ impl Backend for Native {
         self.copy_tree(from, to, progress).await
     }
 
+    fn memory_kills(&self, locator: &Locator) -> Option<u64> {
+        super::memory_kills(NativeLocator::of(locator)?.process.pid)
+    }
+
     fn describe(&self, locator: &Locator) -> Description {
         NativeLocator::of(locator).map(NativeLocator::describe).unwrap_or_default()
     }

@@ -99,15 +99,18 @@ impl Native {
         let identity = rootfs.as_ref().map(|rootfs| &rootfs.identity);
         if made.tier != tier || made.rootfs.as_ref() != identity {
             // Its layers are changes to something else.
-            return Err(failed(format!(
-                "it was made on {}, and would now be on {}",
-                described(made.tier, made.rootfs.as_deref()),
-                described(tier, identity.map(|identity| &**identity)),
-            )));
+            return Err(BackendError::OtherSystem {
+                was: described(made.tier, made.rootfs.as_deref()),
+                now: described(tier, identity.map(|identity| &**identity)),
+            });
         }
         if users.uids.first().map(|range| range.outside) != Some(made.uid) {
             return Err(failed("it belongs to another user".to_owned()));
         }
+        // A guest that was killed leaves its groups, wherever they were then:
+        // the new ones have limits of their own, and nobody knows the old ones
+        // once the new ones are written down.
+        self.end_all(&order.instance, super::END_PATIENCE).await?;
         failpoint::reach("native.start.prepared");
         let launch =
             Launch { order, settings: &settings, facts: &facts, tier, rootfs, points: START };

@@ -37,6 +37,7 @@ mod tier;
 mod trial;
 
 pub(crate) use backend::Native;
+pub(super) use cgroups::memory_kills;
 pub(crate) use label::disown;
 
 /// How long a killed first process may take to be gone.

@@ -57,6 +57,8 @@ impl Build<'_> {
             arguments: &ENCLOSE,
             place: self.place,
             path_variable: OsStr::new("/usr/sbin:/usr/bin:/sbin:/bin"),
+            // The stage writes down who it starts.
+            mark: None,
             input: plan,
             hold: self.hold,
             started: self.under_way,

@@ -6,8 +6,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
+use rustix::fs::{FlockOperation, flock};
 use vestal_wire::Purpose;
 
 use super::backend::Native;
@@ -20,14 +20,8 @@ use super::{choose, make_dirs, numbers, rootfs};
 use crate::backend::{Availability, BackendError};
 use crate::backends::boot::make_open_dir;
 use crate::key::random_hex;
-use crate::store::make_private_dir;
+use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
 use crate::{Overrides, ProgressSink};
-
-/// Directories of trials carry this prefix, which no sandbox's can.
-const PREFIX: &str = ".trial-";
-
-/// The age from which one is a leftover of a process that died.
-const LEFT_AFTER: Duration = Duration::from_hours(1);
 
 /// What a trial has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,55 +161,33 @@ impl Native {
 /// Where a trial takes place: on the filesystem that sandboxes are on.
 struct Ground {
     dir: PathBuf,
+    /// Says that its process is alive.
+    _lock: fs::File,
 }
 
 impl Ground {
     fn make(sandboxes: &Path) -> Result<Self, BackendError> {
-        sweep(sandboxes);
+        for left in list_rubbish(sandboxes) {
+            // What cannot be removed now is met again next time.
+            remove_tree(&left).ok();
+        }
         let random = random_hex::<6>().map_err(BackendError::io("name a trial"))?;
-        let dir = sandboxes.join(format!("{PREFIX}{random}"));
+        let dir = sandboxes.join(format!("{TRIAL}{random}"));
+        let failed = || format!("make {}", dir.display());
         make_private_dir(&dir).map_err(|error| BackendError::Io {
-            action: format!("make {}", dir.display()),
+            action: failed(),
             source: std::io::Error::other(error),
         })?;
-        Ok(Self { dir })
-    }
-}
-
-/// Removes what trials have left whose process died.
-fn sweep(sandboxes: &Path) {
-    let Ok(entries) = fs::read_dir(sandboxes) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let is_trial = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let age = entry.metadata().and_then(|found| found.modified()).ok();
-        let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
-        if is_trial && age.is_some_and(|age| age > LEFT_AFTER) {
-            // What cannot be removed now is met again next time.
-            fs::remove_dir_all(entry.path()).ok();
-        }
+        let lock = fs::File::open(&dir).map_err(BackendError::io(failed()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| BackendError::io(failed())(error.into()))?;
+        Ok(Self { dir, _lock: lock })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_old_leftovers_of_trials_are_swept() {
-        let root = tempfile::tempdir().unwrap();
-        for name in [".trial-old", ".trial-new", "default"] {
-            fs::create_dir(root.path().join(name)).unwrap();
-        }
-        let then = SystemTime::now() - LEFT_AFTER * 2;
-        for name in [".trial-old", "default"] {
-            fs::File::open(root.path().join(name)).unwrap().set_modified(then).unwrap();
-        }
-        sweep(root.path());
-        let left = |name: &str| root.path().join(name).exists();
-        assert_eq!([".trial-old", ".trial-new", "default"].map(left), [false, true, true]);
-    }
 
     #[test]
     fn a_trial_says_what_works_and_what_is_missing() {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use vestal_sandbox::{Command, Notice, StateBefore, Task, new_job_id};
+use vestal_sandbox::{
+    Command, Error, FilesOnRemoval, Notice, Rebuild, StateBefore, Task, WhileBusy, new_job_id,
+};
 use vestal_wire::{Cause, JobState};
 
 use crate::support::{Gate, World, alive, marker, parent_of, processes_with, until};
@@ -131,24 +133,101 @@ pub(crate) async fn a_stuck_guest_is_replaced(world: &World) {
     assert_eq!(world.guests().len(), 1);
 }
 
-pub(crate) async fn a_sandbox_whose_guest_cannot_start_is_made_anew(world: &World) {
-    let first = world.sandbox().await;
-    let instance = first.instance().await;
-    drop(first);
-    world.engine().stop(&Task::default_task()).await.unwrap();
-    // A directory where the socket belongs: this instance cannot start again.
-    let socket =
-        world.sandbox_dir("default").join("instances").join(&instance).join("io/guest.sock");
-    std::fs::create_dir_all(socket.join("in the way")).unwrap();
-    let sandbox = world.sandbox().await;
-    assert_ne!(sandbox.instance().await, instance);
-    assert_eq!(sandbox.generation().await, 2);
-    assert!(sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. })));
-    assert_eq!(sandbox.run(Command::shell("echo ok")).await.unwrap().stdout.bytes(), b"ok\n");
-    if world.is_contained() {
-        // Its own filesystem may hold what somebody wants back.
-        assert_eq!(world.own_containers().len(), 2);
+/// A starter that died can leave a guest behind that keeps its lock and is stuck.
+pub(crate) async fn a_guest_that_keeps_its_dead_starters_lock_is_no_match_for_stop_and_removal(
+    world: &World,
+) {
+    let task = Task::default_task();
+    let instance = world.sandbox().await.instance().await;
+    for removes in [false, true] {
+        world.engine().stop(&task).await.unwrap();
+        let dies = [("VESTAL_FAILPOINT", "start.intent-written")];
+        assert!(world.worker_with(&["attach", "default"], &dies).was_killed().await);
+        let mut stuck = keep_the_lock(world, &instance);
+        if removes {
+            world.engine().remove(&task, FilesOnRemoval::Remove).await.unwrap();
+        } else {
+            assert!(!world.engine().stop(&task).await.unwrap(), "it did not run yet");
+            assert_eq!(
+                world.sandbox().await.instance().await,
+                instance,
+                "it is not the worse for it"
+            );
+        }
+        assert!(!stuck.wait().await.unwrap().success());
     }
+    assert!(!world.sandbox_dir("default").exists());
+}
+
+/// Starts what its backend takes for the guest of an instance that is coming up.
+fn keep_the_lock(world: &World, instance: &str) -> tokio::process::Child {
+    let dir = world.sandbox_dir("default");
+    let lock = std::fs::File::open(dir.join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let child = tokio::process::Command::new("sleep")
+        .arg("1000")
+        .env("VESTAL_GUEST_INSTANCE", instance)
+        .stdin(lock)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    if world.is_contained() {
+        let pid = child.id().unwrap();
+        let start = vestal_process::start_time(pid).unwrap();
+        let boot = vestal_process::boot_id().unwrap();
+        let text = serde_json::json!({ "pid": pid, "pid_start": start, "boot": boot });
+        let record = dir.join("instances").join(instance).join("init.json");
+        std::fs::write(record, text.to_string()).unwrap();
+    }
+    child
+}
+
+/// What cannot start today may start tomorrow, with what was installed in it.
+pub(crate) async fn a_start_that_fails_loses_nothing(world: &World) {
+    let task = Task::default_task();
+    world.run("kept=1").await;
+    // An ordinary user's has no system of its own to install anything in.
+    let install = "(echo installed > /usr/tool) 2>/dev/null || echo read-only";
+    let is_writable =
+        world.is_contained() && world.run(install).await.stdout.bytes() != b"read-only\n";
+    let instance = world.sandbox().await.instance().await;
+    world.engine().stop(&task).await.unwrap();
+    // A directory where the socket belongs: it cannot start like this.
+    let dir = world.sandbox_dir("default").join("instances").join(&instance);
+    let socket = dir.join("io/guest.sock");
+    std::fs::create_dir_all(socket.join("in the way")).unwrap();
+
+    if !world.is_contained() {
+        // Its files are the host's: nothing is lost with the instance.
+        let sandbox = world.sandbox().await;
+        assert_eq!(sandbox.generation().await, 2);
+        assert!(sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. })));
+        assert_eq!(world.run("echo $kept").await.stdout.bytes(), b"1\n");
+        return;
+    }
+    for _ in 0..2 {
+        let error = world.engine().sandbox(&task).await.unwrap_err();
+        assert!(matches!(error, Error::StartFailed { .. }), "{error:?}");
+    }
+    assert_eq!(world.instances_of("default"), [&*instance], "no other is made");
+    let left = world.left_of("default");
+    assert!(!left.contains(&"intent.json".to_owned()), "there is nothing to finish: {left:?}");
+    std::fs::remove_dir_all(&socket).unwrap();
+    let output = world.run("cat /usr/tool || echo none; echo $kept").await;
+    let expected = if is_writable { "installed\n1\n" } else { "none\n1\n" };
+    assert_eq!(output.stdout.text(), expected);
+    let sandbox = world.sandbox().await;
+    assert_eq!((sandbox.instance().await, sandbox.generation().await), (instance.clone(), 1));
+
+    // Making it anew is for a person to say.
+    drop(sandbox);
+    world.engine().stop(&task).await.unwrap();
+    std::fs::create_dir_all(socket.join("in the way")).unwrap();
+    world.engine().rebuild(&task, &Rebuild::default(), WhileBusy::Refuse).await.unwrap();
+    let output = world.run("cat /usr/tool || echo none; echo $kept").await;
+    assert_eq!(output.stdout.text(), "none\n1\n");
+    assert_eq!(world.sandbox().await.generation().await, 2);
+    assert_eq!(world.instances_of("default").len(), 1);
 }
 
 pub(crate) async fn ended_jobs_are_still_known_after_a_restart(world: &World) {

@@ -326,6 +326,11 @@ impl World {
         names_in(&self.sandbox_dir(task))
     }
 
+    /// Returns the ids of a task's instances that have a directory.
+    pub(crate) fn instances_of(&self, task: &str) -> Vec<String> {
+        names_in(&self.sandbox_dir(task).join("instances"))
+    }
+
     /// Checks that of the default task's sandbox there is nothing but the files
     /// that outlive its instances, which containers have, and processes have
     /// not.

@@ -121,25 +121,39 @@ pub(crate) async fn a_stopped_container_is_started_and_not_made(world: World) {
 
 /// Makes the next request of a kind fail.
 fn fail_once(proxy: &crate::support::Proxy, wanted: fn(&Request) -> bool) {
-    let mut failed = false;
-    proxy.rule(move |request| {
-        if wanted(request) && !std::mem::replace(&mut failed, true) {
-            return Fate::failure();
-        }
-        Fate::Pass
-    });
+    answer_once(proxy, wanted, "something broke");
+}
+
+/// Makes the next request of a kind fail with these words of the engine's.
+fn answer_once(proxy: &crate::support::Proxy, wanted: fn(&Request) -> bool, words: &str) {
+    let mut answer = Some(Fate::Answer(500, serde_json::json!({ "message": words }).to_string()));
+    proxy.rule(
+        move |request| {
+            if wanted(request) { answer.take().unwrap_or(Fate::Pass) } else { Fate::Pass }
+        },
+    );
 }
 
 fn recreated(sandbox: &Sandbox) -> bool {
     sandbox.notices().iter().any(|notice| matches!(notice, Notice::Recreated { .. }))
 }
 
-pub(crate) async fn a_container_that_does_not_start_is_set_aside_for_a_fresh_one(world: World) {
+pub(crate) async fn only_a_container_that_is_lost_is_set_aside_for_a_fresh_one(world: World) {
     let (world, proxy) = world.proxied();
     world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/own").await;
     let (container, name) = (world.container_id(), world.names().remove(0));
     world.engine().stop(&Task::default_task()).await.unwrap();
-    fail_once(&proxy, Request::starts);
+    // What passes leaves it as it is.
+    for words in ["no space left on device", "device or resource busy"] {
+        answer_once(&proxy, Request::starts, words);
+        let error = world.engine().sandbox(&Task::default_task()).await.unwrap_err();
+        assert!(matches!(error, Error::StartFailed { .. }), "{error:?}");
+        assert_eq!(world.names(), [&*name]);
+    }
+    assert_eq!(world.out("cat /usr/own").await, "3\n");
+    assert_eq!(world.container_id(), container);
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    answer_once(&proxy, Request::starts, "layer does not exist");
     let sandbox = world.sandbox().await;
     assert!(recreated(&sandbox), "{:?}", sandbox.notices());
     assert_eq!(out(&sandbox, "cat ~/kept kept; ls /usr/own || true").await, "1\n2\n");

@@ -108,6 +108,23 @@ impl Hierarchies {
     }
 }
 
+/// Returns how many processes the kernel has killed for want of memory in the
+/// control group of a process, where that can be seen from here.
+pub(in crate::backends) fn memory_kills(pid: u32) -> Option<u64> {
+    let own = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let group = Hierarchies::parse(&own, &mounts).own(Controller::Memory)?;
+    let file = match group.version {
+        Version::One => "memory.oom_control",
+        Version::Two => "memory.events",
+    };
+    kills_in(&std::fs::read_to_string(group.dir.join(file)).ok()?)
+}
+
+fn kills_in(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
 /// A line of `mountinfo`.
 struct Mount<'a> {
     root: String,
@@ -163,6 +180,13 @@ mod tests {
         assert_eq!(found.own(Controller::Cpu), at("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(found.own(Controller::Memory), at("/sys/fs/cgroup/memory/job/7"));
         assert_eq!(found.own(Controller::Pids), at("/odd place"));
+    }
+
+    #[test]
+    fn kills_for_want_of_memory_are_read_from_either_interface() {
+        assert_eq!(kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), Some(3));
+        assert_eq!(kills_in("low 0\noom 2\noom_kill 1\noom_group_kill 9\n"), Some(1));
+        assert_eq!(kills_in("oom_kill_disable 0\n"), None);
     }
 
     #[test]

@@ -13,6 +13,9 @@ const BUSY_FOR: Duration = Duration::from_secs(5);
 /// Time between two attempts at removing one.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// More than a page of memory on any machine.
+const PAGE: u64 = 64 << 10;
+
 /// Microseconds over which processor time is counted.
 const PERIOD: u64 = 100_000;
 
@@ -103,7 +106,30 @@ fn limit(own: &Own, instance: &str, controller: Controller, value: u64) -> io::R
             _ => {}
         }
     }
+    check_memory(&dir, own.version, controller, value)?;
     Ok(dir)
+}
+
+/// Sees whether the kernel has taken a limit of memory as it was meant. It counts
+/// in pages, and rounds.
+fn check_memory(
+    dir: &Path,
+    version: Version,
+    controller: Controller,
+    value: u64,
+) -> io::Result<()> {
+    if controller != Controller::Memory {
+        return Ok(());
+    }
+    let path = dir.join(match version {
+        Version::One => "memory.limit_in_bytes",
+        Version::Two => "memory.max",
+    });
+    let text = fs::read_to_string(&path).map_err(|error| named(&path, &error))?;
+    match text.trim().parse::<u64>() {
+        Ok(found) if found <= value.saturating_add(PAGE) => Ok(()),
+        _ => Err(io::Error::other(format!("{} is {} after all", path.display(), text.trim()))),
+    }
 }
 
 /// Lets groups below a group have a controller. The kernel refuses where the
@@ -141,7 +167,9 @@ fn settings(
         ],
         (Version::Two, Controller::Cpu) => vec![("cpu.max", format!("{quota} {PERIOD}"), true)],
         // As much may be swapped as may be held, where swap is counted at all.
+        // The sum is never less than the memory alone: it makes way first.
         (Version::One, Controller::Memory) => vec![
+            ("memory.memsw.limit_in_bytes", "-1".to_owned(), false),
             ("memory.limit_in_bytes", value.to_string(), true),
             ("memory.memsw.limit_in_bytes", value.saturating_mul(2).to_string(), false),
         ],
@@ -170,7 +198,7 @@ pub(in crate::backends::native) async fn remove(
     let deadline = tokio::time::Instant::now() + BUSY_FOR;
     for dir in dirs.iter().filter(|dir| dir.file_name().is_some_and(|found| *found == *name)) {
         loop {
-            match fs::remove_dir(dir) {
+            match remove_group(dir) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::NotFound => break,
                 // The kernel lets go of the last process a moment after its end.
@@ -185,6 +213,20 @@ pub(in crate::backends::native) async fn remove(
         }
     }
     Ok(())
+}
+
+/// Removes a group, and those that its own processes have made below it.
+fn remove_group(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+            let below = fs::read_dir(dir).into_iter().flatten().flatten();
+            for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+                remove_group(&entry.path()).ok();
+            }
+            fs::remove_dir(dir)
+        }
+        other => other,
+    }
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {

@@ -63,6 +63,15 @@ fn amounts_are_in_the_kernels_terms() {
         "the kernel takes no less"
     );
     assert_eq!(text(Version::Two, Controller::Memory, 5), ["memory.max=5", "memory.swap.max=5"]);
+    assert_eq!(
+        text(Version::One, Controller::Memory, 5),
+        [
+            "memory.memsw.limit_in_bytes=-1",
+            "memory.limit_in_bytes=5",
+            "memory.memsw.limit_in_bytes=10"
+        ],
+        "the kernel takes no limit above that of memory and swap together"
+    );
 }
 
 #[test]
@@ -76,4 +85,17 @@ fn a_group_without_the_controller_is_not_asked_for_it() {
     delegate(dir.path(), Controller::Memory).unwrap();
     let asked = fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap();
     assert_eq!(asked, "+memory");
+}
+
+#[test]
+fn a_limit_that_the_kernel_does_not_take_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let hierarchies = plain(root.path());
+    let group = root.path().join("memory/vestal-i1");
+    fs::create_dir(&group).unwrap();
+    // What is written there is not what is read.
+    std::os::unix::fs::symlink("/dev/null", group.join("memory.limit_in_bytes")).unwrap();
+    let groups = make(&hierarchies, "i1", &[(Controller::Memory, 1 << 20)]);
+    assert_eq!((groups.dirs.len(), groups.refused.len()), (0, 1));
+    assert!(groups.refused[0].1.contains("memory.limit_in_bytes"), "{:?}", groups.refused);
 }

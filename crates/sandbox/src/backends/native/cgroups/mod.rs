@@ -4,5 +4,6 @@
 mod find;
 mod make;
 
+pub(in crate::backends) use find::memory_kills;
 pub(super) use find::{Controller, Hierarchies};
 pub(super) use make::{Wanted, entrance, make, places, remove};
