@@ -31,9 +31,14 @@ pub(crate) fn is_named(
     Ok(answer.as_deref() == Some(name))
 }
 
+/// Returns whether somebody can be asked.
+pub(crate) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Says what is about to happen, to somebody who can be asked about it.
 fn announce(console: Console, verb: &str, plans: &[String]) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !is_possible() {
         let message = format!("to {verb} without a terminal to ask on, say so with -y");
         return Err(Failure::usage(message).advise(plans.join("\n")));
     }

@@ -62,7 +62,13 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
             current: &current,
             to: backend.as_deref(),
             confined: engine.confinement(&current.backend) != Some(Confinement::None),
-            persistent: context.is_persistent(),
+            files: if current.has_files_in_memory() {
+                Files::InMemory
+            } else if context.is_persistent() {
+                Files::Kept
+            } else {
+                Files::OutOfSight
+            },
         };
         if !confirm::is_confirmed(context.console, "rebuild", "Rebuild?", &[plan.words()])? {
             context.console.note("nothing was rebuilt");
@@ -125,14 +131,24 @@ struct Plan<'a> {
     to: Option<&'a str>,
     /// Whether it is a system of its own.
     confined: bool,
-    /// Whether workspace and home are on disk.
-    persistent: bool,
+    files: Files,
+}
+
+/// What becomes of workspace and home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    /// The new sandbox has them.
+    Kept,
+    /// They are in memory and go with the old one.
+    InMemory,
+    /// They stay on disk, and the new one has others, in memory.
+    OutOfSight,
 }
 
 impl Plan<'_> {
     /// Says what goes and what stays.
     fn words(&self) -> String {
-        let Self { task, current, to, confined, persistent } = self;
+        let Self { task, current, to, confined, files } = self;
         let moves = to.filter(|to| *to != current.backend);
         let on = match &current.description.name {
             Some(name) => format!("on {} ({name})", current.backend),
@@ -153,11 +169,14 @@ impl Plan<'_> {
         if moves.is_some() {
             parts.push("shell sessions and job logs go".to_owned());
         }
-        parts.push(match (confined, persistent) {
-            (true, true) => {
-                format!("kept: workspace, home and snapshots in {}", current.dir.display())
-            }
-            (true, false) => "workspace and home are in memory and go too".to_owned(),
+        let dir = current.dir.display();
+        parts.push(match (confined, files) {
+            (true, Files::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
+            (true, Files::InMemory) => "workspace and home are in memory and go too".to_owned(),
+            (true, Files::OutOfSight) => format!(
+                "workspace and home stay in {dir}, but the new sandbox does not have them: \
+                 terminal.container_persistent is false, and its own are in memory"
+            ),
             (false, _) => "files of yours that its commands made stay where they are".to_owned(),
         });
         if let Some(mount) = &current.overrides.mount {

@@ -54,23 +54,33 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
     if tasks.is_empty() {
         return Err(Failure::usage("name the tasks whose sandboxes are to be removed"));
     }
-    // All are looked at before any goes: a mistyped name removes nothing.
-    let mut plans = Vec::new();
+    // What cannot be removed is no reason to keep the rest.
+    let (mut plans, mut failures) = (Vec::new(), Vec::new());
     for task in &tasks {
-        plans.push(plan(&engine, task, args.files).await?);
+        match plan(&engine, task, args.files).await {
+            Ok(words) => plans.push((task, words)),
+            Err(failure) => failures.push(failure),
+        }
     }
-    if !args.yes && !confirm::is_confirmed(context.console, "remove", "Remove?", &plans)? {
+    let words: Vec<String> = plans.iter().map(|(_, words)| words.clone()).collect();
+    if !args.yes
+        && !words.is_empty()
+        && !confirm::is_confirmed(context.console, "remove", "Remove?", &words)?
+    {
         context.console.note("nothing was removed");
         return Ok(Exit::No);
     }
     let files = if args.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
     let mut removed = Vec::new();
-    for task in &tasks {
+    for (task, _) in &plans {
         let removing = engine.remove(task, files);
         let removal =
             match context.console.while_waiting(&format!("removing {task}"), removing).await {
                 Ok(removal) => removal,
-                Err(error) => return Err(find::explain(&engine, error).await),
+                Err(error) => {
+                    failures.push(find::explain(&engine, error).await);
+                    continue;
+                }
             };
         if !args.json {
             context.console.print(&describe(task, &removal))?;
@@ -85,7 +95,11 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
     if args.json {
         context.console.print_json(&removed)?;
     }
-    Ok(Exit::Success)
+    let last = failures.pop();
+    for failure in &failures {
+        context.console.explain(failure);
+    }
+    last.map_or(Ok(Exit::Success), Err)
 }
 
 /// Says what goes and what stays.

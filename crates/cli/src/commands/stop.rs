@@ -2,8 +2,10 @@
 
 use clap::Args;
 use serde::Serialize;
+use vestal_sandbox::{Engine, Task};
 
 use crate::cli::Tasks;
+use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -12,15 +14,22 @@ use crate::find;
 
 const AFTER_HELP: &str = "\
 Running jobs are asked to end and killed after terminal.stop_grace_seconds. Files and shell
-sessions stay; the next use starts the sandbox again, with the settings of then.
+sessions stay; the next use starts the sandbox again, with the settings of then. Where workspace
+and home are in memory (terminal.container_persistent: false) they go: on a terminal it asks first,
+unless -y is given.
 
-Example:
-  vestal stop web";
+Examples:
+  vestal stop web
+  vestal stop -y scratch";
 
 /// Stops sandboxes: their processes end, their files stay.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StopArgs {
+    /// Asks no question.
+    #[arg(short, long)]
+    yes: bool,
+
     /// Prints an array of JSON objects.
     #[arg(long)]
     json: bool,
@@ -33,23 +42,53 @@ pub(crate) struct StopArgs {
 struct Stopped {
     task: String,
     was_running: bool,
+    /// Whether files that were in memory went with its processes.
+    files_lost: bool,
+}
+
+/// Returns whether files of a running sandbox end with its processes.
+async fn has_files_in_memory(engine: &Engine, task: &Task) -> bool {
+    // What cannot be looked at is told by the attempt to stop it.
+    let summaries = engine.inspect(task).await.unwrap_or_default();
+    summaries.iter().any(|summary| !summary.owned && summary.has_files_in_memory())
 }
 
 pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
+    let tasks = args.tasks.or_default(&engine)?;
+    let mut in_memory = Vec::new();
+    for task in &tasks {
+        if has_files_in_memory(&engine, task).await {
+            in_memory.push(task.clone());
+        }
+    }
+    if !args.yes && !in_memory.is_empty() && confirm::is_possible() {
+        let plan = |task: &Task| format!("{task}: workspace and home are in memory and go");
+        let plans: Vec<String> = in_memory.iter().map(plan).collect();
+        if !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)? {
+            context.console.note("nothing was stopped");
+            return Ok(Exit::No);
+        }
+    }
     let mut stopped = Vec::new();
-    for task in &args.tasks.or_default(&engine)? {
+    for task in &tasks {
         let stopping = engine.stop(task);
         let was_running =
             match context.console.while_waiting(&format!("stopping {task}"), stopping).await {
                 Ok(was_running) => was_running,
                 Err(error) => return Err(find::explain(&engine, error).await),
             };
+        let files_lost = was_running && in_memory.contains(task);
         if !args.json {
             let said = if was_running { "stopped" } else { "was not running:" };
-            context.console.print(&format!("{said} {}", text::printable(task.as_str())))?;
+            let lost = if files_lost {
+                "; its workspace and home were in memory and are gone"
+            } else {
+                ""
+            };
+            context.console.print(&format!("{said} {}{lost}", text::printable(task.as_str())))?;
         }
-        stopped.push(Stopped { task: task.to_string(), was_running });
+        stopped.push(Stopped { task: task.to_string(), was_running, files_lost });
     }
     if args.json {
         context.console.print_json(&stopped)?;

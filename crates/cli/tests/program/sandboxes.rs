@@ -126,11 +126,61 @@ fn removal_without_a_terminal_needs_a_yes() {
 }
 
 #[test]
-fn a_mistyped_name_among_several_removes_nothing() {
+fn a_mistyped_name_among_several_is_told_and_the_others_go() {
+    let world = World::new();
+    for task in ["one", "two"] {
+        world.vestal(["run", "-t", task, "true"]).exits(0);
+    }
+    let removed = world.vestal(["rm", "-y", "one", "nope", "never", "two"]).exits(125);
+    assert_eq!(removed.text(), "removed one (1 instance)\nremoved two (1 instance)\n");
+    for name in ["\"nope\"", "\"never\""] {
+        assert!(removed.stderr.contains(name), "{removed:?}");
+    }
+    assert_eq!(world.tasks(), [""; 0]);
+}
+
+/// A limit of the size of files is to a process what a full disk is.
+#[test]
+fn a_sandbox_is_stopped_and_removed_without_room_to_write() {
     let world = World::new();
     world.run("true").exits(0);
-    world.vestal(["rm", "-y", "default", "nope"]).exits(125);
-    assert_eq!(world.tasks(), ["default"]);
+    for verb in [&["stop"][..], &["rm", "-y", "--files", "default"]] {
+        let vestal = world.command(verb);
+        let mut full = std::process::Command::new("sh");
+        full.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+        full.arg(vestal.get_program()).args(vestal.get_args()).current_dir(world.work());
+        full.env_clear().envs(vestal.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = full.output().unwrap();
+        assert!(output.status.success(), "{verb:?}: {output:?}");
+    }
+    assert_eq!(world.tasks(), [""; 0]);
+    assert!(!world.home().join("sandboxes/default").exists());
+}
+
+#[test]
+fn what_processes_that_died_left_is_told_and_swept() {
+    let world = World::new();
+    world.run("true").exits(0);
+    let sandboxes = world.home().join("sandboxes");
+    let then = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    for name in [".trial-0", "never/state"] {
+        std::fs::create_dir_all(sandboxes.join(name)).unwrap();
+    }
+    std::fs::File::open(sandboxes.join(".trial-0")).unwrap().set_modified(then).unwrap();
+    std::fs::write(sandboxes.join("default/intent.0.tmp"), "").unwrap();
+    let told = |args: &[&str]| {
+        let json = world.vestal(args).exits(0).json();
+        let tasks = json.as_array().unwrap().iter().map(|left| left["task"].as_str().unwrap());
+        tasks.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = [".trial-0", "never", "default"];
+    assert_eq!(told(&["prune", "--dry-run", "--json"]), expected);
+    assert_eq!(told(&["prune", "--json"]), expected);
+    assert_eq!(told(&["prune", "--dry-run", "--json"]), [""; 0]);
+    let mut left: Vec<_> = std::fs::read_dir(&sandboxes).unwrap().flatten().collect();
+    assert_eq!(left.pop().unwrap().file_name(), "default");
+    assert!(left.is_empty() && !sandboxes.join("default/intent.0.tmp").exists());
+    assert_eq!(world.run("echo still there").exits(0).text(), "still there\n");
 }
 
 #[test]

@@ -103,6 +103,26 @@ fn a_sandbox_is_made_anew(world: &World, backend: &str) {
 }
 
 #[test]
+fn files_in_memory_are_said_to_go_before_and_after() {
+    let world = World::native();
+    let memory = "terminal.container_persistent=false";
+    let run = |text: &str| world.vestal(["--set", memory, "run", text]).exits(0).text();
+    run("echo w > file");
+    let asked = world.vestal(["rebuild"]).exits(2);
+    assert!(asked.stderr.contains("workspace and home are in memory and go too"), "{asked:?}");
+    let rebuilt = world.vestal(["--set", memory, "rebuild", "-y", "--json"]).exits(0);
+    assert_eq!(rebuilt.json()["kept"], json!([]));
+    assert!(rebuilt.stderr.contains("were in memory and are gone"), "{rebuilt:?}");
+    assert_eq!(run("ls; echo w > file"), "");
+    let stopped = world.vestal(["--set", memory, "stop"]).exits(0);
+    assert_eq!(
+        stopped.text(),
+        "stopped default; its workspace and home were in memory and are gone\n"
+    );
+    assert_eq!(run("ls"), "");
+}
+
+#[test]
 fn docker_takes_over_what_was_native_and_gives_it_back() {
     let world = World::docker();
     let native = "native";
