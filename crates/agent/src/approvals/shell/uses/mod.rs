@@ -13,6 +13,9 @@ mod git;
 mod python;
 mod table;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::expand::UNKNOWN;
 use super::invocation::Invocation;
 
@@ -83,15 +86,19 @@ pub(super) fn is_never_harmless(program: &str) -> bool {
     matches!(find(program), Some(Uses::None))
 }
 
+/// Every program that is known, by its name.
+static KNOWN: LazyLock<HashMap<&'static str, &'static Uses>> = LazyLock::new(|| {
+    let groups = table::GROUPS.iter().chain(builds::GROUPS);
+    let named = groups.flat_map(|(names, uses)| names.iter().map(move |name| (name, uses)));
+    named.collect()
+});
+
 fn find(program: &str) -> Option<&'static Uses> {
-    let named = |program: &str| {
-        let mut groups = table::GROUPS.iter().chain(builds::GROUPS);
-        groups.find(|(names, _)| names.has(program)).map(|(_, uses)| uses)
-    };
     // Interpreters carry their version in their names: `python3.12`.
     let plain = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let versioned = matches!(plain, "python" | "pypy" | "perl" | "ruby" | "php" | "lua" | "node");
-    named(program).or_else(|| versioned.then(|| named(plain)).flatten())
+    let known = KNOWN.get(program).or_else(|| KNOWN.get(plain).filter(|_| versioned));
+    known.copied()
 }
 
 impl Uses {

@@ -68,7 +68,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (Words("awk gawk mawk nawk"), Told(editors::awk)),
     (Words("find"), Told(files::find)),
     (Words("fd fdfind"), Told(|it| !it.has("", "list-details"))),
-    (Words("yq xq xmllint column csvtool mlr"), Without("", &["shell", "prepipe"])),
+    (Words("yq xq xmllint csvtool mlr"), Without("", &["shell", "prepipe"])),
     // Changing files: where they lie is looked at by the rules.
     (
         Words(
