@@ -69,9 +69,13 @@ impl Entry<'_> {
 
 impl Tree {
     /// Fills a directory of the copy, which is there and empty.
-    pub(super) fn directory(&self, pending: Pending, scratch: &mut Scratch) -> Result<(), Failure> {
+    pub(super) fn directory(
+        &self,
+        pending: &Pending,
+        scratch: &mut Scratch,
+    ) -> Result<(), Failure> {
         let path = &*pending.path;
-        let open = match self.open(&pending) {
+        let open = match self.open(pending) {
             Ok(open) => Arc::new(open),
             Err((Failed::To, errno)) => return Err(self.to.failed("open", path)(errno)),
             Err((Failed::From(to), Errno::XDEV)) => return self.mount_point(path, to.as_fd()),

@@ -219,7 +219,7 @@ impl Tree {
     fn work(&self) {
         let mut scratch = Scratch { buffer: vec![0; BUFFER], attributes: Attributes::new() };
         while let Some(pending) = self.take() {
-            let filled = cancel::check().and_then(|()| self.directory(pending, &mut scratch));
+            let filled = cancel::check().and_then(|()| self.directory(&pending, &mut scratch));
             let mut work = self.lock();
             work.busy -= 1;
             if let Err(failure) = filled {
