@@ -39,14 +39,16 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// Returns the tokens above which a conversation is compressed.
-    pub(crate) fn ceiling(&self, context_length: u64) -> u64 {
-        scaled(context_length, self.threshold)
+    /// Returns the tokens above which a request is too long. `fixed` are those
+    /// that every request has, for instructions and tools: no summary makes them
+    /// fewer, so the threshold is a part of what they leave.
+    pub(crate) fn ceiling(&self, context_length: u64, fixed: u64) -> u64 {
+        fixed + scaled(context_length.saturating_sub(fixed), self.threshold)
     }
 
     /// Returns the tokens that the last messages may take.
     pub(crate) fn tail_budget(&self, context_length: u64) -> u64 {
-        scaled(self.ceiling(context_length), self.target_ratio.max(0.05))
+        scaled(scaled(context_length, self.threshold), self.target_ratio.max(0.05))
     }
 }
 
@@ -58,4 +60,17 @@ impl Compression {
 )]
 fn scaled(tokens: u64, part: f64) -> u64 {
     (tokens as f64 * part) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_request_has_does_not_use_up_the_threshold_of_a_small_model() {
+        let compression = Compression { threshold: 0.5, ..Compression::default() };
+        assert_eq!(compression.ceiling(200_000, 0), 100_000);
+        assert_eq!(compression.ceiling(8_000, 4_200), 4_200 + 1_900);
+        assert_eq!(compression.ceiling(4_000, 4_200), 4_200);
+    }
 }

@@ -112,6 +112,11 @@ impl Conversation {
         }
     }
 
+    /// Returns about how many tokens every request takes, whatever was said.
+    pub(crate) fn fixed_tokens(&self) -> u64 {
+        tokens(&self.system, &[], &self.specs)
+    }
+
     /// Returns where it is cut to make room; nothing when that would gain nothing.
     pub(crate) fn cut_for_room(&self) -> Option<usize> {
         let compression = self.agent.parts.options.compression;

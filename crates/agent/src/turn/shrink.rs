@@ -15,7 +15,8 @@ impl Turn<'_> {
         let Some(context) = self.conversation.chat.context_length().tokens() else {
             return false;
         };
-        compression.enabled && self.conversation.request_tokens() > compression.ceiling(context)
+        let ceiling = compression.ceiling(context, self.conversation.fixed_tokens());
+        compression.enabled && self.conversation.request_tokens() > ceiling
     }
 
     /// Replaces the earlier part of the conversation by a summary, here and in

@@ -77,7 +77,8 @@ keys! {
         env: ["VESTAL_COMPRESSION_ENABLED"],
     }
 
-    /// Share of the model's context at which a conversation is summed up.
+    /// Share of the model's context, less what instructions and tools take, at which a conversation
+    /// is summed up.
     COMPRESSION_THRESHOLD: Fraction = "compression.threshold" {
         default: Fraction::from_thousandths(500),
         limits: Range { min: 100, max: 950 },
