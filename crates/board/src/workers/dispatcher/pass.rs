@@ -329,10 +329,8 @@ impl Dispatcher {
     ) -> Result<()> {
         // It may have ended, with proof, since the board was looked at; and what
         // this process is about to do with it is not done twice.
-        let settled = tx.run(run.id).await?.is_none_or(|run| run.gone && !run.is_open());
-        if settled || self.is_begun(board, run.id) {
-            return Ok(());
-        }
+        let now = tx.run(run.id).await?.filter(|run| !run.gone || run.is_open());
+        let Some(now) = now.filter(|_| !self.is_begun(board, run.id)) else { return Ok(()) };
         let code = match life {
             Life::Gone { code } => code,
             Life::Unknown | Life::Alive | Life::Foreign | Life::Person => None,
@@ -362,24 +360,41 @@ impl Dispatcher {
                         outcome: *outcome,
                         reason: reason.clone(),
                     }),
-                    None => forget(&mut pass.result, &run.task_id, *outcome),
+                    None => {
+                        forget(&mut pass.result, &run.task_id, *outcome);
+                        // It reported, and left, while the board was looked at.
+                        if matches!(life, Life::Gone { .. }) {
+                            return self.leave(tx, board, now, code, pass).await;
+                        }
+                    }
                 }
                 if matches!(life, Life::Gone { .. }) {
                     self.sweep_later(board, run, pass);
                 }
             }
-            Repair::Gone { .. } => {
-                let tidy = code.is_some_and(is_tidy);
-                if let Some(outcome) = run.outcome.filter(|_| run.process.is_some()) {
-                    let (board, task) = (board.slug().to_owned(), run.task_id.clone());
-                    pass.said.push(Said::Finished { board, task, outcome });
-                }
-                if tidy || run.process.is_none() {
-                    steps::gone_in(tx, run.id).await?;
-                } else {
-                    self.sweep_later(board, run, pass);
-                }
-            }
+            Repair::Gone { .. } => self.leave(tx, board, run, code, pass).await?,
+        }
+        Ok(())
+    }
+
+    /// Sees to a worker that is gone after its run had ended.
+    async fn leave(
+        &self,
+        tx: &mut dyn Write,
+        board: &Board,
+        run: Run,
+        code: Option<i32>,
+        pass: &mut Pass,
+    ) -> Result<()> {
+        let tidy = code.is_some_and(is_tidy);
+        if let Some(outcome) = run.outcome.filter(|_| run.process.is_some()) {
+            let (board, task) = (board.slug().to_owned(), run.task_id.clone());
+            pass.said.push(Said::Finished { board, task, outcome });
+        }
+        if tidy || run.process.is_none() {
+            steps::gone_in(tx, run.id).await?;
+        } else {
+            self.sweep_later(board, run, pass);
         }
         Ok(())
     }
