@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod failpoint;
 mod key;
+mod mounts;
 mod output;
 mod overrides;
 mod owner;

@@ -102,6 +102,7 @@ fn an_abstract_socket_of_the_host_is_out_of_reach() {
             read_only: true,
             recursive: false,
             shifted: false,
+            identity: None,
         }));
         plan.purpose = Purpose::Serve {
             arguments: ["/test", "--exact", "--nocapture"]

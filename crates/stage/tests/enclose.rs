@@ -199,6 +199,7 @@ fn a_source_behind_a_link_of_the_kernels_is_refused() {
                 read_only: true,
                 recursive: true,
                 shifted: false,
+                identity: None,
             }));
             let said = site.start(&plan).said();
             assert!(said.starts_with("error: {\"step\":\"source\""), "{by:?}: {said}");
@@ -298,6 +299,7 @@ fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {
             read_only: true,
             recursive: false,
             shifted: false,
+            identity: None,
         }));
         assert_eq!(site.start(&plan).said(), "content1\n", "{by:?}");
         assert_eq!(fs::read(site.path("io/file")).unwrap(), b"content", "{by:?}");

@@ -85,6 +85,7 @@ fn bind(source: &str, target: &str) -> Place {
         read_only: true,
         recursive: false,
         shifted: false,
+        identity: None,
     })
 }
 

@@ -43,6 +43,29 @@ pub struct Enclosure {
     /// What becomes of it.
     #[n(9)]
     pub purpose: Purpose,
+    /// What it may use of what the kernel counts for the user who makes it;
+    /// absent: as much as that user.
+    #[n(10)]
+    pub user_limits: Option<UserLimits>,
+}
+
+/// What a sandbox may use, all its users together, of what the kernel counts
+/// for one user of the host. Absent: as much as that user.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct UserLimits {
+    /// Instances of inotify.
+    #[n(0)]
+    pub inotify_instances: Option<u64>,
+    /// What those watch.
+    #[n(1)]
+    pub inotify_watches: Option<u64>,
+    /// Signals that wait, and timers, which keep one each.
+    #[n(2)]
+    pub pending_signals: Option<u64>,
+    /// Bytes of message queues.
+    #[n(3)]
+    pub message_queues: Option<u64>,
 }
 
 /// Who the users of a sandbox are on the host.
@@ -241,6 +264,21 @@ pub struct Bind {
     /// number, and the other way round. Only for [`Mapping::Privileged`].
     #[n(4)]
     pub shifted: bool,
+    /// Which file the source has to be; then its path has no link in it.
+    /// Absent: whatever the path leads to.
+    #[n(5)]
+    pub identity: Option<FileIdentity>,
+}
+
+/// Which file it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct FileIdentity {
+    /// Number of its device.
+    #[n(0)]
+    pub device: u64,
+    /// Its number there.
+    #[n(1)]
+    pub inode: u64,
 }
 
 /// What becomes of a sandbox once it stands.

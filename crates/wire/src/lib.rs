@@ -19,7 +19,8 @@ pub mod limits;
 pub use call::{Event, Fault, FaultCode, Reply, Request};
 pub use codec::{DecodeError, EncodeError, decode, encode};
 pub use enclosure::{
-    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+    Bind, Enclosure, FileIdentity, IdRange, Layers, Mapping, Network, Place, Purpose, Root,
+    UserLimits, Users,
 };
 pub use file::{
     CreateMode, Edit, Entry, FileCall, FileKind, FileOp, FileReply, Found, Match, Metadata,

@@ -26,6 +26,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StopArgs {
+    /// Has the next start take mounted directories as they are then, also those that were replaced
+    /// since the sandbox was made.
+    #[arg(long)]
+    accept_mounts: bool,
+
     /// Asks no question.
     #[arg(short, long)]
     yes: bool,
@@ -78,6 +83,11 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
                 Ok(was_running) => was_running,
                 Err(error) => return Err(find::explain(&engine, error).await),
             };
+        if args.accept_mounts
+            && let Err(error) = engine.accept_mounts(task).await
+        {
+            return Err(find::explain(&engine, error).await);
+        }
         let files_lost = was_running && in_memory.contains(task);
         if !args.json {
             let said = if was_running { "stopped" } else { "was not running:" };

@@ -18,6 +18,7 @@ mod leftovers;
 mod list;
 mod locking;
 mod look;
+mod mounts;
 mod open;
 mod order;
 mod owned;

@@ -109,6 +109,10 @@ containers! {
         changed_limits_and_mounts_are_named_and_applied_on_request,
         secrets_reach_jobs_and_nothing_that_can_be_inspected,
     }
+    mounts on docker, podman: {
+        a_mount_that_another_container_has_replaced_is_refused,
+        the_home_of_vestal_is_covered_in_a_container,
+    }
     supply on docker, podman: {
         an_image_that_cannot_be_had_is_an_error_and_leaves_nothing,
         an_image_is_pulled_with_progress_and_its_id_recorded,

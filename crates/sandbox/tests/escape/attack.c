@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
+#include <mqueue.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -465,6 +467,74 @@ static long regain(const char *program) {
     return strstr(said, " done") ? 0 : failed(EPERM);
 }
 
+// ------------------------------------------------------------------ limits of a user
+
+// Takes what the kernel counts for a user, at most so many of each; the number
+// that was had, or an error where not even one was.
+static int take_watchers(int most) {
+    int had = 0;
+    while (had < most && inotify_init1(IN_CLOEXEC) >= 0) had++;
+    return had;
+}
+
+static int take_timers(int most) {
+    int had = 0;
+    timer_t timer;
+    struct sigevent none = {.sigev_notify = SIGEV_NONE};
+    while (had < most && timer_create(CLOCK_MONOTONIC, &none, &timer) == 0) had++;
+    return had;
+}
+
+static int take_queues(int most) {
+    int had = 0;
+    char name[64];
+    while (had < most) {
+        snprintf(name, sizeof name, "/vestal-%d-%d", getpid(), had);
+        if (mq_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600, NULL) < 0) break;
+        mq_unlink(name);
+        had++;
+    }
+    return had;
+}
+
+static long take_one_each(const char *argument) {
+    (void)argument;
+    if (take_watchers(1) && take_timers(1) && take_queues(1)) return 0;
+    return -1;
+}
+
+// Takes all there is, as several users where it can be them, says so, and keeps
+// it until its standard input ends.
+static long hold_all(const char *argument) {
+    (void)argument;
+    alarm(0);
+    int ready[2];
+    if (pipe(ready)) return -1;
+    for (int user = 0; user < 6; user++) {
+        pid_t child = fork();
+        if (child < 0) return -1;
+        if (child == 0) {
+            // Where there are no other users it is tried all the same.
+            if (user && syscall(SYS_setresuid, user, user, user)) user = 0;
+            take_watchers(1 << 20);
+            take_timers(1 << 20);
+            take_queues(1 << 20);
+            if (write(ready[1], "+", 1) != 1) _exit(1);
+            close(ready[1]);
+            char end;
+            while (read(0, &end, 1) > 0) continue;
+            _exit(0);
+        }
+    }
+    char one;
+    for (int user = 0; user < 6; user++)
+        if (read(ready[0], &one, 1) != 1) return -1;
+    printf("held\n");
+    fflush(stdout);
+    while (wait(NULL) > 0) continue;
+    return 0;
+}
+
 static const struct {
     const char *name;
     long (*attempt)(const char *argument);
@@ -534,6 +604,8 @@ static const struct {
     {"hunt", hunt},
     {"become-root", become_root},
     {"regain", regain},
+    {"take-one-each", take_one_each},
+    {"hold-all", hold_all},
 };
 
 static void attempt(const char *asked) {

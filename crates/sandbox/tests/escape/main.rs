@@ -135,6 +135,7 @@ escapes! {
         }
         users: {
             commands_have_no_power_and_gain_none,
+            what_the_kernel_counts_for_a_user_is_not_used_up,
         }
         links: {
             links_in_the_files_of_a_sandbox_are_not_followed_at_its_start,
@@ -142,6 +143,10 @@ escapes! {
             links_in_the_guests_directories_are_not_followed,
             links_are_removed_and_not_what_they_name,
             links_are_copied_and_not_what_they_name,
+        }
+        mounts: {
+            a_mount_that_another_sandbox_has_replaced_is_refused,
+            the_home_of_vestal_is_covered_in_what_is_mounted,
         }
     }
     // What takes a user who is not root in the sandbox.

@@ -7,12 +7,15 @@ use vestal_wire::Enclosure;
 use crate::failpoint::failpoint;
 use crate::failure::{Failure, Step, failed};
 use crate::sys::{landlock, process, seccomp};
+use crate::users::limit_process;
 
 /// Confines this process and all that come from it.
 pub(super) fn confine(plan: &Enclosure) -> Result<(), Failure> {
     if let Some(most) = plan.max_processes {
         limit_processes(most).map_err(failed(Step::MaxProcesses))?;
     }
+    let limits = plan.user_limits.unwrap_or_default();
+    limit_process(&limits).map_err(failed(Step::MaxProcesses))?;
     process::keep_capabilities(plan.capabilities).map_err(failed(Step::Capabilities))?;
     failpoint!("stage.first.after-capabilities");
     set_no_new_privs(true).map_err(failed(Step::NoNewPrivileges))?;

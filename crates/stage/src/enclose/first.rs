@@ -68,6 +68,8 @@ fn stand(parts: &Parts<'_>) -> Result<(), Failure> {
     unshare_cgroups().map_err(failed(Step::Namespaces))?;
     if parts.users.is_none() {
         users::become_root(&plan.users.mapping).map_err(failed(Step::Credentials))?;
+        let limits = plan.user_limits.unwrap_or_default();
+        users::limit_namespace(&limits).map_err(failed(Step::UserNamespace))?;
     }
     rustix::system::sethostname(plan.hostname.as_bytes()).map_err(failed(Step::Hostname))?;
     if plan.network == Network::None {
@@ -79,6 +81,11 @@ fn stand(parts: &Parts<'_>) -> Result<(), Failure> {
         move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))
             .map_err(failed(Step::Credentials))?;
         users::become_root(&Mapping::Privileged).map_err(failed(Step::Credentials))?;
+    }
+    if matches!(plan.users.mapping, Mapping::Helpers { .. })
+        && let Some(limits) = &plan.user_limits
+    {
+        users::descend(&plan.users, limits)?;
     }
     failpoint!("stage.first.after-users");
     hand_on(parts)?;

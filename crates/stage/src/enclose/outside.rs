@@ -52,7 +52,9 @@ fn build(numbers: Descriptors) -> Result<Purpose, Told> {
     rustix::process::umask(Mode::empty());
 
     let users = match plan.users.mapping {
-        Mapping::Privileged => Some(users::make(&plan.users)?),
+        Mapping::Privileged => {
+            Some(users::make(&plan.users, &plan.user_limits.unwrap_or_default())?)
+        }
         Mapping::Own | Mapping::Helpers { .. } => None,
     };
     cgroups::join(&plan.cgroups)?;

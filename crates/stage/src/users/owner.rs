@@ -64,6 +64,18 @@ pub(crate) fn become_root(mapping: &Mapping) -> io::Result<()> {
     Ok(())
 }
 
+/// Becomes the user of the host that root of the sandbox is, in a user namespace
+/// that has the host's numbers.
+pub(crate) fn become_owner(users: &Users) -> io::Result<()> {
+    let number = |ranges| outside(ranges, 0).ok_or(io::ErrorKind::InvalidInput);
+    let (uid, gid) = (number(&users.uids)?, number(&users.gids)?);
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

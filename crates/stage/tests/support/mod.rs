@@ -159,6 +159,7 @@ impl Site {
                 read_only: true,
                 recursive: true,
                 shifted: false,
+                identity: None,
             }));
         }
         for name in ["bin", "sbin", "lib", "lib64"] {
@@ -167,6 +168,7 @@ impl Site {
                 .push(Place::Link { target: bytes(Path::new("/").join(name)), text: bytes(text) });
         }
         Enclosure {
+            user_limits: None,
             users: self.by.users(),
             network: Network::Host,
             hostname: "sandbox".into(),
@@ -191,6 +193,7 @@ impl Site {
             read_only: false,
             recursive: false,
             shifted,
+            identity: None,
         })
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn places() -> Vec<Place> {
             read_only: true,
             recursive: false,
             shifted: true,
+            identity: None,
         }),
         Place::Layers { target: target(), layers: layers() },
         Place::Memory { target: target(), size: 1, mode: 0o700, exec: true },
@@ -72,5 +73,6 @@ pub(crate) fn enclosure() -> Enclosure {
         filters: vec![bytes("filter")],
         max_processes: Some(8),
         purpose: Purpose::Trial,
+        user_limits: None,
     }
 }

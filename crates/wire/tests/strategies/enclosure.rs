@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use vestal_wire::{
-    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+    Bind, Enclosure, FileIdentity, IdRange, Layers, Mapping, Network, Place, Purpose, Root,
+    UserLimits, Users,
 };
 
 use super::{bytes, few, maybe, text};
@@ -19,6 +20,7 @@ pub(crate) fn enclosure() -> impl Strategy<Value = Enclosure> {
         filters: few(bytes()),
         max_processes: maybe(any::<u64>()),
         purpose: purpose(),
+        user_limits: maybe(user_limits()),
     })
 }
 
@@ -53,6 +55,20 @@ fn bind() -> impl Strategy<Value = Bind> {
         read_only: any::<bool>(),
         recursive: any::<bool>(),
         shifted: any::<bool>(),
+        identity: maybe(identity()),
+    })
+}
+
+fn identity() -> impl Strategy<Value = FileIdentity> {
+    fields!(FileIdentity { device: any::<u64>(), inode: any::<u64>() })
+}
+
+fn user_limits() -> impl Strategy<Value = UserLimits> {
+    fields!(UserLimits {
+        inotify_instances: maybe(any::<u64>()),
+        inotify_watches: maybe(any::<u64>()),
+        pending_signals: maybe(any::<u64>()),
+        message_queues: maybe(any::<u64>()),
     })
 }
 

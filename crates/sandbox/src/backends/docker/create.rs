@@ -14,6 +14,7 @@ use super::facts::{Facts, Ground, Reach};
 use super::guest_part::GuestPart;
 use super::inspect::{Seen, inspect};
 use super::locator::{DockerLocator, Transport};
+use super::mounts::{self, HostMounts};
 use super::origin::Origin;
 use super::ownership::Traits;
 use super::places::{self, HostDirs, Sources};
@@ -24,6 +25,7 @@ use super::settings::DockerSettings;
 use super::{boot, ready};
 use crate::backend::{BackendError, Made, Order};
 use crate::backends::limits::LimitKind;
+use crate::mounts::Before;
 use crate::{HomeId, Progress, failpoint};
 
 /// Attempts at a container: each one leaves out what the one before has shown
@@ -49,6 +51,13 @@ impl Docker {
             user: Some(facts.known_user()),
         };
         binds::check_shared(&settings, facts.reach)?;
+        let mounts = match facts.reach {
+            Reach::Shared => {
+                let placed = mounts::of_settings(&settings);
+                HostMounts::admit(&self.settings, placed, &order, Before::Nothing)?
+            }
+            Reach::Apart => HostMounts::none(&self.settings)?,
+        };
         let sources = Sources::of(&order, &dirs, &settings, facts.reach);
         if facts.reach == Reach::Apart {
             dirs.unmake();
@@ -66,6 +75,7 @@ impl Docker {
                 origin: &origin,
                 facts: &facts,
                 sources: &sources,
+                mounts: &mounts,
                 left_out: &left_out,
                 ulimits,
             };
@@ -157,6 +167,7 @@ impl Docker {
             start(client, &container).await?;
             failpoint::reach("docker.create.started");
             let transport = ready::wait(client, &order.instance, &container, facts.reach).await?;
+            attempt.mounts.confirm(&order.instance, dirs).await?;
             Ok::<_, Setback>((dropped, transport))
         };
         let (dropped, transport) = match brought_up.await {
@@ -235,6 +246,13 @@ impl Docker {
         };
         let part = GuestPart::of(&seen.inspected)
             .ok_or_else(|| lost("its container does not say how its guest is started"))?;
+        let mounts = match reach {
+            Reach::Shared => {
+                let placed = mounts::of_container(&seen, &order);
+                HostMounts::admit(&self.settings, placed, &order, Before::Recorded)?
+            }
+            Reach::Apart => HostMounts::none(&self.settings)?,
+        };
         let guest = part.settings(&order)?;
         if reach == Reach::Shared {
             dirs.make(&order, &settings)?;
@@ -247,8 +265,13 @@ impl Docker {
         failpoint::reach("docker.start.prepared");
         start(&client, &locator.container).await.map_err(Setback::into_start_error)?;
         failpoint::reach("docker.start.started");
-        let waited = ready::wait(&client, &order.instance, &locator.container, reach).await;
-        let transport = match waited {
+        let waited = async {
+            let waiting = ready::wait(&client, &order.instance, &locator.container, reach);
+            let transport = waiting.await?;
+            mounts.confirm(&order.instance, &dirs).await?;
+            Ok::<_, BackendError>(transport)
+        };
+        let transport = match waited.await {
             Ok(transport) => transport,
             Err(error) => {
                 let patience = std::time::Duration::from_secs(10);
@@ -281,6 +304,7 @@ struct Attempt<'a> {
     origin: &'a Origin,
     facts: &'a Facts,
     sources: &'a Sources,
+    mounts: &'a HostMounts,
     left_out: &'a [LimitKind],
     ulimits: Option<Ulimits>,
 }
@@ -330,6 +354,8 @@ impl Attempt<'_> {
             state: self.sources.state.clone(),
             workspace: self.sources.workspace.clone(),
             home_dir: self.sources.home.clone(),
+            mounts: &self.mounts.mounts,
+            hidden: &self.mounts.ours.hidden,
             leave_out: self.left_out,
             ulimits: self.ulimits,
         }

@@ -26,6 +26,7 @@ mod facts;
 mod guest_part;
 mod inspect;
 mod locator;
+mod mounts;
 mod origin;
 mod ownership;
 mod places;

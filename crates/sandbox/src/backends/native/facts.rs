@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Resource, getrlimit};
+
 use super::accounts;
 use super::tier::Lack;
 
@@ -55,6 +57,8 @@ pub(in crate::backends::native) struct Facts {
     pub private: Vec<PathBuf>,
     /// Whether a shell is among what is shown.
     pub has_shell: bool,
+    /// What the kernel counts by user.
+    pub counted: Counted,
     /// The helpers that map subordinate numbers.
     pub helpers: Option<Helpers>,
     /// The user's subordinate users.
@@ -84,6 +88,20 @@ pub(in crate::backends::native) enum SystemDirKind {
     },
     /// A link into another one.
     Link(OsString),
+}
+
+/// How much of what the kernel counts by user this user may use, as far as there
+/// is an end to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::backends::native) struct Counted {
+    /// Instances of inotify.
+    pub inotify_instances: Option<u64>,
+    /// What those watch.
+    pub inotify_watches: Option<u64>,
+    /// Signals that wait, and timers.
+    pub pending_signals: Option<u64>,
+    /// Bytes of message queues.
+    pub message_queues: Option<u64>,
 }
 
 /// A list of installed packages.
@@ -142,6 +160,7 @@ impl Facts {
             packages: host.packages(),
             private: host.private(&passwd),
             has_shell: host.has_shell(),
+            counted: host.counted(),
             helpers: host.helpers(),
             sub_uids: sub("/etc/subuid"),
             sub_gids: sub("/etc/subgid"),
@@ -234,6 +253,16 @@ impl Host<'_> {
     /// Returns the path of the host that a path leads to in the end.
     fn follow(&self, path: &str) -> Option<PathBuf> {
         super::inside::real_path(self.root, Path::new(path)).ok()
+    }
+
+    fn counted(&self) -> Counted {
+        let setting = |name: &str| self.text(&format!("/proc/sys/user/{name}")).trim().parse().ok();
+        Counted {
+            inotify_instances: setting("max_inotify_instances"),
+            inotify_watches: setting("max_inotify_watches"),
+            pending_signals: getrlimit(Resource::Sigpending).current,
+            message_queues: getrlimit(Resource::Msgqueue).current,
+        }
     }
 
     fn has_shell(&self) -> bool {

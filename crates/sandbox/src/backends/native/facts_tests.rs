@@ -175,6 +175,8 @@ fn a_host_that_tells_nothing_has_nothing() {
         packages: Vec::new(),
         private: Vec::new(),
         has_shell: false,
+        // Limits of processes are this process's, on whatever host.
+        counted: Counted { inotify_instances: None, inotify_watches: None, ..facts.counted },
         helpers: None,
         sub_uids: Vec::new(),
         sub_gids: Vec::new(),

@@ -23,6 +23,7 @@ use crate::backends::layout::{IO_DIR, STATE_DIR};
 use crate::backends::scope::Scope;
 use crate::client::socket::SOCKET_NAME;
 use crate::failpoint;
+use crate::mounts::{self, Before, Mounts};
 use crate::store::make_private_dir;
 
 /// Descriptors by which the stage, and the guest after it, say that they are
@@ -55,6 +56,7 @@ const START: Points = Points {
 struct Launch<'a> {
     order: Order,
     settings: &'a NativeSettings,
+    mounts: Mounts,
     facts: &'a Facts,
     tier: Tier,
     rootfs: Option<Rootfs>,
@@ -72,14 +74,15 @@ impl Native {
         numbers::check(&users)?;
         make_private(&order.sandbox_dir)?;
         make_private(&order.instance.dir)?;
+        let mounts = admit(&settings, &order, Before::Nothing)?;
         let rootfs = self.rootfs(&settings, &order.progress).await?;
         self.tidy_once();
         failpoint::reach("native.create.prepared");
         let identity = rootfs.as_ref().map(|rootfs| rootfs.identity.clone());
         self.fill(&order, &Ground { tier, rootfs: identity }).await?;
         failpoint::reach("native.create.filled");
-        let launch =
-            Launch { order, settings: &settings, facts: &facts, tier, rootfs, points: CREATE };
+        let (settings, facts) = (&settings, &facts);
+        let launch = Launch { order, settings, mounts, facts, tier, rootfs, points: CREATE };
         self.launch(launch, users).await
     }
 
@@ -107,13 +110,14 @@ impl Native {
         if users.uids.first().map(|range| range.outside) != Some(made.uid) {
             return Err(failed("it belongs to another user".to_owned()));
         }
+        let mounts = admit(&settings, &order, Before::Recorded)?;
         // A guest that was killed leaves its groups, wherever they were then:
         // the new ones have limits of their own, and nobody knows the old ones
         // once the new ones are written down.
         self.end_all(&order.instance, super::END_PATIENCE).await?;
         failpoint::reach("native.start.prepared");
-        let launch =
-            Launch { order, settings: &settings, facts: &facts, tier, rootfs, points: START };
+        let (settings, facts) = (&settings, &facts);
+        let launch = Launch { order, settings, mounts, facts, tier, rootfs, points: START };
         self.launch(launch, users).await
     }
 
@@ -122,7 +126,7 @@ impl Native {
         launch: Launch<'_>,
         users: Users,
     ) -> Result<backend::Made, BackendError> {
-        let Launch { order, settings, facts, tier, rootfs, points } = launch;
+        let Launch { order, settings, mounts, facts, tier, rootfs, points } = launch;
         let instance = order.instance.clone();
         let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
         let dirs = HostDirs::of(&order);
@@ -154,6 +158,7 @@ impl Native {
                 facts,
                 tier,
                 users,
+                mounts: &mounts,
                 etc_dir: &picture.dir,
                 rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
                 cgroups: &cgroups,
@@ -245,6 +250,11 @@ impl Native {
         }
         remarks
     }
+}
+
+/// Looks at what of the host is to be mounted.
+fn admit(settings: &NativeSettings, order: &Order, before: Before) -> Result<Mounts, BackendError> {
+    mounts::admit(&settings.ours, &plan::wanted(settings)?, order, before)
 }
 
 /// Returns what is known of how an instance was made.

@@ -7,6 +7,7 @@ use vestal_config::{AnyKey as _, ConfigError, Settings, Source, Volumes, keys};
 use crate::backends::limits::Limits;
 use crate::backends::shaping::{self, Shaping};
 use crate::backends::start_dir::start_dir;
+use crate::mounts::Ours;
 use crate::spec::Tightening;
 use crate::{Overrides, Spec};
 
@@ -33,6 +34,8 @@ pub(in crate::backends::native) struct NativeSettings {
     pub user_home: Option<PathBuf>,
     /// Directories of ours on the host, which no sandbox sees.
     pub own_dirs: Vec<PathBuf>,
+    /// The same, and what else there is to know about what may be mounted.
+    pub ours: Ours,
     /// Those of them that hold nothing but what we make and remove.
     pub busy_dirs: Vec<PathBuf>,
 }
@@ -69,6 +72,7 @@ impl NativeSettings {
             cwd: start_dir(settings, overrides)?,
             user_home,
             own_dirs: vec![home.root().to_owned(), home.dir(), sandboxes.clone()],
+            ours: Ours::of(settings)?,
             busy_dirs: vec![sandboxes, home.run_dir()],
         })
     }

@@ -20,6 +20,7 @@ use super::{choose, make_dirs, numbers, rootfs};
 use crate::backend::{Availability, BackendError};
 use crate::backends::boot::make_open_dir;
 use crate::key::random_hex;
+use crate::mounts::Mounts;
 use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
 use crate::{Overrides, ProgressSink};
 
@@ -132,6 +133,7 @@ impl Native {
             facts: &facts,
             tier,
             users,
+            mounts: &Mounts::default(),
             etc_dir: &picture.dir,
             rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
             cgroups: &[],

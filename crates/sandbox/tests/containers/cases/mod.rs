@@ -6,6 +6,7 @@ pub(crate) mod engine_death;
 pub(crate) mod images;
 pub(crate) mod injury;
 pub(crate) mod limits;
+pub(crate) mod mounts;
 pub(crate) mod reaper;
 pub(crate) mod reuse;
 pub(crate) mod snapshots;

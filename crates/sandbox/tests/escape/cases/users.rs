@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::cell::Cell;
+use vestal_sandbox::Command;
+
+use crate::cell::{Cell, run_in};
+use crate::support::until;
 
 /// Capabilities that commands may have where a sandbox has several users, by
 /// their bits: what it takes to own files, to become another user of the
@@ -43,4 +46,17 @@ pub(crate) async fn set_uid_programs_give_nothing(cell: &Cell) {
     let text = "cd; chmod 711 .; cp attack powerful; chmod 4755 powerful; echo $PWD";
     let home = cell.run(text).await;
     cell.expect_refused(&[&format!("regain={}/powerful", home.trim())]).await;
+}
+
+pub(crate) async fn what_the_kernel_counts_for_a_user_is_not_used_up(cell: &Cell) {
+    let sandbox = cell.another("greedy", &[]).await;
+    // Nobody ever writes to the pipe, so it is held until it is ended.
+    let text = "cd; mkfifo keep; ./attack hold-all 0<>keep > held";
+    let job = sandbox.spawn(Command::shell(text)).await.unwrap();
+    let held = || async { run_in(&sandbox, "cat ~/held").await == "held\n" };
+    until("all is taken that can be had", held).await;
+    let mut host = std::process::Command::new(cell.world.scratch("attack"));
+    let left = host.arg("take-one-each").output().unwrap().stdout;
+    assert_eq!(String::from_utf8(left).unwrap(), "take-one-each done\n");
+    sandbox.kill(&job.id).await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
 use vestal_wire::{Bind, Enclosure, Layers, Place, Root};
 
 use super::memory::Memory;
@@ -50,7 +50,7 @@ pub(super) fn open(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<Part<'_>>), Fa
 
 fn part(place: &Place) -> Result<Part<'_>, Failure> {
     Ok(match place {
-        Place::Bind(bind) => Part::Bind { bind, source: source(&bind.source)? },
+        Place::Bind(bind) => Part::Bind { bind, source: bound(bind)? },
         Place::Layers { target, layers } => Part::Layers { target, layers: open_layers(layers)? },
         Place::Memory { target, size, mode, exec } => {
             Part::Memory { target, memory: Memory { size: *size, mode: *mode, exec: *exec } }
@@ -73,14 +73,33 @@ fn open_layers(layers: &Layers) -> Result<OpenLayers, Failure> {
     })
 }
 
+/// Opens what is to be shown. What has to be a certain file has no link in its
+/// path, and is looked at once it is open: what its name stands for may change
+/// at any moment, what is open may not.
+fn bound(bind: &Bind) -> Result<OwnedFd, Failure> {
+    let Some(expected) = bind.identity else {
+        return source(&bind.source);
+    };
+    let opened = open_at(&bind.source, ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS)?;
+    let found = fstat(&opened).map_err(failed_at(Step::Source, &bind.source))?;
+    if (found.st_dev, found.st_ino) == (expected.device, expected.inode) {
+        return Ok(opened);
+    }
+    Err(Failure::new(Step::Source, "it was replaced while the sandbox was built").at(&bind.source))
+}
+
 /// Opens something of the host by its whole path. Links of the host are the
 /// host's business; those by which the kernel lends descriptors and roots of
 /// other processes lead nowhere.
 fn source(path: &[u8]) -> Result<OwnedFd, Failure> {
+    open_at(path, ResolveFlags::NO_MAGICLINKS)
+}
+
+fn open_at(path: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, Failure> {
     if !path.starts_with(b"/") {
         return Err(Failure::of(Step::Source, rustix::io::Errno::INVAL).at(path));
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    openat2(CWD, OsStr::from_bytes(path), flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+    openat2(CWD, OsStr::from_bytes(path), flags, Mode::empty(), resolve)
         .map_err(failed_at(Step::Source, path))
 }

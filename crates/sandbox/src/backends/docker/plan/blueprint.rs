@@ -9,6 +9,7 @@ use crate::backend::Owner;
 use crate::backends::docker::api::{EngineInfo, ImageFacts};
 use crate::backends::docker::settings::DockerSettings;
 use crate::backends::limits::LimitKind;
+use crate::mounts::Mounts;
 use crate::{HomeId, Key};
 
 /// Everything that shapes a container.
@@ -44,6 +45,10 @@ pub(in crate::backends::docker) struct Blueprint<'a> {
     pub workspace: Source,
     /// The home of the user of jobs.
     pub home_dir: Source,
+    /// What of this machine may be mounted, where the engine sees its files.
+    pub mounts: &'a Mounts,
+    /// Our own directories, which no container sees.
+    pub hidden: &'a [PathBuf],
     /// Limits that an earlier try has shown to be beyond this engine.
     pub leave_out: &'a [LimitKind],
     /// Limits of processes, for engines that may not set their own defaults.

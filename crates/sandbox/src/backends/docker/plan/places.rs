@@ -15,7 +15,9 @@ use super::process::{First, Users};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
 use crate::backends::docker::binds;
+use crate::backends::docker::mounts::{Placed, of_settings};
 use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
+use crate::mounts::covers;
 
 /// Directories that are the kernel's or ours. A home there is not mounted.
 const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
@@ -72,6 +74,7 @@ impl Places {
         }
         places.guest(blueprint, users)?;
         places.files(blueprint)?;
+        places.hide(blueprint)?;
         places.memory(first);
         places.volumes(blueprint);
         Ok(places)
@@ -222,6 +225,34 @@ impl Places {
             let options = format!("rw,nosuid,nodev,exec,size=1g,mode={mode}");
             self.own(&blueprint.home_dir, &home, false, &options)?;
             self.own_home = true;
+        }
+        Ok(())
+    }
+
+    /// Covers our own directories wherever something of the host shows them.
+    fn hide(&mut self, blueprint: &Blueprint<'_>) -> Result<(), BackendError> {
+        let shown = of_settings(blueprint.settings);
+        // Podman fills memory with what is at its place, which is what is to be
+        // hidden.
+        let podman = if self.flavour == Flavour::Podman { ",notmpcopyup" } else { "" };
+        let nothing = format!("ro,nosuid,nodev,noexec,size=64k,mode=0555{podman}");
+        for Placed { source, target, writable } in shown {
+            let Ok(admitted) = blueprint.mounts.get(&source) else {
+                continue;
+            };
+            for cover in covers(blueprint.hidden, &admitted.path, &target) {
+                for (source, target) in &cover.fixed {
+                    let target = utf8(target)?;
+                    if self.taken.insert(target.clone()) {
+                        let mount = bind(utf8(source)?, &target, None);
+                        self.add(Mount { read_only: Some(!writable), ..mount })?;
+                    }
+                }
+                let target = utf8(&cover.target)?;
+                if self.taken.insert(target.clone()) {
+                    self.tmpfs.insert(target, nothing.clone());
+                }
+            }
         }
         Ok(())
     }

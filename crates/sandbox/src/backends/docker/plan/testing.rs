@@ -9,6 +9,7 @@ use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, Flavour, ImageFacts};
 use crate::backends::docker::settings::{DockerSettings, HostUser};
 use crate::backends::limits::LimitKind;
+use crate::mounts::Mounts;
 use crate::{HomeId, Key, Overrides};
 
 pub(super) const INSTANCE: &str = "0123456789abcdef";
@@ -25,6 +26,8 @@ pub(super) struct Bench {
     pub(super) boot: Source,
     pub(super) workspace: Source,
     pub(super) home_dir: Source,
+    pub(super) mounts: Mounts,
+    pub(super) hidden: Vec<std::path::PathBuf>,
     pub(super) leave_out: Vec<LimitKind>,
     pub(super) ulimits: Option<Ulimits>,
 }
@@ -59,6 +62,8 @@ impl Bench {
             boot: Source::Bind("/s/boot".into()),
             workspace: Source::Bind("/s/workspace".into()),
             home_dir: Source::Bind("/s/home".into()),
+            mounts: Mounts::default(),
+            hidden: Vec::new(),
             leave_out: Vec::new(),
             ulimits: None,
         }
@@ -89,6 +94,8 @@ impl Bench {
             state: Source::Bind("/s/state".into()),
             workspace: self.workspace.clone(),
             home_dir: self.home_dir.clone(),
+            mounts: &self.mounts,
+            hidden: &self.hidden,
             leave_out: &self.leave_out,
             ulimits: self.ulimits,
         })

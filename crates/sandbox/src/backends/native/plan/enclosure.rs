@@ -11,6 +11,7 @@ use super::layout::{Layout, bytes};
 use super::mounts::{can_be_made, mounts, place};
 use super::places::{HOME, files, kernel_and_guest, memory};
 use super::system::{directory, system};
+use super::user_limits::user_limits;
 use crate::backend::BackendError;
 use crate::backends::layout::WORKSPACE;
 use crate::backends::native::filters::filters;
@@ -27,6 +28,7 @@ pub(in crate::backends::native) fn enclosure(
     kernel_and_guest(&mut layout);
     mounts(&mut layout)?;
     files(&mut layout)?;
+    layout.cover_ours();
     let root = system(&mut layout)?;
     etc(&mut layout);
     memory(&mut layout);
@@ -44,6 +46,7 @@ pub(in crate::backends::native) fn enclosure(
         filters: filters()?,
         max_processes: input.max_processes,
         purpose: input.purpose.clone(),
+        user_limits: Some(user_limits(&input.facts.counted)),
     };
     Ok(Planned {
         enclosure,

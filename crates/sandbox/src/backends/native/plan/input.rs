@@ -8,6 +8,7 @@ use crate::backend::Order;
 use crate::backends::native::facts::Facts;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
+use crate::mounts::Mounts;
 
 /// Everything that shapes a native sandbox.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub(in crate::backends::native) struct PlanInput<'a> {
     pub tier: Tier,
     /// Who its users are on the host.
     pub users: Users,
+    /// What of the host may be mounted.
+    pub mounts: &'a Mounts,
     /// The picture of `/etc`.
     pub etc_dir: &'a Path,
     /// The root filesystem; for [`Tier::Rootfs`] only, where there is one.

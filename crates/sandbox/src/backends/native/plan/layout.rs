@@ -5,11 +5,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
-use vestal_wire::{Bind, Layers, Mapping, Place};
+use vestal_wire::{Bind, FileIdentity, Layers, Mapping, Place};
 
 use super::input::{DirToMake, PlanInput};
 use super::users::SHIFT;
 use crate::backend::BackendError;
+use crate::mounts::{Cover, covers};
+
+/// Bytes of what covers a directory; it stays empty.
+const COVER: u64 = 64 << 10;
 
 /// The places of a sandbox.
 #[derive(Debug)]
@@ -19,6 +23,8 @@ pub(super) struct Layout<'a> {
     taken: BTreeSet<PathBuf>,
     /// What the user has put somewhere.
     of_user: BTreeSet<PathBuf>,
+    /// Directories of ours that are below those, and how they would be seen.
+    hidden: Vec<(Cover, Access)>,
     pub(super) make: Vec<DirToMake>,
     pub(super) remarks: Vec<String>,
 }
@@ -39,6 +45,7 @@ impl<'a> Layout<'a> {
             places: Vec::new(),
             taken: BTreeSet::new(),
             of_user: BTreeSet::new(),
+            hidden: Vec::new(),
             make: Vec::new(),
             remarks: Vec::new(),
         }
@@ -89,10 +96,36 @@ impl<'a> Layout<'a> {
                 advice: "remove one of them from terminal.docker_volumes".to_owned(),
             });
         }
-        let bind = self.bind(target, source, access, true);
-        self.put(target, |_| Place::Bind(bind));
+        let input = self.input;
+        let admitted = input.mounts.get(source)?;
+        let identity = FileIdentity { device: admitted.device, inode: admitted.inode };
+        let bind = self.bind(target, &admitted.path, access, true);
+        self.put(target, |_| Place::Bind(Bind { identity: Some(identity), ..bind }));
         self.of_user.insert(target.to_owned());
+        self.hidden.extend(
+            covers(&input.settings.ours.hidden, &admitted.path, target)
+                .into_iter()
+                .map(|cover| (cover, access)),
+        );
         Ok(())
+    }
+
+    /// Covers our own directories wherever what the user mounts shows them,
+    /// once all that the user mounts has its place.
+    pub(super) fn cover_ours(&mut self) {
+        for (cover, access) in std::mem::take(&mut self.hidden) {
+            for (source, target) in &cover.fixed {
+                let bind =
+                    Bind { identity: identity(source), ..self.bind(target, source, access, true) };
+                self.put(target, |_| Place::Bind(bind));
+            }
+            self.cover(&cover.target);
+        }
+    }
+
+    /// Puts nothing somewhere, so that what is there is not seen.
+    pub(super) fn cover(&mut self, target: &Path) {
+        self.put(target, |target| Place::Memory { target, size: COVER, mode: 0o555, exec: false });
     }
 
     fn bind(&self, target: &Path, source: &Path, access: Access, recursive: bool) -> Bind {
@@ -102,6 +135,7 @@ impl<'a> Layout<'a> {
             read_only: access == Access::Read,
             recursive,
             shifted: self.is_shifted(),
+            identity: None,
         }
     }
 
@@ -139,6 +173,13 @@ impl<'a> Layout<'a> {
         let places = self.places.into_iter().map(|(_, place)| place).collect();
         (places, self.make, self.remarks)
     }
+}
+
+/// Returns which file a path without links names.
+fn identity(path: &Path) -> Option<FileIdentity> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some(FileIdentity { device: found.dev(), inode: found.ino() })
 }
 
 fn depth(target: &Path) -> usize {

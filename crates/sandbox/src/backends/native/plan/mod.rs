@@ -11,6 +11,7 @@ mod places;
 mod purpose;
 mod sources;
 mod system;
+mod user_limits;
 mod users;
 
 #[cfg(test)]
@@ -23,5 +24,5 @@ mod tests;
 pub(in crate::backends::native) use enclosure::{HOSTNAME, enclosure};
 pub(in crate::backends::native) use input::{DirToMake, HostDirs, PlanInput, Planned};
 pub(in crate::backends::native) use purpose::serve;
-pub(in crate::backends::native) use sources::check_sources;
+pub(in crate::backends::native) use sources::{check_sources, wanted};
 pub(in crate::backends::native) use users::users;

@@ -7,6 +7,21 @@ use vestal_config::{Propagation, Volume, VolumeSource};
 use crate::backend::BackendError;
 use crate::backends::binds::{self, refused};
 use crate::backends::native::settings::NativeSettings;
+use crate::mounts::Wanted;
+
+/// Returns what of the host the settings mount.
+pub(in crate::backends::native) fn wanted(
+    settings: &NativeSettings,
+) -> Result<Vec<Wanted>, BackendError> {
+    let home = settings.user_home.as_deref();
+    let volume = |volume: &Volume| {
+        Ok::<_, BackendError>(Wanted { path: source(volume, home)?, writable: !volume.read_only })
+    };
+    let mut wanted = settings.volumes.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
+    let whole = settings.binds.iter().chain(&settings.mount);
+    wanted.extend(whole.map(|path| Wanted { path: path.clone(), writable: true }));
+    Ok(wanted)
+}
 
 /// Checks what is to be mounted before anything is made or given up.
 pub(in crate::backends::native) fn check_sources(

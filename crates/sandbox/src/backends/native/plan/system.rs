@@ -28,9 +28,6 @@ const SKELETON: [(&str, u32); 10] = [
 /// Links that programs expect in a system.
 const LINKS: [(&str, &str); 2] = [("/var/lock", "/run/lock"), ("/var/run", "/run")];
 
-/// Bytes of what covers a directory; it stays empty.
-const COVER: u64 = 64 << 10;
-
 /// Lays out the system and returns the root.
 pub(super) fn system(layout: &mut Layout<'_>) -> Result<Root, BackendError> {
     let input = layout.input;
@@ -61,12 +58,7 @@ pub(super) fn system(layout: &mut Layout<'_>) -> Result<Root, BackendError> {
         }
     }
     for cover in covers {
-        layout.put(&cover, |target| Place::Memory {
-            target,
-            size: COVER,
-            mode: 0o555,
-            exec: false,
-        });
+        layout.cover(&cover);
     }
     for (dir, mode) in SKELETON {
         directory(layout, Path::new(dir), mode);

@@ -9,14 +9,16 @@ use vestal_wire::{Bind, Layers, Place, Purpose, Root};
 
 use super::enclosure::enclosure;
 use super::input::{HostDirs, PlanInput, Planned};
+use super::sources::wanted;
 use super::users::users;
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::{
-    Facts, Helpers, PackageList, Subordinates, SystemDir, SystemDirKind,
+    Counted, Facts, Helpers, PackageList, Subordinates, SystemDir, SystemDirKind,
 };
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
+use crate::mounts::Mounts;
 
 /// What a plan is made from, for tests.
 pub(super) struct Bench {
@@ -75,6 +77,7 @@ impl Bench {
             facts: &self.facts,
             tier: self.tier,
             users: users(self.tier, &self.facts),
+            mounts: &Mounts::untried(&wanted(&self.settings)?),
             etc_dir: &self.etc_dir,
             rootfs: self.rootfs.as_deref(),
             cgroups: &self.cgroups,
@@ -134,6 +137,7 @@ fn facts() -> Facts {
         }],
         private: vec!["/opt/vault".into()],
         has_shell: true,
+        counted: Counted::default(),
         helpers: Some(Helpers {
             newuidmap: "/usr/bin/newuidmap".into(),
             newgidmap: "/usr/bin/newgidmap".into(),
@@ -178,7 +182,7 @@ pub(super) fn text(planned: &Planned) -> String {
 fn shown(place: &Place) -> String {
     let word = |holds: bool, word: &'static str| if holds { word } else { "" };
     match place {
-        Place::Bind(Bind { source, target, read_only, recursive, shifted }) => format!(
+        Place::Bind(Bind { source, target, read_only, recursive, shifted, .. }) => format!(
             "{} bind {}{}{}{}",
             utf8(target),
             utf8(source),

@@ -1,0 +1,28 @@
+//! Accepting what is mounted as it is.
+
+use super::Engine;
+use super::locking::Patience;
+use crate::store::StoreError;
+use crate::{Error, Task, mounts};
+
+impl Engine {
+    /// Has the next start of a sandbox take the directories that it mounts as
+    /// they are then: a start refuses what is not what it was when the sandbox
+    /// was made.
+    pub async fn accept_mounts(&self, task: &Task) -> Result<(), Error> {
+        let key = self.inner.key(task);
+        let dir = self.inner.dir(&key);
+        let absent = || Error::NoSandbox { task: task.to_string() };
+        if !dir.exists() {
+            return Err(absent());
+        }
+        let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
+        let record = dir.record_of(&key)?.ok_or_else(absent)?;
+        if let Some(instance) = record.instance(&dir) {
+            mounts::forget(&instance.dir)
+                .map_err(|error| StoreError::io("accept the mounts of", &instance.dir, error))?;
+        }
+        drop(lock);
+        Ok(())
+    }
+}

@@ -1,0 +1,281 @@
+//! What of the host is mounted in sandboxes.
+//!
+//! A sandbox that can write to a directory can replace what is in it by links,
+//! and another sandbox whose mount is below would be given what the link names.
+//! So no link is followed below any directory that sandboxes can write to; an
+//! instance is started only with what it was made with; and the Vestal home is
+//! covered wherever it would be seen.
+
+mod cover;
+mod exposed;
+mod pins;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use vestal_config::{ConfigError, Settings};
+
+pub(crate) use self::cover::{Cover, covers};
+use self::exposed::Exposed;
+pub(crate) use self::pins::forget;
+use self::pins::{Pin, Pins};
+use self::walk::{Astray, Reached, walk};
+use crate::backend::{BackendError, Order};
+use crate::store::make_private_dir;
+
+/// A directory or file of the host that is to be mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Its path, as it was asked for.
+    pub(crate) path: PathBuf,
+    /// Whether the sandbox can change it.
+    pub(crate) writable: bool,
+}
+
+/// A directory or file of the host that may be mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// Its path without any link in it.
+    pub(crate) path: PathBuf,
+    /// Number of its device.
+    pub(crate) device: u64,
+    /// Its number there.
+    pub(crate) inode: u64,
+}
+
+/// What may be mounted, by the path it was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Mounts(BTreeMap<PathBuf, Admitted>);
+
+impl Mounts {
+    /// Returns what may be mounted for a path.
+    pub(crate) fn get(&self, asked: &Path) -> Result<&Admitted, BackendError> {
+        self.0.get(asked).ok_or_else(|| BackendError::GuestFailed {
+            reason: format!("{} was not looked at before it is mounted", asked.display()),
+        })
+    }
+
+    /// Returns all of them, by the path that was asked for.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &Admitted)> {
+        self.0.iter().map(|(asked, admitted)| (asked.as_path(), admitted))
+    }
+
+    /// Returns what may be mounted as if it were what it is called.
+    #[cfg(test)]
+    pub(crate) fn untried(wanted: &[Wanted]) -> Self {
+        let admitted = |wanted: &Wanted| {
+            let path = wanted.path.clone();
+            (path.clone(), Admitted { path, device: 0, inode: 0 })
+        };
+        Self(wanted.iter().map(admitted).collect())
+    }
+}
+
+/// Whose mounts they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ours {
+    /// The home that all profiles share.
+    root_home: PathBuf,
+    /// Our own directories, which no sandbox sees.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Those of them that sandboxes write to.
+    written: Vec<PathBuf>,
+    /// Directories in them that are there to be mounted.
+    lent: Vec<PathBuf>,
+}
+
+impl Ours {
+    /// Returns our own directories, by their real names.
+    pub(crate) fn of(settings: &Settings) -> Result<Self, ConfigError> {
+        let home = settings.home();
+        let sandboxes = settings.sandboxes_dir()?.value;
+        let usual = settings.environment().user_home().map(|home| home.join(".vestal"));
+        let hidden = [home.root().to_owned(), home.dir(), sandboxes.clone()].into_iter();
+        let hidden = hidden.chain(usual).map(real).collect();
+        Ok(Self {
+            root_home: home.root().to_owned(),
+            hidden,
+            written: vec![sandboxes],
+            lent: vec![real(home.kanban_dir())],
+        })
+    }
+}
+
+/// Returns a directory by its real name; it need not be there.
+fn real(dir: PathBuf) -> PathBuf {
+    let known = dir.canonicalize().ok();
+    let by_parent = || Some(dir.parent()?.canonicalize().ok()?.join(dir.file_name()?));
+    known.or_else(by_parent).unwrap_or(dir)
+}
+
+/// What is known of an instance's mounts from before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing: it is made.
+    Nothing,
+    /// What it was made with: it is started again.
+    Recorded,
+}
+
+/// Looks at what is to be mounted in an instance, and notes it. What is not what
+/// it was when the instance was made is refused.
+pub(crate) fn admit(
+    ours: &Ours,
+    wanted: &[Wanted],
+    order: &Order,
+    before: Before,
+) -> Result<Mounts, BackendError> {
+    let failed = |error: std::io::Error| BackendError::Io {
+        action: "look at what is mounted in sandboxes".to_owned(),
+        source: error,
+    };
+    let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
+    let mut exposed = Exposed::read(&ours.root_home, &ours.written).map_err(failed)?;
+    let pins = match before {
+        Before::Nothing => Pins::default(),
+        Before::Recorded => Pins::read(&order.instance.dir).map_err(kept)?,
+    };
+    let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
+    let mut given = Vec::new();
+    for Wanted { path, writable } in wanted {
+        let reached =
+            walk(path, |found| exposed.holds(found)).map_err(|astray| lost(path, astray))?;
+        refuse_ours(ours, path, &reached)?;
+        let pin = Pin { path: reached.path.clone(), identity: lasting(&reached) };
+        if let Some(was) = pins.mounts.get(path) {
+            compare(path, was, &pin, order)?;
+        }
+        if *writable {
+            given.push((reached.path.clone(), reached.identity));
+        }
+        noted.mounts.insert(path.clone(), pin);
+        let Reached { path: real, identity, .. } = reached;
+        let admitted = Admitted { path: real, device: identity.device, inode: identity.inode };
+        mounts.0.insert(path.clone(), admitted);
+    }
+    // Noted before anything can use it.
+    for (path, identity) in given {
+        make_ours(ours, &path);
+        exposed.add(&path, identity).map_err(failed)?;
+    }
+    if noted != pins {
+        noted.write(&order.instance.dir).map_err(kept)?;
+    }
+    Ok(mounts)
+}
+
+/// Makes those of our directories that are missing below one that a sandbox is
+/// to write to: there has to be something to cover, or it would be the sandbox
+/// that makes a home for us. Where that fails nobody else can make it either.
+fn make_ours(ours: &Ours, given: &Path) {
+    for dir in ours.hidden.iter().filter(|dir| dir.starts_with(given) && !dir.exists()) {
+        make_private_dir(dir).ok();
+    }
+}
+
+/// Returns whether all of them still are where they were found.
+pub(crate) fn are_unmoved(ours: &Ours, mounts: &Mounts) -> bool {
+    let Ok(exposed) = Exposed::read(&ours.root_home, &ours.written) else {
+        return false;
+    };
+    mounts.iter().all(|(asked, admitted)| {
+        walk(asked, |found| exposed.holds(found)).is_ok_and(|reached| {
+            (reached.identity.device, reached.identity.inode) == (admitted.device, admitted.inode)
+        })
+    })
+}
+
+/// Returns which file it is, where that will still be so when its filesystem is
+/// mounted the next time.
+fn lasting(reached: &Reached) -> Option<walk::Identity> {
+    let kind = rustix::fs::fstatfs(&reached.file).ok()?.f_type;
+    (!numbers_change(kind)).then_some(reached.identity)
+}
+
+/// Returns whether files of a filesystem, by the magic number of `statfs`, have
+/// other numbers each time it is mounted.
+fn numbers_change(magic: impl TryInto<i64>) -> bool {
+    const FUSE: i64 = 0x6573_5546;
+    const PLAN9: i64 = 0x0102_1997;
+    matches!(magic.try_into(), Ok(FUSE | PLAN9))
+}
+
+fn compare(asked: &Path, was: &Pin, now: &Pin, order: &Order) -> Result<(), BackendError> {
+    let same = match (&was.identity, &now.identity) {
+        (Some(was), Some(now)) => was.is(now),
+        _ => was.path == now.path,
+    };
+    if same {
+        return Ok(());
+    }
+    let asked = asked.display();
+    let problem = if was.path == now.path {
+        format!(
+            "{asked} was replaced since this sandbox was made: another directory or file has its \
+             name now"
+        )
+    } else {
+        format!(
+            "{asked} leads to {} now, and led to {} when this sandbox was made",
+            now.path.display(),
+            was.path.display()
+        )
+    };
+    Err(BackendError::Advised {
+        problem,
+        advice: format!(
+            "if that is your own doing: vestal stop --accept-mounts {}; then it is mounted as it \
+             is now",
+            quoted(order.key.task().as_str())
+        ),
+    })
+}
+
+/// Returns a task's name as a shell takes it.
+fn quoted(name: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@:".contains(letter);
+    if name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    }
+}
+
+/// Refuses what is in the Vestal home, but for what is there to be mounted.
+fn refuse_ours(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), BackendError> {
+    let within = |dirs: &[PathBuf]| dirs.iter().any(|dir| reached.path.starts_with(dir));
+    let lent = ours.lent.iter().any(|dir| reached.path.starts_with(dir) && reached.path != *dir);
+    if !within(&ours.hidden) || lent {
+        return Ok(());
+    }
+    Err(BackendError::Advised {
+        problem: format!(
+            "{} is in the Vestal home, which no sandbox sees: settings, secrets and other \
+             sandboxes are in it",
+            asked.display()
+        ),
+        advice: "mount a directory elsewhere".to_owned(),
+    })
+}
+
+fn lost(asked: &Path, astray: Astray) -> BackendError {
+    match astray {
+        Astray::Link { at, to } => BackendError::Advised {
+            problem: format!(
+                "{} cannot be mounted: {} is a link to {}, in a directory that a sandbox can \
+                 write to, and may be its doing",
+                asked.display(),
+                at.display(),
+                to.display()
+            ),
+            advice: "if the link is yours, mount what it names by its own path; else look at who \
+                     made it, and remove it"
+                .to_owned(),
+        },
+        Astray::Io(source) => BackendError::Advised {
+            problem: format!("{} cannot be mounted: {source}", asked.display()),
+            advice: "make it, or mend the setting that names it".to_owned(),
+        },
+    }
+}

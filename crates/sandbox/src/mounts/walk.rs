@@ -1,0 +1,224 @@
+//! Finding what a path of the host leads to, without being led astray.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, openat, readlinkat, statx};
+use serde::{Deserialize, Serialize};
+
+/// Links that are followed for one path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Which file it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// Number of its device, which may change when the machine is started.
+    pub(crate) device: u64,
+    /// Its number there.
+    pub(crate) inode: u64,
+    /// When it was made, in nanoseconds since 1970, where the filesystem knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) born: Option<i64>,
+}
+
+impl Identity {
+    /// Returns whether both are the same file. The time it was made tells files
+    /// of one number apart, and stays when the numbers of devices change.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.inode == other.inode
+            && match (self.born, other.born) {
+                (Some(own), Some(others)) => own == others,
+                _ => self.device == other.device,
+            }
+    }
+
+    fn of(file: &OwnedFd) -> io::Result<(Self, FileType)> {
+        let wanted = StatxFlags::INO | StatxFlags::TYPE | StatxFlags::BTIME;
+        let found = statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
+        let known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let born = found
+            .stx_btime
+            .tv_sec
+            .saturating_mul(1_000_000_000)
+            .saturating_add(i64::from(found.stx_btime.tv_nsec));
+        let identity = Self {
+            device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            born: known.then_some(born),
+        };
+        Ok((identity, FileType::from_raw_mode(found.stx_mode.into())))
+    }
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    /// The path without any link in it.
+    pub(crate) path: PathBuf,
+    /// Which file that is.
+    pub(crate) identity: Identity,
+    /// The file itself, to ask more of it.
+    pub(crate) file: OwnedFd,
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug)]
+pub(crate) enum Astray {
+    /// A link is on the way that a sandbox may have made.
+    Link {
+        /// Where the link is.
+        at: PathBuf,
+        /// What it says.
+        to: PathBuf,
+    },
+    /// The system refused.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Astray {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustix::io::Errno> for Astray {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// A directory on the way.
+struct Step {
+    name: OsString,
+    file: OwnedFd,
+    /// Whether sandboxes can change what is in it.
+    exposed: bool,
+}
+
+/// Follows a whole path. Links are followed where only the host's users can have
+/// made them: not in, or anywhere below, a directory that is `exposed`.
+pub(crate) fn walk(path: &Path, exposed: impl Fn(&Identity) -> bool) -> Result<Reached, Astray> {
+    if !path.is_absolute() {
+        return Err(Astray::Io(io::ErrorKind::InvalidInput.into()));
+    }
+    let top = open(None, OsStr::new("/"))?;
+    let (identity, _) = Identity::of(&top)?;
+    let mut way = vec![Step { name: OsString::new(), exposed: exposed(&identity), file: top }];
+    let mut ahead = names(path);
+    let mut links = 0;
+    while let Some(name) = ahead.pop_front() {
+        if name == ".." {
+            if way.len() > 1 {
+                way.pop();
+            }
+            continue;
+        }
+        let Some(here) = way.last() else { break };
+        let found = open(Some(&here.file), &name)?;
+        let (identity, kind) = Identity::of(&found)?;
+        if kind != FileType::Symlink {
+            let exposed = here.exposed || exposed(&identity);
+            way.push(Step { name, file: found, exposed });
+            continue;
+        }
+        let text = readlinkat(&found, "", Vec::new())?;
+        let text = PathBuf::from(OsString::from_vec(text.into_bytes()));
+        if here.exposed {
+            return Err(Astray::Link { at: path_of(&way).join(name), to: text });
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(Astray::Io(rustix::io::Errno::LOOP.into()));
+        }
+        if text.is_absolute() {
+            way.truncate(1);
+        }
+        for name in names(&text).into_iter().rev() {
+            ahead.push_front(name);
+        }
+    }
+    let path = path_of(&way);
+    let Some(reached) = way.pop() else {
+        return Err(Astray::Io(io::ErrorKind::NotFound.into()));
+    };
+    let (identity, _) = Identity::of(&reached.file)?;
+    Ok(Reached { path, identity, file: reached.file })
+}
+
+fn path_of(way: &[Step]) -> PathBuf {
+    way.iter().skip(1).fold(PathBuf::from("/"), |path, step| path.join(&step.name))
+}
+
+/// Opens a name in a directory: a link itself, not what it names.
+fn open(directory: Option<&OwnedFd>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match directory {
+        Some(directory) => openat(directory, name, flags, Mode::empty()),
+        None => openat(CWD, name, flags, Mode::empty()),
+    }
+}
+
+fn names(path: &Path) -> VecDeque<OsString> {
+    let name = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn identity(path: &Path) -> Identity {
+        walk(path, |_| false).unwrap().identity
+    }
+
+    #[test]
+    fn links_of_the_host_are_followed_and_those_a_sandbox_can_make_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("shared/inner")).unwrap();
+        fs::create_dir_all(root.join("own/real")).unwrap();
+        symlink("own/real", root.join("link")).unwrap();
+        symlink(root.join("shared"), root.join("to-shared")).unwrap();
+        symlink(root.join("own"), root.join("shared/planted")).unwrap();
+        symlink("../../own", root.join("shared/inner/planted")).unwrap();
+        let shared = identity(&root.join("shared"));
+        let follow = |path: &str| walk(&root.join(path), |found| found.is(&shared));
+
+        assert_eq!(follow("link/../real").unwrap().path, root.join("own/real"));
+        assert_eq!(follow("link").unwrap().identity, identity(&root.join("own/real")));
+        // Its own place is not for a sandbox to change.
+        assert_eq!(follow("to-shared").unwrap().path, root.join("shared"));
+        assert_eq!(follow("to-shared/inner").unwrap().path, root.join("shared/inner"));
+        for (path, at) in [
+            ("shared/planted", "shared/planted"),
+            ("shared/planted/real", "shared/planted"),
+            ("to-shared/inner/planted/real", "shared/inner/planted"),
+            ("link/../../shared/planted", "shared/planted"),
+        ] {
+            let astray = follow(path).unwrap_err();
+            assert!(matches!(&astray, Astray::Link { at: found, .. } if *found == root.join(at)));
+        }
+        assert!(matches!(follow("nothing").unwrap_err(), Astray::Io(_)));
+    }
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_is_another() {
+        let a = Identity { device: 1, inode: 2, born: Some(3) };
+        assert!(a.is(&Identity { device: 9, ..a }));
+        assert!(!a.is(&Identity { born: Some(4), ..a }));
+        assert!(!a.is(&Identity { inode: 4, ..a }));
+        let old = Identity { born: None, ..a };
+        assert!(old.is(&a) && !old.is(&Identity { device: 9, ..a }));
+    }
+}

@@ -1,0 +1,113 @@
+//! What is mounted from the host, and what must not come along.
+
+use std::path::Path;
+
+use vestal_config::{Environment, Home, Override, Settings};
+use vestal_sandbox::{Engine, FilesOnRemoval, Task};
+
+use crate::cell::{Cell, run_in};
+
+/// Returns the setting that mounts directories.
+fn volumes(mounts: &[(&Path, &str)]) -> String {
+    let volume = |(source, target): &(&Path, &str)| format!("\"{}:{target}\"", source.display());
+    let volumes: Vec<String> = mounts.iter().map(volume).collect();
+    format!("terminal.docker_volumes=[{}]", volumes.join(","))
+}
+
+/// Returns why there is no such sandbox, with the advice.
+async fn refused(engine: &Engine, task: &Task) -> String {
+    let error = engine.sandbox(task).await.unwrap_err();
+    match &error {
+        vestal_sandbox::Error::Backend { source, .. } => {
+            format!("{error}; {}", source.advice().unwrap_or_default())
+        }
+        _ => error.to_string(),
+    }
+}
+
+pub(crate) async fn a_mount_that_another_sandbox_has_replaced_is_refused(cell: &Cell) {
+    let mono = cell.world.scratch("mono");
+    std::fs::create_dir_all(mono.join("svc")).unwrap();
+    std::fs::write(mono.join("svc/file"), "mine\n").unwrap();
+    let (of_svc, of_mono) = (volumes(&[(&mono.join("svc"), "/svc")]), volumes(&[(&mono, "/mono")]));
+    let (svc, later): (Task, Task) = ("svc".parse().unwrap(), "later".parse().unwrap());
+    let engine = cell.engine(&[&of_svc]);
+    let sandbox = engine.sandbox(&svc).await.unwrap();
+    assert_eq!(run_in(&sandbox, "cat /svc/file").await, "mine\n");
+    drop(sandbox);
+    engine.stop(&svc).await.unwrap();
+
+    let attacker = cell.another("mono", &[&of_mono]).await;
+    let home = cell.world.user_home();
+    let plant = format!("cd /mono && mv svc was && ln -s {} svc && echo done", home.display());
+    assert_eq!(run_in(&attacker, &plant).await, "done\n");
+    // Neither the sandbox that had it nor one that is made now is given the link's target, also
+    // when whoever made the link is gone.
+    for round in ["while it runs", "when it is gone"] {
+        for task in [&svc, &later] {
+            let said = refused(&cell.engine(&[&of_svc]), task).await;
+            assert!(said.contains("svc is a link"), "{round}: {said}");
+        }
+        let both = volumes(&[(&mono, "/mono"), (&mono.join("svc/.ssh"), "/keys")]);
+        let said = refused(&cell.engine(&[&both]), &later).await;
+        assert!(said.contains("svc is a link"), "{round}: {said}");
+        if round == "while it runs" {
+            let engine = cell.engine(&[]);
+            engine.remove(&"mono".parse().unwrap(), FilesOnRemoval::Remove).await.unwrap();
+        }
+    }
+
+    // What took the place of a directory is another one, until somebody accepts it.
+    std::fs::remove_file(mono.join("svc")).unwrap();
+    std::fs::create_dir(mono.join("svc")).unwrap();
+    std::fs::write(mono.join("svc/file"), "another\n").unwrap();
+    let engine = cell.engine(&[&of_svc]);
+    let said = refused(&engine, &svc).await;
+    assert!(said.contains("was replaced") && said.contains("--accept-mounts svc"), "{said}");
+    engine.accept_mounts(&svc).await.unwrap();
+    let sandbox = engine.sandbox(&svc).await.unwrap();
+    assert_eq!(run_in(&sandbox, "cat /svc/file").await, "another\n");
+}
+
+pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell) {
+    let world = cell.world.scratch("");
+    let above = volumes(&[(&world, "/all"), (&world, "/workspace/again")]);
+    let sandbox = cell.another("above", &[&above]).await;
+    let name = cell.world.home().file_name().unwrap().to_str().unwrap().to_owned();
+    for place in ["/all", "/workspace/again"] {
+        let text = format!(
+            "cd {place} && ls -A {name}; cat {name}/.env; mv {name} other; rm -rf {name}; \
+             mkdir -p {name}/profiles user/.vestal/x; echo backend > {name}/config.yaml; ls user"
+        );
+        // What is beside it is there.
+        let seen = run_in(&sandbox, &format!("( {text} ) 2> /dev/null")).await;
+        assert_eq!(seen, "", "{place}");
+    }
+    drop(sandbox);
+    let planted = std::fs::read_dir(cell.world.user_home().join(".vestal")).unwrap().count();
+    assert_eq!(planted, 0);
+    // Nor can what is above it be moved, to put another home in its place.
+    let deep = world.join("deep/er/vestal");
+    let engine = engine_at(cell, &deep, &volumes(&[(&world, "/all")]));
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let text = "cd /all && for d in deep deep/er deep/er/vestal; do mv $d moved; rmdir $d; done; ls deep/er/vestal";
+    assert_eq!(run_in(&sandbox, &format!("( {text} ) 2> /dev/null")).await, "");
+    drop(sandbox);
+    assert!(deep.join("sandboxes").is_dir());
+    engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    // It is not mounted itself, nor what is in it.
+    for part in ["", "sandboxes"] {
+        let itself = volumes(&[(&cell.world.home().join(part), "/own")]);
+        let task = "itself".parse().unwrap();
+        let said = refused(&cell.engine(&[&itself]), &task).await;
+        assert!(said.contains("is in the Vestal home"), "{said}");
+    }
+}
+
+/// Returns an engine on another home.
+fn engine_at(cell: &Cell, home: &Path, volumes: &str) -> Engine {
+    let pairs = [("HOME", cell.world.user_home().to_str().unwrap().to_owned())];
+    let sets = ["terminal.backend=native", volumes].map(|text| Override::parse(text).unwrap());
+    let environment = Environment::from_pairs(pairs);
+    Engine::open(Settings::load(Home::at(home), environment, sets.to_vec())).unwrap()
+}
