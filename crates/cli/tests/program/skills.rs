@@ -215,7 +215,8 @@ fn the_agent_is_told_of_skills_reads_one_and_runs_its_script() {
     let run = shown.join("scripts/go.sh").display().to_string();
     let script = Script::replies([terminal(&run), Reply::text("ran")]).strict();
     let chat = Chatting { model: ScriptedModel::start(script), ..chat };
-    let mut command = chat.command(["chat", "-q", "again"]);
+    // Without isolation a script is asked about, and nobody is there.
+    let mut command = chat.command(["chat", "--yolo", "-q", "again"]);
     finish(command.env("GO_TOKEN", secret).spawn().unwrap()).exits(0);
     let printed = &chat.model.requests()[1].last_tool_results()[0];
     assert!(printed.contains("went with") && !printed.contains(secret), "{printed}");

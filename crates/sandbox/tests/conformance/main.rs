@@ -350,7 +350,7 @@ conformance! {
             a_guest_that_keeps_its_dead_starters_lock_is_no_match_for_stop_and_removal,
         }
         bad_input: {
-            a_limit_that_cannot_be_enforced_is_refused_before_anything_ends,
+            a_required_limit_that_cannot_be_enforced_is_refused_before_anything_ends,
         }
     }
     // What has files of its own can be copied, whoever made it.

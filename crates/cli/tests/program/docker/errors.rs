@@ -44,10 +44,11 @@ fn an_engine_that_is_not_there_is_named_with_who_says_where_it_is() {
         assert!(outcome.stderr.contains("change or unset DOCKER_HOST"), "{outcome:?}");
         assert_eq!(outcome.text(), "");
     }
-    let listed = away(&["ps", "--json"]).exits(0).json();
+    // What cannot be told is no success.
+    let listed = away(&["ps", "--json"]).exits(1).json();
     assert_eq!(listed[0]["state"], "unknown");
     assert!(listed[0]["trouble"].as_str().unwrap().contains("cannot be reached"), "{listed}");
-    let shown = away(&["ps"]).exits(0);
+    let shown = away(&["ps"]).exits(1);
     assert!(shown.stderr.contains("warning: default: "), "{shown:?}");
     let ill = away(&["doctor"]).exits(1).text();
     assert!(ill.contains("broken  backend docker: the container engine at"), "{ill}");

@@ -136,11 +136,14 @@ pub(crate) async fn a_sandbox_is_private_to_its_user(world: &World) {
     }
 }
 
-pub(crate) async fn a_limit_that_cannot_be_enforced_is_refused_before_anything_ends(world: &World) {
+pub(crate) async fn a_required_limit_that_cannot_be_enforced_is_refused_before_anything_ends(
+    world: &World,
+) {
     let sandbox = world.sandbox().await;
     let guests = world.guests();
     // Directories have no quota.
-    let limited = world.engine_with(&["terminal.container_disk=100"]);
+    let required = ["terminal.container_disk=100", "terminal.require_limits=true"];
+    let limited = world.engine_with(&required);
     for task in ["default", "another"] {
         let refused = limited.sandbox(&task.parse().unwrap()).await.unwrap_err();
         assert!(matches!(refused, Error::Backend { .. }), "{refused}");
