@@ -30,12 +30,11 @@ pub(super) fn resettle(
     for dir in list_dirs(sandboxes)? {
         let record = match dir.read_record() {
             Ok(record) => record,
-            // It cannot be used as it is; what runs for it is let go of.
-            Err(error @ StoreError::Damaged { .. }) => {
+            // One that cannot be read keeps no other from being used.
+            Err(error) => {
                 tracing::warn!(%error, "left as it is");
-                None
+                continue;
             }
-            Err(error) => return Err(error),
         };
         let keys = record.as_ref().and_then(|record| {
             let task: crate::Task = record.task.parse().ok()?;
@@ -47,10 +46,8 @@ pub(super) fn resettle(
                 take_over(&dir, record, &now)?;
             }
             (Some(_), _) => {}
-            (None, _) => {
-                drop_intent(&dir)?;
-                let_go(&dir, None)?;
-            }
+            // Its instances carry the original's mark, so that nobody takes them.
+            (None, _) => drop_intent(&dir)?,
         }
     }
     Ok(())

@@ -2,9 +2,10 @@
 //!
 //! A sandbox that can write to a directory can replace what is in it by links,
 //! and another sandbox whose mount is below would be given what the link names.
-//! So no link is followed below any directory that sandboxes can write to; an
-//! instance is started only with what it was made with; and the Vestal home is
-//! covered wherever it would be seen.
+//! So no link is followed below any directory that sandboxes can write to; what
+//! a sandbox could have replaced is mounted only if it is what the instance was
+//! made with; and the Vestal home is covered wherever it would be seen. What only
+//! the host's users can replace is theirs to replace.
 
 mod cover;
 mod exposed;
@@ -20,7 +21,7 @@ pub(crate) use self::cover::{Cover, covers};
 use self::exposed::Exposed;
 pub(crate) use self::pins::forget;
 use self::pins::{Pin, Pins};
-use self::walk::{Astray, Reached, walk};
+use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, Order};
 use crate::store::make_private_dir;
 
@@ -83,6 +84,9 @@ pub(crate) struct Ours {
     written: Vec<PathBuf>,
     /// Directories in them that are there to be mounted.
     lent: Vec<PathBuf>,
+    /// Links that lead to them. Who can replace one can make a home of his own
+    /// in the place of ours.
+    links: Vec<PathBuf>,
 }
 
 impl Ours {
@@ -91,13 +95,18 @@ impl Ours {
         let home = settings.home();
         let sandboxes = settings.sandboxes_dir()?.value;
         let usual = settings.environment().user_home().map(|home| home.join(".vestal"));
-        let hidden = [home.root().to_owned(), home.dir(), sandboxes.clone()].into_iter();
-        let hidden = hidden.chain(usual).map(real).collect();
+        let named: Vec<PathBuf> = [home.root().to_owned(), home.dir(), sandboxes.clone()]
+            .into_iter()
+            .chain(usual)
+            .collect();
+        let links = named.iter().flat_map(|dir| links_on_the_way(dir)).collect();
+        let hidden = named.into_iter().map(real).collect();
         Ok(Self {
             root_home: home.root().to_owned(),
             hidden,
             written: vec![sandboxes],
             lent: vec![real(home.kanban_dir())],
+            links,
         })
     }
 }
@@ -143,7 +152,12 @@ pub(crate) fn admit(
             walk(path, |found| exposed.holds(found)).map_err(|astray| lost(path, astray))?;
         refuse_ours(ours, path, &reached)?;
         let pin = Pin { path: reached.path.clone(), identity: lasting(&reached) };
-        if let Some(was) = pins.mounts.get(path) {
+        if *writable {
+            refuse_links(ours, path, &reached)?;
+        }
+        if let Some(was) = pins.mounts.get(path)
+            && reached.replaceable
+        {
             compare(path, was, &pin, order)?;
         }
         if *writable {
@@ -259,6 +273,25 @@ fn refuse_ours(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), Backe
     })
 }
 
+/// Refuses a directory in which a sandbox could replace a link that leads to the
+/// Vestal home: covering what the link names does not keep the link.
+fn refuse_links(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), BackendError> {
+    let Some(link) = ours.links.iter().find(|link| link.starts_with(&reached.path)) else {
+        return Ok(());
+    };
+    Err(BackendError::Advised {
+        problem: format!(
+            "{} cannot be mounted: {} is in it, a link that leads to the Vestal home, and a \
+             sandbox could replace it",
+            asked.display(),
+            link.display()
+        ),
+        advice: "set VESTAL_HOME (or terminal.sandbox_dir) to the directory itself, without a \
+                 link, and remove the link; or mount a directory that does not hold the link"
+            .to_owned(),
+    })
+}
+
 fn lost(asked: &Path, astray: Astray) -> BackendError {
     match astray {
         Astray::Link { at, to } => BackendError::Advised {
@@ -277,5 +310,36 @@ fn lost(asked: &Path, astray: Astray) -> BackendError {
             problem: format!("{} cannot be mounted: {source}", asked.display()),
             advice: "make it, or mend the setting that names it".to_owned(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_whose_link_leads_to_the_home_is_not_given_away() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("user/project")).unwrap();
+        std::fs::create_dir_all(root.join("disk/vestal")).unwrap();
+        let link = root.join("user/.vestal");
+        std::os::unix::fs::symlink(root.join("disk/vestal"), &link).unwrap();
+        let ours = Ours {
+            root_home: link.clone(),
+            hidden: vec![root.join("disk/vestal")],
+            written: Vec::new(),
+            lent: Vec::new(),
+            links: links_on_the_way(&link),
+        };
+        let refused = |path: &str| {
+            let path = root.join(path);
+            let reached = walk(&path, |_| false).unwrap();
+            refuse_links(&ours, &path, &reached).map_err(|error| error.to_string())
+        };
+        let said = refused("user").unwrap_err();
+        assert!(said.contains(&format!("{} is in it", link.display())), "{said}");
+        assert_eq!(refused("user/project"), Ok(()));
+        assert_eq!(refused("disk"), Ok(()), "what is covered there is the home itself");
     }
 }

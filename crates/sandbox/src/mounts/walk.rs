@@ -63,6 +63,8 @@ pub(crate) struct Reached {
     pub(crate) identity: Identity,
     /// The file itself, to ask more of it.
     pub(crate) file: OwnedFd,
+    /// Whether sandboxes can put something else in its place.
+    pub(crate) replaceable: bool,
 }
 
 /// Why a path leads nowhere.
@@ -146,7 +148,37 @@ pub(crate) fn walk(path: &Path, exposed: impl Fn(&Identity) -> bool) -> Result<R
         return Err(Astray::Io(io::ErrorKind::NotFound.into()));
     };
     let (identity, _) = Identity::of(&reached.file)?;
-    Ok(Reached { path, identity, file: reached.file })
+    let replaceable = way.last().is_some_and(|above| above.exposed);
+    Ok(Reached { path, identity, file: reached.file, replaceable })
+}
+
+/// Returns where the links are that a path leads through, as far as it leads.
+pub(crate) fn links_on_the_way(path: &Path) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let mut here = PathBuf::from("/");
+    let mut ahead = names(path);
+    while let Some(name) = ahead.pop_front() {
+        if name == ".." {
+            here.pop();
+            continue;
+        }
+        let at = here.join(&name);
+        let Ok(text) = std::fs::read_link(&at) else {
+            here = at;
+            continue;
+        };
+        links.push(at);
+        if links.len() > MAX_LINKS {
+            break;
+        }
+        if text.is_absolute() {
+            here = PathBuf::from("/");
+        }
+        for name in names(&text).into_iter().rev() {
+            ahead.push_front(name);
+        }
+    }
+    links
 }
 
 fn path_of(way: &[Step]) -> PathBuf {
@@ -200,6 +232,9 @@ mod tests {
         // Its own place is not for a sandbox to change.
         assert_eq!(follow("to-shared").unwrap().path, root.join("shared"));
         assert_eq!(follow("to-shared/inner").unwrap().path, root.join("shared/inner"));
+        // Only what is in a place that a sandbox can change can be replaced by one.
+        assert!(!follow("shared").unwrap().replaceable && !follow("link").unwrap().replaceable);
+        assert!(follow("shared/inner").unwrap().replaceable);
         for (path, at) in [
             ("shared/planted", "shared/planted"),
             ("shared/planted/real", "shared/planted"),
@@ -210,6 +245,21 @@ mod tests {
             assert!(matches!(&astray, Astray::Link { at: found, .. } if *found == root.join(at)));
         }
         assert!(matches!(follow("nothing").unwrap_err(), Astray::Io(_)));
+    }
+
+    #[test]
+    fn the_links_that_a_path_leads_through_are_told() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("data/inner")).unwrap();
+        symlink("data", root.join("link")).unwrap();
+        symlink(root.join("link/inner"), root.join("second")).unwrap();
+        let told = |path: &str| links_on_the_way(&root.join(path));
+        assert_eq!(told("data/inner"), Vec::<PathBuf>::new());
+        assert_eq!(told("link/inner/missing"), [root.join("link")]);
+        assert_eq!(told("second/x"), [root.join("second"), root.join("link")]);
+        symlink("loop", root.join("loop")).unwrap();
+        assert!(told("loop").len() > MAX_LINKS);
     }
 
     #[test]

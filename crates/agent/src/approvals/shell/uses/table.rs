@@ -44,16 +44,20 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
              whoami who w groups uname cal uptime free ps pgrep pstree lscpu lsblk lsof lsusb \
              lspci nproc arch printenv env locale tty which whereis sleep md5sum sha1sum \
              sha224sum sha256sum sha384sum sha512sum cksum b2sum b3sum sum shasum md5 diff \
-             cmp colordiff grep egrep fgrep zgrep ag strings od hexdump base64 base32 jq bc \
+             cmp colordiff grep egrep fgrep zgrep strings od hexdump base64 base32 jq bc \
              expr factor numfmt uniq shuf tsort zcat bzcat xzcat zstdcat zless less more cloc \
              tokei scc dig host nslookup ping ss netstat getent getconf iconv dos2unix \
-             unix2dos xargs nohup nice ionice timeout stdbuf setsid flock taskset strace \
-             ltrace watch clear tput cowsay bat exa eza fzf hyperfine readelf objdump nm ldd \
+             unix2dos xargs nohup nice ionice timeout stdbuf setsid flock taskset \
+             watch clear tput cowsay exa eza readelf objdump nm ldd \
              size ar strip ranlib pkg-config pkgconf yes logger apropos whatis",
         ),
         Any,
     ),
     (Words("rg"), Without("", &["pre", "hostname-bin"])),
+    (Words("ag bat"), Without("", &["pager"])),
+    (Words("strace ltrace"), Without("o", &["output"])),
+    // What they run is in their arguments, in languages that are not read here.
+    (Words("fzf hyperfine mlr"), None),
     (Words("man"), Without("PH", &["pager", "html", "browser"])),
     (Words("date"), Without("s", &["set"])),
     (
@@ -67,8 +71,8 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (Words("sed gsed"), Told(editors::sed)),
     (Words("awk gawk mawk nawk"), Told(editors::awk)),
     (Words("find"), Told(files::find)),
-    (Words("fd fdfind"), Told(|it| !it.has("", "list-details"))),
-    (Words("yq xq xmllint csvtool mlr"), Without("", &["shell", "prepipe"])),
+    (Words("fd fdfind"), Without("xXl", &["exec", "exec-batch", "list-details"])),
+    (Words("yq xq xmllint csvtool"), Without("", &["shell", "prepipe"])),
     // Changing files: where they lie is looked at by the rules.
     (
         Words(
