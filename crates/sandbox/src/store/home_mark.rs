@@ -79,8 +79,9 @@ impl HomeMark {
             (true, false) => !is_home(self.path()) || is_same_dir(self.path(), now.path()),
             // Should the marked file live on elsewhere, that one finds a home at its
             // place, and is the copy.
-            (false, true) if inodes_last() => return Standing::Restored,
-            (false, true) => true,
+            (false, true) => {
+                return if inodes_last() { Standing::Restored } else { Standing::Original };
+            }
             (false, false) => !inodes_last() && !is_home(self.path()),
         };
         if is_original { Standing::Original } else { Standing::Copy }
