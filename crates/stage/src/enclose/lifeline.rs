@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::failure::{Failure, Step, failed};
@@ -40,10 +41,13 @@ pub(super) enum Heard {
 }
 
 impl Outside {
-    /// Lets the first process go on.
+    /// Lets the first process go on. If it has ended by now, [`Self::listen`] hears
+    /// of that.
     pub(super) fn release(&self) -> io::Result<()> {
-        rustix::io::write(&self.go, b"+")?;
-        Ok(())
+        match rustix::io::write(&self.go, b"+") {
+            Ok(_) | Err(Errno::PIPE) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until the first process has become the guest or ended.
