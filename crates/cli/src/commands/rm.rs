@@ -95,11 +95,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
     if args.json {
         context.console.print_json(&removed)?;
     }
-    let last = failures.pop();
-    for failure in &failures {
-        context.console.explain(failure);
-    }
-    last.map_or(Ok(Exit::Success), Err)
+    context.console.conclude(failures)
 }
 
 /// Says what goes and what stays.

@@ -75,19 +75,24 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
             return Ok(Exit::No);
         }
     }
-    let mut stopped = Vec::new();
+    // What cannot be stopped is no reason to let the rest run.
+    let (mut stopped, mut failures) = (Vec::new(), Vec::new());
     for task in &tasks {
-        let stopping = engine.stop(task);
+        let stopping = async {
+            let was_running = engine.stop(task).await?;
+            if args.accept_mounts {
+                engine.accept_mounts(task).await?;
+            }
+            Ok(was_running)
+        };
         let was_running =
             match context.console.while_waiting(&format!("stopping {task}"), stopping).await {
                 Ok(was_running) => was_running,
-                Err(error) => return Err(find::explain(&engine, error).await),
+                Err(error) => {
+                    failures.push(find::explain(&engine, error).await);
+                    continue;
+                }
             };
-        if args.accept_mounts
-            && let Err(error) = engine.accept_mounts(task).await
-        {
-            return Err(find::explain(&engine, error).await);
-        }
         let files_lost = was_running && in_memory.contains(task);
         if !args.json {
             let said = if was_running { "stopped" } else { "was not running:" };
@@ -103,5 +108,5 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
     if args.json {
         context.console.print_json(&stopped)?;
     }
-    Ok(Exit::Success)
+    context.console.conclude(failures)
 }

@@ -115,6 +115,16 @@ impl Console {
         }
     }
 
+    /// Ends a command that went on after failures: all but the last are explained
+    /// here, the last by whoever ends the program.
+    pub(crate) fn conclude(self, mut failures: Vec<Failure>) -> Result<Exit, Failure> {
+        let last = failures.pop();
+        for failure in &failures {
+            self.explain(failure);
+        }
+        last.map_or(Ok(Exit::Success), Err)
+    }
+
     /// Says what is wrong with the command line, or shows the help asked for.
     pub(crate) fn explain_usage(self, error: &clap::Error) -> Exit {
         let help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);

@@ -131,6 +131,9 @@ fn a_mistyped_name_among_several_is_told_and_the_others_go() {
     for task in ["one", "two"] {
         world.vestal(["run", "-t", task, "true"]).exits(0);
     }
+    let stopped = world.vestal(["stop", "one", "nope", "two"]).exits(125);
+    assert_eq!(stopped.text(), "stopped one\nstopped two\n");
+    assert!(stopped.stderr.contains("\"nope\""), "{stopped:?}");
     let removed = world.vestal(["rm", "-y", "one", "nope", "never", "two"]).exits(125);
     assert_eq!(removed.text(), "removed one (1 instance)\nremoved two (1 instance)\n");
     for name in ["\"nope\"", "\"never\""] {
