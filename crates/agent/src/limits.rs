@@ -30,7 +30,7 @@ pub struct Limits {
     /// Characters of a line that the model gets.
     pub line_length: usize,
     /// Bytes of any one result that go into the conversation. In a turn it is
-    /// less where the model's context is small: see [`Limits::within`].
+    /// less where the model's context is small.
     pub result_bytes: usize,
     /// Time a script of the model's may take.
     pub code_timeout: Duration,

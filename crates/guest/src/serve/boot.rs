@@ -157,11 +157,6 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
     failpoint!("guest.start.after-replay");
     let sessions = Sessions::new(state_dir.join("sessions"));
     let sockets = identity::open_dir(&socket_dir).map_err(at("socket directory", &socket_dir))?;
-    // A directory that a command left at one of these names would keep the guest from starting.
-    for name in identity::NAMES {
-        // What is still in the way is the error of the step that needs the name.
-        state_file::clear(&socket_dir.join(name)).ok();
-    }
     let published = identity::publish(&sockets, &identity, &settings)
         .map_err(at("identity in", &socket_dir))?;
     failpoint!("guest.start.after-identity");

@@ -18,12 +18,6 @@ pub(crate) const SOCKET_NAME: &str = "guest.sock";
 /// Name of the file that says who listens there.
 const IDENTITY_NAME: &str = "guest.json";
 
-/// Name of that file while it is written.
-const FRESH_NAME: &str = "guest.json.new";
-
-/// The names in the socket directory that are a guest's.
-pub(super) const NAMES: [&str; 3] = [SOCKET_NAME, IDENTITY_NAME, FRESH_NAME];
-
 /// What names this process for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -130,17 +124,18 @@ pub(super) fn publish(
     identity: &Identity,
     settings: &GuestSettings,
 ) -> io::Result<Made> {
+    const FRESH: &str = "guest.json.new";
     let dir = dir.as_fd();
     // Where others may write to the directory too, what is there may be a trap.
-    rustix::fs::unlinkat(dir, FRESH_NAME, AtFlags::empty()).ok();
+    rustix::fs::unlinkat(dir, FRESH, AtFlags::empty()).ok();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o644);
-    let file = rustix::fs::openat(dir, FRESH_NAME, flags, mode)?;
+    let file = rustix::fs::openat(dir, FRESH, flags, mode)?;
     io::Write::write_all(
         &mut std::fs::File::from(file),
         identity.file_content(settings).as_bytes(),
     )?;
-    rustix::fs::renameat(dir, FRESH_NAME, dir, IDENTITY_NAME)?;
+    rustix::fs::renameat(dir, FRESH, dir, IDENTITY_NAME)?;
     Made::at(dir, IDENTITY_NAME)
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn open_home(
         return match found.standing(path) {
             Some(Standing::Original) => Ok(found.id()),
             Some(Standing::Copy) => leave_original(path, resettle),
-            Some(Standing::Restored) | None => {
+            None => {
                 // A home that cannot be marked can be used all the same.
                 if let Err(error) = write(path, found.id()).and_then(|file| file.settle(path)) {
                     tracing::debug!(%error, "the home is not marked");

@@ -30,10 +30,6 @@ pub(super) struct HomeMark {
 pub(super) enum Standing {
     /// The home that was marked.
     Original,
-    /// Another file at the place of the home that was marked: restored from a
-    /// backup, moved to another disk, or written by an editor. It is the home, and
-    /// is to be marked anew.
-    Restored,
     /// A copy of it.
     Copy,
 }
@@ -77,11 +73,7 @@ impl HomeMark {
             // Moved, or mounted elsewhere; unless the marked one is still at its
             // place, as with a snapshot of the filesystem or with hard links.
             (true, false) => !is_home(self.path()) || is_same_dir(self.path(), now.path()),
-            // Should the marked file live on elsewhere, that one finds a home at its
-            // place, and is the copy.
-            (false, true) => {
-                return if inodes_last() { Standing::Restored } else { Standing::Original };
-            }
+            (false, true) => !inodes_last(),
             (false, false) => !inodes_last() && !is_home(self.path()),
         };
         if is_original { Standing::Original } else { Standing::Copy }
@@ -126,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_told_from_a_home_that_was_moved_mounted_elsewhere_or_found_after_a_reboot() {
-        use Standing::{Copy, Original, Restored};
+        use Standing::{Copy, Original};
         let was = mark(7, Some((1, 2)), "/nowhere/home");
         let cases = [
             ("as it was", mark(7, Some((1, 2)), "/nowhere/home"), true, false, Original),
@@ -134,7 +126,7 @@ mod tests {
             ("a snapshot", mark(7, Some((1, 2)), "/nowhere/snapshot"), true, true, Copy),
             ("copied", mark(8, Some((3, 4)), "/nowhere/copy"), true, true, Copy),
             ("restored elsewhere", mark(8, Some((3, 4)), "/nowhere/copy"), true, false, Copy),
-            ("restored in place", mark(8, Some((3, 4)), "/nowhere/home"), true, true, Restored),
+            ("restored in place", mark(8, Some((3, 4)), "/nowhere/home"), true, true, Copy),
             ("an inode used again", mark(7, Some((3, 4)), "/nowhere/copy"), true, false, Copy),
             ("a kernel without births", mark(7, None, "/nowhere/home"), true, false, Original),
             ("new inodes at each mount", mark(8, None, "/nowhere/home"), false, true, Original),

@@ -113,8 +113,8 @@ pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell
     };
     let link = format!("ln -s {}/file", victim.path());
     // Nothing else in their place holds anybody up.
-    for make in [&*link, "mkfifo", "mkdir", "truncate -s 1T"] {
-        let names = "guest.sock guest.json owner.json guest.json.new";
+    let names = "guest.sock guest.json owner.json guest.json.new";
+    for make in [&*link, "mkfifo", "truncate -s 1T"] {
         cell.run(&plant("/.vestal/io", names, make)).await;
         // Whoever comes next ends what does not answer, and starts it.
         let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
@@ -122,6 +122,15 @@ pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell
         victim.assert_untouched();
         assert_eq!(cell.world.guests().len(), 1);
     }
+    // A directory there keeps it from starting until it is removed; nothing is made anew unasked.
+    cell.run(&plant("/.vestal/io", names, "mkdir")).await;
+    let error = cell.engine(&[]).sandbox(&task).await.unwrap_err();
+    assert!(matches!(error, vestal_sandbox::Error::StartFailed { .. }), "{error:?}");
+    cell.engine(&[]).remove(&task, FilesOnRemoval::Keep).await.unwrap();
+    let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
+    assert_eq!(run_in(&sandbox, "echo runs").await, "runs\n");
+    drop(sandbox);
+    victim.assert_untouched();
     // A sandbox that has spoiled its own journal may not start again; it still
     // reaches nothing outside, and can be removed.
     cell.run(&plant("/.vestal/state", "*", &link)).await;
