@@ -95,7 +95,11 @@ pub enum Error {
         task: String,
     },
     /// The directory belongs to another home or profile.
-    #[error("{} was made for another home, profile or task", path.display())]
+    #[error(
+        "{} was made for another home, profile or task: set terminal.sandbox_dir to a directory \
+         that is this profile's alone, or choose another task",
+        path.display()
+    )]
     Foreign {
         /// The directory.
         path: PathBuf,

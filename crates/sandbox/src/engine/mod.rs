@@ -13,6 +13,7 @@ mod create;
 mod drift;
 mod fork;
 mod forward;
+mod home_guests;
 mod idle;
 mod leftovers;
 mod list;

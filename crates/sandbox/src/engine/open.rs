@@ -10,16 +10,17 @@ use futures_util::future::join_all;
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
 
+use super::home_guests::running_guests;
 use super::idle::IdleReaper;
 use super::owned::OwnedInstances;
 use super::reap::Sweep;
-use super::resettle::resettle;
+use super::resettle::{holds_sandboxes_of, is_below, resettle};
 use crate::backend::{Availability, Backend, Remark};
 use crate::backends::docker::Docker;
 use crate::backends::local::Local;
 use crate::backends::native::Native;
 use crate::sandbox::Handle;
-use crate::store::{SandboxDir, StoreError, open_home};
+use crate::store::{Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, open_home};
 use crate::{Error, HomeId, Key, ProgressSink, Task};
 
 /// How long those who only look wait for what does not answer. All are asked at
@@ -186,13 +187,33 @@ impl Engine {
 /// own here, before anything acts on what it brought along.
 fn identity(settings: &Settings) -> Result<HomeId, Error> {
     let home = settings.home().dir();
-    let own = |old: &HomeId, new: &HomeId| {
-        let sandboxes = settings.sandboxes_dir().map_err(|error| {
-            StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))
-        })?;
-        resettle(&home, &sandboxes.value, old, new)
+    let user_home = settings.environment().user_home().filter(|dir| dir.is_dir());
+    let context = HomeContext {
+        notes: user_home.as_deref().map(HomeNotes::of_user),
+        guests: &|| match settings.sandboxes_dir() {
+            Ok(sandboxes) if is_below(&sandboxes.value, &home) => running_guests(&sandboxes.value),
+            // What is kept elsewhere was not copied and tells nothing.
+            _ => Guests::None,
+        },
+        resettle: &|old, new, original| {
+            let sandboxes = settings.sandboxes_dir().map_err(|error| {
+                StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))
+            })?;
+            if is_below(&sandboxes.value, &home) {
+                return Ok(resettle(&sandboxes.value, old, new)?);
+            }
+            if !holds_sandboxes_of(&sandboxes.value, old)? {
+                return Ok(());
+            }
+            Err(HomeError::SandboxesOfOriginal {
+                path: home.clone(),
+                original: original.unwrap_or(&home).to_owned(),
+                sandboxes: sandboxes.value,
+                source_of_dir: sandboxes.source.to_string(),
+            })
+        },
     };
-    Ok(open_home(&home, own)?)
+    Ok(open_home(&home, &context)?)
 }
 
 impl Engine {

@@ -6,27 +6,19 @@
 //! keeps it. Every step may be repeated after a crash.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use super::home_guests::runs_here;
 use crate::backends::native;
 use crate::key::hex;
 use crate::store::{InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
 use crate::{HomeId, Key};
 
-/// Makes the sandboxes of a copied home those of its new id. Sandboxes that are
-/// kept elsewhere were not copied and stay the original's.
-pub(super) fn resettle(
-    home: &Path,
-    sandboxes: &Path,
-    old: &HomeId,
-    new: &HomeId,
-) -> Result<(), StoreError> {
-    if !is_below(sandboxes, home) {
-        return Ok(());
-    }
+/// Makes the sandboxes of a copied home those of its new id.
+pub(super) fn resettle(sandboxes: &Path, old: &HomeId, new: &HomeId) -> Result<(), StoreError> {
     for dir in list_dirs(sandboxes)? {
         let record = match dir.read_record() {
             Ok(record) => record,
@@ -36,21 +28,35 @@ pub(super) fn resettle(
                 continue;
             }
         };
-        let keys = record.as_ref().and_then(|record| {
-            let task: crate::Task = record.task.parse().ok()?;
-            let key = |home: &HomeId| Key::new(home.clone(), &*record.profile, task.clone());
-            Some((key(old), key(new)))
-        });
-        match (record, keys) {
-            (Some(record), Some((was, now))) if record.key == was.hash() => {
-                take_over(&dir, record, &now)?;
+        match record {
+            Some(record) => {
+                if let Some(was) = key_in(&record, old)
+                    && let Some(now) = key_in(&record, new)
+                    && record.key == was.hash()
+                {
+                    take_over(&dir, record, &now)?;
+                }
             }
-            (Some(_), _) => {}
             // Its instances carry the original's mark, so that nobody takes them.
-            (None, _) => drop_intent(&dir)?,
+            None => drop_intent(&dir)?,
         }
     }
     Ok(())
+}
+
+/// Returns whether a directory has sandboxes of a home.
+pub(super) fn holds_sandboxes_of(sandboxes: &Path, home: &HomeId) -> Result<bool, StoreError> {
+    let is_of_home = |dir: &SandboxDir| {
+        let record = dir.read_record().ok().flatten();
+        record
+            .is_some_and(|record| key_in(&record, home).is_some_and(|key| key.hash() == record.key))
+    };
+    Ok(list_dirs(sandboxes)?.iter().any(is_of_home))
+}
+
+/// Returns the key that a sandbox has in a home; none for a task that cannot be.
+fn key_in(record: &Record, home: &HomeId) -> Option<Key> {
+    Some(Key::new(home.clone(), &*record.profile, record.task.parse().ok()?))
 }
 
 /// Makes one sandbox the new key's. Its record is written last: until then the
@@ -82,6 +88,16 @@ fn keep_system(
     let digest = Sha256::digest(format!("{} {}", now.home().as_str(), instance.id));
     let id = hex(&digest[..8]);
     let (from, to) = (dir.instance_dir(&instance.id), dir.instance_dir(&id));
+    if runs_here(dir, "native", &instance) {
+        return Err(StoreError::io(
+            "take over",
+            from,
+            io::Error::other(
+                "its guest is running on these files, so that they are no copy; stop it with the \
+                 home it was started from",
+            ),
+        ));
+    }
     match fs::rename(&from, &to) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound && to.is_dir() => {}
@@ -118,7 +134,7 @@ fn drop_intent(dir: &SandboxDir) -> Result<(), StoreError> {
     }
 }
 
-fn is_below(path: &Path, home: &Path) -> bool {
+pub(super) fn is_below(path: &Path, home: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).ok();
     matches!((real(path), real(home)), (Some(path), Some(home)) if path.starts_with(&home))
 }

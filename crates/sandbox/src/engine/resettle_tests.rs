@@ -55,7 +55,7 @@ fn a_copied_home_keeps_its_files_and_lets_go_of_what_is_the_originals() {
     fs::create_dir(first.join("layers")).unwrap();
 
     for _again in 0..2 {
-        resettle(home.path(), &sandboxes, &old, &new).unwrap();
+        resettle(&sandboxes, &old, &new).unwrap();
         let record = container.read_record().unwrap().unwrap();
         assert_eq!((record.key, record.generation), (key(&new, "container").hash(), 3));
         assert_eq!(record.instance, None);
@@ -83,11 +83,47 @@ fn a_copied_home_keeps_its_files_and_lets_go_of_what_is_the_originals() {
 }
 
 #[test]
-fn sandboxes_that_are_kept_elsewhere_stay_the_originals() {
-    let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let old = HomeId("old".into());
-    let dir = sandbox(elsewhere.path(), &old, "task", "docker");
+fn the_directory_of_an_instance_that_runs_is_not_renamed() {
+    let home = tempfile::tempdir().unwrap();
+    let (old, new) = (HomeId("old".into()), HomeId("new".into()));
+    let dir = sandbox(home.path(), &old, "task", "native");
     let was = dir.read_record().unwrap();
-    resettle(home.path(), elsewhere.path(), &old, &HomeId("new".into())).unwrap();
+    // This process is the guest: it holds the directory of its socket.
+    let me = ProcessId::current().unwrap();
+    let init = json!({ "pid": me.pid, "pid_start": me.start, "boot": me.boot });
+    fs::write(dir.instance_dir("first").join("init.json"), init.to_string()).unwrap();
+    let _held = fs::File::open(dir.instance_dir("first").join("io")).unwrap();
+    let refused = resettle(home.path(), &old, &new).unwrap_err().to_string();
+    assert!(refused.contains("its guest is running on these files"), "{refused}");
     assert_eq!(dir.read_record().unwrap(), was);
+    assert_eq!(dir.instance_ids().unwrap(), ["first", "second"]);
+}
+
+#[test]
+fn a_copied_home_does_not_take_the_sandboxes_that_the_original_keeps_elsewhere() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name);
+    let open = |home: &str, sandboxes: &str| {
+        let set = format!("terminal.sandbox_dir={}", path(sandboxes).display());
+        let sets = vec![vestal_config::Override::parse(&set).unwrap()];
+        let env = vestal_config::Environment::from_pairs([("HOME", root.path())]);
+        let settings =
+            vestal_config::Settings::load(vestal_config::Home::at(path(home)), env, sets);
+        crate::Engine::with_backends(settings, Vec::new())
+    };
+    let id = open("home", "elsewhere").unwrap().inner.home_id.clone();
+    let dir = sandbox(&path("elsewhere"), &id, "task", "docker");
+    let was = dir.read_record().unwrap();
+    let copied =
+        std::process::Command::new("cp").arg("-a").args([path("home"), path("copy")]).status();
+    assert!(copied.unwrap().success());
+    for _again in 0..2 {
+        let refused = open("copy", "elsewhere").unwrap_err().to_string();
+        for part in [path("home"), path("elsewhere"), "--set terminal.sandbox_dir".into()] {
+            assert!(refused.contains(&*part.to_string_lossy()), "{refused}");
+        }
+    }
+    assert_ne!(open("copy", "own").unwrap().inner.home_id, id);
+    assert_eq!(dir.read_record().unwrap(), was);
+    assert_eq!(open("home", "elsewhere").unwrap().inner.home_id, id);
 }

@@ -1,7 +1,7 @@
 //! Files that are either the old or the new one, never a mix.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -25,20 +25,28 @@ pub(crate) fn read_versioned<T: DeserializeOwned>(
     path: &Path,
     known: u64,
 ) -> Result<Option<T>, StoreError> {
-    let bytes = match read_regular(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(StoreError::io("read", path, error)),
-    };
+    match read_regular(path) {
+        Ok(bytes) => parse_versioned(path, &bytes, known).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("read", path, error)),
+    }
+}
+
+/// Parses what was read from a file that was written by [`write_versioned`].
+pub(super) fn parse_versioned<T: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    known: u64,
+) -> Result<T, StoreError> {
     let damaged = |error: serde_json::Error| StoreError::Damaged {
         path: path.into(),
         reason: error.to_string(),
     };
-    let Envelope { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+    let Envelope { version } = serde_json::from_slice(bytes).map_err(damaged)?;
     if version > known {
         return Err(StoreError::Newer { path: path.into(), found: version, known });
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    serde_json::from_slice(bytes).map_err(damaged)
 }
 
 /// Replaces a file by rename. The value's first field must be its version.
@@ -52,12 +60,22 @@ pub(crate) fn write_versioned<T: Serialize>(path: &Path, value: &T) -> Result<()
 /// Reads a file of ours, as far as it can be one: whatever has its place is
 /// neither followed nor waited for.
 pub(crate) fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
+    read_open(&open_regular(path)?)
+}
+
+/// Opens a file of ours as [`read_regular`] does.
+pub(super) fn open_regular(path: &Path) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a file"));
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::other("it is not a file"))
     }
+}
+
+/// Reads a file that was just opened.
+pub(super) fn read_open(file: &File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut bytes)?;
     Ok(bytes)

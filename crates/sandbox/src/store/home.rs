@@ -1,6 +1,6 @@
 //! The profile home: its random id, and whether it is a place to live in.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::home_mark::{HomeMark, Standing, inodes_last};
+use super::atomic::{open_regular, parse_versioned, read_open};
+use super::home_mark::{
+    Guests, HomeMark, Standing, Surroundings, inodes_last, is_same_dir, machine, place,
+};
+use super::home_notes::HomeNotes;
 use super::lock::KeyLock;
-use super::{StoreError, make_private_dir, read_versioned};
+use super::{StoreError, make_private_dir};
 use crate::key::{HomeId, random_hex};
 
 const VERSION: u64 = 1;
@@ -56,30 +60,58 @@ pub enum HomeError {
         /// Why.
         source: io::Error,
     },
+    /// It is a copy, and its settings name the sandboxes of the original.
+    #[error(
+        "the home {} is a copy of {}, and {} (terminal.sandbox_dir, {source_of_dir}) has the \
+         sandboxes of that one: set terminal.sandbox_dir to a directory of this home's own; or, \
+         if the original is gone, move this home to its place",
+        path.display(), original.display(), sandboxes.display()
+    )]
+    SandboxesOfOriginal {
+        /// The home.
+        path: PathBuf,
+        /// Where the original was.
+        original: PathBuf,
+        /// The directory of the sandboxes.
+        sandboxes: PathBuf,
+        /// Where the setting comes from.
+        source_of_dir: String,
+    },
     /// Its id cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
+/// What opening a home needs from those above.
+pub(crate) struct HomeContext<'a> {
+    /// Where homes that move leave word.
+    pub(crate) notes: Option<HomeNotes>,
+    /// Returns where the running guests that the home's records name have their
+    /// files.
+    pub(crate) guests: &'a dyn Fn() -> Guests,
+    /// Makes what a copy brought along its own.
+    pub(crate) resettle: &'a Resettle<'a>,
+}
+
+/// What makes a copy's sandboxes its own: gets the old id and the new one, and
+/// the place of the original. After a crash it is called again with the same.
+type Resettle<'a> = dyn Fn(&HomeId, &HomeId, Option<&Path>) -> Result<(), HomeError> + 'a;
+
 /// Makes the home if need be and returns its id.
 ///
-/// A home that is a copy of another one is given an id of its own. Before that,
-/// `resettle` makes what the copy brought along its own; it gets the old id and
-/// the new one, and after a crash it is called again with the same.
-pub(crate) fn open_home(
-    path: &Path,
-    resettle: impl FnOnce(&HomeId, &HomeId) -> Result<(), StoreError>,
-) -> Result<HomeId, HomeError> {
+/// A home that is a copy of another one is given an id of its own; one that was
+/// moved or restored is marked anew.
+pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, HomeError> {
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
     if let Some(found) = read(path)? {
-        return match found.standing(path) {
-            Some(Standing::Original) => Ok(found.id()),
-            Some(Standing::Copy) => leave_original(path, resettle),
+        return match found.content.mark {
+            // The one comparison that every use of a home makes.
+            Some(ref mark) if mark.is_file(&found.now) && mark.path() == found.now.path() => {
+                Ok(found.id())
+            }
+            Some(_) => settle_standing(path, context),
             None => {
-                // A home that cannot be marked can be used all the same.
-                if let Err(error) = write(path, found.id()).and_then(|file| file.settle(path)) {
-                    tracing::debug!(%error, "the home is not marked");
-                }
+                mark_anew(path, found.id());
                 Ok(found.id())
             }
         };
@@ -98,23 +130,62 @@ pub(crate) fn open_home(
     }
 }
 
-/// Gives a copy of a home an identity of its own. Of several processes one does
-/// it and the others wait.
-fn leave_original(
-    path: &Path,
-    resettle: impl FnOnce(&HomeId, &HomeId) -> Result<(), StoreError>,
-) -> Result<HomeId, HomeError> {
+/// Finds out what a home is whose mark does not fit, and marks it accordingly.
+/// Of several processes, also on homes with the same id, one does it and the
+/// others wait.
+fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, HomeError> {
+    let unusable = |source| HomeError::Unusable { path: path.into(), source };
+    let _turn = context.notes.as_ref().and_then(|notes| {
+        let locked = notes.lock(PATIENCE);
+        locked.inspect_err(|error| tracing::debug!(%error, "homes are not locked")).ok()
+    });
+    let Some(found) = read(path)? else {
+        return Err(unusable(ErrorKind::NotFound.into()));
+    };
+    let Some(mark) = &found.content.mark else {
+        return Ok(found.id());
+    };
+    let around = Around { home: path, id: found.id(), context };
+    match mark.standing(&found.now, &around) {
+        Standing::Original => {}
+        Standing::Copy => return leave_original(path, &around),
+        moved @ (Standing::Moved | Standing::Restored) => {
+            // Noted first: a note of a home that is not marked yet is right, too.
+            let noted = context
+                .notes
+                .as_ref()
+                .filter(|notes| moved == Standing::Moved || notes.place(&around.id).is_some());
+            if let Some(Err(error)) = noted.map(|notes| notes.put(&around.id, found.now.path())) {
+                tracing::debug!(%error, "the home's new place is not noted");
+            }
+            mark_anew(path, found.id());
+        }
+    }
+    Ok(found.id())
+}
+
+/// Marks a home as what it is now. One that cannot be marked can be used all the
+/// same.
+fn mark_anew(path: &Path, id: HomeId) {
+    if let Err(error) = write(path, id).and_then(|file| file.settle(path)) {
+        tracing::debug!(%error, "the home is not marked");
+    }
+}
+
+/// Gives a copy of a home an identity of its own.
+fn leave_original(path: &Path, around: &Around<'_>) -> Result<HomeId, HomeError> {
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
     let _lock = lock(path).map_err(unusable)?;
     let Some(found) = read(path)? else {
         return Err(unusable(ErrorKind::NotFound.into()));
     };
-    if found.standing(path) != Some(Standing::Copy) {
+    let standing = found.content.mark.as_ref().map(|mark| mark.standing(&found.now, around));
+    if standing != Some(Standing::Copy) {
         return Ok(found.id());
     }
     let next = path.join(NEXT);
     let begun = read_file(&next).ok().flatten();
-    let new = match begun.filter(|next| next.standing(path) == Some(Standing::Original)) {
+    let new = match begun.filter(Found::is_marked_file) {
         // A process died over it: what it has made its own goes by that id.
         Some(begun) => begun.id(),
         None => {
@@ -124,17 +195,74 @@ fn leave_original(
             id
         }
     };
-    resettle(&found.id(), &new)?;
+    let original = found.content.mark.as_ref().map(HomeMark::path);
+    (around.context.resettle)(&found.id(), &new, original)?;
     fs::rename(&next, path.join(FILE)).map_err(unusable)?;
-    let original = found.content.mark.map(|mark| mark.path().display().to_string());
     tracing::warn!(
         "this home, {}, is a copy of another one ({}) and has an identity of its own from now on: \
          workspaces and homes are kept, containers are made anew at their next use, and the \
          original is not touched",
         path.display(),
-        original.as_deref().unwrap_or("unknown")
+        original.unwrap_or(Path::new("unknown")).display()
     );
     Ok(new)
+}
+
+/// A home whose mark does not fit, and what is around it.
+struct Around<'a> {
+    home: &'a Path,
+    id: HomeId,
+    context: &'a HomeContext<'a>,
+}
+
+impl Around<'_> {
+    /// Returns whether a place has a home with this id that is its own original,
+    /// and is not this one.
+    fn is_other_original(&self, place: &Path) -> bool {
+        let other = read_file(&place.join(FILE)).ok().flatten();
+        other.is_some_and(|other| other.id() == self.id && other.is_marked_file())
+            && !is_same_dir(place, self.home)
+    }
+}
+
+impl Surroundings for Around<'_> {
+    fn inodes_last(&self) -> bool {
+        inodes_last(self.home)
+    }
+
+    fn has_namesake(&self, place: &Path) -> bool {
+        let other = read_file(&place.join(FILE)).ok().flatten();
+        other.is_some_and(|other| other.id() == self.id)
+    }
+
+    fn has_other_original(&self, marked: &Path, beside: bool) -> bool {
+        let noted = self.context.notes.as_ref().and_then(|notes| notes.place(&self.id));
+        self.is_other_original(marked)
+            || noted.is_some_and(|noted| self.is_other_original(&noted))
+            || (beside && beside_home(self.home).any(|place| self.is_other_original(&place)))
+    }
+
+    fn guests(&self) -> Guests {
+        (self.context.guests)()
+    }
+
+    fn machine(&self) -> Option<String> {
+        machine()
+    }
+}
+
+/// Returns the places where a home may be that was moved aside: beside it, or
+/// in a root home beside its own.
+fn beside_home(home: &Path) -> impl Iterator<Item = PathBuf> {
+    let home = place(home);
+    let profile = home.file_name().map(Path::new).map(Path::to_owned);
+    let profiles = home.parent().filter(|dir| dir.ends_with("profiles"));
+    let (root, within) = match (profiles.and_then(Path::parent), profile) {
+        (Some(root), Some(name)) => (root.to_owned(), Path::new("profiles").join(name)),
+        _ => (home, PathBuf::new()),
+    };
+    let around = root.parent().and_then(|parent| fs::read_dir(parent).ok());
+    around.into_iter().flatten().flatten().map(move |entry| entry.path().join(&within))
 }
 
 /// A home's file, and which one it is in truth.
@@ -149,14 +277,9 @@ impl Found {
         HomeId(self.content.id.clone())
     }
 
-    /// Returns what the home is; nothing when its file says nothing.
-    fn standing(&self, home: &Path) -> Option<Standing> {
-        let mark = self.content.mark.as_ref()?;
-        let is_home = |place: &Path| {
-            let other = read_file(&place.join(FILE)).ok().flatten();
-            other.is_some_and(|other| other.content.id == self.content.id)
-        };
-        Some(mark.standing(&self.now, || inodes_last(home), is_home))
+    /// Returns whether it is the file that its mark names.
+    fn is_marked_file(&self) -> bool {
+        self.content.mark.as_ref().is_some_and(|mark| mark.is_file(&self.now))
     }
 }
 
@@ -164,17 +287,19 @@ fn read(home: &Path) -> Result<Option<Found>, StoreError> {
     read_file(&home.join(FILE))
 }
 
+/// Reads a home's file and which one it is, through one descriptor: the file may
+/// be replaced at any time.
 fn read_file(path: &Path) -> Result<Option<Found>, StoreError> {
     let failed = |error| StoreError::io("read", path, error);
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let home = path.parent().unwrap_or(path);
-    let now = HomeMark::of(&file, home).map_err(failed)?;
-    let content = read_versioned(path, VERSION)?;
-    Ok(content.map(|content| Found { content, now }))
+    let now = HomeMark::of(&file, path.parent().unwrap_or(path)).map_err(failed)?;
+    let bytes = read_open(&file).map_err(failed)?;
+    let content = parse_versioned(path, &bytes, VERSION)?;
+    Ok(Some(Found { content, now }))
 }
 
 /// A home's file that has no name yet by which it is found.
@@ -210,7 +335,7 @@ fn write(home: &Path, id: HomeId) -> io::Result<Written> {
     let path = home.join(format!("home.{}.tmp", random_hex::<6>()?));
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     let written = Written { path };
-    let mark = HomeMark::of(&out, home)?;
+    let mark = HomeMark::of(&out, home)?.on_machine(machine());
     serde_json::to_writer(&mut out, &HomeFile { version: VERSION, id: id.0, mark: Some(mark) })?;
     out.write_all(b"\n")?;
     out.sync_data()?;

@@ -1,9 +1,28 @@
 //! What tells a home from a copy of it.
 //!
-//! `home.json` says which file it is itself: its inode and when that was made.
-//! A copy is another file and cannot carry that along; a home that is moved, or
-//! mounted elsewhere, is the same file. Device numbers are left out: they change
-//! from boot to boot. Where inodes do not last either, the place decides.
+//! `home.json` says which file it is itself: its inode and when that was made,
+//! and where the home was. A copy is another file and cannot carry that along.
+//! Device numbers are left out: they change from boot to boot.
+//!
+//! | the file is the marked one | the marked place leads here | what it is | what is done |
+//! |---|---|---|---|
+//! | yes | yes | the original | nothing |
+//! | yes | no, and no other original is known | the original, moved or mounted elsewhere | marked with its new place, which is noted for the machine |
+//! | yes | no, and the marked or the noted place has an original | a copy: hard links, a snapshot of the filesystem, or a home whose place another one took | takes an id of its own |
+//! | no | yes, and nothing tells of another original | the original, restored or moved to another disk | marked anew |
+//! | no | yes, but another original is known, a guest has its files elsewhere, or it was marked on another machine | a copy put in the place of a home that was moved | takes an id of its own |
+//! | no | no | a copy | takes an id of its own |
+//! | no, and a guest of it runs on these very files | any | the original, whose `home.json` alone was replaced | marked anew |
+//!
+//! Another original is a home with the same id whose file is the one its mark
+//! names. It is looked for at the marked place, at the noted one, and, for a
+//! home that is not the marked file, beside the home: people move a directory
+//! aside before they copy it back. A home that was moved further away, was not
+//! used since and has no guest running is not found; should a copy be used at
+//! its place first, that one is the home from then on and the moved one is the
+//! copy. There are never two.
+//!
+//! Where inodes do not last, as on FUSE, the place decides.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,6 +30,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::key::hex;
 
 /// What a home's file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,19 +45,53 @@ pub(super) struct HomeMark {
     born: Option<(i64, u32)>,
     /// The home's directory, without links.
     path: String,
+    /// Which machine it was marked on, where that can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
 }
 
 /// What a home is, by its mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The home that was marked.
+    /// The home that was marked, where it was marked.
     Original,
+    /// The same one at another place.
+    Moved,
+    /// The same one in other files.
+    Restored,
     /// A copy of it.
     Copy,
 }
 
+/// Where the running guests that a home's records name have their files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Guests {
+    /// There is none whose files still have a name.
+    None,
+    /// In another home.
+    Elsewhere,
+    /// In this one.
+    Here,
+}
+
+/// What has to be found out about a home whose mark does not fit.
+pub(super) trait Surroundings {
+    /// Returns whether inodes mean anything here.
+    fn inodes_last(&self) -> bool;
+    /// Returns whether a place has a home with the same id.
+    fn has_namesake(&self, place: &Path) -> bool;
+    /// Returns whether another home is known to be the original: for one that
+    /// is not the marked file also by looking beside it.
+    fn has_other_original(&self, marked: &Path, beside: bool) -> bool;
+    /// Returns where the guests have their files.
+    fn guests(&self) -> Guests;
+    /// Returns the machine.
+    fn machine(&self) -> Option<String>;
+}
+
 impl HomeMark {
-    /// Returns the mark for an open file that is, or becomes, a home's.
+    /// Returns the mark for an open file that is, or becomes, a home's, as far
+    /// as it is compared.
     pub(super) fn of(file: &File, home: &Path) -> std::io::Result<Self> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let stat = statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
@@ -44,7 +100,13 @@ impl HomeMark {
             inode: stat.stx_ino,
             born: has_birth.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)),
             path: place(home).to_string_lossy().into_owned(),
+            machine: None,
         })
+    }
+
+    /// Returns the mark with the machine it is made on.
+    pub(super) fn on_machine(self, machine: Option<String>) -> Self {
+        Self { machine, ..self }
     }
 
     /// Returns the place the home was at when it was marked.
@@ -52,32 +114,54 @@ impl HomeMark {
         Path::new(&self.path)
     }
 
-    /// Returns what a home is whose file carries this mark and is, in truth,
-    /// `now`. `is_home` tells whether a place has a home with the same id, and
-    /// `inodes_last` whether inodes mean anything here.
-    pub(super) fn standing(
-        &self,
-        now: &Self,
-        inodes_last: impl FnOnce() -> bool,
-        is_home: impl FnOnce(&Path) -> bool,
-    ) -> Standing {
+    /// Returns whether a file that is, in truth, `now` is the marked one.
+    pub(super) fn is_file(&self, now: &Self) -> bool {
         let same_birth = match (self.born, now.born) {
             (Some(then), Some(now)) => then == now,
             // A kernel may begin to tell what another did not.
             _ => true,
         };
-        let same_file = self.inode == now.inode && same_birth;
-        let same_place = self.path == now.path;
-        let is_original = match (same_file, same_place) {
-            (true, true) => true,
-            // Moved, or mounted elsewhere; unless the marked one is still at its
-            // place, as with a snapshot of the filesystem or with hard links.
-            (true, false) => !is_home(self.path()) || is_same_dir(self.path(), now.path()),
-            (false, true) => !inodes_last(),
-            (false, false) => !inodes_last() && !is_home(self.path()),
-        };
-        if is_original { Standing::Original } else { Standing::Copy }
+        self.inode == now.inode && same_birth
     }
+
+    /// Returns what a home is whose file carries this mark and is, in truth,
+    /// `now`: the table above.
+    pub(super) fn standing(&self, now: &Self, around: &impl Surroundings) -> Standing {
+        let same_file = self.is_file(now);
+        if same_file && self.path == now.path {
+            return Standing::Original;
+        }
+        let in_place = self.path == now.path || is_same_dir(self.path(), now.path());
+        if same_file {
+            return match in_place {
+                true => Standing::Original,
+                false if around.has_other_original(self.path(), false) => Standing::Copy,
+                false => Standing::Moved,
+            };
+        }
+        if !around.inodes_last() {
+            return match in_place {
+                true => Standing::Original,
+                false if around.has_namesake(self.path()) => Standing::Copy,
+                false => Standing::Moved,
+            };
+        }
+        match around.guests() {
+            Guests::Elsewhere => Standing::Copy,
+            Guests::None if !in_place || self.machine != around.machine() => Standing::Copy,
+            Guests::None if around.has_other_original(self.path(), true) => Standing::Copy,
+            Guests::None | Guests::Here => Standing::Restored,
+        }
+    }
+}
+
+/// Returns what tells this machine from others; not its id itself, which is not
+/// to be handed around.
+pub(super) fn machine() -> Option<String> {
+    let id = std::fs::read_to_string("/etc/machine-id").ok()?;
+    let id = id.trim();
+    let digest = Sha256::digest(format!("vestal home {id}"));
+    (!id.is_empty()).then(|| hex(&digest[..8]))
 }
 
 /// Returns whether inodes on the filesystem of a home are the same after it was
@@ -99,11 +183,11 @@ pub(super) fn inodes_last(home: &Path) -> bool {
 }
 
 /// Returns a directory without links, as far as it is there.
-fn place(home: &Path) -> PathBuf {
+pub(super) fn place(home: &Path) -> PathBuf {
     std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned())
 }
 
-fn is_same_dir(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same_dir(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
@@ -112,29 +196,73 @@ fn is_same_dir(one: &Path, other: &Path) -> bool {
 mod tests {
     use super::*;
 
+    const HERE: &str = "/nowhere/home";
+
+    /// What is around a home, as a test says.
+    #[derive(Clone)]
+    struct Around {
+        lasting: bool,
+        other: bool,
+        guests: Guests,
+        machine: &'static str,
+    }
+
+    impl Surroundings for Around {
+        fn inodes_last(&self) -> bool {
+            self.lasting
+        }
+
+        fn has_namesake(&self, _place: &Path) -> bool {
+            self.other
+        }
+
+        fn has_other_original(&self, _marked: &Path, _beside: bool) -> bool {
+            self.other
+        }
+
+        fn guests(&self) -> Guests {
+            self.guests
+        }
+
+        fn machine(&self) -> Option<String> {
+            Some(self.machine.to_owned())
+        }
+    }
+
     fn mark(inode: u64, born: Option<(i64, u32)>, path: &str) -> HomeMark {
-        HomeMark { inode, born, path: path.to_owned() }
+        HomeMark { inode, born, path: path.to_owned(), machine: Some("this".to_owned()) }
     }
 
     #[test]
-    fn a_copy_is_told_from_a_home_that_was_moved_mounted_elsewhere_or_found_after_a_reboot() {
-        use Standing::{Copy, Original};
-        let was = mark(7, Some((1, 2)), "/nowhere/home");
+    fn a_copy_is_told_from_a_home_that_was_moved_restored_or_found_after_a_reboot() {
+        use Standing::{Copy, Moved, Original, Restored};
+        let (born, later) = (Some((1, 2)), Some((3, 4)));
+        let was = mark(7, born, HERE);
+        let none = Around { lasting: true, other: false, guests: Guests::None, machine: "this" };
+        let known = Around { other: true, ..none.clone() };
+        let foreign = Around { machine: "that", ..none.clone() };
+        let guests = |guests| Around { guests, ..none.clone() };
+        let fuse = Around { lasting: false, ..none.clone() };
+        let fuse_known = Around { lasting: false, ..known.clone() };
         let cases = [
-            ("as it was", mark(7, Some((1, 2)), "/nowhere/home"), true, false, Original),
-            ("moved", mark(7, Some((1, 2)), "/nowhere/moved"), true, false, Original),
-            ("a snapshot", mark(7, Some((1, 2)), "/nowhere/snapshot"), true, true, Copy),
-            ("copied", mark(8, Some((3, 4)), "/nowhere/copy"), true, true, Copy),
-            ("restored elsewhere", mark(8, Some((3, 4)), "/nowhere/copy"), true, false, Copy),
-            ("restored in place", mark(8, Some((3, 4)), "/nowhere/home"), true, true, Copy),
-            ("an inode used again", mark(7, Some((3, 4)), "/nowhere/copy"), true, false, Copy),
-            ("a kernel without births", mark(7, None, "/nowhere/home"), true, false, Original),
-            ("new inodes at each mount", mark(8, None, "/nowhere/home"), false, true, Original),
-            ("the same, and moved", mark(8, None, "/nowhere/moved"), false, false, Original),
-            ("the same, and copied", mark(8, None, "/nowhere/copy"), false, true, Copy),
+            ("as it was", mark(7, born, HERE), &none, Original),
+            ("a kernel without births", mark(7, None, HERE), &none, Original),
+            ("moved", mark(7, born, "/nowhere/moved"), &none, Moved),
+            ("a snapshot", mark(7, born, "/nowhere/snapshot"), &known, Copy),
+            ("copied", mark(8, later, "/nowhere/copy"), &known, Copy),
+            ("restored elsewhere", mark(8, later, "/nowhere/copy"), &none, Copy),
+            ("an inode used again", mark(7, later, "/nowhere/copy"), &none, Copy),
+            ("restored", mark(8, later, HERE), &none, Restored),
+            ("put in the place of a moved one", mark(8, later, HERE), &known, Copy),
+            ("restored on another machine", mark(8, later, HERE), &foreign, Copy),
+            ("guests run elsewhere", mark(8, later, HERE), &guests(Guests::Elsewhere), Copy),
+            ("guests run here", mark(8, later, HERE), &guests(Guests::Here), Restored),
+            ("new inodes at each mount", mark(8, None, HERE), &fuse_known, Original),
+            ("the same, and moved", mark(8, None, "/nowhere/moved"), &fuse, Moved),
+            ("the same, and copied", mark(8, None, "/nowhere/copy"), &fuse_known, Copy),
         ];
-        for (what, now, lasting, is_home, expected) in cases {
-            assert_eq!(was.standing(&now, || lasting, |_| is_home), expected, "{what}");
+        for (what, now, around, expected) in cases {
+            assert_eq!(was.standing(&now, around), expected, "{what}");
         }
     }
 }

@@ -3,8 +3,64 @@ use std::process::Command;
 
 use super::*;
 
+/// A machine's user, and what runs.
+struct Machine {
+    root: tempfile::TempDir,
+    guests: Guests,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap(), guests: Guests::None }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn open_with(&self, name: &str, resettle: &Resettle<'_>) -> Result<HomeId, HomeError> {
+        let notes = Some(HomeNotes::of_user(&self.path("user")));
+        let context = HomeContext { notes, guests: &|| self.guests, resettle };
+        open_home(&self.path(name), &context)
+    }
+
+    /// Opens a home that is none's copy.
+    fn open(&self, name: &str) -> HomeId {
+        self.open_with(name, &|_, _, _| panic!("{name} is taken for a copy")).unwrap()
+    }
+
+    /// Opens a home that is a copy.
+    fn open_copy(&self, name: &str) -> HomeId {
+        let old = RefCell::new(None);
+        let own = self.open_with(name, &|was, _, _| {
+            *old.borrow_mut() = Some(was.clone());
+            Ok(())
+        });
+        let old = old.take().unwrap_or_else(|| panic!("{name} is not taken for a copy"));
+        let own = own.unwrap();
+        assert_ne!(own, old);
+        own
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        copy(&self.path(from), &self.path(to));
+    }
+
+    fn mv(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_dir_all(self.path(name)).unwrap();
+    }
+}
+
 fn open(home: &Path) -> HomeId {
-    open_home(home, |_, _| panic!("{} is taken for a copy", home.display())).unwrap()
+    let resettle = |_: &HomeId, _: &HomeId, _: Option<&Path>| -> Result<(), HomeError> {
+        panic!("{} is taken for a copy", home.display())
+    };
+    open_home(home, &HomeContext { notes: None, guests: &|| Guests::None, resettle: &resettle })
+        .unwrap()
 }
 
 /// Copies a home as people do.
@@ -35,73 +91,163 @@ fn many_threads_that_open_a_home_agree_on_its_id() {
 
 #[test]
 fn a_copied_home_takes_an_identity_of_its_own_and_the_original_keeps_its() {
-    let root = tempfile::tempdir().unwrap();
-    let (home, other) = (root.path().join("home"), root.path().join("copy"));
-    let id = open(&home);
-    copy(&home, &other);
-    let seen = RefCell::new(Vec::new());
-    let own = open_home(&other, |old, new| {
-        seen.borrow_mut().push((old.clone(), new.clone()));
-        Ok(())
-    })
-    .unwrap();
-    assert_ne!(own, id);
-    assert_eq!(seen.take(), [(id.clone(), own.clone())]);
-    assert_eq!((open(&home), open(&other)), (id, own));
+    let machine = Machine::new();
+    let id = machine.open("home");
+    machine.copy("home", "copy");
+    let own = machine.open_copy("copy");
+    assert_eq!((machine.open("home"), machine.open("copy")), (id, own));
 }
 
 #[test]
 fn a_home_that_is_moved_stays_the_same_and_a_copy_put_in_its_place_does_not() {
-    let root = tempfile::tempdir().unwrap();
-    let (home, moved) = (root.path().join("home"), root.path().join("moved"));
-    let id = open(&home);
-    fs::rename(&home, &moved).unwrap();
-    assert_eq!(open(&moved), id);
-    copy(&moved, &home);
-    assert_ne!(open_home(&home, |_, _| Ok(())).unwrap(), id);
-    assert_eq!(open(&moved), id);
+    let machine = Machine::new();
+    let id = machine.open("home");
+    machine.mv("home", "moved");
+    machine.copy("moved", "home");
+    // Whichever is used first.
+    let order = Machine::new();
+    let same = order.open("home");
+    order.mv("home", "moved");
+    order.copy("moved", "home");
+    assert_eq!(machine.open("moved"), id);
+    machine.open_copy("home");
+    assert_eq!(machine.open("moved"), id);
+    order.open_copy("home");
+    assert_eq!(order.open("moved"), same);
+}
+
+#[test]
+fn a_home_that_is_restored_to_its_place_stays_the_same() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    machine.copy("home", "backup");
+    machine.remove("home");
+    machine.mv("backup", "home");
+    assert_eq!(machine.open("home"), id);
+    machine.copy("home", "copy");
+    machine.open_copy("copy");
+    assert_eq!(machine.open("home"), id);
+}
+
+#[test]
+fn a_home_that_was_put_on_another_disk_and_linked_to_stays_the_same() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    fs::create_dir(machine.path("disk")).unwrap();
+    machine.copy("home", "disk/home");
+    machine.remove("home");
+    std::os::unix::fs::symlink(machine.path("disk/home"), machine.path("home")).unwrap();
+    assert_eq!(machine.open("home"), id);
+    assert_eq!(machine.open("disk/home"), id);
+}
+
+#[test]
+fn an_old_backup_at_the_former_place_of_a_home_is_a_copy() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    fs::create_dir(machine.path("far")).unwrap();
+    machine.copy("home", "backup");
+    machine.mv("home", "far/home");
+    assert_eq!(machine.open("far/home"), id);
+    machine.mv("backup", "home");
+    machine.open_copy("home");
+    assert_eq!(machine.open("far/home"), id);
+    // Once the moved one is gone, another backup is the home again.
+    machine.copy("far/home", "backup");
+    machine.remove("far/home");
+    machine.mv("backup", "far/home");
+    assert_eq!(machine.open("far/home"), id);
+}
+
+#[test]
+fn of_two_homes_with_one_id_whose_move_nobody_saw_one_keeps_it() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    fs::create_dir(machine.path("far")).unwrap();
+    machine.mv("home", "far/home");
+    machine.copy("far/home", "home");
+    assert_eq!(machine.open("home"), id, "the one that is where the home was");
+    machine.open_copy("far/home");
+    assert_eq!(machine.open("home"), id);
+}
+
+#[test]
+fn guests_that_run_on_the_files_of_another_home_make_a_restored_one_a_copy() {
+    let mut machine = Machine::new();
+    machine.open("home");
+    machine.copy("home", "backup");
+    machine.remove("home");
+    machine.mv("backup", "home");
+    machine.guests = Guests::Elsewhere;
+    machine.open_copy("home");
+}
+
+#[test]
+fn a_home_whose_file_alone_was_replaced_while_its_guests_run_stays_the_same() {
+    let mut machine = Machine::new();
+    let id = machine.open("home");
+    machine.copy("home/home.json", "elsewhere.json");
+    machine.mv("elsewhere.json", "home/home.json");
+    machine.mv("home", "moved");
+    machine.guests = Guests::Here;
+    assert_eq!(machine.open("moved"), id);
 }
 
 #[test]
 fn a_copy_made_of_hard_links_is_a_copy() {
-    let root = tempfile::tempdir().unwrap();
-    let (home, other) = (root.path().join("home"), root.path().join("copy"));
-    let id = open(&home);
-    fs::create_dir(&other).unwrap();
-    fs::hard_link(home.join(FILE), other.join(FILE)).unwrap();
-    assert_ne!(open_home(&other, |_, _| Ok(())).unwrap(), id);
-    assert_eq!(open(&home), id);
+    let machine = Machine::new();
+    let id = machine.open("home");
+    fs::create_dir(machine.path("copy")).unwrap();
+    fs::hard_link(machine.path("home").join(FILE), machine.path("copy").join(FILE)).unwrap();
+    machine.open_copy("copy");
+    assert_eq!(machine.open("home"), id);
 }
 
 #[test]
 fn a_process_that_dies_while_it_leaves_the_original_is_followed_by_one_with_the_same_id() {
-    let root = tempfile::tempdir().unwrap();
-    let (home, other) = (root.path().join("home"), root.path().join("copy"));
-    let id = open(&home);
-    copy(&home, &other);
+    let machine = Machine::new();
+    machine.open("home");
+    machine.copy("home", "copy");
     let died = RefCell::new(None);
-    let error = || StoreError::io("write", &other, ErrorKind::StorageFull.into());
-    open_home(&other, |_, new| {
-        *died.borrow_mut() = Some(new.clone());
-        Err(error())
-    })
-    .unwrap_err();
-    let own = open_home(&other, |_, _| Ok(())).unwrap();
-    assert_eq!(Some(own.clone()), died.take());
-    assert_ne!(own, id);
-    assert!(!other.join(NEXT).exists());
+    machine
+        .open_with("copy", &|_, new, _| {
+            *died.borrow_mut() = Some(new.clone());
+            Err(StoreError::io("write", "copy", ErrorKind::StorageFull.into()).into())
+        })
+        .unwrap_err();
+    assert_eq!(Some(machine.open_copy("copy")), died.take());
+    assert!(!machine.path("copy").join(NEXT).exists());
 }
 
 #[test]
 fn a_home_of_an_earlier_version_keeps_its_id_and_its_later_copies_are_noticed() {
-    let root = tempfile::tempdir().unwrap();
-    let (home, other) = (root.path().join("home"), root.path().join("copy"));
-    fs::create_dir(&home).unwrap();
-    fs::write(home.join(FILE), r#"{"version":1,"id":"early"}"#).unwrap();
-    assert_eq!(open(&home), HomeId("early".into()));
-    copy(&home, &other);
-    assert_ne!(open_home(&other, |_, _| Ok(())).unwrap(), HomeId("early".into()));
-    assert_eq!(open(&home), HomeId("early".into()));
+    let machine = Machine::new();
+    fs::create_dir(machine.path("home")).unwrap();
+    fs::write(machine.path("home").join(FILE), r#"{"version":1,"id":"early"}"#).unwrap();
+    assert_eq!(machine.open("home"), HomeId("early".into()));
+    machine.copy("home", "copy");
+    machine.open_copy("copy");
+    assert_eq!(machine.open("home"), HomeId("early".into()));
+}
+
+#[test]
+fn a_home_that_is_marked_anew_all_the_time_is_never_taken_for_a_copy() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    let home = machine.path("home");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..100 {
+                mark_anew(&home, id.clone());
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            let found = read(&home).unwrap().unwrap();
+            assert!(found.is_marked_file(), "{found:?}");
+        }
+    });
 }
 
 #[test]
