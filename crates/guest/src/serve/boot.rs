@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use vestal_wire::{DecodeError, GuestSettings};
 
@@ -161,7 +161,7 @@ fn start(mut settings: File) -> Result<(Guest, Premises), ServeError> {
         .map_err(at("identity in", &socket_dir))?;
     failpoint!("guest.start.after-identity");
     let mode = settings.socket_mode.unwrap_or(SOCKET_MODE) & 0o777;
-    let listener = listen(&sockets, mode).map_err(at("socket in", &socket_dir))?;
+    let listener = listen(&sockets, mode, &identity).map_err(at("socket in", &socket_dir))?;
     let bound = Made::at(&sockets, SOCKET_NAME).map_err(at("socket in", &socket_dir))?;
     let own = sockets.try_clone().map_err(at("socket directory", &socket_dir))?;
     let door = Door::new(own, bound.clone());
@@ -213,11 +213,8 @@ fn become_reaper() -> io::Result<()> {
 
 /// Binds the socket through the directory's descriptor, so that its path may be
 /// longer than the address of a socket.
-fn listen(sockets: &OwnedFd, mode: u32) -> io::Result<OwnedFd> {
-    match rustix::fs::unlinkat(sockets, SOCKET_NAME, AtFlags::empty()) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
+fn listen(sockets: &OwnedFd, mode: u32, identity: &Identity) -> io::Result<OwnedFd> {
+    identity::make_way(sockets, SOCKET_NAME, identity)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let path = format!("/proc/self/fd/{}/{SOCKET_NAME}", sockets.as_fd().as_raw_fd());

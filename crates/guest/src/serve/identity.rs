@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::rand::GetRandomFlags;
 use vestal_wire::GuestSettings;
 
@@ -127,7 +127,7 @@ pub(super) fn publish(
     const FRESH: &str = "guest.json.new";
     let dir = dir.as_fd();
     // Where others may write to the directory too, what is there may be a trap.
-    rustix::fs::unlinkat(dir, FRESH, AtFlags::empty()).ok();
+    make_way(dir, FRESH, identity)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o644);
     let file = rustix::fs::openat(dir, FRESH, flags, mode)?;
@@ -135,8 +135,32 @@ pub(super) fn publish(
         &mut std::fs::File::from(file),
         identity.file_content(settings).as_bytes(),
     )?;
+    move_directory_aside(dir, IDENTITY_NAME, identity)?;
     rustix::fs::renameat(dir, FRESH, dir, IDENTITY_NAME)?;
     Made::at(dir, IDENTITY_NAME)
+}
+
+/// Frees a name that this guest needs in the directory of its socket.
+pub(super) fn make_way(dir: impl AsFd, name: &str, identity: &Identity) -> io::Result<()> {
+    let dir = dir.as_fd();
+    move_directory_aside(dir, name, identity)?;
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a directory that has a name of ours another one. Nobody but a job can
+/// have put it there. It is not deleted: that may take as long as a job likes,
+/// while whoever starts the guest waits; it goes with the instance.
+fn move_directory_aside(dir: impl AsFd, name: &str, identity: &Identity) -> io::Result<()> {
+    let dir = dir.as_fd();
+    let found = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory) {
+        let aside = format!("{name}.aside-{}", identity.incarnation);
+        rustix::fs::renameat(dir, name, dir, aside)?;
+    }
+    Ok(())
 }
 
 /// Opens a directory to work below it, whatever becomes of its path.
@@ -162,6 +186,24 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "theirs");
         Made::at(&fd, IDENTITY_NAME).unwrap().remove(&fd);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn directories_at_the_names_of_a_guest_make_way_and_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [SOCKET_NAME, IDENTITY_NAME, "guest.json.new"] {
+            std::fs::create_dir_all(dir.path().join(name).join("deeper")).unwrap();
+        }
+        let (fd, identity) = (open_dir(dir.path()).unwrap(), Identity::new().unwrap());
+        for name in [SOCKET_NAME, "guest.json.new"] {
+            make_way(&fd, name, &identity).unwrap();
+            assert!(!dir.path().join(name).exists());
+        }
+        move_directory_aside(&fd, IDENTITY_NAME, &identity).unwrap();
+        assert!(!dir.path().join(IDENTITY_NAME).exists());
+        let kept = std::fs::read_dir(dir.path()).unwrap().flatten();
+        let kept = kept.filter(|entry| entry.path().join("deeper").is_dir());
+        assert_eq!(kept.count(), 3);
     }
 
     #[test]

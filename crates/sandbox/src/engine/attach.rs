@@ -11,6 +11,7 @@ use super::reap::Begin;
 use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
+use crate::mounts::quoted;
 use crate::sandbox::{Handle, Ownership};
 use crate::spec::Drift;
 use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
@@ -186,26 +187,18 @@ impl Inner {
             }
         };
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let looked = match self.look(site, &*backend, &mut record).await {
-            Ok(looked) => looked,
-            Err(Error::Backend { source, .. }) if source.is_refusal() => {
-                // Whoever greets needs no looking at.
-                if let Some(attached) =
-                    self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
-                {
-                    return Ok(attached);
-                }
-                // Its engine cannot look at it, so it cannot be used; what is
-                // there keeps its files, under another name.
-                tracing::warn!(%source, "cannot look at the instance; making a new one");
-                backend.set_aside(key).await.map_err(Error::backend(backend.name()))?;
-                record.instance = None;
-                let mut attached = self.create(site, record).await?;
-                attached.notices.push(Notice::Recreated { reason: source.to_string() });
+        let mut looked = self.look(site, &*backend, &mut record).await;
+        if matches!(&looked, Err(Error::Backend { source, .. }) if source.is_refusal()) {
+            // Whoever greets needs no looking at.
+            if let Some(attached) =
+                self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
+            {
                 return Ok(attached);
             }
-            Err(error) => return Err(error),
-        };
+            // An engine's trouble passes, and says nothing about the instance.
+            looked = self.look(site, &*backend, &mut record).await;
+        }
+        let looked = looked.map_err(|error| unseen(key.task(), error))?;
         let mut attached = self.bring_up(site, &backend, record, looked.state).await?;
         attached.notices.extend(looked.notices);
         Ok(attached)
@@ -300,6 +293,22 @@ impl Inner {
                 Ok(None)
             }
         }
+    }
+}
+
+/// Returns what is to be done about an instance that its engine cannot look at.
+fn unseen(task: &Task, error: Error) -> Error {
+    match error {
+        Error::Backend { backend, source } if source.is_refusal() => {
+            let advice = format!(
+                "the instance is left as it is: try again; if it stays so, look at the engine, or \
+                 make the sandbox anew, workspace and home kept: vestal rebuild {}",
+                quoted(task.as_str())
+            );
+            let source = BackendError::Advised { problem: source.to_string(), advice };
+            Error::Backend { backend, source }
+        }
+        other => other,
     }
 }
 

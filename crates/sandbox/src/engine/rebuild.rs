@@ -8,7 +8,7 @@ use super::list::in_memory;
 use super::remove::kept_files;
 use super::still::Still;
 use super::{Engine, Inner};
-use crate::backend::{Backend, Confinement};
+use crate::backend::{Backend, BackendError, Confinement};
 use crate::store::{Record, SandboxDir};
 use crate::{CopyError, Error, Key, Overrides, Rebuild, Rebuilt, Task, WhileBusy};
 
@@ -33,7 +33,18 @@ impl Engine {
             let lock = attended.or_leave(key.task(), locking).await?;
             let choosing = inner.rebuilt_record(&key, &dir, &rebuild);
             let (was, now) = attended.or_leave(key.task(), choosing).await?;
-            let still = inner.stand_still(&key, &dir, was, busy).await?;
+            let still = match inner.stand_still(&key, &dir, was.clone(), busy).await {
+                // An engine that cannot look at the instance cannot end it
+                // either. It makes way with what it has, for the reaper.
+                Err(Error::Backend { source, .. }) if source.is_refusal() => {
+                    tracing::warn!(%source, "cannot look at the instance; set aside");
+                    let backend = Arc::clone(inner.backend(key.task(), &was.backend)?);
+                    backend.set_aside(&key).await.map_err(Error::backend(backend.name()))?;
+                    let record = Record { instance: None, ..was };
+                    Still { record, backend, instance: None }
+                }
+                other => other?,
+            };
             inner.forget_handle(&key);
             let ground = Ground { key: &key, dir: &dir, lock: &lock };
             let building = Box::pin(inner.build_anew(ground, still, now));
@@ -90,11 +101,23 @@ impl Inner {
         let new = Arc::clone(self.backend(ground.key.task(), &now.backend)?);
         let moves = new.name() != old.name();
         let lost = was.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec));
-        let mut changing = Changing::begin(ground, Verb::Rebuild, was, now, true)?;
         // What a guest keeps of sessions and jobs belongs to users that the
         // other backend's guest is none of.
-        changing.switch(if moves { &["state"] } else { &[] })?;
-        let (_, heard) = changing.settle(self, None, &self.progress).await?;
+        let trees: &[&str] = if moves { &["state"] } else { &[] };
+        let mut spoilt = None;
+        let heard = match self.change_instance(ground, &was, &now, trees).await {
+            // What the guests kept may be what keeps this one from starting, as
+            // a journal that is none.
+            Err(Error::Backend { backend, source: source @ BackendError::GuestFailed { .. } })
+                if !moves =>
+            {
+                self.finish(ground.key.task(), ground.dir).await?;
+                let again = self.change_instance(ground, &was, &now, &["state"]).await;
+                spoilt = Some(source.to_string());
+                again.map_err(|_| Error::Backend { backend, source })?
+            }
+            other => other?,
+        };
         // Files in memory went with the old instance. What is on disk is what a
         // sandbox with files there left before, and stays, unseen by this one.
         let kept = if lost { Vec::new() } else { kept_files(ground.dir) };
@@ -102,8 +125,28 @@ impl Inner {
         if lost {
             remarks.push("its workspace and home were in memory and are gone".to_owned());
         }
+        if let Some(reason) = spoilt {
+            remarks.push(format!(
+                "its shell sessions and the records of its jobs begin anew: what was kept of them \
+                 could not be used ({reason})"
+            ));
+        }
         remarks.extend(heard);
         Ok(Rebuilt { was: old.name().to_owned(), now: new.name().to_owned(), kept, remarks })
+    }
+
+    /// Puts a new instance, and these trees anew, in the place of what is there.
+    async fn change_instance(
+        &self,
+        ground: Ground<'_>,
+        was: &Record,
+        now: &Record,
+        trees: &[&str],
+    ) -> Result<Vec<String>, Error> {
+        let mut changing = Changing::begin(ground, Verb::Rebuild, was.clone(), now.clone(), true)?;
+        changing.switch(trees)?;
+        let (_, heard) = changing.settle(self, None, &self.progress).await?;
+        Ok(heard)
     }
 
     /// Sees to it that a sandbox can be used on its backend although the

@@ -247,7 +247,7 @@ fn compare(asked: &Path, was: &Pin, now: &Pin, order: &Order) -> Result<(), Back
 }
 
 /// Returns a task's name as a shell takes it.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@:".contains(letter);
     if name.chars().all(plain) {
         name.to_owned()

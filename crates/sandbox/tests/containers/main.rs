@@ -75,7 +75,7 @@ containers! {
         a_running_container_is_found_by_its_label_when_the_record_is_lost,
         a_stopped_container_is_started_and_not_made,
         only_a_container_that_is_lost_is_set_aside_for_a_fresh_one,
-        a_container_that_cannot_be_looked_at_is_set_aside_for_a_fresh_one,
+        a_container_that_cannot_be_looked_at_is_kept,
         of_several_containers_the_running_one_is_used,
         an_idle_duplicate_is_stopped_and_a_busy_one_is_reported,
         without_persistence_nothing_is_looked_for,
@@ -84,7 +84,6 @@ containers! {
         a_sandbox_that_was_never_quite_made_leaves_nothing,
     }
     + docker: {
-        a_stuck_container_that_cannot_be_looked_at_gives_way,
         a_container_of_an_image_committed_from_a_sandbox_is_never_touched,
     }
     apart on docker, podman: {

@@ -263,7 +263,9 @@ impl Docker {
             upload(&client, &locator.container, &guest).await?;
         }
         failpoint::reach("docker.start.prepared");
-        start(&client, &locator.container).await.map_err(Setback::into_start_error)?;
+        start(&client, &locator.container)
+            .await
+            .map_err(|setback| setback.into_start_error(&locator.container))?;
         failpoint::reach("docker.start.started");
         let waited = async {
             let waiting = ready::wait(&client, &order.instance, &locator.container, reach);
@@ -394,9 +396,9 @@ impl Setback {
 
     /// The same for a container that was there before: one that the engine has
     /// lost parts of can never be started again.
-    fn into_start_error(self) -> BackendError {
+    fn into_start_error(self, container: &str) -> BackendError {
         match self.into_error() {
-            BackendError::Engine { message, .. } if is_lost(&message) => {
+            BackendError::Engine { message, .. } if is_lost(&message, container) => {
                 BackendError::Unresumable { reason: message }
             }
             error => error,
@@ -424,13 +426,15 @@ impl Setback {
     }
 }
 
-/// Returns whether an engine says that a container, or what it is made of, is
-/// gone. Whatever else it says may pass: a full disk, a busy device, a cgroup.
-fn is_lost(message: &str) -> bool {
+/// Returns whether an engine says that a container, by its id, or what it is made
+/// of, is gone. Whatever else it says may pass: a full disk, a busy device, a
+/// cgroup, another container whose network it shares.
+fn is_lost(message: &str, container: &str) -> bool {
     let message = message.to_lowercase();
-    ["no such container", "marked for removal", "layer does not exist", "layer not known"]
-        .iter()
-        .any(|words| message.contains(words))
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    let is_gone = says(&["no such container", "marked for removal"]);
+    let names_it = !container.is_empty() && message.contains(&container.to_lowercase());
+    (is_gone && names_it) || says(&["layer does not exist", "layer not known"])
 }
 
 fn is_about_storage(message: &str) -> bool {
@@ -502,5 +506,31 @@ async fn start(client: &Client, container: &str) -> Result<(), Setback> {
     match client.api().start_container(container, None::<StartContainerOptions>).await {
         Ok(()) => Ok(()),
         Err(error) => Err(Setback::read(client, "start the container", error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_container_itself_and_its_layers_can_be_lost() {
+        let id = "4f5e6d7c".repeat(8);
+        let cases = [
+            (format!("No such container: {id}"), true),
+            (format!("container {id} is marked for removal and cannot be started"), true),
+            (format!("no container with name or ID \"{id}\" found: no such container"), true),
+            ("layer does not exist".to_owned(), true),
+            // Docker's words for a container whose network it was to share.
+            ("No such container: proxy".to_owned(), false),
+            (
+                format!("cannot join network of {}: No such container: {}", "proxy", &id[..12]),
+                false,
+            ),
+            ("no space left on device".to_owned(), false),
+        ];
+        for (message, expected) in cases {
+            assert_eq!(is_lost(&message, &id), expected, "{message}");
+        }
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn read(instance_dir: &Path) -> std::io::Result<Option<ProcessId>> {
             let identity = serde_json::from_slice::<GuestIdentity>(&bytes).ok();
             Ok(identity.map(GuestIdentity::process))
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

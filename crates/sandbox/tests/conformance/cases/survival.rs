@@ -192,10 +192,14 @@ pub(crate) async fn a_start_that_fails_loses_nothing(world: &World) {
         world.is_contained() && world.run(install).await.stdout.bytes() != b"read-only\n";
     let instance = world.sandbox().await.instance().await;
     world.engine().stop(&task).await.unwrap();
-    // A directory where the socket belongs: it cannot start like this.
+    // A file where the directory of the socket belongs: it cannot start like this.
     let dir = world.sandbox_dir("default").join("instances").join(&instance);
-    let socket = dir.join("io/guest.sock");
-    std::fs::create_dir_all(socket.join("in the way")).unwrap();
+    let (io, aside) = (dir.join("io"), dir.join("io.aside"));
+    let block = || {
+        std::fs::rename(&io, &aside).unwrap();
+        std::fs::write(&io, "in the way").unwrap();
+    };
+    block();
 
     if !world.is_contained() {
         // Its files are the host's: nothing is lost with the instance.
@@ -212,7 +216,8 @@ pub(crate) async fn a_start_that_fails_loses_nothing(world: &World) {
     assert_eq!(world.instances_of("default"), [&*instance], "no other is made");
     let left = world.left_of("default");
     assert!(!left.contains(&"intent.json".to_owned()), "there is nothing to finish: {left:?}");
-    std::fs::remove_dir_all(&socket).unwrap();
+    std::fs::remove_file(&io).unwrap();
+    std::fs::rename(&aside, &io).unwrap();
     let output = world.run("cat /usr/tool || echo none; echo $kept").await;
     let expected = if is_writable { "installed\n1\n" } else { "none\n1\n" };
     assert_eq!(output.stdout.text(), expected);
@@ -222,7 +227,7 @@ pub(crate) async fn a_start_that_fails_loses_nothing(world: &World) {
     // Making it anew is for a person to say.
     drop(sandbox);
     world.engine().stop(&task).await.unwrap();
-    std::fs::create_dir_all(socket.join("in the way")).unwrap();
+    block();
     world.engine().rebuild(&task, &Rebuild::default(), WhileBusy::Refuse).await.unwrap();
     let output = world.run("cat /usr/tool || echo none; echo $kept").await;
     assert_eq!(output.stdout.text(), "none\n1\n");

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::{
-    Cleanup, Command, Error, FilesOnRemoval, Notice, Sandbox, StateBefore, SummaryState, Task, job,
+    Cleanup, Command, Error, FilesOnRemoval, Notice, Rebuild, Sandbox, StateBefore, SummaryState,
+    Task, WhileBusy, job,
 };
 use vestal_wire::Role;
 
@@ -161,32 +162,35 @@ pub(crate) async fn only_a_container_that_is_lost_is_set_aside_for_a_fresh_one(w
     world.finish().await;
 }
 
-pub(crate) async fn a_container_that_cannot_be_looked_at_is_set_aside_for_a_fresh_one(
-    world: World,
-) {
+pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
     let (world, proxy) = world.proxied();
-    world.out("echo 2 > kept").await;
-    let name = world.names().remove(0);
+    world.out("echo 2 > kept; echo 3 > /usr/own").await;
+    let (container, name) = (world.container_id(), world.names().remove(0));
     world.engine().stop(&Task::default_task()).await.unwrap();
+    // What passes at once is not even noticed.
     fail_once(&proxy, Request::inspects);
     let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
     let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
-    assert!(recreated(&sandbox), "{:?}", sandbox.notices());
-    assert_eq!(out(&sandbox, "cat kept").await, "2\n");
+    assert_eq!(out(&sandbox, "cat kept /usr/own").await, "2\n3\n");
+    assert_eq!((world.container_id(), world.names()), (container, vec![name.clone()]));
+    drop(sandbox);
+    engine.stop(&Task::default_task()).await.unwrap();
+    // What does not is an error, and making it anew a person's word.
+    let broken = serde_json::json!({ "message": "something broke" }).to_string();
+    proxy.rule(
+        move |request| {
+            if request.inspects() { Fate::Answer(500, broken.clone()) } else { Fate::Pass }
+        },
+    );
+    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
+    let error = engine.sandbox(&Task::default_task()).await.unwrap_err();
+    assert!(error.to_string().contains("something broke"), "{error}");
+    assert_eq!(world.names(), [&*name]);
+    fail_once(&proxy, Request::inspects);
+    engine.rebuild(&Task::default_task(), &Rebuild::default(), WhileBusy::Refuse).await.unwrap();
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(out(&sandbox, "cat kept; ls /usr/own || true").await, "2\n");
     aside(&world, &name);
-    world.finish().await;
-}
-
-pub(crate) async fn a_stuck_container_that_cannot_be_looked_at_gives_way(world: World) {
-    let (world, proxy) = world.proxied();
-    world.out("echo 2 > kept; x=1").await;
-    let name = world.names().remove(0);
-    world.api.post(&format!("/containers/{name}/pause"));
-    fail_once(&proxy, Request::inspects);
-    let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
-    assert_eq!(out(&sandbox, "cat kept; echo $x").await, "2\n1\n");
-    assert!(!is_running(&world, &aside(&world, &name)));
     world.finish().await;
 }
 

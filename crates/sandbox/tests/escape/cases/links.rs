@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vestal_sandbox::files::{Depth, WriteOptions};
-use vestal_sandbox::{FilesOnRemoval, Task, WhileBusy};
+use vestal_sandbox::{FilesOnRemoval, Rebuild, Task, WhileBusy};
 
 use crate::cell::{Cell, run_in};
 
@@ -114,7 +114,7 @@ pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell
     let link = format!("ln -s {}/file", victim.path());
     // Nothing else in their place holds anybody up.
     let names = "guest.sock guest.json owner.json guest.json.new";
-    for make in [&*link, "mkfifo", "truncate -s 1T"] {
+    for make in [&*link, "mkfifo", "truncate -s 1T", "mkdir"] {
         cell.run(&plant("/.vestal/io", names, make)).await;
         // Whoever comes next ends what does not answer, and starts it.
         let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
@@ -122,20 +122,17 @@ pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell
         victim.assert_untouched();
         assert_eq!(cell.world.guests().len(), 1);
     }
-    // A directory there keeps it from starting until it is removed; nothing is made anew unasked.
-    cell.run(&plant("/.vestal/io", names, "mkdir")).await;
+    // A sandbox that has spoiled its own journal does not start again until it is
+    // made anew; it still reaches nothing outside.
+    let spoil = "rm journal; echo spoilt for good > journal";
+    cell.run(&format!("{}; {spoil}", plant("/.vestal/state", "*", &link))).await;
+    stop(cell).await;
     let error = cell.engine(&[]).sandbox(&task).await.unwrap_err();
-    assert!(matches!(error, vestal_sandbox::Error::StartFailed { .. }), "{error:?}");
-    cell.engine(&[]).remove(&task, FilesOnRemoval::Keep).await.unwrap();
+    assert!(error.to_string().contains("is not a journal"), "{error}");
+    cell.engine(&[]).rebuild(&task, &Rebuild::default(), WhileBusy::Stop).await.unwrap();
     let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
     assert_eq!(run_in(&sandbox, "echo runs").await, "runs\n");
     drop(sandbox);
-    victim.assert_untouched();
-    // A sandbox that has spoiled its own journal may not start again; it still
-    // reaches nothing outside, and can be removed.
-    cell.run(&plant("/.vestal/state", "*", &link)).await;
-    stop(cell).await;
-    cell.engine(&[]).sandbox(&task).await.ok();
     victim.assert_untouched();
 }
 
