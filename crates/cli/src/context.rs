@@ -320,10 +320,10 @@ impl Context {
         }
     }
 
-    /// As [`Context::close`], and lets the orphan reaper finish.
+    /// As [`Context::close`], and lets an orphan reaper that is at work finish.
     pub(crate) async fn finish(&self, engine: &Engine) {
         self.close(engine).await;
-        if tokio::time::timeout(SWEEP_WITHIN, engine.orphans_swept()).await.is_err() {
+        if tokio::time::timeout(SWEEP_WITHIN, engine.finish_sweep()).await.is_err() {
             tracing::debug!("the orphan reaper goes on next time");
         }
     }

@@ -197,6 +197,7 @@ conformance! {
             an_age_that_cannot_be_read_reaps_nothing,
             a_disabled_reaper_does_nothing,
             a_process_that_attaches_to_a_running_sandbox_sweeps_too,
+            a_short_process_leaves_the_sweep_to_others_for_a_while,
             one_failure_does_not_stop_the_sweep,
             what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
             a_dry_run_changes_nothing,

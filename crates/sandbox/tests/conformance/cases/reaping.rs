@@ -212,6 +212,22 @@ pub(crate) async fn a_process_that_attaches_to_a_running_sandbox_sweeps_too(worl
     assert_eq!(tasks(&engine).await, ["default"]);
 }
 
+pub(crate) async fn a_short_process_leaves_the_sweep_to_others_for_a_while(world: &World) {
+    let kept = ["terminal.orphan_reaper=false"];
+    stopped(world, "old").await;
+    world.engine_with(&kept).sandbox(&Task::default_task()).await.unwrap();
+    let settings = expire(world, &["old"]).await;
+    let swept = world.home().join("run/swept");
+    std::fs::write(&swept, "").unwrap();
+    let engine = world.engine_with(&settings);
+    engine.sandbox(&Task::default_task()).await.unwrap();
+    assert_eq!(engine.finish_sweep().await, 0, "another process has just swept");
+    assert_eq!(tasks(&engine).await, ["default", "old"]);
+    age(&swept, DAY);
+    assert_eq!(engine.finish_sweep().await, 1, "nobody else has for a day");
+    assert_eq!(tasks(&engine).await, ["default"]);
+}
+
 pub(crate) async fn one_failure_does_not_stop_the_sweep(world: &World) {
     for name in ["a", "b", "c"] {
         stopped(world, name).await;
