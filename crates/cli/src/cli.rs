@@ -1,5 +1,8 @@
 //! The command line: one enum of verbs, whose arguments stand beside what they do.
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
 };
@@ -22,9 +25,11 @@ chat and model: 3 the provider failed, 4 stopped before it was done, 5 the provi
 Example:
   vestal run 'hostname; date >> visits; cat visits'";
 
+const NAME: &str = "vestal";
+
 /// Durable sandboxes: files, shell state and running processes are still there when you come back.
 #[derive(Debug, Parser)]
-#[command(name = "vestal", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = NAME, version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -65,23 +70,47 @@ pub(crate) struct Global {
 /// `--set` stands at every level: of an option that is merely global, what is
 /// said before the verb would be lost when something is said after it too.
 pub(crate) fn command() -> clap::Command {
-    fn with_set(command: clap::Command) -> clap::Command {
-        let set = Arg::new(SET)
-            .long("set")
-            .value_name("KEY=VALUE")
-            .value_parser(parse_override)
-            .action(ArgAction::Append)
-            .help_heading("Global options")
-            .display_order(998)
-            .help("Sets a key for this call only, as in `--set terminal.retention_seconds=2h`; repeatable");
-        command.arg(set).mut_subcommands(with_set)
-    }
     with_set(Cli::command())
+}
+
+fn with_set(command: clap::Command) -> clap::Command {
+    let set = Arg::new(SET)
+        .long("set")
+        .value_name("KEY=VALUE")
+        .value_parser(parse_override)
+        .action(ArgAction::Append)
+        .help_heading("Global options")
+        .display_order(998)
+        .help("Sets a key for this call only, as in `--set terminal.retention_seconds=2h`; repeatable");
+    command.arg(set).mut_subcommands(with_set)
+}
+
+/// Returns a description that is enough to read a correct command line: what a verb
+/// takes is built when that verb is met. Building all of it takes as long as the
+/// rest of a short command.
+fn lean_command() -> clap::Command {
+    let set = with_set(clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")));
+    let verbs = VERBS.iter().map(|(name, takes)| clap::Command::new(*name).defer(*takes));
+    Global::augment_args(set).subcommands(verbs)
+}
+
+/// Describes what a verb takes.
+fn takes<A: Args>(verb: clap::Command) -> clap::Command {
+    with_set(A::augment_args(verb))
 }
 
 /// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    read(&command().try_get_matches()?)
+    parse_line(std::env::args_os().collect())
+}
+
+fn parse_line(line: Vec<OsString>) -> Result<Cli, clap::Error> {
+    match lean_command().try_get_matches_from(&line) {
+        Ok(matches) => read(&matches),
+        Err(version) if version.kind() == ErrorKind::DisplayVersion => Err(version),
+        // Help, suggestions and usage need the whole description.
+        Err(_) => read(&command().try_get_matches_from(line)?),
+    }
 }
 
 /// Reads words that stand where those of the command line would, without the
@@ -199,39 +228,52 @@ pub(crate) struct JobPlace {
     pub(crate) task: Option<Task>,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    Run(run::RunArgs),
-    Shell(shell::ShellArgs),
-    Chat(chat::ChatArgs),
-    Ps(ps::PsArgs),
-    Inspect(inspect::InspectArgs),
-    Stats(stats::StatsArgs),
-    Jobs(jobs::JobsArgs),
-    Logs(logs::LogsArgs),
-    Wait(wait::WaitArgs),
-    Kill(kill::KillArgs),
-    Write(write::WriteArgs),
-    Cp(cp::CpArgs),
-    Snapshot(snapshot::SnapshotArgs),
-    Snapshots(snapshots::SnapshotsArgs),
-    Restore(restore::RestoreArgs),
-    Fork(fork::ForkArgs),
-    Rebuild(rebuild::RebuildArgs),
-    Touch(touch::TouchArgs),
-    Stop(stop::StopArgs),
-    Rm(rm::RmArgs),
-    Prune(prune::PruneArgs),
-    Conversations(conversations::ConversationsArgs),
-    Kanban(kanban::KanbanArgs),
-    Mcp(mcp::McpArgs),
-    Memory(memory::MemoryArgs),
-    Model(model::ModelArgs),
-    Profile(profile::ProfileArgs),
-    Skills(skills::SkillsArgs),
-    Config(config::ConfigArgs),
-    Doctor(doctor::DoctorArgs),
-    Completions(completions::CompletionsArgs),
+/// Declares the verbs: the enum that the command line is read into, and what each
+/// of them takes by its name.
+macro_rules! verbs {
+    ($($variant:ident($args:ty) = $name:literal,)*) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Verb {
+            $(#[command(name = $name)] $variant($args),)*
+        }
+
+        const VERBS: &[(&str, fn(clap::Command) -> clap::Command)] =
+            &[$(($name, takes::<$args>),)*];
+    };
+}
+
+verbs! {
+    Run(run::RunArgs) = "run",
+    Shell(shell::ShellArgs) = "shell",
+    Chat(chat::ChatArgs) = "chat",
+    Ps(ps::PsArgs) = "ps",
+    Inspect(inspect::InspectArgs) = "inspect",
+    Stats(stats::StatsArgs) = "stats",
+    Jobs(jobs::JobsArgs) = "jobs",
+    Logs(logs::LogsArgs) = "logs",
+    Wait(wait::WaitArgs) = "wait",
+    Kill(kill::KillArgs) = "kill",
+    Write(write::WriteArgs) = "write",
+    Cp(cp::CpArgs) = "cp",
+    Snapshot(snapshot::SnapshotArgs) = "snapshot",
+    Snapshots(snapshots::SnapshotsArgs) = "snapshots",
+    Restore(restore::RestoreArgs) = "restore",
+    Fork(fork::ForkArgs) = "fork",
+    Rebuild(rebuild::RebuildArgs) = "rebuild",
+    Touch(touch::TouchArgs) = "touch",
+    Stop(stop::StopArgs) = "stop",
+    Rm(rm::RmArgs) = "rm",
+    Prune(prune::PruneArgs) = "prune",
+    Conversations(conversations::ConversationsArgs) = "conversations",
+    Kanban(kanban::KanbanArgs) = "kanban",
+    Mcp(mcp::McpArgs) = "mcp",
+    Memory(memory::MemoryArgs) = "memory",
+    Model(model::ModelArgs) = "model",
+    Profile(profile::ProfileArgs) = "profile",
+    Skills(skills::SkillsArgs) = "skills",
+    Config(config::ConfigArgs) = "config",
+    Doctor(doctor::DoctorArgs) = "doctor",
+    Completions(completions::CompletionsArgs) = "completions",
 }
 
 #[cfg(test)]
@@ -239,12 +281,30 @@ mod tests {
     use super::*;
 
     fn parsed(line: &[&str]) -> Cli {
-        read(&command().try_get_matches_from(line).unwrap()).unwrap()
+        parse_line(line.iter().map(OsString::from).collect()).unwrap()
     }
 
     #[test]
     fn the_command_line_is_well_formed() {
         command().debug_assert();
+        lean_command().debug_assert();
+    }
+
+    #[test]
+    fn the_lean_description_takes_what_the_whole_one_does() {
+        fn taken(command: &clap::Command, path: &str, all: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            all.extend(command.get_arguments().map(|arg| format!("{path}: {arg:?}")));
+            command.get_subcommands().for_each(|verb| taken(verb, &path, all));
+        }
+        let [whole, lean] = [command(), lean_command()].map(|mut command| {
+            command.build();
+            let mut all = Vec::new();
+            taken(&command, "", &mut all);
+            all.sort();
+            all
+        });
+        assert_eq!(lean, whole);
     }
 
     #[test]
