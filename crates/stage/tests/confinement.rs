@@ -103,6 +103,7 @@ fn an_abstract_socket_of_the_host_is_out_of_reach() {
             recursive: false,
             shifted: false,
             identity: None,
+            hidden: Vec::new(),
         }));
         plan.purpose = Purpose::Serve {
             arguments: ["/test", "--exact", "--nocapture"]

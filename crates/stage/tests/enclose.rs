@@ -200,6 +200,7 @@ fn a_source_behind_a_link_of_the_kernels_is_refused() {
                 recursive: true,
                 shifted: false,
                 identity: None,
+                hidden: Vec::new(),
             }));
             let said = site.start(&plan).said();
             assert!(said.starts_with("error: {\"step\":\"source\""), "{by:?}: {said}");
@@ -300,6 +301,7 @@ fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {
             recursive: false,
             shifted: false,
             identity: None,
+            hidden: Vec::new(),
         }));
         assert_eq!(site.start(&plan).said(), "content1\n", "{by:?}");
         assert_eq!(fs::read(site.path("io/file")).unwrap(), b"content", "{by:?}");
@@ -413,6 +415,7 @@ fn layers_can_be_the_root() {
             shifted: by == By::Root,
             upper: bytes(site.make("top", site.owner())),
             work: bytes(site.make("top-work", site.owner())),
+            hidden: Vec::new(),
         });
         plan.capabilities = 0xfb;
         assert_eq!(site.start(&plan).said(), "old0\n", "{by:?}");
@@ -435,4 +438,62 @@ fn a_link_that_is_there_stays_and_an_empty_directory_becomes_one() {
         }
         assert_eq!(site.start(&plan).said(), "elsewhere\ntext\nbelow\n", "{by:?}");
     }
+}
+
+#[test]
+fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
+    let Some(by) = By::all().into_iter().find(|by| *by == By::Root) else {
+        return;
+    };
+    let site = Site::new(by);
+    let host = site.make("host", Some(0));
+    for dir in ["tool/etc", "tool/vault/deep", "tool/share"] {
+        site.make(&format!("host/{dir}"), Some(0));
+    }
+    for file in ["tool/etc/key", "tool/etc/public", "tool/vault/deep/key", "tool/share/text"] {
+        fs::write(host.join(file), "content\n").unwrap();
+    }
+    fs::set_permissions(host.join("tool"), fs::Permissions::from_mode(0o751)).unwrap();
+    std::os::unix::fs::chown(host.join("tool/etc"), Some(0), Some(7)).unwrap();
+    let old = fs::File::open(host.join("tool/etc")).unwrap();
+    old.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_hours(24)).unwrap();
+    let hidden = ["tool/etc/key", "tool/vault", "tool/vault/deep/key", "tool/gone/key"];
+    let hidden: Vec<_> = hidden.map(bytes).to_vec();
+    let mut plan = site.plan(
+        "for lower in /layers /shown; do cd $lower/tool
+         find . -printf '%p %m %U:%G\\n' | sort; cat etc/key vault/deep/key etc/public
+         stat -c %Y etc; done 2> /dev/null
+         cd /layers/tool && echo own > etc/key && mkdir vault && echo more >> etc/public &&
+             mv etc/public share && rm -r etc && mkdir -m 700 etc && find . | sort
+         cat share/public; ls vault; echo > /shown/tool/x || echo read-only",
+    );
+    for name in ["layers-upper", "layers-work"] {
+        site.make(name, site.owner());
+    }
+    plan.places.push(Place::Layers {
+        target: bytes("/layers"),
+        layers: Layers {
+            lower: bytes(&host),
+            shifted: true,
+            upper: bytes(site.path("layers-upper")),
+            work: bytes(site.path("layers-work")),
+            hidden: hidden.clone(),
+        },
+    });
+    plan.places.push(Place::Bind(Bind {
+        source: bytes(&host),
+        target: bytes("/shown"),
+        read_only: true,
+        recursive: false,
+        shifted: true,
+        identity: None,
+        hidden,
+    }));
+    let seen = ". 751 0:0\n./etc 755 0:7\n./etc/public 644 0:0\n./share 755 0:0\n\
+                ./share/text 644 0:0\ncontent\n86400\n";
+    let changed = ".\n./etc\n./share\n./share/public\n./share/text\n./vault\n\
+                   content\nmore\nread-only\n";
+    assert_eq!(site.start(&plan).said(), format!("{seen}{seen}{changed}"));
+    let kept = fs::read_to_string(host.join("tool/etc/key")).unwrap();
+    assert_eq!(kept, "content\n");
 }

@@ -33,6 +33,7 @@ const BROKEN: [Broken; 9] = [
                 shifted: false,
                 upper: bytes("/proc"),
                 work: bytes(site.path("work")),
+                hidden: Vec::new(),
             };
             plan.places.push(Place::Layers { target: bytes("/layers"), layers });
         },
@@ -86,6 +87,7 @@ fn bind(source: &str, target: &str) -> Place {
         recursive: false,
         shifted: false,
         identity: None,
+        hidden: Vec::new(),
     })
 }
 

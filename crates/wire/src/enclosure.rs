@@ -163,6 +163,11 @@ pub struct Layers {
     /// same.
     #[n(3)]
     pub work: ByteVec,
+    /// What of the lower one is not shown, by paths relative to it. A directory
+    /// is hidden with all that is in it. Only for [`Mapping::Privileged`].
+    #[n(4)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    pub hidden: Vec<ByteVec>,
 }
 
 /// Something below the root of a sandbox. Directories on the way to a target
@@ -268,6 +273,11 @@ pub struct Bind {
     /// Absent: whatever the path leads to.
     #[n(5)]
     pub identity: Option<FileIdentity>,
+    /// What of a directory is not shown, by paths relative to it. Only for
+    /// directories that can only be read, and for [`Mapping::Privileged`].
+    #[n(6)]
+    #[cbor(skip_if = "Vec::is_empty")]
+    pub hidden: Vec<ByteVec>,
 }
 
 /// Which file it is, whatever its name.

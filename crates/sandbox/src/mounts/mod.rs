@@ -25,6 +25,10 @@ use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, Order};
 use crate::store::make_private_dir;
 
+/// Where root keeps what all homes of this machine share. No sandbox sees it:
+/// what is in it says what sandboxes are shown.
+pub(crate) const MACHINE_DIR: &str = "/var/cache/vestal";
+
 /// A directory or file of the host that is to be mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
@@ -95,9 +99,11 @@ impl Ours {
         let home = settings.home();
         let sandboxes = settings.sandboxes_dir()?.value;
         let usual = settings.environment().user_home().map(|home| home.join(".vestal"));
+        let machine = rustix::process::geteuid().is_root().then(|| PathBuf::from(MACHINE_DIR));
         let named: Vec<PathBuf> = [home.root().to_owned(), home.dir(), sandboxes.clone()]
             .into_iter()
             .chain(usual)
+            .chain(machine)
             .collect();
         let links = named.iter().flat_map(|dir| links_on_the_way(dir)).collect();
         let hidden = named.into_iter().map(real).collect();

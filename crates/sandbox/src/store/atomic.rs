@@ -81,7 +81,8 @@ pub(super) fn read_open(file: &File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Replaces a file by rename.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", random_hex::<6>()?));
     let written = OpenOptions::new()
         .write(true)

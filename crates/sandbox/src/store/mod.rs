@@ -15,7 +15,7 @@ mod record;
 mod removal;
 mod snapshot;
 
-pub(crate) use atomic::{read_regular, read_versioned, write_versioned};
+pub(crate) use atomic::{read_regular, read_versioned, replace, write_versioned};
 pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};

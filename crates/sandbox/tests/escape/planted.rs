@@ -19,6 +19,10 @@ const TOLD: &str = "VESTAL_TEST_PLANTED";
 const OF_ROOT: [&str; 8] =
     ["/root", "/home", "/srv", "/etc", "/run", "/var/lib", "/var/tmp", "/dev/shm"];
 
+/// Directories of the machine that sandboxes show. What is planted in them is
+/// for root alone.
+const OF_ROOT_ALONE: [&str; 2] = ["/opt", "/usr/local"];
+
 /// Files of people, below their homes.
 const OF_PEOPLE: [&str; 5] = [
     ".ssh/id_ed25519",
@@ -62,11 +66,17 @@ impl Planted {
         let files = of_root(name);
         let mut planted = Self { files: Vec::new(), made: Vec::new() };
         for file in files {
-            planted.made.push(file.parent().unwrap().to_owned());
+            let shown = OF_ROOT_ALONE.iter().any(|dir| file.starts_with(dir));
+            let dirs: Vec<&Path> =
+                file.ancestors().skip(1).take_while(|dir| !dir.ends_with(name)).collect();
+            let top = dirs.last().map_or(file.parent(), |dir| dir.parent()).unwrap();
+            planted.made.push(top.to_owned());
             // Whoever gets there may read them: only the walls are in the way.
-            plant(&file, 0o644);
-            let dir = planted.made.last().unwrap();
-            std::fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+            // In what is shown it is the permissions.
+            plant(&file, if shown { 0o600 } else { 0o644 });
+            for dir in dirs.into_iter().chain([top]) {
+                std::fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+            }
             planted.files.push(file);
         }
         planted
@@ -117,7 +127,9 @@ fn name() -> String {
 }
 
 fn of_root(name: &str) -> Vec<PathBuf> {
-    OF_ROOT.iter().map(|dir| Path::new(dir).join(name).join("secret")).collect()
+    let hidden = OF_ROOT.iter().map(|dir| Path::new(dir).join(name).join("secret"));
+    let shown = OF_ROOT_ALONE.iter().map(|dir| Path::new(dir).join(name).join("a/b/key"));
+    hidden.chain(shown).collect()
 }
 
 fn plant(file: &Path, mode: u32) {

@@ -150,6 +150,7 @@ impl Site {
                     shifted: true,
                     upper: bytes(self.path("upper")),
                     work: bytes(self.path("work")),
+                    hidden: Vec::new(),
                 },
             });
         } else {
@@ -160,6 +161,7 @@ impl Site {
                 recursive: true,
                 shifted: false,
                 identity: None,
+                hidden: Vec::new(),
             }));
         }
         for name in ["bin", "sbin", "lib", "lib64"] {
@@ -194,6 +196,7 @@ impl Site {
             recursive: false,
             shifted,
             identity: None,
+            hidden: Vec::new(),
         })
     }
 

@@ -23,7 +23,13 @@ pub(crate) fn mappings() -> Vec<Mapping> {
 }
 
 fn layers() -> Layers {
-    Layers { lower: bytes("/l"), shifted: true, upper: bytes("/u"), work: bytes("/w") }
+    Layers {
+        lower: bytes("/l"),
+        shifted: true,
+        upper: bytes("/u"),
+        work: bytes("/w"),
+        hidden: Vec::new(),
+    }
 }
 
 pub(crate) fn roots() -> Vec<Root> {
@@ -40,6 +46,7 @@ pub(crate) fn places() -> Vec<Place> {
             recursive: false,
             shifted: true,
             identity: None,
+            hidden: Vec::new(),
         }),
         Place::Layers { target: target(), layers: layers() },
         Place::Memory { target: target(), size: 1, mode: 0o700, exec: true },

@@ -41,7 +41,13 @@ fn mapping() -> impl Strategy<Value = Mapping> {
 }
 
 fn layers() -> impl Strategy<Value = Layers> {
-    fields!(Layers { lower: bytes(), shifted: any::<bool>(), upper: bytes(), work: bytes() })
+    fields!(Layers {
+        lower: bytes(),
+        shifted: any::<bool>(),
+        upper: bytes(),
+        work: bytes(),
+        hidden: few(bytes()),
+    })
 }
 
 fn root() -> impl Strategy<Value = Root> {
@@ -56,6 +62,7 @@ fn bind() -> impl Strategy<Value = Bind> {
         recursive: any::<bool>(),
         shifted: any::<bool>(),
         identity: maybe(identity()),
+        hidden: few(bytes()),
     })
 }
 

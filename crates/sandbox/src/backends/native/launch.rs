@@ -131,6 +131,7 @@ impl Native {
         let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
         let dirs = HostDirs::of(&order);
         let picture = self.picture()?;
+        let private = self.private(tier, facts).await?;
         let scope = Scope::detect(facts.uid);
         let means = Means::of_this_machine(scope.as_ref(), facts.uid);
         let mut label = Label::new(
@@ -159,6 +160,7 @@ impl Native {
                 tier,
                 users,
                 mounts: &mounts,
+                private: &private,
                 etc_dir: &picture.dir,
                 rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
                 cgroups: &cgroups,

@@ -27,6 +27,7 @@ mod locator;
 mod make_dirs;
 mod numbers;
 mod plan;
+mod private;
 mod report;
 mod rootfs;
 mod said;

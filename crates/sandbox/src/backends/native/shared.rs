@@ -7,9 +7,12 @@ use std::sync::atomic::Ordering;
 
 use super::backend::Native;
 use super::etc::{self, Picture};
+use super::facts::Facts;
 use super::label::Label;
+use super::private::{self, Private};
 use super::rootfs::{self, Rootfs};
 use super::settings::NativeSettings;
+use super::tier::Tier;
 use crate::ProgressSink;
 use crate::backend::BackendError;
 
@@ -17,6 +20,20 @@ impl Native {
     /// Returns the picture of this machine's `/etc` as it is now.
     pub(super) fn picture(&self) -> Result<Picture, BackendError> {
         etc::provide(&self.cache_dir())
+    }
+
+    /// Returns what of this machine's system directories is not for everyone,
+    /// where a sandbox shows them and permissions do not keep it out.
+    pub(super) async fn private(&self, tier: Tier, facts: &Facts) -> Result<Private, BackendError> {
+        if tier != Tier::Overlay {
+            return Ok(Private::default());
+        }
+        let (facts, dir) = (facts.clone(), self.cache_dir());
+        let looked = tokio::task::spawn_blocking(move || private::look(&facts, &dir)).await;
+        looked
+            .map_err(std::io::Error::other)
+            .flatten()
+            .map_err(BackendError::io("look for what is not for everyone below /usr and /opt"))
     }
 
     /// Returns the root filesystem that the settings name, if they name one.

@@ -13,6 +13,7 @@ use vestal_wire::Purpose;
 use super::backend::Native;
 use super::facts::Facts;
 use super::plan::{self, HostDirs, PlanInput};
+use super::private::Private;
 use super::settings::NativeSettings;
 use super::stage::Build;
 use super::tier::Tier;
@@ -126,6 +127,11 @@ impl Native {
         let ground = Ground::make(&sandboxes)?;
         let dirs = HostDirs::of_trial(&ground.dir);
         let picture = self.picture()?;
+        let private = match tier {
+            // Whether something can be hidden, not what there is to hide.
+            Tier::Overlay => Private::made_up(&facts),
+            Tier::ReadOnly | Tier::Rootfs => Private::default(),
+        };
         let missing = choose::lacking(tier, &facts, &users);
         let planned = plan::enclosure(&PlanInput {
             dirs: &dirs,
@@ -134,6 +140,7 @@ impl Native {
             tier,
             users,
             mounts: &Mounts::default(),
+            private: &private,
             etc_dir: &picture.dir,
             rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
             cgroups: &[],

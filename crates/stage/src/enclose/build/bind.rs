@@ -8,6 +8,7 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use vestal_wire::Bind;
 
 use super::Builder;
+use super::parts::paths;
 use super::target::{NewRoot, attach};
 use crate::failure::{Failure, Step, failed_at};
 use crate::sys::mount::{Reach, add_attributes, shift_owners};
@@ -44,6 +45,7 @@ impl Builder<'_> {
 
     /// Shows something of the host in the sandbox.
     pub(super) fn bind(
+        &self,
         root: &NewRoot,
         bind: &Bind,
         source: &OwnedFd,
@@ -55,7 +57,15 @@ impl Builder<'_> {
             FileType::Directory => root.directory(target, 0o755)?,
             _ => root.file(target)?,
         };
-        attach(mount, &at).map_err(failed_at(Step::Bind, target))
+        attach(mount, &at).map_err(failed_at(Step::Bind, target))?;
+        if bind.hidden.is_empty() {
+            return Ok(());
+        }
+        // What is attached now is under what hides a part of it, and is seen
+        // only through that.
+        let part = self.without(mount, &paths(&bind.hidden), &at);
+        let part = part.map_err(|failure| failure.at(target))?;
+        attach(part, &at).map_err(failed_at(Step::Bind, target))
     }
 
     fn copy_of(&self, bind: &Bind, source: &OwnedFd) -> io::Result<OwnedFd> {

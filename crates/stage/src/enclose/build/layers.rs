@@ -1,6 +1,7 @@
 //! Directories that show others and keep what is changed to themselves.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
 
 use super::Builder;
 use super::bind::{HARMLESS, copy};
@@ -32,17 +33,10 @@ impl Builder<'_> {
     }
 
     fn overlay(&self, lower: &OwnedFd, layers: &OpenLayers) -> Result<OwnedFd, Failure> {
-        // Descriptors in place of paths: those may be longer than an option can
-        // be, and are nobody's business in the sandbox, where options are shown.
-        // Layers are copied, and the lower one changes with the host: so nothing
-        // is kept that ties the upper to the inodes of either.
-        let context = Context::new(Step::Layers, "overlay")?
-            .set("lowerdir", &handle(lower))?
+        let hiding = self.hiding(lower, &layers.hidden, &layers.work)?;
+        let context = overlay(hiding.as_ref(), lower)?
             .set("upperdir", &handle(&layers.upper))?
-            .set("workdir", &handle(&layers.work))?
-            .set("index", "off")?
-            .set("metacopy", "off")?
-            .set("redirect_dir", "nofollow")?;
+            .set("workdir", &handle(&layers.work))?;
         let context = match self.owner {
             Owner::Other { .. } => context,
             // Only root of the host has the attributes that are used otherwise.
@@ -52,6 +46,33 @@ impl Builder<'_> {
         let context = if self.lasting { context } else { context.flag("volatile")? };
         context.mount(HARMLESS)
     }
+
+    /// Returns a mount of a directory that can only be read, without some of
+    /// what is in it. `at` is where the kernel may have what hides it.
+    pub(super) fn without(
+        &self,
+        lower: &OwnedFd,
+        hidden: &[PathBuf],
+        at: &OwnedFd,
+    ) -> Result<OwnedFd, Failure> {
+        let hiding = self.hiding(lower, hidden, at)?;
+        overlay(hiding.as_ref(), lower)?.mount(HARMLESS | libc::MOUNT_ATTR_RDONLY)
+    }
+}
+
+/// Begins layers with nothing to write to yet.
+///
+/// Descriptors in place of paths: those may be longer than an option can be, and
+/// are nobody's business in the sandbox, where options are shown. Layers are
+/// copied, and the lower one changes with the host: so nothing is kept that ties
+/// the upper to the inodes of either.
+fn overlay(hiding: Option<&OwnedFd>, lower: &OwnedFd) -> Result<Context, Failure> {
+    let lowers: Vec<String> = hiding.into_iter().chain([lower]).map(handle).collect();
+    Context::new(Step::Layers, "overlay")?
+        .set("lowerdir", &lowers.join(":"))?
+        .set("index", "off")?
+        .set("metacopy", "off")?
+        .set("redirect_dir", "nofollow")
 }
 
 /// Returns the path by which a descriptor is found.

@@ -7,6 +7,7 @@
 mod bind;
 mod context;
 mod devices;
+mod hidden;
 mod layers;
 mod memory;
 mod parts;
@@ -111,7 +112,7 @@ impl Builder<'_> {
     ) -> Result<(), Failure> {
         match part {
             Part::Bind { bind, source } => match shown {
-                Some(mount) => Self::bind(root, bind, &source, mount),
+                Some(mount) => self.bind(root, bind, &source, mount),
                 None => {
                     let failure = Failure::new(Step::Bind, "it was not taken beforehand");
                     Err(failure.at(bind.target.as_slice()))

@@ -3,7 +3,9 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
+use minicbor::bytes::ByteVec;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
 use vestal_wire::{Bind, Enclosure, Layers, Place, Root};
 
@@ -36,6 +38,7 @@ pub(super) struct OpenLayers {
     pub(super) shifted: bool,
     pub(super) upper: OwnedFd,
     pub(super) work: OwnedFd,
+    pub(super) hidden: Vec<PathBuf>,
 }
 
 /// Opens all that a plan names on the host, before anything covers it.
@@ -70,7 +73,13 @@ fn open_layers(layers: &Layers) -> Result<OpenLayers, Failure> {
         shifted: layers.shifted,
         upper: source(&layers.upper)?,
         work: source(&layers.work)?,
+        hidden: paths(&layers.hidden),
     })
+}
+
+/// Returns paths as the system takes them.
+pub(super) fn paths(bytes: &[ByteVec]) -> Vec<PathBuf> {
+    bytes.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
 /// Opens what is to be shown. What has to be a certain file has no link in its

@@ -6,6 +6,7 @@ use vestal_wire::{Enclosure, Purpose, Users};
 
 use crate::backend::Order;
 use crate::backends::native::facts::Facts;
+use crate::backends::native::private::Private;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
 use crate::mounts::Mounts;
@@ -25,6 +26,9 @@ pub(in crate::backends::native) struct PlanInput<'a> {
     pub users: Users,
     /// What of the host may be mounted.
     pub mounts: &'a Mounts,
+    /// What of the host's system directories is not for everyone, where
+    /// permissions do not keep the sandbox from it.
+    pub private: &'a Private,
     /// The picture of `/etc`.
     pub etc_dir: &'a Path,
     /// The root filesystem; for [`Tier::Rootfs`] only, where there is one.

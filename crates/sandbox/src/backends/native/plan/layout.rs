@@ -82,6 +82,19 @@ impl<'a> Layout<'a> {
         self.put(target, |_| Place::Bind(bind));
     }
 
+    /// Puts a directory of the host's system somewhere, to be read only, unless
+    /// something is there.
+    pub(super) fn put_system(&mut self, target: &Path, source: &Path) {
+        let bind = self.bind(target, source, Access::Read, !self.is_shifted());
+        let hidden = self.private(source);
+        self.put(target, |_| Place::Bind(Bind { hidden, ..bind }));
+    }
+
+    /// Returns what of a directory of the host's system is not shown.
+    pub(super) fn private(&self, source: &Path) -> Vec<ByteVec> {
+        self.input.private.of(source).iter().map(|path| bytes(path)).collect()
+    }
+
     /// Puts a directory or file of the user's somewhere, with what is mounted
     /// below it.
     pub(super) fn put_for_user(
@@ -136,6 +149,7 @@ impl<'a> Layout<'a> {
             recursive,
             shifted: self.is_shifted(),
             identity: None,
+            hidden: Vec::new(),
         }
     }
 
@@ -152,6 +166,7 @@ impl<'a> Layout<'a> {
             shifted: self.is_shifted(),
             upper: bytes(&upper),
             work: bytes(&work),
+            hidden: Vec::new(),
         }
     }
 

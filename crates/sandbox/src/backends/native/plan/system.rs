@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use vestal_wire::{Place, Root};
+use vestal_wire::{Layers, Place, Root};
 
-use super::layout::{Access, Layout, bytes};
+use super::layout::{Layout, bytes};
 use crate::backend::BackendError;
 use crate::backends::native::facts::{SystemDirKind, is_shown};
 use crate::backends::native::tier::Tier;
@@ -79,7 +79,8 @@ fn programs(layout: &mut Layout<'_>, target: &Path, name: &str, kind: &SystemDir
         SystemDirKind::Directory { source, mode } => {
             let layered = layout.input.tier == Tier::Overlay;
             if layered && !holds_ours(layout, source) {
-                let layers = layout.layers(name, source, *mode);
+                let hidden = layout.private(source);
+                let layers = Layers { hidden, ..layout.layers(name, source, *mode) };
                 layout.put(target, |target| Place::Layers { target, layers });
                 return;
             }
@@ -89,7 +90,7 @@ fn programs(layout: &mut Layout<'_>, target: &Path, name: &str, kind: &SystemDir
                     target.display()
                 ));
             }
-            layout.put_own(target, source, Access::Read);
+            layout.put_system(target, source);
         }
     }
 }
@@ -106,12 +107,25 @@ fn covers(layout: &Layout<'_>) -> Vec<PathBuf> {
     let ours = own_dirs(layout).into_iter();
     let mut hidden: Vec<PathBuf> = ours
         .chain(layout.input.facts.private.iter().cloned())
-        .filter(|dir| is_shown(dir))
+        .filter(|dir| is_shown(dir) && !is_left_out(layout, dir))
         .collect();
     hidden.sort();
     // What is below another one is hidden with it.
     hidden.dedup_by(|later, earlier| later.starts_with(&*earlier));
     hidden
+}
+
+/// Returns whether a directory is not shown at all, or something above it.
+fn is_left_out(layout: &Layout<'_>, dir: &Path) -> bool {
+    let system = &layout.input.facts.system;
+    let left_out = system.iter().filter_map(|shown| match &shown.kind {
+        SystemDirKind::Directory { source, .. } => {
+            let top = Path::new("/").join(shown.name);
+            Some(layout.input.private.of(source).iter().map(move |path| top.join(path)))
+        }
+        SystemDirKind::Link(_) => None,
+    });
+    left_out.flatten().any(|hidden| dir.starts_with(hidden))
 }
 
 /// Returns our own directories on the host by their real names.

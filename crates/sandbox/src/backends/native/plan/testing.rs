@@ -16,6 +16,7 @@ use crate::backend::BackendError;
 use crate::backends::native::facts::{
     Counted, Facts, Helpers, PackageList, Subordinates, SystemDir, SystemDirKind,
 };
+use crate::backends::native::private::Private;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
 use crate::mounts::Mounts;
@@ -26,6 +27,7 @@ pub(super) struct Bench {
     pub(super) settings: NativeSettings,
     pub(super) dirs: HostDirs,
     pub(super) tier: Tier,
+    pub(super) private: Private,
     pub(super) etc_dir: PathBuf,
     pub(super) rootfs: Option<PathBuf>,
     pub(super) cgroups: Vec<PathBuf>,
@@ -58,6 +60,7 @@ impl Bench {
             settings: NativeSettings::read(&settings, overrides).unwrap(),
             dirs,
             tier,
+            private: Private::default(),
             etc_dir: "/c/etc-1".into(),
             rootfs: (tier == Tier::Rootfs).then(|| "/c/rootfs-1".into()),
             cgroups: Vec::new(),
@@ -78,6 +81,7 @@ impl Bench {
             tier: self.tier,
             users: users(self.tier, &self.facts),
             mounts: &Mounts::untried(&wanted(&self.settings)?),
+            private: &self.private,
             etc_dir: &self.etc_dir,
             rootfs: self.rootfs.as_deref(),
             cgroups: &self.cgroups,
@@ -182,13 +186,14 @@ pub(super) fn text(planned: &Planned) -> String {
 fn shown(place: &Place) -> String {
     let word = |holds: bool, word: &'static str| if holds { word } else { "" };
     match place {
-        Place::Bind(Bind { source, target, read_only, recursive, shifted, .. }) => format!(
-            "{} bind {}{}{}{}",
+        Place::Bind(Bind { source, target, read_only, recursive, shifted, hidden, .. }) => format!(
+            "{} bind {}{}{}{}{}",
             utf8(target),
             utf8(source),
             word(*read_only, " ro"),
             word(*recursive, " recursive"),
-            word(*shifted, " shifted")
+            word(*shifted, " shifted"),
+            without(hidden)
         ),
         Place::Layers { target, layers } => format!("{} {}", utf8(target), over(layers)),
         Place::Memory { target, size, mode, exec } => {
@@ -204,10 +209,14 @@ fn shown(place: &Place) -> String {
 }
 
 fn over(layers: &Layers) -> String {
-    let Layers { lower, shifted, upper, work } = layers;
+    let Layers { lower, shifted, upper, work, hidden } = layers;
     let shifted = if *shifted { " shifted" } else { "" };
     assert_eq!(utf8(work), utf8(upper).replace("/upper", "/work"));
-    format!("layers {} over {}{shifted}", utf8(upper), utf8(lower))
+    format!("layers {} over {}{shifted}{}", utf8(upper), utf8(lower), without(hidden))
+}
+
+fn without(hidden: &[ByteVec]) -> String {
+    hidden.iter().flat_map(|path| [" without ".to_owned(), utf8(path)]).collect()
 }
 
 fn utf8(bytes: &ByteVec) -> String {

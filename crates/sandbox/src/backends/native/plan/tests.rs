@@ -4,6 +4,7 @@ use vestal_wire::{IdRange, Mapping, Network, Purpose};
 use super::testing::{Bench, text};
 use super::users::users;
 use crate::backends::native::facts::{Subordinates, SystemDirKind};
+use crate::backends::native::private::Private;
 use crate::backends::native::tier::Tier;
 
 #[test]
@@ -250,6 +251,28 @@ fn our_own_files_are_hidden_where_they_are_below_what_is_shown() {
     bench.tier = Tier::Rootfs;
     bench.rootfs = Some("/c/rootfs-1".into());
     assert_eq!(bench.at("/opt/v"), None);
+}
+
+#[test]
+fn what_is_not_for_everyone_is_left_out_where_permissions_keep_nobody_out() {
+    let mut bench = Bench::new(Tier::Overlay);
+    bench.private = Private::from_list(&[
+        ("/usr", &["local/etc/key"]),
+        ("/opt", &["vault", "tool/key"]),
+        ("/var/lib/dpkg", &["lock"]),
+    ]);
+    let without = |bench: &Bench, target: &str| -> Vec<String> {
+        let place = bench.at(target).unwrap();
+        place.split(" without ").skip(1).map(str::to_owned).collect()
+    };
+    assert_eq!(without(&bench, "/usr"), ["local/etc/key"]);
+    assert_eq!(without(&bench, "/opt"), ["vault", "tool/key"]);
+    assert_eq!(without(&bench, "/var/lib/dpkg"), ["lock"]);
+    assert_eq!(bench.at("/opt/vault"), None, "what is not there needs no cover");
+    // The same where there can be no layers to write to.
+    bench.settings.own_dirs = vec!["/opt/v".into()];
+    let place = bench.at("/opt").unwrap();
+    assert_eq!(place, "/opt bind /opt ro shifted without vault without tool/key");
 }
 
 #[test]

@@ -1,0 +1,122 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+/// A time at which nothing has changed lately.
+const LATER: u64 = 4_000_000_000;
+
+struct Host {
+    root: tempfile::TempDir,
+    kept: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let host = Self { root: tempfile::tempdir().unwrap(), kept: tempfile::tempdir().unwrap() };
+        host.mode("", 0o755);
+        host
+    }
+
+    fn mode(&self, path: &str, mode: u32) {
+        fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    fn file(&self, path: &str, mode: u32) {
+        let mut dir = PathBuf::new();
+        for name in Path::new(path).parent().unwrap() {
+            dir.push(name);
+            if !self.root.path().join(&dir).exists() {
+                fs::create_dir(self.root.path().join(&dir)).unwrap();
+                self.mode(dir.to_str().unwrap(), 0o755);
+            }
+        }
+        fs::write(self.at(path), "").unwrap();
+        self.mode(path, mode);
+    }
+
+    /// Looks at it some seconds after [`LATER`].
+    fn look(&self, seconds: u64) -> Vec<PathBuf> {
+        let sources = [self.root.path().to_owned()];
+        let found = look_at(&sources, self.kept.path(), LATER + seconds).unwrap();
+        found.of(self.root.path()).to_vec()
+    }
+}
+
+fn paths(paths: &[&str]) -> Vec<PathBuf> {
+    paths.iter().map(PathBuf::from).collect()
+}
+
+#[test]
+fn what_not_everyone_may_read_is_found_at_any_depth() {
+    let host = Host::new();
+    for (path, mode) in [
+        ("a/b/c/key", 0o600),
+        ("a/b/c/public", 0o644),
+        ("a/settings", 0o640),
+        ("a/su", 0o4711),
+        ("a/program", 0o711),
+        ("closed/key", 0o644),
+        ("unlisted/x", 0o644),
+    ] {
+        host.file(path, mode);
+    }
+    host.mode("closed", 0o750);
+    host.mode("unlisted", 0o711);
+    std::os::unix::fs::symlink("a/settings", host.at("link")).unwrap();
+    let expected = paths(&["closed", "unlisted", "a/program", "a/settings", "a/b/c/key"]);
+    assert_eq!(host.look(0), expected);
+    assert_eq!(host.look(1), expected, "what is kept says the same");
+    let fresh = Host { kept: tempfile::tempdir().unwrap(), ..host };
+    assert_eq!(fresh.look(1), expected);
+}
+
+#[test]
+fn what_changes_in_a_directory_is_found_the_next_time() {
+    let host = Host::new();
+    host.file("a/b/public", 0o644);
+    host.file("c/d/public", 0o644);
+    assert_eq!(host.look(0), paths(&[]));
+    host.file("a/b/key", 0o600);
+    host.file("a/new/deep/key", 0o600);
+    host.mode("c/d", 0o700);
+    assert_eq!(host.look(1), paths(&["a/b/key", "a/new/deep/key", "c/d"]));
+    fs::remove_file(host.at("a/b/key")).unwrap();
+    host.mode("c/d", 0o755);
+    host.mode("a/new/deep/key", 0o644);
+    assert_eq!(host.look(2), paths(&[]), "what was opened is shown again");
+}
+
+#[test]
+fn a_file_that_is_closed_where_it_is_is_found_while_its_directory_is_new_and_when_all_is_seen() {
+    let host = Host::new();
+    host.file("a/file", 0o644);
+    let sources = [host.root.path().to_owned()];
+    let look = |now| look_at(&sources, host.kept.path(), now).unwrap();
+    let found = |private: Private| private.of(host.root.path()).to_vec();
+    assert_eq!(found(look(seconds_now())), paths(&[]));
+    host.mode("a/file", 0o600);
+    assert_eq!(found(look(seconds_now() + 1)), paths(&["a/file"]));
+
+    let other = Host::new();
+    other.file("a/file", 0o644);
+    assert_eq!(other.look(0), paths(&[]));
+    other.mode("a/file", 0o600);
+    assert_eq!(other.look(WHOLE), paths(&["a/file"]));
+}
+
+#[test]
+fn what_is_kept_and_cannot_be_read_is_found_anew() {
+    let host = Host::new();
+    host.file("a/key", 0o600);
+    host.look(0);
+    let kept = fs::read_dir(host.kept.path()).unwrap().next().unwrap().unwrap().path();
+    fs::write(&kept, "rubbish").unwrap();
+    assert_eq!(host.look(1), paths(&["a/key"]));
+    assert_eq!(host.look(2), paths(&["a/key"]));
+    assert_ne!(fs::read(&kept).unwrap(), b"rubbish");
+}
