@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 /// The fields of `/proc/<pid>/stat` that tell who a process is and where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,21 +53,63 @@ pub(crate) fn numbers() -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
+/// How often a process is asked again that seems not to carry the marks.
+const TRIES: usize = 100;
+
 /// Reports whether a process was started with all of these variables, written
 /// as `NAME=value`.
+///
+/// While a process runs another program in its place, it shows no variables for
+/// a moment, or some of them. So that it has no marks counts only if it shows
+/// the same twice; one that shows none at all is given some time.
 pub(crate) fn started_with(pid: u32, marks: &[OsString]) -> bool {
-    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    let has = |mark: &OsString| {
-        environment
-            .split(|byte| *byte == 0)
-            .any(|entry| OsString::from_vec(entry.to_vec()) == *mark)
-    };
-    !marks.is_empty() && marks.iter().all(has)
+    if marks.is_empty() {
+        return false;
+    }
+    let mut before = Vec::new();
+    for _ in 0..TRIES {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+        let has = |mark: &OsString| {
+            environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        };
+        if marks.iter().all(has) {
+            return true;
+        }
+        if environment.is_empty() {
+            if Stat::of(pid).is_none_or(|stat| stat.zombie) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        } else if environment == before {
+            return false;
+        }
+        before = environment;
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    #[test]
+    fn a_process_that_runs_other_programs_keeps_its_marks() {
+        // It does nothing but to run another program in its own place.
+        let text = "exec sh -c \"$0\" \"$0\"";
+        let mut child = Command::new("sh")
+            .args(["-c", text, text])
+            .env("TEST_MARK", "1")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let marks = [OsString::from("TEST_MARK=1")];
+        let seen = (0..3000).filter(|_| started_with(child.id(), &marks)).count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen, 3000);
+    }
 
     #[test]
     fn a_command_name_may_contain_anything() {

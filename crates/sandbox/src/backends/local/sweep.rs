@@ -16,11 +16,16 @@ use crate::backends::spawn::MARK;
 /// Kills every process that carries the instance's mark, until none is left.
 pub(super) async fn sweep(instance: &str, patience: Duration) -> io::Result<Vec<u32>> {
     let deadline = tokio::time::Instant::now() + patience;
+    let mut none_before = false;
     loop {
         let marked = marked(instance)?;
-        if marked.is_empty() || tokio::time::Instant::now() >= deadline {
+        // A process that just runs another program in its place shows no mark
+        // for a moment: so nothing is left when nothing is seen twice.
+        let none = marked.is_empty();
+        if (none && none_before) || tokio::time::Instant::now() >= deadline {
             return Ok(marked.into_iter().map(|process| process.pid).collect());
         }
+        none_before = none;
         for process in &marked {
             if let Some(handle) = process.handle()? {
                 handle.kill()?;
