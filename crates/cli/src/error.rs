@@ -172,6 +172,8 @@ impl From<HomeError> for Failure {
             HomeError::Unusable { .. } | HomeError::Store(StoreError::Io { .. }) => {
                 failure.advise("make it writable for you, or set VESTAL_HOME to another directory")
             }
+            // They say what to do.
+            HomeError::SandboxesOfOriginal { .. } | HomeError::ExposedSandboxes { .. } => failure,
             HomeError::Store(error) => error.into(),
         }
     }

@@ -127,6 +127,7 @@ impl Engine {
         waiting: Waiting,
     ) -> Result<Self, Error> {
         let home_id = identity(&settings)?;
+        crate::mounts::admit_store(&settings)?;
         let inner = Inner {
             home_id,
             profile: settings.home().profile().to_string(),

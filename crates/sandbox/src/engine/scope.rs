@@ -6,6 +6,7 @@ use vestal_config::keys;
 
 use super::{Engine, Inner};
 use crate::key::{Task, hex};
+use crate::mounts::planted_link;
 use crate::store::StoreError;
 use crate::{Error, Overrides, binds};
 
@@ -55,11 +56,26 @@ impl Inner {
         let Some(mount) = &overrides.mount else {
             return Ok((task.clone(), overrides));
         };
+        self.refuse_planted_links(mount)?;
         let mount =
             std::fs::canonicalize(mount).map_err(|error| StoreError::io("mount", mount, error))?;
         let task = at_directory(task, &mount)?;
         overrides.mount = Some(mount);
         Ok((task, overrides))
+    }
+
+    /// Refuses a directory that is reached by a link which a sandbox may have
+    /// planted. The directory that this process was started in has no link in its
+    /// name: the shell says by which way it came there.
+    fn refuse_planted_links(&self, mount: &Path) -> Result<(), Error> {
+        let logical = self.settings.environment().get("PWD").map(Path::new);
+        let logical = logical.filter(|way| is_same_dir(way, mount));
+        for way in [Some(mount), logical].into_iter().flatten().filter(|way| way.is_absolute()) {
+            if let Some(reason) = planted_link(&self.settings, way)? {
+                return Err(Error::Bind { path: way.to_owned(), reason });
+            }
+        }
+        Ok(())
     }
 
     fn mounts_launch_dir(&self, overrides: &Overrides) -> Result<bool, Error> {
@@ -72,6 +88,13 @@ impl Inner {
     fn names_unconfined(&self, overrides: &Overrides) -> Result<bool, Error> {
         Ok(self.named_backend(overrides)?.is_some_and(|name| self.is_unconfined(&name)))
     }
+}
+
+/// Returns whether two paths lead to the same directory.
+fn is_same_dir(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Returns the name of a task in a directory.
@@ -99,6 +122,42 @@ mod tests {
 
     fn named(task: &str, dir: &str) -> String {
         at_directory(&task.parse().unwrap(), Path::new(dir)).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
+        use std::os::unix::fs::symlink;
+        use vestal_config::{Environment, Home, Settings};
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for dir in ["home", "shared", "secret", "own"] {
+            std::fs::create_dir(root.join(dir)).unwrap();
+        }
+        symlink(root.join("secret"), root.join("shared/project")).unwrap();
+        symlink(root.join("secret"), root.join("own/project")).unwrap();
+        crate::mounts::expose(&root.join("home"), &root.join("shared"));
+        // The kernel knows the directory by its real name, the shell by the way.
+        let mounted = |way: &str, dir: &str| {
+            let way = root.join(way);
+            let env = Environment::from_pairs([
+                ("HOME", "/nonexistent".as_ref()),
+                ("PWD", way.as_os_str()),
+            ]);
+            let settings = Settings::load(Home::at(root.join("home")), env, Vec::new());
+            let engine = Engine::with_backends(settings, Vec::new()).unwrap();
+            let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
+            task.map_err(|error| error.to_string())
+        };
+        let task: Task = format!("t@{}", root.join("secret").display()).parse().unwrap();
+        let link = format!("{} is a link to", root.join("shared/project").display());
+        for (way, dir) in [("shared/project", "secret"), ("own", "shared/project")] {
+            let said = mounted(way, dir).unwrap_err();
+            assert!(said.contains(&link), "{said}");
+        }
+        for (way, dir) in [("own/project", "secret"), ("shared", "secret"), ("own", "own/project")]
+        {
+            assert_eq!(mounted(way, dir), Ok(task.clone()), "{way} {dir}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! which directory it is, in a directory of the root home. Several processes
 //! add to it without a lock: each file is made once and never changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -15,7 +15,10 @@ use super::walk::{Identity, walk};
 use crate::store::make_private_dir;
 
 /// Name of the directory in the root home.
-const NAME: &str = "mounted";
+pub(super) const NAME: &str = "mounted";
+
+/// Name of the file that says that what was given before is noted, too.
+const SEEDED: &str = "seeded";
 
 /// How many are kept before those are dropped whose directory is gone.
 const MANY: usize = 512;
@@ -25,6 +28,9 @@ const MANY: usize = 512;
 pub(crate) struct Exposed {
     dir: PathBuf,
     known: BTreeMap<u64, Vec<Identity>>,
+    /// Where they were. Some filesystems give a directory another number each
+    /// time it is looked up, and no time of birth.
+    paths: BTreeSet<PathBuf>,
 }
 
 impl Exposed {
@@ -32,12 +38,14 @@ impl Exposed {
     /// `always` are taken for such that they can write to.
     pub(crate) fn read(root_home: &Path, always: &[PathBuf]) -> io::Result<Self> {
         let dir = root_home.join(NAME);
-        let mut exposed = Self { known: BTreeMap::new(), dir };
+        let mut exposed = Self { known: BTreeMap::new(), paths: BTreeSet::new(), dir };
         match fs::read_dir(&exposed.dir) {
             Ok(entries) => {
                 for entry in entries {
-                    if let Some(identity) = entry?.file_name().to_str().and_then(parse) {
+                    let entry = entry?;
+                    if let Some(identity) = entry.file_name().to_str().and_then(parse) {
                         exposed.know(identity);
+                        exposed.paths.extend(noted(&entry.path())?);
                     }
                 }
             }
@@ -45,7 +53,7 @@ impl Exposed {
             Err(error) => return Err(error),
         }
         for dir in always {
-            if let Ok(reached) = walk(dir, |_| false) {
+            if let Ok(reached) = walk(dir, |_, _| false) {
                 exposed.know(reached.identity);
             }
         }
@@ -57,36 +65,69 @@ impl Exposed {
     }
 
     /// Returns whether sandboxes can write to a directory.
-    pub(crate) fn holds(&self, directory: &Identity) -> bool {
+    pub(crate) fn holds(&self, path: &Path, directory: &Identity) -> bool {
+        if self.paths.contains(path) {
+            return true;
+        }
         let known = self.known.get(&directory.inode);
         known.is_some_and(|known| known.iter().any(|identity| identity.is(directory)))
     }
 
     /// Notes that sandboxes can write to a directory from now on.
     pub(crate) fn add(&mut self, path: &Path, identity: Identity) -> io::Result<()> {
-        if self.holds(&identity) {
+        if self.holds(path, &identity) {
             return Ok(());
         }
         make_private_dir(&self.dir).map_err(io::Error::other)?;
         if self.known.len() >= MANY {
-            self.forget_what_is_gone()?;
+            self.forget_what_is_gone();
         }
         fs::write(self.dir.join(name(&identity)), path.as_os_str().as_bytes())?;
         self.know(identity);
+        self.paths.insert(path.to_owned());
         Ok(())
     }
 
-    /// Drops directories that are no longer where they were.
-    fn forget_what_is_gone(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.dir)?.flatten() {
-            let path = PathBuf::from(std::ffi::OsString::from_vec(fs::read(entry.path())?));
+    /// Drops directories that are no longer where they were. Another process may
+    /// do the same at this moment, and what stays is met again.
+    fn forget_what_is_gone(&self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let known = entry.file_name().to_str().and_then(parse).is_some();
+            let Ok(Some(path)) = noted(&entry.path()) else {
+                continue;
+            };
             let gone = fs::symlink_metadata(&path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-            if gone {
+            if known && gone {
                 fs::remove_file(entry.path()).ok();
             }
         }
-        Ok(())
+    }
+
+    /// Notes, once in the life of a home, what its sandboxes were given before
+    /// such notes were taken.
+    pub(crate) fn seed(&mut self, given: impl FnOnce() -> Vec<PathBuf>) -> io::Result<()> {
+        let seeded = self.dir.join(SEEDED);
+        if seeded.exists() {
+            return Ok(());
+        }
+        for path in given() {
+            // What is gone cannot be given to anybody.
+            if let Ok(reached) = walk(&path, |_, _| false) {
+                self.add(&reached.path, reached.identity)?;
+            }
+        }
+        make_private_dir(&self.dir).map_err(io::Error::other)?;
+        fs::write(seeded, "")
+    }
+}
+
+/// Reads where a directory was; nothing if it was dropped at this moment.
+fn noted(file: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::read(file) {
+        Ok(path) => Ok(Some(std::ffi::OsString::from_vec(path).into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -116,16 +157,60 @@ mod tests {
     fn what_a_sandbox_was_given_is_known_to_the_next_process() {
         let home = tempfile::tempdir().unwrap();
         let given = tempfile::tempdir().unwrap();
-        let identity = walk(given.path(), |_| false).unwrap().identity;
+        let path = given.path();
+        let identity = walk(path, |_, _| false).unwrap().identity;
         let mut exposed = Exposed::read(home.path(), &[]).unwrap();
-        assert!(!exposed.holds(&identity));
-        exposed.add(given.path(), identity).unwrap();
+        assert!(!exposed.holds(path, &identity));
+        exposed.add(path, identity).unwrap();
+        exposed.add(path, identity).unwrap();
+        let next = Exposed::read(home.path(), &[]).unwrap();
+        assert!(exposed.holds(path, &identity) && next.holds(path, &identity));
+        assert!(next.holds(Path::new("/moved"), &identity));
+        assert_eq!(fs::read_dir(home.path().join(NAME)).unwrap().count(), 1);
+        let always = Exposed::read(tempfile::tempdir().unwrap().path(), &[path.into()]);
+        assert!(always.unwrap().holds(path, &identity));
+    }
+
+    #[test]
+    fn a_directory_whose_number_changes_is_known_by_its_path() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, other) = (Path::new("/fuse/given"), Path::new("/fuse/other"));
+        let identity = Identity { device: 1, inode: 2, born: None };
+        Exposed::read(home.path(), &[]).unwrap().add(path, identity).unwrap();
+        let next = Exposed::read(home.path(), &[]).unwrap();
+        let renumbered = Identity { inode: 3, ..identity };
+        assert!(next.holds(path, &renumbered));
+        assert!(!next.holds(other, &renumbered));
+    }
+
+    #[test]
+    fn what_another_process_drops_fails_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let mut exposed = Exposed::read(home.path(), &[]).unwrap();
+        for inode in 0..MANY as u64 {
+            let identity = Identity { device: 1, inode, born: None };
+            exposed.add(Path::new(&format!("/nonexistent/{inode}")), identity).unwrap();
+        }
+        // What is listed and cannot be read, as a file that was just dropped.
+        std::os::unix::fs::symlink("nowhere", home.path().join(NAME).join("1-99999")).unwrap();
+        let given = tempfile::tempdir().unwrap();
+        let identity = walk(given.path(), |_, _| false).unwrap().identity;
         exposed.add(given.path(), identity).unwrap();
         let next = Exposed::read(home.path(), &[]).unwrap();
-        assert!(exposed.holds(&identity) && next.holds(&identity));
-        assert_eq!(fs::read_dir(home.path().join(NAME)).unwrap().count(), 1);
-        let always = Exposed::read(tempfile::tempdir().unwrap().path(), &[given.path().into()]);
-        assert!(always.unwrap().holds(&identity));
+        assert!(next.holds(given.path(), &identity));
+    }
+
+    #[test]
+    fn what_was_given_before_notes_were_taken_is_noted_once() {
+        let home = tempfile::tempdir().unwrap();
+        let given = tempfile::tempdir().unwrap();
+        let path = given.path().canonicalize().unwrap();
+        let identity = walk(&path, |_, _| false).unwrap().identity;
+        let mut exposed = Exposed::read(home.path(), &[]).unwrap();
+        exposed.seed(|| vec![path.clone(), "/nonexistent".into()]).unwrap();
+        exposed.seed(|| panic!("it is noted")).unwrap();
+        let next = Exposed::read(home.path(), &[]).unwrap();
+        assert!(exposed.holds(&path, &identity) && next.holds(&path, &identity));
     }
 
     #[test]

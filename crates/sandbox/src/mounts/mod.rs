@@ -10,6 +10,7 @@
 mod cover;
 mod exposed;
 mod pins;
+mod stores;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub(crate) use self::cover::{Cover, covers};
 use self::exposed::Exposed;
 pub(crate) use self::pins::forget;
 use self::pins::{Pin, Pins};
+pub(crate) use self::stores::admit_store;
 use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, Order};
 use crate::store::make_private_dir;
@@ -88,6 +90,10 @@ pub(crate) struct Ours {
     written: Vec<PathBuf>,
     /// Directories in them that are there to be mounted.
     lent: Vec<PathBuf>,
+    /// Where sandboxes are on record, of all profiles.
+    records: Vec<PathBuf>,
+    /// The user's home on this machine.
+    user_home: Option<PathBuf>,
     /// Links that lead to them. Who can replace one can make a home of his own
     /// in the place of ours.
     links: Vec<PathBuf>,
@@ -100,15 +106,19 @@ impl Ours {
         let sandboxes = settings.sandboxes_dir()?.value;
         let usual = settings.environment().user_home().map(|home| home.join(".vestal"));
         let machine = rustix::process::geteuid().is_root().then(|| PathBuf::from(MACHINE_DIR));
+        let stores = stores::known(home.root());
         let named: Vec<PathBuf> = [home.root().to_owned(), home.dir(), sandboxes.clone()]
             .into_iter()
             .chain(usual)
             .chain(machine)
+            .chain(stores)
             .collect();
         let links = named.iter().flat_map(|dir| links_on_the_way(dir)).collect();
         let hidden = named.into_iter().map(real).collect();
         Ok(Self {
             root_home: home.root().to_owned(),
+            records: stores::records(home.root(), &sandboxes),
+            user_home: settings.environment().user_home(),
             hidden,
             written: vec![sandboxes],
             lent: vec![real(home.kanban_dir())],
@@ -147,6 +157,7 @@ pub(crate) fn admit(
     };
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
     let mut exposed = Exposed::read(&ours.root_home, &ours.written).map_err(failed)?;
+    exposed.seed(|| stores::given(&ours.records, ours.user_home.as_deref())).map_err(failed)?;
     let pins = match before {
         Before::Nothing => Pins::default(),
         Before::Recorded => Pins::read(&order.instance.dir).map_err(kept)?,
@@ -154,8 +165,8 @@ pub(crate) fn admit(
     let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
     let mut given = Vec::new();
     for Wanted { path, writable } in wanted {
-        let reached =
-            walk(path, |found| exposed.holds(found)).map_err(|astray| lost(path, astray))?;
+        let reached = walk(path, |at, found| exposed.holds(at, found))
+            .map_err(|astray| lost(path, astray))?;
         refuse_ours(ours, path, &reached)?;
         let pin = Pin { path: reached.path.clone(), identity: lasting(&reached) };
         if *writable {
@@ -200,7 +211,7 @@ pub(crate) fn are_unmoved(ours: &Ours, mounts: &Mounts) -> bool {
         return false;
     };
     mounts.iter().all(|(asked, admitted)| {
-        walk(asked, |found| exposed.holds(found)).is_ok_and(|reached| {
+        walk(asked, |at, found| exposed.holds(at, found)).is_ok_and(|reached| {
             (reached.identity.device, reached.identity.inode) == (admitted.device, admitted.inode)
         })
     })
@@ -262,6 +273,28 @@ pub(crate) fn quoted(name: &str) -> String {
     }
 }
 
+/// Says why the way to a directory cannot be trusted: a sandbox may have planted a
+/// link on it. Nothing: there is none.
+pub(crate) fn planted_link(settings: &Settings, way: &Path) -> Result<Option<String>, ConfigError> {
+    let ours = Ours::of(settings)?;
+    let Ok(exposed) = Exposed::read(&ours.root_home, &ours.written) else {
+        return Ok(Some(format!(
+            "{} cannot be read",
+            ours.root_home.join(exposed::NAME).display()
+        )));
+    };
+    let Err(Astray::Link { at, to }) = walk(way, |at, found| exposed.holds(at, found)) else {
+        return Ok(None);
+    };
+    Ok(Some(format!(
+        "{} is a link to {}, in a directory that a sandbox can write to, and may be its doing. If \
+         the link is yours, go to what it names by its own path; else look at who made it, and \
+         remove it",
+        at.display(),
+        to.display()
+    )))
+}
+
 /// Refuses what is in the Vestal home, but for what is there to be mounted.
 fn refuse_ours(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), BackendError> {
     let within = |dirs: &[PathBuf]| dirs.iter().any(|dir| reached.path.starts_with(dir));
@@ -275,7 +308,10 @@ fn refuse_ours(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), Backe
              sandboxes are in it",
             asked.display()
         ),
-        advice: "mount a directory elsewhere".to_owned(),
+        advice:
+            "mount a directory elsewhere; if the sandbox was made with it: vestal rebuild, once \
+                 the setting is changed"
+                .to_owned(),
     })
 }
 
@@ -319,6 +355,14 @@ fn lost(asked: &Path, astray: Astray) -> BackendError {
     }
 }
 
+/// Notes that a sandbox can write to a directory.
+#[cfg(test)]
+pub(crate) fn expose(root_home: &Path, dir: &Path) {
+    let reached = walk(dir, |_, _| false).unwrap();
+    let mut exposed = Exposed::read(root_home, &[]).unwrap();
+    exposed.add(&reached.path, reached.identity).unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,12 +379,14 @@ mod tests {
             root_home: link.clone(),
             hidden: vec![root.join("disk/vestal")],
             written: Vec::new(),
+            records: Vec::new(),
+            user_home: None,
             lent: Vec::new(),
             links: links_on_the_way(&link),
         };
         let refused = |path: &str| {
             let path = root.join(path);
-            let reached = walk(&path, |_| false).unwrap();
+            let reached = walk(&path, |_, _| false).unwrap();
             refuse_links(&ours, &path, &reached).map_err(|error| error.to_string())
         };
         let said = refused("user").unwrap_err();

@@ -65,6 +65,8 @@ pub(crate) struct Reached {
     pub(crate) file: OwnedFd,
     /// Whether sandboxes can put something else in its place.
     pub(crate) replaceable: bool,
+    /// Whether sandboxes can change it, or what is in it.
+    pub(crate) exposed: bool,
 }
 
 /// Why a path leads nowhere.
@@ -103,13 +105,20 @@ struct Step {
 
 /// Follows a whole path. Links are followed where only the host's users can have
 /// made them: not in, or anywhere below, a directory that is `exposed`.
-pub(crate) fn walk(path: &Path, exposed: impl Fn(&Identity) -> bool) -> Result<Reached, Astray> {
+pub(crate) fn walk(
+    path: &Path,
+    exposed: impl Fn(&Path, &Identity) -> bool,
+) -> Result<Reached, Astray> {
     if !path.is_absolute() {
         return Err(Astray::Io(io::ErrorKind::InvalidInput.into()));
     }
     let top = open(None, OsStr::new("/"))?;
     let (identity, _) = Identity::of(&top)?;
-    let mut way = vec![Step { name: OsString::new(), exposed: exposed(&identity), file: top }];
+    let mut way = vec![Step {
+        name: OsString::new(),
+        exposed: exposed(Path::new("/"), &identity),
+        file: top,
+    }];
     let mut ahead = names(path);
     let mut links = 0;
     while let Some(name) = ahead.pop_front() {
@@ -123,7 +132,7 @@ pub(crate) fn walk(path: &Path, exposed: impl Fn(&Identity) -> bool) -> Result<R
         let found = open(Some(&here.file), &name)?;
         let (identity, kind) = Identity::of(&found)?;
         if kind != FileType::Symlink {
-            let exposed = here.exposed || exposed(&identity);
+            let exposed = here.exposed || exposed(&path_of(&way).join(&name), &identity);
             way.push(Step { name, file: found, exposed });
             continue;
         }
@@ -149,7 +158,7 @@ pub(crate) fn walk(path: &Path, exposed: impl Fn(&Identity) -> bool) -> Result<R
     };
     let (identity, _) = Identity::of(&reached.file)?;
     let replaceable = way.last().is_some_and(|above| above.exposed);
-    Ok(Reached { path, identity, file: reached.file, replaceable })
+    Ok(Reached { path, identity, file: reached.file, replaceable, exposed: reached.exposed })
 }
 
 /// Returns where the links are that a path leads through, as far as it leads.
@@ -211,7 +220,7 @@ mod tests {
     use super::*;
 
     fn identity(path: &Path) -> Identity {
-        walk(path, |_| false).unwrap().identity
+        walk(path, |_, _| false).unwrap().identity
     }
 
     #[test]
@@ -225,7 +234,7 @@ mod tests {
         symlink(root.join("own"), root.join("shared/planted")).unwrap();
         symlink("../../own", root.join("shared/inner/planted")).unwrap();
         let shared = identity(&root.join("shared"));
-        let follow = |path: &str| walk(&root.join(path), |found| found.is(&shared));
+        let follow = |path: &str| walk(&root.join(path), |_, found| found.is(&shared));
 
         assert_eq!(follow("link/../real").unwrap().path, root.join("own/real"));
         assert_eq!(follow("link").unwrap().identity, identity(&root.join("own/real")));

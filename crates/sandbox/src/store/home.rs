@@ -77,6 +77,19 @@ pub enum HomeError {
         /// Where the setting comes from.
         source_of_dir: String,
     },
+    /// A sandbox could write to the directory of the sandboxes.
+    #[error(
+        "{} (terminal.sandbox_dir, {source_of_dir}) cannot hold sandboxes: it is in a directory \
+         that was mounted in a sandbox before, which could write to the records of others; set \
+         terminal.sandbox_dir to a directory that was mounted in none",
+        sandboxes.display()
+    )]
+    ExposedSandboxes {
+        /// The directory of the sandboxes.
+        sandboxes: PathBuf,
+        /// Where the setting comes from.
+        source_of_dir: String,
+    },
     /// Its id cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),

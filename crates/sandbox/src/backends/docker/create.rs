@@ -249,7 +249,9 @@ impl Docker {
         let mounts = match reach {
             Reach::Shared => {
                 let placed = mounts::of_container(&seen, &order);
-                HostMounts::admit(&self.settings, placed, &order, Before::Recorded)?
+                let mounts = HostMounts::admit(&self.settings, placed, &order, Before::Recorded)?;
+                mounts.refuse_uncovered(&seen, &order)?;
+                mounts
             }
             Reach::Apart => HostMounts::none(&self.settings)?,
         };

@@ -5,22 +5,23 @@
 //! before any command is: from the host, and by asking the guest what it sees.
 //! Nothing can be told of an engine on another machine.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use vestal_config::{ConfigError, MountKind, Settings, VolumeSource};
-use vestal_wire::Role;
+use vestal_wire::{FaultCode, Role};
 
 use super::inspect::Seen;
 use super::places::{HostDirs, io_dir};
 use super::settings::DockerSettings;
 use crate::backend::{BackendError, Instance, Order};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
-use crate::client::Connection;
 use crate::client::socket::{PeerExpectation, connect};
-use crate::files::{Files, Links};
-use crate::mounts::{self, Before, Mounts, Ours, Wanted};
+use crate::client::{CallError, Connection};
+use crate::files::{FileError, Files, Links};
+use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
 
 /// How long the guest may take to say what it sees.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -120,7 +121,7 @@ impl HostMounts {
         if self.placed.is_empty() {
             return Ok(());
         }
-        let swapped = self.swapped(instance, dirs).await;
+        let swapped = self.swapped(instance, dirs).await?;
         if swapped.is_none() && mounts::are_unmoved(&self.ours, &self.mounts) {
             return Ok(());
         }
@@ -136,30 +137,123 @@ impl HostMounts {
     }
 
     /// Returns what the guest sees another file in place of. Where the engine is
-    /// in a virtual machine of its own, numbers tell nothing.
-    async fn swapped(&self, instance: &Instance, dirs: &HostDirs) -> Option<&Path> {
-        let stream = connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
+    /// in a virtual machine of its own, numbers tell nothing. A guest that does
+    /// not say what it sees is not trusted.
+    async fn swapped(
+        &self,
+        instance: &Instance,
+        dirs: &HostDirs,
+    ) -> Result<Option<&Path>, BackendError> {
+        let stream = connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await;
+        let stream = stream.map_err(|error| untold(&error))?;
         let id = Some(instance.id.clone());
-        let connection = Connection::open_within(stream, Role::Observer, id, WITHIN).await.ok()?;
-        let files = Files::new(connection);
-        let inside = async |path: &Path| {
-            let asked = tokio::time::timeout(WITHIN, files.stat(path, Links::Keep)).await;
-            Some(asked.ok()?.ok()?.version.inode)
-        };
-        let known = std::fs::symlink_metadata(&dirs.boot).ok()?.ino();
-        if inside(Path::new(BOOT_DIR)).await? != known {
-            return None;
+        let connection = Connection::open_within(stream, Role::Observer, id, WITHIN).await;
+        let files = Files::new(connection.map_err(|error| untold(&error))?);
+        let boot = std::fs::symlink_metadata(&dirs.boot).map_err(|error| untold(&error))?;
+        if inside(&files, Path::new(BOOT_DIR)).await? != Some(boot.ino()) {
+            return Ok(None);
         }
         for placed in &self.placed {
-            let expected = self.mounts.get(&placed.source).ok()?.inode;
+            let expected = self.mounts.get(&placed.source)?.inode;
             // Another mount may be on top of it.
-            let last = self.placed.iter().rfind(|other| other.target == placed.target)?;
-            if last.source == placed.source
-                && inside(&placed.target).await.is_some_and(|inode| inode != expected)
+            let last = self.placed.iter().rfind(|other| other.target == placed.target);
+            if last.is_some_and(|last| last.source == placed.source)
+                && inside(&files, &placed.target).await?.is_some_and(|inode| inode != expected)
             {
-                return Some(&placed.source);
+                return Ok(Some(&placed.source));
             }
         }
-        None
+        Ok(None)
+    }
+
+    /// Refuses a container that shows a directory of ours. One that was made
+    /// before that was covered, or before it was ours, is not mended by a start.
+    pub(super) fn refuse_uncovered(&self, seen: &Seen, order: &Order) -> Result<(), BackendError> {
+        let inspected = &seen.inspected;
+        let config = inspected.host_config.as_ref();
+        let memory = config.into_iter().flat_map(|config| config.tmpfs.iter().flatten());
+        let mounted =
+            inspected.mounts.iter().flatten().filter_map(|mount| mount.destination.as_ref());
+        let taken: BTreeSet<PathBuf> =
+            memory.map(|(target, _)| target).chain(mounted).map(PathBuf::from).collect();
+        match self.uncovered(&taken)? {
+            None => Ok(()),
+            Some(dir) => Err(BackendError::Advised {
+                problem: format!(
+                    "its container would show {} of this machine, which is Vestal's own: it was \
+                     made before that was covered",
+                    dir.display()
+                ),
+                advice: format!(
+                    "make the container anew, which keeps workspace and home: vestal rebuild {}",
+                    mounts::quoted(order.key.task().as_str())
+                ),
+            }),
+        }
+    }
+
+    /// Returns a directory of ours that is seen where something is mounted at
+    /// these places only.
+    fn uncovered(&self, taken: &BTreeSet<PathBuf>) -> Result<Option<PathBuf>, BackendError> {
+        for placed in &self.placed {
+            let admitted = self.mounts.get(&placed.source)?;
+            for cover in covers(&self.ours.hidden, &admitted.path, &placed.target) {
+                let fixed = cover.fixed.iter().all(|(_, target)| taken.contains(target));
+                if !fixed || !taken.contains(&cover.target) {
+                    let rest = cover.target.strip_prefix(&placed.target).unwrap_or(&cover.target);
+                    return Ok(Some(admitted.path.join(rest)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns which file the guest sees at a path; nothing where its user may not
+/// look, as no command may either.
+async fn inside(files: &Files, path: &Path) -> Result<Option<u64>, BackendError> {
+    match tokio::time::timeout(WITHIN, files.stat(path, Links::Keep)).await {
+        Ok(Ok(found)) => Ok(Some(found.version.inode)),
+        Ok(Err(FileError::Call(CallError::Fault(fault)))) if fault.code == FaultCode::Denied => {
+            Ok(None)
+        }
+        Ok(Err(error)) => Err(untold(&error)),
+        Err(late) => Err(untold(&late)),
+    }
+}
+
+fn untold(why: &dyn std::fmt::Display) -> BackendError {
+    BackendError::GuestFailed {
+        reason: format!("it does not say what is mounted in its container: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_without_its_covers_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let home = root.join("user/vestal");
+        std::fs::create_dir_all(&home).unwrap();
+        let env = vestal_config::Environment::from_pairs([("HOME", "/nonexistent")]);
+        let settings = Settings::load(vestal_config::Home::at(&home), env, Vec::new());
+        let placed =
+            |target: &str| Placed { source: root.clone(), target: target.into(), writable: true };
+        let wanted = [Wanted { path: root.clone(), writable: true }];
+        let mounts = HostMounts {
+            ours: Ours::of(&settings).unwrap(),
+            placed: vec![placed("/all")],
+            mounts: Mounts::untried(&wanted),
+        };
+        let uncovered = |taken: &[&str]| {
+            let taken = taken.iter().map(PathBuf::from).collect();
+            mounts.uncovered(&taken).unwrap()
+        };
+        assert_eq!(uncovered(&["/all"]), Some(home.clone()));
+        assert_eq!(uncovered(&["/all", "/all/user/vestal"]), Some(home.clone()), "it can be moved");
+        assert_eq!(uncovered(&["/all", "/all/user", "/all/user/vestal"]), None);
     }
 }

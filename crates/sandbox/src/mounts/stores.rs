@@ -1,0 +1,123 @@
+//! Where sandboxes are on record.
+//!
+//! Whoever can write to a record can have the next process start anything. The
+//! directories of a home are covered in every sandbox; one that
+//! `terminal.sandbox_dir` names elsewhere is covered from the moment on that it is
+//! used, and for good. So it is used only if no sandbox could write to it before.
+
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use vestal_config::{Settings, Volume, VolumeSource, keys};
+
+use super::exposed::{Exposed, NAME};
+use super::real;
+use super::walk::{Astray, walk};
+use crate::Error;
+use crate::binds::BINDS;
+use crate::key::hex;
+use crate::store::{HomeError, StoreError, make_private_dir};
+
+/// How the files begin that name such directories.
+const PREFIX: &str = "store-";
+
+/// Refuses a directory for sandboxes that another sandbox could write to before
+/// it was one, and keeps any other in mind.
+pub(crate) fn admit_store(settings: &Settings) -> Result<(), Error> {
+    let home = settings.home();
+    let setting = settings.sandboxes_dir()?;
+    let sandboxes = real(setting.value);
+    if [home.root().to_owned(), home.dir()].map(real).iter().any(|dir| sandboxes.starts_with(dir)) {
+        return Ok(());
+    }
+    let notes = home.root().join(NAME);
+    let note = notes.join(note_name(&sandboxes));
+    if note.exists() {
+        return Ok(());
+    }
+    let unreadable = |error| StoreError::io("read", &notes, error);
+    let exposed = Exposed::read(home.root(), &[]).map_err(unreadable)?;
+    // It need not be there yet.
+    let there = sandboxes.ancestors().find(|dir| dir.symlink_metadata().is_ok());
+    let way = walk(there.unwrap_or(&sandboxes), |at, found| exposed.holds(at, found));
+    let within_reach = match way {
+        Ok(reached) => reached.exposed,
+        Err(Astray::Link { .. }) => true,
+        Err(Astray::Io(error)) => return Err(unreadable(error).into()),
+    };
+    if within_reach {
+        return Err(HomeError::ExposedSandboxes {
+            sandboxes,
+            source_of_dir: setting.source.to_string(),
+        }
+        .into());
+    }
+    make_private_dir(&notes)?;
+    fs::write(&note, sandboxes.as_os_str().as_bytes())
+        .map_err(|error| StoreError::io("write", &note, error))?;
+    Ok(())
+}
+
+/// Returns the directories that were admitted.
+pub(super) fn known(root_home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root_home.join(NAME)).into_iter().flatten().flatten();
+    let notes = entries.filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()));
+    let read = |entry: fs::DirEntry| fs::read(entry.path()).ok();
+    notes.filter_map(read).map(|path| std::ffi::OsString::from_vec(path).into()).collect()
+}
+
+/// Returns the directories that hold sandboxes of any profile of a home.
+pub(super) fn records(root_home: &Path, current: &Path) -> Vec<PathBuf> {
+    let profiles = fs::read_dir(root_home.join("profiles")).into_iter().flatten().flatten();
+    let mut dirs: Vec<PathBuf> = profiles.map(|profile| profile.path().join("sandboxes")).collect();
+    dirs.push(root_home.join("sandboxes"));
+    dirs.push(current.to_owned());
+    dirs.sort();
+    dirs.dedup();
+    dirs
+}
+
+/// Returns what the recorded sandboxes were given to write to, by their records.
+/// A record that cannot be read says nothing here, and is reported by whoever
+/// uses it.
+pub(super) fn given(records: &[PathBuf], user_home: Option<&Path>) -> Vec<PathBuf> {
+    let sandboxes =
+        records.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
+    let read = |sandbox: fs::DirEntry| {
+        let text = fs::read(sandbox.path().join("sandbox.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    };
+    sandboxes.filter_map(read).flat_map(|record| of_record(&record, user_home)).collect()
+}
+
+fn of_record(record: &serde_json::Value, user_home: Option<&Path>) -> Vec<PathBuf> {
+    use vestal_config::AnyKey as _;
+    let spec = &record["instance"]["spec"];
+    let list = |value: &serde_json::Value| -> Vec<String> {
+        value.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    };
+    let volumes = list(&spec[keys::DOCKER_VOLUMES.name()]);
+    let volumes = volumes.iter().filter_map(|spec| Volume::parse(spec).ok());
+    let volumes =
+        volumes.filter(|volume| !volume.read_only).filter_map(|volume| match volume.source {
+            VolumeSource::Host(path) => path.resolve(user_home).map(PathBuf::from),
+            VolumeSource::Named(_) => None,
+        });
+    let asked = &record["overrides"];
+    let whole = [&asked["mount"], &spec[keys::DOCKER_MOUNT_CWD_TO_WORKSPACE.name()]];
+    let whole = whole.into_iter().filter_map(|path| path.as_str().map(PathBuf::from));
+    let binds = asked["binds"].as_array().into_iter().flatten();
+    let binds = binds.filter_map(|path| path.as_str().map(PathBuf::from));
+    let made_with = list(&spec[BINDS]).into_iter().map(PathBuf::from);
+    volumes.chain(whole).chain(binds).chain(made_with).collect()
+}
+
+fn note_name(dir: &Path) -> String {
+    format!("{PREFIX}{}", hex(&Sha256::digest(dir.as_os_str().as_bytes())[..8]))
+}
+
+#[cfg(test)]
+#[path = "stores_tests.rs"]
+mod tests;
