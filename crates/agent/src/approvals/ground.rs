@@ -1,6 +1,7 @@
 //! Where commands run, as far as it matters to what they can harm.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use vestal_sandbox::{Opening, Reach};
 
@@ -17,6 +18,15 @@ pub(super) struct Ground {
     /// What of the host is mounted where: (in the sandbox, on the host). None
     /// where paths are the host's own.
     pub(super) mounts: Option<Vec<(String, String)>>,
+    /// The directory in which a command begins, behind all links; none if nobody knows it.
+    pub(super) dir: Option<String>,
+    /// The user's home behind all links.
+    pub(super) real_home: Option<String>,
+    /// Whether the files of the commands are those that this process sees.
+    pub(super) sees_files: bool,
+    /// Variables of the session whose values may be text that runs when it is
+    /// taken for a number.
+    pub(super) suspects: HashSet<String>,
 }
 
 impl Ground {
@@ -28,7 +38,7 @@ impl Ground {
         let vestal_home = text(&policy.vestal_home);
         let user_home = text(&policy.user_home).filter(|home| home.len() > 1);
         let Reach::Mounts(openings) = reach else {
-            return Self { user_home, vestal_home, mounts: None };
+            return Self { user_home, vestal_home, ..Self::default() };
         };
         let mount = |opening: &Opening| match opening {
             Opening::Mount { host, target, read_only: false } => {
@@ -38,7 +48,21 @@ impl Ground {
         };
         // Homes are compared on the host's side, after translation.
         let mounts = Some(openings.iter().filter_map(mount).collect());
-        Self { user_home, vestal_home, mounts }
+        Self { user_home, vestal_home, mounts, ..Self::default() }
+    }
+
+    /// Returns the ground of a command that begins in a directory, with or without
+    /// a look at the files there.
+    pub(super) fn in_dir(mut self, dir: Option<PathBuf>, sees_files: bool) -> Self {
+        let real = |dir: &Path| {
+            let real = std::fs::canonicalize(dir).ok().filter(|_| sees_files);
+            real.unwrap_or_else(|| dir.to_owned()).to_string_lossy().into_owned()
+        };
+        self.sees_files = sees_files;
+        self.real_home = self.user_home.as_deref().map(|home| real(Path::new(home)));
+        let dir = dir.filter(|dir| dir.is_absolute()).map(|dir| real(&dir));
+        self.dir = dir.map(|dir| paths::canonical(&dir, None, &self));
+        self
     }
 
     /// Reports whether commands that run in this directory may change files of

@@ -1,10 +1,14 @@
 //! One conversation's guard.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use vestal_sandbox::files::Links;
 use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
@@ -19,6 +23,17 @@ use crate::tool::ToolContext;
 
 /// Keeps what a person approved for always; the error says why it could not.
 pub type Remember = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// The directory that a command runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkingDir<'a> {
+    /// Where the session is.
+    Session,
+    /// This one, as the sandbox sees it.
+    Given(&'a str),
+    /// Nobody knows: the text is read by something that already runs.
+    Unknown,
+}
 
 /// Decides for one conversation what may be done.
 ///
@@ -37,6 +52,9 @@ pub struct Guard {
 /// What a conversation has been allowed so far.
 struct State {
     approved: Mutex<HashSet<String>>,
+    /// Variables that commands set to something that may run where it is taken
+    /// for a number. A session keeps its variables.
+    suspects: Mutex<HashSet<String>>,
     yolo: watch::Sender<bool>,
     /// Held while a question is asked.
     turn: tokio::sync::Mutex<()>,
@@ -55,6 +73,7 @@ impl Guard {
     pub fn new(policy: Policy, remember: Remember) -> Self {
         let state = State {
             approved: Mutex::new(HashSet::new()),
+            suspects: Mutex::new(HashSet::new()),
             yolo: watch::Sender::new(false),
             turn: tokio::sync::Mutex::new(()),
         };
@@ -113,14 +132,16 @@ impl Guard {
         self.approved().remove(approval)
     }
 
-    /// Decides about a shell command.
+    /// Decides about a shell command that runs in this directory.
     pub async fn command(
         &self,
         context: &ToolContext,
         command: &str,
+        dir: WorkingDir<'_>,
     ) -> Result<Clearance, Refusal> {
         let scene = scene(context).await?;
-        let deed = self.command_deed(&scene.reach, command);
+        let dir = if is_walled(&scene.reach) { None } else { located(context, dir).await };
+        let deed = self.command_deed(&scene.reach, dir, command);
         self.decide(&scene, &deed, asking(context)).await
     }
 
@@ -162,9 +183,11 @@ impl Guard {
         self.decide(&scene, &deed, asking(context)).await
     }
 
-    pub(super) fn command_deed(&self, reach: &Reach, command: &str) -> Deed {
-        let Examined { mut findings, commands } =
-            shell::examine(command, &Ground::new(&self.policy, reach));
+    pub(super) fn command_deed(&self, reach: &Reach, dir: Option<PathBuf>, command: &str) -> Deed {
+        let mut ground = Ground::new(&self.policy, reach).in_dir(dir, *reach == Reach::Host);
+        ground.suspects.clone_from(&self.suspects());
+        let Examined { mut findings, commands, suspects } = shell::examine(command, &ground);
+        self.suspects().extend(suspects);
         if is_walled(reach) {
             findings.retain_mut(concerns_mounts);
         }
@@ -250,6 +273,10 @@ impl Guard {
         self.state.turn.lock().await
     }
 
+    fn suspects(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.state.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn approved(&self) -> MutexGuard<'_, HashSet<String>> {
         // A panic while a text was added leaves the others as they were.
         self.state.approved.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,6 +303,18 @@ fn concerns_mounts(finding: &mut Finding) -> bool {
         finding.reason = reason;
     }
     reason.is_some() || finding.severity == Severity::Hardline
+}
+
+/// Returns the directory that a command runs in; nothing if that cannot be found out.
+async fn located(context: &ToolContext, dir: WorkingDir<'_>) -> Option<PathBuf> {
+    let path = match dir {
+        WorkingDir::Session => ".",
+        WorkingDir::Given(dir) => dir,
+        WorkingDir::Unknown => return None,
+    };
+    let files = context.workshop.files(&context.events).await.ok()?;
+    let found = files.stat(path, Links::Follow).await.ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(&found.path)))
 }
 
 /// Finds out where something is to be done.

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -5,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
-use super::guard::Guard;
+use super::guard::{Guard, WorkingDir};
 use super::judge::{Deed, Scene};
 use super::policy::{Mode, Policy, Unattended};
 use super::verdict::{Clearance, Refusal, RefusalStatus};
@@ -22,6 +23,12 @@ pub(super) fn policy() -> Policy {
         timeout: PATIENCE,
         ..Policy::default()
     }
+}
+
+/// Returns a directory of the user's, which nobody has made.
+#[expect(clippy::unnecessary_wraps, reason = "this is what a command is given")]
+pub(super) fn dir() -> Option<PathBuf> {
+    Some("/home/me/project".into())
 }
 
 pub(super) fn guard(policy: Policy) -> Guard {
@@ -49,7 +56,7 @@ pub(super) async fn on_host(
     human: &dyn Human,
 ) -> Result<Clearance, Refusal> {
     let scene = scene(Reach::Host, human);
-    decide(guard, &scene, &guard.command_deed(&Reach::Host, command), human).await
+    decide(guard, &scene, &guard.command_deed(&Reach::Host, dir(), command), human).await
 }
 
 pub(super) fn status(decision: &Result<Clearance, Refusal>) -> Option<RefusalStatus> {
@@ -73,7 +80,7 @@ async fn hardline_rules_hold_whatever_is_allowed() {
     for guard in [&allowed, &allowed.for_child(true)] {
         let human = Scripted::approving([Approval::Always]);
         for reach in [Reach::Host, mounted(), Reach::Contained] {
-            let deed = guard.command_deed(&reach, "rm -rf /");
+            let deed = guard.command_deed(&reach, dir(), "rm -rf /");
             let decision = decide(guard, &scene(reach, &*human), &deed, &*human).await;
             assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
         }
@@ -88,17 +95,17 @@ async fn in_isolation_nothing_is_asked_and_only_what_is_forbidden_is_blocked() {
     let usual =
         ["rm -rf /var/lib/apt/lists/*", "rm -rf node_modules", "echo pw | sudo -S id", "kill 1"];
     for command in usual.into_iter().chain([DANGEROUS]) {
-        let deed = guard.command_deed(&Reach::Contained, command);
+        let deed = guard.command_deed(&Reach::Contained, dir(), command);
         assert_eq!(
             decide(&guard, &scene, &deed, &Nobody).await,
             Ok(Clearance::default()),
             "{command}"
         );
     }
-    let deed = guard.command_deed(&Reach::Contained, "cd x && npm publish --tag next");
+    let deed = guard.command_deed(&Reach::Contained, dir(), "cd x && npm publish --tag next");
     assert_eq!(status(&decide(&guard, &scene, &deed, &Nobody).await), Some(RefusalStatus::Blocked));
     for command in ["rm -rf /", "rm -rf ~", "shutdown now"] {
-        let deed = guard.command_deed(&Reach::Contained, command);
+        let deed = guard.command_deed(&Reach::Contained, dir(), command);
         let decision = decide(&guard, &scene, &deed, &Nobody).await;
         assert_eq!(status(&decision), Some(RefusalStatus::Blocked), "{command}");
     }
@@ -252,7 +259,7 @@ async fn an_interrupt_is_denial() {
     let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
     let asking = Asking { human: &*human, cancel: &cancel, redactor: &redactor };
     let scene = scene(Reach::Host, &*human);
-    let deed = guard.command_deed(&Reach::Host, DANGEROUS);
+    let deed = guard.command_deed(&Reach::Host, dir(), DANGEROUS);
     let interrupt = async {
         until("the question is asked", || human.asked().len() == 1).await;
         cancel.cancel();
@@ -332,7 +339,7 @@ async fn on_a_host_that_nobody_chose_danger_is_always_asked_about() {
     let off = guard(Policy { mode: Mode::Off, unattended: Unattended::Allow, ..policy() });
     let human = Scripted::approving([Approval::Once]);
     let unchosen = |human: &dyn Human| Scene { automatic: true, ..scene(Reach::Host, human) };
-    let deed = off.command_deed(&Reach::Host, DANGEROUS);
+    let deed = off.command_deed(&Reach::Host, dir(), DANGEROUS);
     assert!(decide(&off, &unchosen(&*human), &deed, &*human).await.is_ok());
     assert_eq!(human.asked().len(), 1);
     let refusal = decide(&off, &unchosen(&Nobody), &deed, &Nobody).await.expect_err("refused");
@@ -441,10 +448,31 @@ async fn a_real_sandbox_without_isolation_is_the_host() {
     let human = Scripted::approving([Approval::Deny(None)]);
     let stage = Stage::new().guarded_by(policy()).with_human(human.clone());
     let context = &stage.context;
-    let refusal = context.guard.command(context, DANGEROUS).await.expect_err("denied");
+    let refusal =
+        context.guard.command(context, DANGEROUS, WorkingDir::Session).await.expect_err("denied");
     assert_eq!(refusal.status, RefusalStatus::Denied);
     assert_eq!(human.asked(), [DANGEROUS]);
     let sandbox = stage.sandbox().await;
     assert_eq!(sandbox.reach().await, Reach::Host);
     assert!(!sandbox.is_backend_automatic().await);
+}
+
+#[tokio::test]
+async fn a_command_is_judged_by_where_it_runs_and_by_what_came_before() {
+    let stage = Stage::new().guarded_by(policy());
+    let context = &stage.context;
+    for (dir, command, expected) in [
+        (WorkingDir::Session, "touch f", None),
+        (WorkingDir::Given("/usr"), "touch f", Some(RefusalStatus::Unattended)),
+        (WorkingDir::Given("/usr"), "ls f", None),
+        (WorkingDir::Given("/no/such"), "touch f", Some(RefusalStatus::Unattended)),
+        (WorkingDir::Unknown, "touch f", Some(RefusalStatus::Unattended)),
+        // A session keeps its variables.
+        (WorkingDir::Session, "echo $((x))", None),
+        (WorkingDir::Session, "read x < f", None),
+        (WorkingDir::Session, "echo $((x))", Some(RefusalStatus::Unattended)),
+    ] {
+        let decision = context.guard.command(context, command, dir).await;
+        assert_eq!(status(&decision), expected, "{command} in {dir:?}");
+    }
 }

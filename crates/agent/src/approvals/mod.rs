@@ -24,6 +24,6 @@ mod mounts_tests;
 #[path = "paths_tests.rs"]
 mod paths_tests;
 
-pub use guard::{Guard, Remember};
+pub use guard::{Guard, Remember, WorkingDir};
 pub use policy::{Mode, Policy, Unattended};
 pub use verdict::{Clearance, Refusal, RefusalStatus};

@@ -1,6 +1,6 @@
 use vestal_sandbox::{Opening, Reach};
 
-use super::guard_tests::{DANGEROUS, decide, guard, mounted, on_host, policy, scene, status};
+use super::guard_tests::{DANGEROUS, decide, dir, guard, mounted, on_host, policy, scene, status};
 use super::verdict::{Clearance, RefusalStatus};
 use crate::human::Nobody;
 
@@ -9,7 +9,7 @@ async fn a_password_for_sudo_is_blocked_on_the_host_alone() {
     let guard = guard(policy());
     let command = "echo pw | sudo -S id";
     assert_eq!(status(&on_host(&guard, command, &Nobody).await), Some(RefusalStatus::Blocked));
-    let deed = guard.command_deed(&mounted(), command);
+    let deed = guard.command_deed(&mounted(), dir(), command);
     assert!(decide(&guard, &scene(mounted(), &Nobody), &deed, &Nobody).await.is_ok());
 }
 
@@ -33,7 +33,7 @@ async fn within_walls_only_what_is_mounted_is_asked_about_and_the_reason_says_so
         "echo x > /etc/hosts",
     ];
     for command in ordinary {
-        let deed = guard.command_deed(&mounted(), command);
+        let deed = guard.command_deed(&mounted(), dir(), command);
         let decision = decide(&guard, &scene, &deed, &Nobody).await;
         assert_eq!(decision, Ok(Clearance::default()), "{command}");
     }
@@ -55,7 +55,7 @@ async fn within_walls_only_what_is_mounted_is_asked_about_and_the_reason_says_so
         "git config core.hooksPath hooks",
     ];
     for command in reaching {
-        let deed = guard.command_deed(&mounted(), command);
+        let deed = guard.command_deed(&mounted(), dir(), command);
         let refusal = decide(&guard, &scene, &deed, &Nobody).await.expect_err(command);
         assert_eq!(refusal.status, RefusalStatus::Unattended, "{command}");
         assert!(refusal.message.contains("of your machine"), "{}", refusal.message);
@@ -70,7 +70,7 @@ async fn walls_that_are_weakened_are_none() {
     let reach = Reach::Mounts(vec![Opening::Weakness("it is privileged".to_owned())]);
     let scene = scene(reach.clone(), &Nobody);
     for command in [DANGEROUS, "./unknown"] {
-        let deed = guard.command_deed(&reach, command);
+        let deed = guard.command_deed(&reach, dir(), command);
         assert!(decide(&guard, &scene, &deed, &Nobody).await.is_err(), "{command}");
     }
     let deed = guard.script_deed(&reach, "print(1)");

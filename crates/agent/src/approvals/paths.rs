@@ -185,13 +185,16 @@ pub(super) fn canonical(path: &str, cwd: Option<&str>, ground: &Ground) -> Strin
 /// Writes the user's home as `~`.
 fn as_home(path: String, ground: &Ground) -> String {
     // In a sandbox with a system of its own the host's home means nothing.
-    let home = ground.user_home.as_deref().filter(|_| ground.mounts.is_none());
-    let home = home.map(|home| home.trim_end_matches('/')).filter(|home| !home.is_empty());
-    match home.and_then(|home| path.strip_prefix(home)) {
-        Some("") => "~".to_owned(),
-        Some(rest) if rest.starts_with('/') => format!("~{rest}"),
-        _ => path,
+    let homes = [ground.user_home.as_deref(), ground.real_home.as_deref()];
+    let homes = homes.into_iter().flatten().filter(|_| ground.mounts.is_none());
+    for home in homes.map(|home| home.trim_end_matches('/')).filter(|home| !home.is_empty()) {
+        match path.strip_prefix(home) {
+            Some("") => return "~".to_owned(),
+            Some(rest) if rest.starts_with('/') => return format!("~{rest}"),
+            _ => {}
+        }
     }
+    path
 }
 
 /// Says what would be lost if everything at a canonical path were removed, if
@@ -266,7 +269,7 @@ pub(super) fn sensitive(path: &str, ground: &Ground) -> Option<&'static str> {
     {
         return own(rest);
     }
-    if HARMLESS_DEVICES.contains(&path.as_str()) || path.starts_with("/dev/fd/") {
+    if is_harmless_device(&path) {
         return None;
     }
     if path.starts_with("/dev/") && !path.starts_with("/dev/shm/") {
@@ -281,6 +284,103 @@ pub(super) fn sensitive(path: &str, ground: &Ground) -> Option<&'static str> {
         .strip_prefix("~/")
         .and_then(|name| SENSITIVE_FILES.iter().find(|(file, _)| *file == name));
     dir.or(file).map(|(_, what)| *what)
+}
+
+/// Directories that hold temporary files, which nobody misses.
+const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// Directories, wherever they lie, whose files run by themselves or hold keys.
+const RUN_BY_THEMSELVES: [&str; 12] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".password-store",
+    ".husky",
+    ".githooks",
+    ".config/systemd",
+    ".config/autostart",
+    ".config/fish",
+];
+
+/// Files, wherever they lie, that programs run or are configured by when they
+/// start; the start-up files of shells are in [`SENSITIVE_FILES`].
+const READ_AT_START: [&str; 16] = [
+    ".envrc",
+    ".vimrc",
+    ".exrc",
+    ".nvimrc",
+    ".emacs",
+    ".gdbinit",
+    ".lldbinit",
+    ".tmux.conf",
+    ".screenrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".curlrc",
+    ".wgetrc",
+    ".pythonrc",
+    "authorized_keys",
+    "crontab",
+];
+
+/// Reports whether a canonical path is the same as another or below it.
+pub(super) fn is_below(path: &str, dir: &str) -> bool {
+    match path.strip_prefix(dir.trim_end_matches('/')) {
+        Some(rest) => rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+/// Reports whether a canonical path is a device that everybody may write to.
+pub(super) fn is_harmless_device(path: &str) -> bool {
+    let descriptor = path.strip_prefix("/dev/fd/");
+    HARMLESS_DEVICES.contains(&path)
+        || descriptor.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Reports whether a canonical path lies in a directory for temporary files.
+pub(super) fn is_temporary(path: &str) -> bool {
+    TEMPORARY.iter().any(|dir| path.len() > dir.len() && is_below(path, dir))
+}
+
+/// Reports whether a file is run, or read as settings, by programs that start
+/// later, judged by its name alone: in whatever directory it lies.
+pub(super) fn is_read_at_start(path: &str) -> bool {
+    // Some filesystems do not tell letters' cases apart.
+    let path = path.to_ascii_lowercase();
+    let path = path.as_str();
+    let named = |file: &str| {
+        path.strip_suffix(file).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let within = |dir: &str| {
+        let mut from = 0;
+        while let Some(at) = path[from..].find(dir).map(|offset| from + offset) {
+            let end = at + dir.len();
+            let begins = at == 0 || path.as_bytes()[at - 1] == b'/';
+            if begins && path[end..].chars().next().is_none_or(|next| next == '/') {
+                return true;
+            }
+            from = end;
+        }
+        false
+    };
+    let in_git = within(".git") && !named(".git/info/exclude");
+    in_git
+        || SENSITIVE_FILES.iter().any(|(file, _)| named(file))
+        || READ_AT_START.iter().any(|file| named(file))
+        || RUN_BY_THEMSELVES.iter().any(|dir| within(dir))
+}
+
+/// Reports whether a canonical path is hidden right below a home, where programs
+/// keep their settings; not so if the working directory lies there, too.
+pub(super) fn is_hidden_in_home(path: &str, dir: &str) -> bool {
+    let home = in_a_home(path);
+    let rest = home.as_deref().unwrap_or(path).strip_prefix("~/");
+    let first = rest.and_then(|rest| rest.split('/').next()).filter(|name| name.starts_with('.'));
+    first.is_some_and(|first| first != ".cache" && !is_below(dir, &format!("~/{first}")))
 }
 
 /// Reports whether git runs a file, or what a file names, by itself.

@@ -1,8 +1,9 @@
 //! Code of other languages that a command hands to their interpreters.
 
 use super::Severity;
+use super::expand::Argument;
 use super::invocation::Invocation;
-use super::uses;
+use super::uses::{self, Known};
 use super::walk::Walk;
 
 pub(super) const EFFECTS: (&str, &str) =
@@ -81,6 +82,10 @@ impl Walk<'_> {
             rest.is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
         });
         let Some((_, options)) = known else { return };
+        if it.program.starts_with("py") {
+            self.python(it, depth);
+            return;
+        }
         let words: Vec<&str> = it.texts().collect();
         let at = words.iter().position(|word| options.contains(word) || is_combined(word, options));
         if let Some(at) = at {
@@ -89,47 +94,85 @@ impl Walk<'_> {
             }
             return;
         }
-        if it.texts().any(|text| matches!(text, "--version" | "-V" | "--help" | "-h" | "-v"))
-            && it.operands().next().is_none()
-            || it.program == "node" && matches!(words.first(), Some(&("--test" | "--check")))
-        {
+        // With more than that some of them go on to run it.
+        if matches!(words.as_slice(), ["--version" | "-V" | "--help" | "-h" | "-v"]) {
             return;
         }
-        if let ["-m", module, rest @ ..] = words.as_slice() {
-            self.module(module, rest, it);
+        let plain = |word: &&&str| {
+            !word.starts_with('-') || word.starts_with("--test-") || **word == "--watch"
+        };
+        if let ["--test" | "--check", rest @ ..] = words.as_slice()
+            && it.program == "node"
+            && rest.iter().all(|word| plain(&word))
+        {
             return;
         }
         let operand = it.operands().next();
         let deno_verb = it.program == "deno"
-            && operand.is_some_and(|verb| {
-                matches!(verb.text.as_str(), "fmt" | "lint" | "check" | "test")
-            });
+            && words.first().is_some_and(|verb| matches!(*verb, "fmt" | "lint" | "check" | "test"));
         if deno_verb {
             return;
         }
-        if operand.is_some_and(|script| script.fetched) {
-            let (rule, severity) = (super::run::PIPE_TO_SHELL, Severity::Dangerous);
-            self.find(rule, severity, it.form(), false);
-        } else if operand.is_none_or(|script| script.text == "-") {
-            self.reads_program(it, depth);
-        } else if let Some(script) = operand {
-            self.runs_file(script, it);
+        self.script_file(operand, it, depth);
+    }
+
+    /// A script that is run, or read from the input where none is named.
+    fn script_file(&mut self, script: Option<&Argument>, it: &Invocation<'_>, depth: usize) {
+        match script {
+            Some(script) if script.fetched => {
+                self.find(super::run::PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
+            }
+            Some(script) if script.text != "-" => self.runs_file(script, it),
+            _ => self.reads_program(it, depth),
         }
     }
 
-    /// A module that Python runs.
-    fn module(&mut self, module: &str, rest: &[&str], it: &Invocation<'_>) {
-        let known = match module {
-            "pip" => {
-                matches!(rest.first(), Some(&("install" | "list" | "show" | "freeze" | "check")))
-                    && !rest.iter().any(|word| word.contains("://") || word.starts_with("git+"))
+    /// Python reads its own options up to the code, the module or the script;
+    /// all that follows is theirs.
+    fn python(&mut self, it: &Invocation<'_>, depth: usize) {
+        const FLAGS: &str = "bBdEIOPqRsSuv";
+        const WARNINGS: [&str; 6] = ["ignore", "error", "default", "always", "once", "module"];
+        if let [only] = it.arguments
+            && matches!(only.text.as_str(), "--version" | "-V" | "-VV" | "--help" | "-h")
+        {
+            return;
+        }
+        let mut at = 0;
+        while let Some(word) = it.arguments.get(at) {
+            at += 1;
+            let text = word.text.as_str();
+            if text == "-" || !text.starts_with('-') && !word.splits {
+                return self.script_file(Some(word), it, depth);
             }
-            "http.server" => rest.iter().all(|word| word.bytes().all(|b| b.is_ascii_digit())),
-            "coverage" => !rest.contains(&"run") || rest.contains(&"pytest"),
-            module => uses::is_known_module(module),
-        };
-        if !known {
-            self.asks(super::understand::OTHER_USE, it);
+            let found = text.char_indices().skip(1).find(|(_, letter)| !FLAGS.contains(*letter));
+            let Some((index, letter)) = found.filter(|_| !word.splits) else {
+                if word.splits {
+                    return self.asks(super::understand::OTHER_USE, it);
+                }
+                continue;
+            };
+            let joined = Some(&text[index + letter.len_utf8()..]).filter(|value| !value.is_empty());
+            let value = joined.or_else(|| it.arguments.get(at).map(|next| next.text.as_str()));
+            at += usize::from(joined.is_none());
+            let value = value.unwrap_or_default();
+            let rest = it.arguments.get(at..).unwrap_or_default();
+            match letter {
+                'c' => return self.judge_code(value, it, depth),
+                'm' => return self.module(value, rest, it),
+                'W' if WARNINGS.contains(&value) => {}
+                'X' if matches!(value, "dev" | "utf8" | "importtime" | "faulthandler") => {}
+                _ => return self.asks(super::understand::OTHER_USE, it),
+            }
+        }
+        self.script_file(None, it, depth);
+    }
+
+    /// A module that Python runs.
+    fn module(&mut self, module: &str, rest: &[Argument], it: &Invocation<'_>) {
+        let inner = Invocation { program: module, arguments: rest, ..*it };
+        match uses::look_at_module(&inner) {
+            Known::Harmless(written) => self.writes(&written, it),
+            Known::OtherUse | Known::Unknown => self.asks(super::understand::OTHER_USE, it),
         }
     }
 

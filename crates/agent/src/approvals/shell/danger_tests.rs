@@ -4,7 +4,8 @@ fn ground() -> Ground {
     Ground {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
-        mounts: None,
+        dir: Some("~/project".to_owned()),
+        ..Ground::default()
     }
 }
 
@@ -162,6 +163,15 @@ fn unsaved_work_and_history_are_asked_about() {
             "git branch -d -f x",
             "git stash drop",
             "git -c a=b clean --force",
+            "git reset --har",
+            "git checkout -- .",
+            "git checkout .",
+            "git checkout HEAD -- f",
+            "git checkout HEAD f",
+            "git checkout -f main",
+            "git restore .",
+            "git restore --staged --worktree f",
+            "git switch --discard-changes main",
         ],
     );
     asked(

@@ -1,14 +1,27 @@
 //! Words after expansion, as far as it can be known beforehand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
 use super::walk::Walk;
 use super::word::{Part, Word};
+use crate::approvals::paths;
 
 /// Stands in a text for what cannot be known.
 pub(super) const UNKNOWN: char = '\u{fffc}';
+
+/// Stands in a text for a number, a date or the like: letters and digits.
+pub(super) const SOME: char = '\u{f8f4}';
+
+/// Stands in a text for what a wildcard means: a part of a name without a slash,
+/// and without a dot at its beginning.
+pub(super) const NAME: char = '\u{f8f5}';
+
+/// Reports whether something of a text cannot be known.
+pub(super) fn is_open(text: &str) -> bool {
+    text.contains([UNKNOWN, SOME, NAME])
+}
 
 /// Longest value of a variable that is kept.
 const LONGEST_VALUE: usize = 4096;
@@ -42,6 +55,8 @@ pub(super) struct Argument {
     /// Whether it may be something else: parameters stand in it that a command
     /// line does not have, but a session or a caller may, or a fallback.
     pub(super) parameters: bool,
+    /// Whether it may become several words, or none.
+    pub(super) splits: bool,
 }
 
 impl Argument {
@@ -57,12 +72,12 @@ impl Argument {
 
     /// Reports whether something of it cannot be known.
     pub(super) fn is_unknown(&self) -> bool {
-        self.text.contains(UNKNOWN)
+        is_open(&self.text)
     }
 
     /// Returns the text without what cannot be known, which may well be nothing.
     pub(super) fn visible(&self) -> String {
-        self.text.replace(UNKNOWN, "")
+        self.text.replace([UNKNOWN, SOME, NAME], "")
     }
 }
 
@@ -105,14 +120,23 @@ impl Builder {
             }
             self.begun |= !piece.is_empty();
             self.word.glob |= piece.contains(['*', '?', '[']);
+            // A file's name may hold blanks.
+            self.word.splits |= piece.contains(NAME);
             self.word.text.push_str(piece);
         }
     }
 
     /// Adds something that cannot be known.
-    pub(super) fn unknown(&mut self) {
+    pub(super) fn unknown(&mut self, quoted: bool) {
         self.begun = true;
+        self.word.splits |= !quoted;
         self.word.text.push(UNKNOWN);
+    }
+
+    /// Adds a number, a date or the like.
+    pub(super) fn some(&mut self) {
+        self.begun = true;
+        self.word.text.push(SOME);
     }
 
     /// Says that the word is, in part, what a command printed.
@@ -145,17 +169,19 @@ impl Builder {
 fn braces(word: &Argument) -> Vec<Argument> {
     let plain =
         |text: &str| normalise(&text.replace(OPEN, "{").replace(COMMA, ",").replace(SHUT, "}"));
-    if !word.text.contains(OPEN) || word.text.len() > LONGEST_BRACES {
+    if !word.text.contains(OPEN) {
         return vec![Argument { text: plain(&word.text), ..word.clone() }];
+    }
+    if word.text.len() > LONGEST_BRACES {
+        let text = plain(&word.text) + &UNKNOWN.to_string();
+        return vec![Argument { text, splits: true, ..word.clone() }];
     }
     let mut done = Vec::new();
     let mut waiting = vec![word.text.clone()];
     while let Some(text) = waiting.pop() {
         if done.len() + waiting.len() > MOST_BRACES {
-            return vec![Argument {
-                text: plain(&word.text) + &UNKNOWN.to_string(),
-                ..word.clone()
-            }];
+            let text = plain(&word.text) + &UNKNOWN.to_string();
+            return vec![Argument { text, splits: true, ..word.clone() }];
         }
         match alternatives(&text) {
             None => done.push(Argument { text: plain(&text), ..word.clone() }),
@@ -166,7 +192,7 @@ fn braces(word: &Argument) -> Vec<Argument> {
     done
 }
 
-/// Expands the first pair of braces that holds a comma.
+/// Expands the first pair of braces that holds a comma or a range.
 fn alternatives(text: &str) -> Option<Vec<String>> {
     let mut from = 0;
     while let Some(open) = text[from..].find(OPEN).map(|offset| from + offset) {
@@ -181,6 +207,11 @@ fn alternatives(text: &str) -> Option<Vec<String>> {
             }
             if depth == 0 {
                 if cuts.len() == 1 {
+                    let inside = &text[open + OPEN.len_utf8()..open + offset];
+                    if is_range(inside) {
+                        let after = &text[open + offset + SHUT.len_utf8()..];
+                        return Some(vec![format!("{}{SOME}{after}", &text[..open])]);
+                    }
                     break;
                 }
                 let shut = open + offset;
@@ -197,6 +228,15 @@ fn alternatives(text: &str) -> Option<Vec<String>> {
         from = open + OPEN.len_utf8();
     }
     None
+}
+
+/// Reports whether braces with this in them stand for numbers or letters: `{1..9}`.
+fn is_range(text: &str) -> bool {
+    let mut ends = text.split("..");
+    let plain = |end: Option<&str>| {
+        end.is_some_and(|end| !end.is_empty() && end.bytes().all(|b| b.is_ascii_alphanumeric()))
+    };
+    plain(ends.next()) && plain(ends.next()) && ends.next().is_none_or(|step| plain(Some(step)))
 }
 
 /// Brings a word into the one form that rules are written for.
@@ -216,19 +256,75 @@ fn normalise(text: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     values: HashMap<String, Option<String>>,
+    /// Those that have their value whatever happened before.
+    certain: HashSet<String>,
+    /// Those that got a value, in their order.
+    assigned: Vec<String>,
     used: usize,
+}
+
+/// What was certain when a script began within another.
+#[derive(Debug)]
+pub(super) struct Scope {
+    certain: HashSet<String>,
+    assigned: usize,
 }
 
 impl Variables {
     /// Remembers a value; what is too long or unknown is only known to be set.
-    pub(super) fn set(&mut self, name: &str, value: &str) {
+    pub(super) fn set(&mut self, name: &str, value: &str, certain: bool) {
         let kept = value.len() <= LONGEST_VALUE && !value.contains(UNKNOWN);
-        self.values.insert(name.to_owned(), kept.then(|| value.to_owned()));
+        self.put(name, kept.then(|| value.to_owned()), certain);
     }
 
     /// Remembers that a variable has a value that cannot be known.
     pub(super) fn forget(&mut self, name: &str) {
-        self.values.insert(name.to_owned(), None);
+        self.put(name, None, false);
+    }
+
+    fn put(&mut self, name: &str, value: Option<String>, certain: bool) {
+        self.values.insert(name.to_owned(), value);
+        self.assigned.push(name.to_owned());
+        if certain {
+            self.certain.insert(name.to_owned());
+        } else {
+            self.certain.remove(name);
+        }
+    }
+
+    /// Begins a script in a process of its own, which may or may not know the variables of this one.
+    pub(super) fn enter(&mut self, inherits: bool) -> Scope {
+        let certain =
+            if inherits { self.certain.clone() } else { std::mem::take(&mut self.certain) };
+        Scope { certain, assigned: self.assigned.len() }
+    }
+
+    /// Ends such a script: what it set, it set for itself alone.
+    pub(super) fn leave(&mut self, scope: Scope) {
+        self.certain = scope.certain;
+        for name in self.assigned.drain(scope.assigned..) {
+            self.certain.remove(&name);
+        }
+    }
+
+    /// Reports whether the command has set a variable.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// Returns how many variables got a value so far.
+    pub(super) fn assigned(&self) -> usize {
+        self.assigned.len()
+    }
+
+    /// Makes nothing certain any more.
+    pub(super) fn doubt_all(&mut self) {
+        self.certain.clear();
+    }
+
+    /// Reports whether a value is certain: nothing but this command can have set another.
+    pub(super) fn is_certain(&self, name: &str) -> bool {
+        self.certain.contains(name) || !self.values.contains_key(name)
     }
 
     /// Returns a value, if it is known and there is room for it.
@@ -238,7 +334,7 @@ impl Variables {
             (None, "HOME") => "~".to_owned(),
             (None, "PATH") => "/usr/local/bin:/usr/bin:/bin".to_owned(),
             (None, "IFS") => " ".to_owned(),
-            (None, "PWD") => ".".to_owned(),
+            (None, "TMPDIR") => "/tmp".to_owned(),
             (None, _) => return None,
         };
         self.used += value.len();
@@ -259,6 +355,7 @@ impl Walk<'_> {
             whole.fetched |= part.fetched;
             whole.glob |= part.glob;
             whole.parameters |= part.parameters;
+            whole.splits |= part.splits || index > 0;
         }
         whole
     }
@@ -270,22 +367,28 @@ impl Walk<'_> {
             match part {
                 Part::Text { text, quoted } => builder.text(text, *quoted),
                 Part::Variable { name, fallback, quoted } => {
-                    match (self.variables.get(name), fallback) {
-                        (Some(value), _) => builder.value(&value, *quoted),
+                    match (self.value(name), fallback) {
+                        (Some(value), _) => {
+                            builder.value(&value, *quoted);
+                            if !self.variables.is_certain(name) {
+                                builder.parameters();
+                            }
+                        }
                         (None, Some(value)) => {
                             // It may be set outside the command, to anything.
                             builder.value(value, *quoted);
                             builder.parameters();
                         }
-                        (None, None) => builder.unknown(),
+                        (None, None) => builder.unknown(*quoted),
                     }
                 }
                 Part::Command { body, quoted } => {
-                    let printed = self.script(body, depth + 1);
+                    let printed = self.aside(body, true, depth);
                     match printed.text {
                         Some(text) => builder.value(text.trim_end_matches('\n'), *quoted),
+                        None if printed.plain => builder.some(),
                         None => {
-                            builder.unknown();
+                            builder.unknown(*quoted);
                             builder.printed(printed.fetched);
                             for root in &printed.everything_in {
                                 builder.cut();
@@ -296,24 +399,53 @@ impl Walk<'_> {
                     }
                 }
                 Part::Process { body } => {
-                    let printed = self.script(body, depth + 1);
+                    let printed = self.aside(body, true, depth);
                     builder.text("/dev/fd/63", true);
                     builder.printed(printed.fetched);
                 }
                 // Nothing but parameters is whatever those are.
                 Part::Parameters if self.parameters > 0 || is_only_parameters(word) => {
-                    builder.unknown();
+                    builder.unknown(false);
                 }
                 Part::Parameters => builder.parameters(),
-                Part::Opaque { bodies } => {
-                    for body in bodies {
-                        self.script(body, depth + 1);
+                Part::Opaque(inner) => {
+                    self.inner(inner, depth);
+                    match inner.cut.as_ref().and_then(|cut| self.cut(cut)) {
+                        Some(value) => builder.value(&value, true),
+                        None if inner.number => builder.some(),
+                        None => builder.unknown(inner.quoted),
                     }
-                    builder.unknown();
                 }
             }
         }
         builder.finish()
+    }
+
+    /// Returns the value of a variable, if it is known.
+    fn value(&mut self, name: &str) -> Option<String> {
+        if name != "PWD" || self.variables.is_set("PWD") {
+            // The last argument of the command before.
+            return self.variables.get(name).filter(|_| name != "_");
+        }
+        let known = !self.doubt.lost && self.doubt.is_settled();
+        let cwd = self.cwd.as_deref().unwrap_or(".");
+        known.then(|| paths::canonical(cwd, self.ground.dir.as_deref(), self.ground))
+    }
+
+    /// Returns a value without its end, or only the last part of its path.
+    fn cut(&mut self, (name, end): &(String, Option<String>)) -> Option<String> {
+        let value = self.value(name).filter(|_| self.variables.is_certain(name))?;
+        if value.contains("..") {
+            return None;
+        }
+        let (dir, last) = value
+            .rsplit_once('/')
+            .map_or(("", value.as_str()), |(dir, last)| (&value[..=dir.len()], last));
+        match end.as_deref() {
+            None => Some(last.to_owned()),
+            Some(".*") => last.rsplit_once('.').map(|(stem, _)| format!("{dir}{stem}")),
+            Some(end) => Some(format!("{dir}{}", last.strip_suffix(end).unwrap_or(last))),
+        }
     }
 }
 

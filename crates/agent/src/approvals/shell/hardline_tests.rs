@@ -4,7 +4,8 @@ fn ground() -> Ground {
     Ground {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
-        mounts: None,
+        dir: Some("~/project".to_owned()),
+        ..Ground::default()
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) enum Feed {
     Other,
     /// The contents of a file.
     File,
+    /// A number, a date or the like.
+    Plain,
     /// The names of everything in these directories.
     Everything(Rc<[String]>),
 }
@@ -60,7 +62,7 @@ impl<'a> Invocation<'a> {
         self.options().any(|option| match option.strip_prefix("--") {
             Some(given) => {
                 let given = given.split('=').next().unwrap_or_default();
-                given.len() >= 3 && !long.is_empty() && long.starts_with(given)
+                !given.is_empty() && !long.is_empty() && long.starts_with(given)
             }
             None => option[1..].contains(|letter| letters.contains(letter)),
         })
@@ -92,6 +94,18 @@ impl<'a> Invocation<'a> {
     /// Returns the path that a text names, in its one form.
     pub(super) fn path(&self, text: &str) -> String {
         paths::canonical(text, self.cwd, self.ground)
+    }
+
+    /// Reports whether there is a file of this name, as far as this process can see.
+    pub(super) fn has_file(&self, text: &str) -> bool {
+        let Some(dir) = self.ground.dir.as_deref().filter(|_| self.ground.sees_files) else {
+            return false;
+        };
+        let cwd = paths::canonical(self.cwd.unwrap_or("."), Some(dir), self.ground);
+        let path = paths::canonical(text, Some(&cwd), self.ground);
+        let home = self.ground.user_home.as_deref().unwrap_or("~");
+        let path = path.strip_prefix('~').map_or(path.clone(), |rest| format!("{home}{rest}"));
+        std::fs::symlink_metadata(path).is_ok()
     }
 
     /// Returns the command in the form that approvals are kept for.

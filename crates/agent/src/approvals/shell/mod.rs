@@ -3,24 +3,29 @@
 //! The text is taken apart as the shell would do it (`scan`, `word`, `script`),
 //! expanded as far as that can be known beforehand (`expand`), looked through
 //! for the programs that are really run (`prefix`, `walk`, `run`, `code`), and
-//! each of them is held against the rules (`rules`) and against what is known to
-//! be harmless (`uses`); the rest is not understood (`understand`). This guards against
+//! each of them is held against the rules (`rules`), against what is known to
+//! be harmless (`uses`) and against where it writes (`places`); the rest is not understood (`understand`). This guards against
 //! mistakes, not against somebody who writes a program to get around it: what
 //! must be kept from the host belongs into a sandbox with isolation.
 
+mod assign;
 mod code;
 mod expand;
 mod invocation;
+mod places;
+mod position;
 mod prefix;
 mod rules;
 mod run;
 mod scan;
 mod script;
+mod sums;
 mod sweep;
 mod understand;
 mod uses;
 mod walk;
 mod word;
+mod xargs;
 
 #[cfg(test)]
 #[path = "danger_tests.rs"]
@@ -35,8 +40,16 @@ mod harmless_tests;
 #[path = "hostile_tests.rs"]
 mod hostile_tests;
 #[cfg(test)]
+#[path = "places_tests.rs"]
+mod places_tests;
+#[cfg(test)]
+#[path = "sums_tests.rs"]
+mod sums_tests;
+#[cfg(test)]
 #[path = "understand_tests.rs"]
 mod understand_tests;
+
+use std::collections::HashSet;
 
 use super::ground::Ground;
 
@@ -106,6 +119,8 @@ pub(super) struct Examined {
     pub(super) findings: Vec<Finding>,
     /// Every command in it, with and without what runs it.
     pub(super) commands: Vec<String>,
+    /// Variables that it sets to something that may run where it is taken for a number.
+    pub(super) suspects: HashSet<String>,
 }
 
 /// Examines a command.

@@ -20,6 +20,8 @@ pub(super) struct Prefix {
     pub(super) payload: Option<String>,
     /// Whether nothing is run, as by `command -v`.
     pub(super) inert: bool,
+    /// Whether it has an option that is not understood.
+    pub(super) strange: bool,
 }
 
 /// How a command becomes another user.
@@ -41,7 +43,7 @@ const RUNNERS: [(&str, &str, usize); 41] = [
     ("pkexec", "", 0),
     ("env", "uCS", 0),
     ("nice", "n", 0),
-    ("ionice", "cnpPu", 0),
+    ("ionice", "cn", 0),
     ("nohup", "", 0),
     ("setsid", "", 0),
     ("time", "fo", 0),
@@ -78,6 +80,77 @@ const RUNNERS: [(&str, &str, usize); 41] = [
     ("linux64", "", 0),
     ("rlwrap", "", 0),
 ];
+
+/// Short and long options of them that change nothing but how the command runs.
+const PLAIN: [(&str, &str, &[&str]); 14] = [
+    ("env", "iu0vS", &["ignore-environment", "unset", "null", "debug", "split-string"]),
+    ("nice", "n0123456789", &["adjustment"]),
+    ("ionice", "cnt", &["class", "classdata", "ignore"]),
+    ("nohup", "", &[]),
+    ("setsid", "fwc", &["fork", "wait", "ctty"]),
+    ("time", "pvf", &["portability", "verbose", "format"]),
+    ("timeout", "ksvfp", &["kill-after", "signal", "verbose", "foreground", "preserve-status"]),
+    ("stdbuf", "ioe", &["input", "output", "error"]),
+    ("taskset", "cpa", &["cpu-list", "pid", "all-tasks"]),
+    ("command", "pvV", &[]),
+    ("exec", "cla", &[]),
+    ("builtin", "", &[]),
+    (
+        "xargs",
+        "0rtxadEILnPsil",
+        &[
+            "null",
+            "no-run-if-empty",
+            "verbose",
+            "exit",
+            "arg-file",
+            "delimiter",
+            "replace",
+            "max-lines",
+            "max-args",
+            "max-procs",
+            "max-chars",
+        ],
+    ),
+    (
+        "flock",
+        "sxeunoFvwEc",
+        &[
+            "shared",
+            "exclusive",
+            "unlock",
+            "nonblock",
+            "close",
+            "no-fork",
+            "wait",
+            "timeout",
+            "command",
+        ],
+    ),
+];
+
+/// Reports whether an option of a program that runs another is understood.
+fn is_plain(name: &str, valued: &str, text: &str) -> bool {
+    if matches!(name, "sudo" | "doas" | "pkexec") {
+        // They are asked about, whatever their options.
+        return true;
+    }
+    let Some((_, letters, longs)) = PLAIN.iter().find(|(own, ..)| *own == name) else {
+        return false;
+    };
+    match text.strip_prefix("--") {
+        Some(long) => longs.contains(&long.split('=').next().unwrap_or_default()),
+        None => {
+            let mut given = text.chars().skip(1);
+            // What follows a letter that takes a value is the value.
+            let end = given.clone().position(|letter| {
+                valued.contains(letter) || name == "xargs" && "il".contains(letter)
+            });
+            let count = end.map_or(usize::MAX, |at| at + 1);
+            given.by_ref().take(count).all(|letter| letters.contains(letter))
+        }
+    }
+}
 
 /// Long options of those that take the next word for their value.
 const WITH_VALUE: [&str; 17] = [
@@ -123,6 +196,10 @@ pub(super) fn look(arguments: &[Argument]) -> Option<Prefix> {
             prefix.length += between;
             return Some(prefix);
         }
+        let is_option = text.len() > 1 && text.starts_with('-');
+        prefix.strange |= is_option && !is_plain(name, valued, text);
+        // What it becomes may be an option.
+        prefix.strange |= argument.splits && prefix.sudo.is_none();
         if let Some(long) = text.strip_prefix("--") {
             prefix.note_long(long);
             if name == "xargs" && long.starts_with("replace") {

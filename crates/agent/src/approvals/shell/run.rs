@@ -1,6 +1,6 @@
 //! What happens when a program is run with its arguments.
 
-use super::expand::{Argument, UNKNOWN};
+use super::expand::{Argument, SOME, UNKNOWN, is_open};
 use super::invocation::{Feed, Invocation};
 use super::prefix::{self, Prefix, base_name};
 use super::sweep;
@@ -8,6 +8,7 @@ use super::understand::{INDIRECT, OTHER_USE};
 use super::uses;
 use super::walk::{HIDDEN, Walk};
 use super::word::is_name;
+use super::xargs::{filled, read_by_xargs};
 use super::{Severity, rules};
 use crate::approvals::paths;
 
@@ -32,9 +33,6 @@ const DECODERS: [&str; 12] = [
     "base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "gzip", "xz", "xzcat",
     "gpg", "rev",
 ];
-
-/// Longest text that `xargs` is thought to make arguments of.
-const LONGEST_INPUT: usize = 256;
 
 /// Who runs a command, and what it reads.
 #[derive(Default)]
@@ -62,7 +60,8 @@ impl Walk<'_> {
         while let Some(next) = prefix::look(rest) {
             let runner = rest.first().map(Argument::visible).unwrap_or_default();
             rest = &rest[next.length.min(rest.len())..];
-            if !rest.is_empty() && uses::is_never_harmless(base_name(&runner)) {
+            let strange = next.strange || uses::is_never_harmless(base_name(&runner));
+            if !rest.is_empty() && strange {
                 let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
                 self.find(OTHER_USE, Severity::Dangerous, words.join(" "), false);
             }
@@ -74,17 +73,19 @@ impl Walk<'_> {
             for assignment in &next.assignments {
                 let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
                 self.judge_variable(name, value);
+                self.suspect(name, value);
             }
             if let Some(payload) = last {
-                if payload.contains(UNKNOWN) {
+                if is_open(&payload) {
                     let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
                     self.find(INDIRECT, Severity::Dangerous, words.join(" "), false);
                 }
-                self.script(&payload, depth + 1);
+                self.aside(&payload, false, depth);
                 return Feed::Other;
             }
         }
-        if rest.len() < arguments.len() {
+        let is_prefixed = rest.len() < arguments.len();
+        if is_prefixed {
             self.note(rest);
         }
         self.sudo(&setting, arguments, feed);
@@ -116,11 +117,17 @@ impl Walk<'_> {
         if !program.is_unknown() {
             self.hold_against_rules(&invocation);
         }
-        self.payloads(&invocation, depth);
+        self.names(&invocation, depth);
+        if matches!(invocation.program, "cd" | "pushd") {
+            self.change_dir(&invocation, is_prefixed);
+        } else {
+            self.payloads(&invocation, depth);
+        }
         self.downloaded(program, &invocation);
         if self.examined.findings.len() == before {
             self.understand(program, &invocation);
         }
+        self.relinks(&invocation);
         self.printed_by(&invocation)
     }
 
@@ -185,7 +192,7 @@ impl Walk<'_> {
                 self.sources(it);
             }
             "set" if it.operands().next().is_some() => self.parameters += 1,
-            "trap" => self.first_operand(it, depth),
+            "trap" => self.traps(it, depth),
             "alias" => {
                 for text in it.texts() {
                     if let Some((_, payload)) = text.split_once('=') {
@@ -198,12 +205,14 @@ impl Walk<'_> {
                 let words: Vec<&str> = it.operands().map(|a| a.text.as_str()).collect();
                 let text = words.join(" ");
                 self.reads_text(&text, it);
-                self.script(&text, depth + 1);
+                self.aside(&text, false, depth);
             }
             "ssh" => self.elsewhere(it, depth),
             "find" | "fd" => self.executed_by_find(it, depth),
-            "cd" | "pushd" => self.change_dir(it),
-            "popd" => self.cwd = None,
+            "popd" => {
+                self.cwd = None;
+                self.doubt.lost = true;
+            }
             "export" | "declare" | "typeset" | "local" | "readonly" => {
                 for text in it.texts() {
                     if let Some((name, value)) = text.split_once('=').filter(|(n, _)| is_name(n)) {
@@ -276,7 +285,7 @@ impl Walk<'_> {
             self.find(PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
         }
         self.reads_text(&payload.text, it);
-        self.script(&payload.text, depth + 1);
+        self.aside(&payload.text, false, depth);
     }
 
     /// A program that reads from its input what it is to do.
@@ -286,10 +295,10 @@ impl Walk<'_> {
             Feed::Nothing | Feed::File => self.asks(INDIRECT, it),
             Feed::Text(text) if SHELLS.contains(&it.program) => {
                 self.reads_text(text, it);
-                self.script(text, depth + 1);
+                self.aside(text, false, depth);
             }
             Feed::Text(code) => self.judge_code(code, it, depth),
-            Feed::Fetched | Feed::Decoded | Feed::Other | Feed::Everything(_) => {
+            Feed::Fetched | Feed::Decoded | Feed::Other | Feed::Plain | Feed::Everything(_) => {
                 self.find(PIPE_TO_SHELL, Severity::Dangerous, format!("| {}", it.form()), false);
             }
         }
@@ -301,10 +310,14 @@ impl Walk<'_> {
         }
     }
 
-    fn first_operand(&mut self, it: &Invocation<'_>, depth: usize) {
-        if let Some(payload) = it.operands().next() {
-            self.reads_text(&payload.text, it);
-            self.script(&payload.text, depth + 1);
+    /// `trap` has text run at a time that nobody knows: between any two commands.
+    fn traps(&mut self, it: &Invocation<'_>, depth: usize) {
+        let Some(payload) = it.operands().next() else { return };
+        self.reads_text(&payload.text, it);
+        let before = (self.cwd.clone(), self.doubt.clone(), self.variables.assigned());
+        self.script(&payload.text, depth + 1);
+        if before != (self.cwd.clone(), self.doubt.clone(), self.variables.assigned()) {
+            self.find(INDIRECT, Severity::Dangerous, it.form(), false);
         }
     }
 
@@ -312,7 +325,7 @@ impl Walk<'_> {
         let words: Vec<&str> = it.texts().collect();
         for pair in words.windows(2).filter(|pair| matches!(pair[0], "-c" | "--command")) {
             self.reads_text(pair[1], it);
-            self.script(pair[1], depth + 1);
+            self.aside(pair[1], false, depth);
         }
     }
 
@@ -333,7 +346,7 @@ impl Walk<'_> {
         self.reads_text(&rest.join(" "), it);
         self.remote += 1;
         let here = std::mem::take(&mut self.cwd);
-        self.script(&rest.join(" "), depth + 1);
+        self.aside(&rest.join(" "), false, depth);
         self.cwd = here;
         self.remote -= 1;
     }
@@ -366,15 +379,6 @@ impl Walk<'_> {
             self.run_in(&command, &Feed::Nothing, setting, depth + 1);
             words = &words[end..];
         }
-    }
-
-    fn change_dir(&mut self, it: &Invocation<'_>) {
-        let target = it.operands().next();
-        self.cwd = match target {
-            None => Some("~".to_owned()),
-            Some(dir) if dir.text == "-" || dir.is_unknown() => None,
-            Some(dir) => Some(it.path(&dir.text)).filter(|dir| dir != "."),
-        };
     }
 
     /// A program that was downloaded by the same command.
@@ -424,6 +428,27 @@ impl Walk<'_> {
                 }
                 Feed::Text(text.into())
             }
+            program if uses::prints_plain(program, it) => Feed::Plain,
+            "mktemp" if it.words().iter().all(|word| !word.contains('/')) => {
+                let in_tmp = it.texts().all(|text| {
+                    matches!(text, "-d" | "-t" | "-q" | "--directory" | "-dt")
+                        || !text.starts_with('-')
+                });
+                let here = it.operands().next().is_some() && !it.has("t", "");
+                if in_tmp && !here {
+                    Feed::Text(format!("/tmp/{SOME}").into())
+                } else {
+                    Feed::Other
+                }
+            }
+            "pwd"
+                if it.arguments.is_empty()
+                    && self.doubt.is_settled()
+                    && self.ground.dir.is_some() =>
+            {
+                let cwd = self.cwd.as_deref().unwrap_or(".");
+                Feed::Text(paths::canonical(cwd, self.ground.dir.as_deref(), self.ground).into())
+            }
             "cat" | "tee" if it.operands().next().is_none() || it.program == "tee" => {
                 it.feed.clone()
             }
@@ -454,40 +479,4 @@ impl Setting {
             (one, two) => one.or(two),
         };
     }
-}
-
-/// Returns the arguments that `xargs` makes of what it reads.
-fn read_by_xargs(feed: &Feed) -> Vec<Argument> {
-    match feed {
-        Feed::Text(text) if text.len() <= LONGEST_INPUT => {
-            text.split_whitespace().map(Argument::known).collect()
-        }
-        Feed::Everything(dirs) => {
-            let dirs = dirs.iter().map(Argument::known);
-            dirs.chain([Argument::unknown()]).collect()
-        }
-        _ => vec![Argument::unknown()],
-    }
-}
-
-/// Puts arguments in the place of a mark, or behind all others where there is none.
-fn filled(words: Vec<Argument>, mark: Option<&str>, more: &[Argument]) -> Vec<Argument> {
-    let Some(mark) = mark.filter(|mark| !mark.is_empty()) else {
-        return words.into_iter().chain(more.iter().cloned()).collect();
-    };
-    let fill = |(at, word): (usize, Argument)| {
-        if at == 0 && word.text.contains(mark) {
-            // The program itself is what is read.
-            vec![Argument::unknown()]
-        } else if word.text == mark {
-            more.to_vec()
-        } else if word.text.contains(mark) {
-            let known = more.first().filter(|_| more.len() == 1).map(|only| only.text.clone());
-            let value = known.unwrap_or_else(|| UNKNOWN.to_string());
-            vec![Argument { text: word.text.replace(mark, &value), ..word }]
-        } else {
-            vec![word]
-        }
-    };
-    words.into_iter().enumerate().flat_map(fill).collect()
 }

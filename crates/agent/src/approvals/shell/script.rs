@@ -1,7 +1,7 @@
 //! Shell text, taken apart into simple commands.
 
 use super::scan::{self, Open};
-use super::word::{self, Part, Unfinished, Word, is_name};
+use super::word::{self, Inner, Part, Unfinished, Word, is_name};
 
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,8 +12,12 @@ pub(super) enum Item {
     Pipe,
     /// `&`.
     Background,
-    /// `;`, `&&`, `||` or the end of a line.
+    /// `;` or the end of a line.
     End,
+    /// `&&`: what follows runs if what came before did well.
+    And,
+    /// `||`.
+    Or,
     /// `(`.
     Subshell,
     /// `)`.
@@ -30,6 +34,8 @@ pub(super) enum Item {
     Loop(String, Vec<Word>),
     /// Words in which only substitutions matter.
     Words(Vec<Word>),
+    /// What stands between `[[` and `]]`.
+    Test(Vec<Word>),
 }
 
 /// A command as it is written.
@@ -66,6 +72,36 @@ pub(super) struct Script {
     /// Texts that follow commands, in their order.
     pub(super) heredocs: Vec<String>,
     pub(super) unfinished: bool,
+    /// Whether something in it may run more than once, or not at all: loops,
+    /// conditions, groups and functions.
+    pub(super) compound: bool,
+}
+
+impl Script {
+    /// Reports whether it is one pipeline, so that its last command alone prints.
+    pub(super) fn is_one_pipeline(&self) -> bool {
+        self.items.iter().all(|item| matches!(item, Item::Command(_) | Item::Pipe))
+    }
+
+    /// Says of each step whether the list it stands in runs in the background.
+    pub(super) fn in_background(&self) -> Vec<bool> {
+        let mut state = false;
+        let mut all: Vec<bool> = self
+            .items
+            .iter()
+            .rev()
+            .map(|item| {
+                match item {
+                    Item::Background => state = true,
+                    Item::End => state = false,
+                    _ => {}
+                }
+                state
+            })
+            .collect();
+        all.reverse();
+        all
+    }
 }
 
 /// Words after which another command begins.
@@ -77,8 +113,8 @@ pub(super) fn parse(text: &str) -> Script {
     let mut parser = Parser { text, ..Parser::default() };
     let unfinished = parser.run().is_err();
     parser.end_command();
-    let Parser { items, heredocs, .. } = parser;
-    Script { items, heredocs, unfinished }
+    let Parser { items, heredocs, compound, .. } = parser;
+    Script { items, heredocs, unfinished, compound }
 }
 
 struct Pending {
@@ -96,6 +132,7 @@ struct Parser<'a> {
     heredocs: Vec<String>,
     /// `case`s that are open, and whether a pattern comes next.
     cases: Vec<bool>,
+    compound: bool,
 }
 
 impl Parser<'_> {
@@ -115,9 +152,9 @@ impl Parser<'_> {
                 b'\n' => self.newline(),
                 b';' => self.semicolon(),
                 b'&' if next == Some(b'>') => self.redirect(self.at + 1)?,
-                b'&' if next == Some(b'&') => self.operator(Item::End, 2),
+                b'&' if next == Some(b'&') => self.operator(Item::And, 2),
                 b'&' => self.operator(Item::Background, 1),
-                b'|' if next == Some(b'|') => self.operator(Item::End, 2),
+                b'|' if next == Some(b'|') => self.operator(Item::Or, 2),
                 b'|' => self.operator(Item::Pipe, 1 + usize::from(next == Some(b'&'))),
                 b'<' | b'>' if next != Some(b'(') => self.redirect(self.at)?,
                 b'(' => self.parenthesis()?,
@@ -147,8 +184,9 @@ impl Parser<'_> {
     }
 
     fn newline(&mut self) {
-        // A pipe may be continued on the next line.
-        if self.simple == Simple::default() && matches!(self.items.last(), Some(Item::Pipe)) {
+        // These may be continued on the next line.
+        let open = matches!(self.items.last(), Some(Item::Pipe | Item::And | Item::Or));
+        if self.simple == Simple::default() && open {
             self.at += 1;
         } else {
             self.operator(Item::End, 1);
@@ -212,9 +250,9 @@ impl Parser<'_> {
         let adjacent = self.at > 0 && self.text.as_bytes()[self.at - 1] == b'=';
         if array && adjacent {
             let end = scan::close(self.text, self.at + 1, Open::Parenthesis).ok_or(Unfinished)?;
-            let bodies = word::substitutions(&self.text[self.at + 1..end]);
+            let inner = word::inner(&self.text[self.at + 1..end]);
             if let Some(word) = self.simple.words.last_mut() {
-                word.parts.push(Part::Opaque { bodies });
+                word.parts.push(Part::Opaque(inner));
             }
             self.at = end + 1;
             return Ok(());
@@ -224,9 +262,8 @@ impl Parser<'_> {
             && let Some(end) = scan::close(self.text, self.at + 2, Open::Parenthesis)
             && self.text.as_bytes().get(end + 1) == Some(&b')')
         {
-            let bodies = word::substitutions(&self.text[self.at + 2..end]);
-            let sum = Word { parts: vec![Part::Opaque { bodies }] };
-            self.items.push(Item::Words(vec![sum]));
+            let sum = Part::Opaque(Inner::sum(&self.text[self.at + 2..end]));
+            self.items.push(Item::Words(vec![Word { parts: vec![sum] }]));
             self.at = end + 2;
             return Ok(());
         }
@@ -236,6 +273,7 @@ impl Parser<'_> {
             && self.text[self.at + 1..].trim_start_matches([' ', '\t']).starts_with(')')
         {
             self.simple = Simple::default();
+            self.compound = true;
             self.items.push(Item::Function(name));
             self.at = scan::find(self.text.as_bytes(), self.at, b')').map_or(self.at, |at| at + 1);
             return Ok(());
@@ -252,6 +290,11 @@ impl Parser<'_> {
         }
         self.at = end;
         let first = self.simple.words.is_empty() && self.simple.redirects.is_empty();
+        let opens = |text| {
+            BEFORE_COMMAND.contains(&text) && text != "!"
+                || matches!(text, "{" | "for" | "select" | "case" | "function")
+        };
+        self.compound |= first && word.bare().is_some_and(opens);
         match word.bare() {
             Some(text) if first && BEFORE_COMMAND.contains(&text) => {}
             Some("{") if first => self.items.push(Item::Group),
@@ -335,14 +378,14 @@ impl Parser<'_> {
                     let (word, end) = word::read(self.text, self.at)?;
                     self.at = end.max(self.at + 1);
                     if word.bare() == Some("]]") {
-                        self.items.push(Item::Words(words));
+                        self.items.push(Item::Test(words));
                         return Ok(());
                     }
                     words.push(word);
                 }
             }
         }
-        self.items.push(Item::Words(words));
+        self.items.push(Item::Test(words));
         Err(Unfinished)
     }
 

@@ -5,7 +5,7 @@
 //! run without having been looked at.
 
 use super::Severity;
-use super::expand::{Argument, UNKNOWN};
+use super::expand::{Argument, is_open};
 use super::invocation::Invocation;
 use super::prefix::base_name;
 use super::uses::{self, Known};
@@ -55,7 +55,8 @@ impl Walk<'_> {
             self.runs_file(program, it);
         } else if !self.functions.contains(it.program) {
             match uses::look(it) {
-                Known::Harmless => {}
+                Known::Harmless(_) if self.may_be_options(it) => self.asks(OTHER_USE, it),
+                Known::Harmless(written) => self.writes(&written, it),
                 Known::OtherUse => self.asks(OTHER_USE, it),
                 Known::Unknown => {
                     let subject = Some(it.program.to_owned());
@@ -85,13 +86,15 @@ impl Walk<'_> {
     /// Sets a variable.
     pub(super) fn assigns(&mut self, name: &str, value: &str) {
         self.judge_variable(name, value);
-        self.variables.set(name, value);
+        self.suspect(name, value);
+        let certain = self.certain;
+        self.variables.set(name, value, certain);
     }
 
     /// Asks about a variable that decides what programs run.
     pub(super) fn judge_variable(&mut self, name: &str, value: &str) {
         if uses::decides_what_runs(name, value) {
-            let definite = !value.contains(UNKNOWN);
+            let definite = !is_open(value);
             self.find(ENVIRONMENT, Severity::Dangerous, format!("{name}={value}"), definite);
         }
     }
@@ -101,6 +104,7 @@ impl Walk<'_> {
         if uses::decides_what_runs(name, "\u{fffc}") {
             self.find(ENVIRONMENT, Severity::Dangerous, format!("{name}=…"), false);
         }
+        self.suspects.insert(name.to_owned());
         self.variables.forget(name);
     }
 
@@ -114,7 +118,7 @@ impl Walk<'_> {
 
     /// Asks about text that is read as commands and is not known to its end.
     pub(super) fn reads_text(&mut self, text: &str, it: &Invocation<'_>) {
-        if text.contains(UNKNOWN) {
+        if is_open(text) {
             self.find(INDIRECT, Severity::Dangerous, it.form(), false);
         }
     }

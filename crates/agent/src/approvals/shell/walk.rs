@@ -2,10 +2,15 @@
 
 use std::collections::HashSet;
 
+use super::assign::{Assignment, assignment};
 use super::expand::{Argument, UNKNOWN, Variables};
 use super::invocation::{Feed, Invocation};
+use super::places::{Doubt, WRITE_OUTSIDE};
+use super::position::Position;
 use super::script::{self, Item, Redirect, Script, Simple};
-use super::word::{self, Part, Word, is_name};
+use super::understand::INDIRECT;
+use super::uses::Target;
+use super::word;
 use super::{Examined, Finding, Severity, rules};
 use crate::approvals::ground::Ground;
 use crate::approvals::paths;
@@ -23,7 +28,7 @@ const DEEPEST: usize = 12;
 const MOST_FINDINGS: usize = 64;
 
 /// Names of the rules that are kept here and in `run.rs`.
-pub(super) const RULES: [&str; 9] = [
+pub(super) const RULES: [&str; 10] = [
     super::SCRIPT.0,
     super::OUTSIDE.0,
     UNREADABLE.0,
@@ -33,6 +38,7 @@ pub(super) const RULES: [&str; 9] = [
     super::code::EFFECTS.0,
     super::run::SUDO_PASSWORD.0,
     WRITE_SENSITIVE.0,
+    WRITE_OUTSIDE.0,
 ];
 
 pub(super) const UNREADABLE: (&str, &str) =
@@ -52,11 +58,14 @@ pub(super) struct Printed {
     pub(super) text: Option<String>,
     /// Whether it prints what came from another machine.
     pub(super) fetched: bool,
+    /// Whether it prints a number, a date or the like.
+    pub(super) plain: bool,
     /// Directories that nobody can replace and everything in which it names.
     pub(super) everything_in: Vec<String>,
 }
 
 /// A walk through one command.
+#[expect(clippy::struct_excessive_bools, reason = "each is true of a command by itself")]
 pub(super) struct Walk<'a> {
     pub(super) ground: &'a Ground,
     pub(super) examined: Examined,
@@ -75,25 +84,20 @@ pub(super) struct Walk<'a> {
     pub(super) made: Vec<String>,
     /// How many times over commands run that have parameters.
     pub(super) parameters: usize,
+    /// Where commands may run besides `cwd`.
+    pub(super) doubt: Doubt,
+    /// Whether commands may run more than once, or not at all.
+    pub(super) compound: bool,
+    /// Whether what follows the command runs only if it did well.
+    pub(super) chained: bool,
+    /// Whether names may lead elsewhere than they did before the script.
+    pub(super) relinked: bool,
+    /// Variables whose values may run something where they are taken for numbers.
+    pub(super) suspects: HashSet<String>,
+    /// Whether the command that is looked at runs whatever happened before.
+    pub(super) certain: bool,
     bytes: usize,
     words: usize,
-}
-
-/// Where a walk through one script is.
-#[derive(Default)]
-struct Position {
-    /// What the next command reads.
-    feed: Feed,
-    /// What the last one prints.
-    printed: Feed,
-    /// Programs of the pipeline so far.
-    pipeline: Vec<String>,
-    /// The function whose body is about to begin.
-    named: Option<String>,
-    /// Functions whose bodies are open, and groups without a name.
-    inside: Vec<Option<String>>,
-    /// Directories to come back to after subshells.
-    dirs: Vec<Option<String>>,
 }
 
 impl<'a> Walk<'a> {
@@ -109,6 +113,12 @@ impl<'a> Walk<'a> {
             functions: HashSet::new(),
             made: Vec::new(),
             parameters: 0,
+            doubt: Doubt::default(),
+            compound: false,
+            chained: false,
+            relinked: false,
+            suspects: HashSet::new(),
+            certain: true,
             bytes: 0,
             words: 0,
         }
@@ -143,6 +153,7 @@ impl<'a> Walk<'a> {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let mut seen = HashSet::new();
         findings.retain(|finding| seen.insert((finding.rule, finding.form.clone())));
+        self.examined.suspects = self.suspects;
         self.examined
     }
 
@@ -189,30 +200,52 @@ impl<'a> Walk<'a> {
         self.find(UNREADABLE, Severity::Dangerous, form, false);
     }
 
+    /// Reports whether there is still room to look at a text; asks about it if not.
+    pub(super) fn spend(&mut self, text: &str, depth: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(text.len());
+        let room = self.bytes <= MOST_BYTES && depth <= DEEPEST;
+        if !room {
+            self.unreadable(text);
+        }
+        room
+    }
+
     /// Walks through a script.
     pub(super) fn script(&mut self, text: &str, depth: usize) -> Printed {
-        self.bytes = self.bytes.saturating_add(text.len());
-        if self.bytes > MOST_BYTES || depth > DEEPEST {
-            self.unreadable(text);
+        if !self.spend(text, depth) {
             return Printed::default();
         }
         let script = script::parse(text);
         let fetched_before = std::mem::take(&mut self.fetched);
-        let mut position = Position::default();
+        let outer = (self.compound, self.chained, self.certain);
+        self.compound |= script.compound;
+        let mut position = Position {
+            list_began: self.cwd.clone(),
+            pipe_began: self.cwd.clone(),
+            ..Position::default()
+        };
         let mut commands = 0;
-        for item in &script.items {
+        let in_background = script.in_background();
+        for (at, item) in script.items.iter().enumerate() {
             if self.words > MOST_WORDS {
                 self.unreadable(text);
                 break;
             }
             commands += usize::from(matches!(item, Item::Command(_)));
+            let next = script.items.get(at + 1);
+            self.chained = next == Some(&Item::And);
+            let alone = next != Some(&Item::Pipe) && !in_background[at];
+            let own = position.dirs.is_empty() && !position.piped && !position.depends;
+            self.certain = outer.2 && alone && own && !self.compound;
             self.item(item, &script, &mut position, depth);
         }
+        (self.compound, self.chained, self.certain) = outer;
         if script.unfinished {
             self.unreadable(text);
         }
         let fetched = self.fetched;
         self.fetched |= fetched_before;
+        let plain = position.printed == Feed::Plain && script.is_one_pipeline();
         let (text, everything_in) = match position.printed {
             Feed::Text(text) if commands == 1 => (Some(text.to_string()), Vec::new()),
             Feed::Everything(dirs) => {
@@ -221,7 +254,19 @@ impl<'a> Walk<'a> {
             }
             _ => (None, Vec::new()),
         };
-        Printed { text, fetched, everything_in }
+        Printed { text, fetched, plain, everything_in }
+    }
+
+    /// Walks through a script that runs in a process of its own: what it does to
+    /// its directory and its variables ends with it.
+    pub(super) fn aside(&mut self, text: &str, inherits: bool, depth: usize) -> Printed {
+        let here = (self.cwd.clone(), self.doubt.clone(), self.compound, self.certain);
+        let scope = self.variables.enter(inherits);
+        (self.compound, self.certain) = (false, true);
+        let printed = self.script(text, depth + 1);
+        self.variables.leave(scope);
+        (self.cwd, self.doubt, self.compound, self.certain) = here;
+        printed
     }
 
     fn item(&mut self, item: &Item, script: &Script, position: &mut Position, depth: usize) {
@@ -238,23 +283,36 @@ impl<'a> Walk<'a> {
                 self.watch_for_bomb(position, &program);
                 position.pipeline.push(program);
             }
-            Item::Pipe => position.feed = std::mem::take(&mut position.printed),
+            Item::Pipe => {
+                position.feed = std::mem::take(&mut position.printed);
+                position.piped = true;
+                self.left_behind(position.pipe_began.as_deref());
+            }
             Item::Background => {
+                self.left_behind(position.list_began.as_deref());
                 let last = position.pipeline.last().cloned().unwrap_or_default();
                 if position.inside.iter().flatten().any(|name| *name == last) {
                     self.find(rules::FORK_BOMB, Severity::Hardline, last, true);
                 }
+                self.end_list(position);
+            }
+            Item::And | Item::Or => {
+                self.end_pipeline(position);
+                position.depends = true;
+                if *item == Item::Or {
+                    self.doubt.end_chain();
+                }
                 position.end();
             }
-            Item::End => position.end(),
+            Item::End => self.end_list(position),
             Item::Subshell => {
                 self.enter(position);
-                position.dirs.push(self.cwd.clone());
+                position.dirs.push((self.cwd.clone(), self.doubt.clone()));
             }
             Item::SubshellEnd => {
                 self.leave(position);
                 if let Some(dir) = position.dirs.pop() {
-                    self.cwd = dir;
+                    (self.cwd, self.doubt) = dir;
                 }
                 position.end_group(self.fetched);
             }
@@ -263,7 +321,11 @@ impl<'a> Walk<'a> {
                 self.leave(position);
                 position.end_group(self.fetched);
             }
-            Item::CompoundEnd => position.end_group(self.fetched),
+            Item::CompoundEnd => {
+                // A loop that never ran has set nothing.
+                self.variables.doubt_all();
+                position.end_group(self.fetched);
+            }
             Item::Function(name) => {
                 self.defines(name);
                 position.named = Some(name.clone());
@@ -274,7 +336,29 @@ impl<'a> Walk<'a> {
                     self.expand(word, depth);
                 }
             }
+            Item::Test(words) => self.test(words, depth),
         }
+    }
+
+    /// A part of a pipeline, or what runs in the background, changes no directory
+    /// but its own.
+    fn left_behind(&mut self, began: Option<&str>) {
+        self.doubt.lost |= self.cwd.as_deref() != began;
+    }
+
+    fn end_pipeline(&mut self, position: &mut Position) {
+        if std::mem::take(&mut position.piped) {
+            self.left_behind(position.pipe_began.as_deref());
+        }
+        position.pipe_began.clone_from(&self.cwd);
+    }
+
+    fn end_list(&mut self, position: &mut Position) {
+        self.end_pipeline(position);
+        position.list_began.clone_from(&self.cwd);
+        position.depends = false;
+        self.doubt.end_chain();
+        position.end();
     }
 
     fn enter(&mut self, position: &mut Position) {
@@ -298,22 +382,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn loop_over(&mut self, name: &str, values: &[Word], depth: usize) {
-        let values: Vec<Argument> =
-            values.iter().flat_map(|word| self.expand(word, depth)).collect();
-        if !is_name(name) {
-            return;
-        }
-        let path =
-            |value: &Argument| paths::canonical(&value.text, self.cwd.as_deref(), self.ground);
-        // Of several values the worst is the one to look at.
-        let worst = values.iter().find(|value| paths::irreplaceable(&path(value)).is_some());
-        match worst.or(values.first().filter(|value| values.len() == 1 && !value.glob)) {
-            Some(value) => self.assigns(name, &value.text),
-            None => self.assigns_unknown(name),
-        }
-    }
-
     /// Walks through a simple command. Returns what it prints, and its program.
     fn simple(
         &mut self,
@@ -325,9 +393,18 @@ impl<'a> Walk<'a> {
         let mut words = &simple.words[..];
         let mut assigned = Vec::new();
         while let Some((word, rest)) = words.split_first()
-            && let Some((name, value)) = assignment(word)
+            && let Some(Assignment { name, subscript, appends, value }) = assignment(word)
         {
-            assigned.push((name, self.expand_whole(&value, depth)));
+            if let Some(subscript) = &subscript {
+                self.sum(subscript, depth);
+            }
+            let mut value = self.expand_whole(&value, depth);
+            if appends {
+                let before = self.variables.get(&name).unwrap_or_else(|| UNKNOWN.to_string());
+                value.text.insert_str(0, &before);
+            }
+            value.parameters |= subscript.is_some() || !self.variables.is_certain(&name) && appends;
+            assigned.push((name, value));
             words = rest;
         }
         let arguments: Vec<Argument> =
@@ -336,12 +413,19 @@ impl<'a> Walk<'a> {
         let own_feed = self.redirects(simple, script, &arguments, depth);
         if arguments.is_empty() {
             for (name, value) in assigned {
+                if name == "IFS" && !value.text.trim().is_empty() {
+                    self.find(INDIRECT, Severity::Dangerous, format!("IFS={}", value.text), false);
+                }
+                let certain = self.certain;
+                self.certain &= !value.parameters;
                 self.assigns(&name, &value.text);
+                self.certain = certain;
             }
             return (Feed::Nothing, String::new());
         }
         for (name, value) in &assigned {
             self.judge_variable(name, &value.text);
+            self.suspect(name, &value.text);
         }
         let program = arguments[0].visible();
         let printed = self.run(&arguments, own_feed.as_ref().unwrap_or(feed), depth);
@@ -378,9 +462,7 @@ impl<'a> Walk<'a> {
                 Redirect::Heredoc { index, quoted } => {
                     let mut body = script.heredocs.get(*index).cloned().unwrap_or_default();
                     if !quoted {
-                        for inner in word::substitutions(&body) {
-                            self.script(&inner, depth + 1);
-                        }
+                        self.inner(&word::inner(&body), depth);
                         if body.contains(['$', '`']) {
                             // What is put in may be anything, commands included.
                             body.push(UNKNOWN);
@@ -407,34 +489,8 @@ impl<'a> Walk<'a> {
             // What is written differs each time; where it goes is what matters.
             let form = format!("> {path}");
             self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());
+        } else {
+            self.write_to(&Target::whole(target));
         }
     }
-}
-
-impl Position {
-    fn end(&mut self) {
-        self.feed = Feed::Nothing;
-        self.pipeline.clear();
-    }
-
-    /// What a group prints is what all of its commands do.
-    fn end_group(&mut self, fetched: bool) {
-        self.printed = if fetched { Feed::Fetched } else { Feed::Other };
-    }
-}
-
-/// Takes an assignment apart: its name and its value.
-fn assignment(word: &Word) -> Option<(String, Word)> {
-    let Some(Part::Text { text, quoted: false }) = word.parts.first() else {
-        return None;
-    };
-    let (name, value) = text.split_once('=')?;
-    let name = name.trim_end_matches('+');
-    let name = name.split('[').next().unwrap_or_default();
-    if !is_name(name) {
-        return None;
-    }
-    let mut parts = vec![Part::Text { text: value.to_owned(), quoted: false }];
-    parts.extend(word.parts[1..].iter().cloned());
-    Some((name.to_owned(), Word { parts }))
 }

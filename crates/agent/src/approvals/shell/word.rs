@@ -41,11 +41,48 @@ pub(super) enum Part {
     },
     /// Parameters of a script or function, of which a command line has none.
     Parameters,
-    /// Something whose value is not worked out, and the commands that run in it.
-    Opaque {
-        /// Those commands.
-        bodies: Vec<String>,
-    },
+    /// Something whose value is not worked out.
+    Opaque(Inner),
+}
+
+/// What happens in something whose value is not worked out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Inner {
+    /// Commands that run in it.
+    pub(super) bodies: Vec<String>,
+    /// Sums and subscripts in it. The shell works them out, and runs commands in
+    /// the values of the variables that they name.
+    pub(super) sums: Vec<String>,
+    /// Whether it is the value of what a value names, or a value that is expanded again.
+    pub(super) indirect: bool,
+    /// Whether it is a number.
+    pub(super) number: bool,
+    /// Whether it stays one word.
+    pub(super) quoted: bool,
+    /// A variable whose value it is without the given end; with none, the last
+    /// part of the path that is its value.
+    pub(super) cut: Option<(String, Option<String>)>,
+    /// A variable that is set.
+    pub(super) assigned: Vec<String>,
+}
+
+impl Inner {
+    /// Returns a sum.
+    pub(super) fn sum(text: &str) -> Self {
+        Self { sums: vec![text.to_owned()], number: true, ..Self::default() }
+    }
+
+    /// Returns a number.
+    fn number() -> Self {
+        Self { number: true, ..Self::default() }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.bodies.extend(other.bodies);
+        self.sums.extend(other.sums);
+        self.indirect |= other.indirect;
+        self.assigned.extend(other.assigned);
+    }
 }
 
 /// Text ends before it should.
@@ -156,6 +193,13 @@ fn quoted(word: &mut Word, text: &str) -> Result<(), Unfinished> {
     Ok(())
 }
 
+/// Reads what begins with `$` or a backtick at `at` as a word, and where it ends.
+pub(super) fn read_expansion(text: &str, at: usize) -> Result<(Word, usize), Unfinished> {
+    let mut word = Word::default();
+    let end = expansion(&mut word, text, at, true)?;
+    Ok((word, end))
+}
+
 /// Reads what begins with `$` or a backtick and returns where it ends.
 fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usize, Unfinished> {
     let bytes = text.as_bytes();
@@ -175,10 +219,16 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
             let end = scan::close(text, at + 2, Open::Parenthesis).ok_or(Unfinished)?;
             let body = &text[at + 2..end];
             let part = match body.strip_prefix('(') {
-                Some(sum) if body.ends_with(')') => Part::Opaque { bodies: substitutions(sum) },
+                Some(sum) if sum.ends_with(')') => Part::Opaque(Inner::sum(&sum[..sum.len() - 1])),
                 _ => Part::Command { body: body.to_owned(), quoted },
             };
             word.parts.push(part);
+            Ok(end + 1)
+        }
+        // The old way to write a sum.
+        b'[' => {
+            let end = scan::find(bytes, at + 2, b']').ok_or(Unfinished)?;
+            word.parts.push(Part::Opaque(Inner::sum(&text[at + 2..end])));
             Ok(end + 1)
         }
         b'{' => {
@@ -198,8 +248,12 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
             word.parts.push(Part::Parameters);
             Ok(at + 2)
         }
-        b'#' | b'?' | b'$' | b'!' | b'-' => {
-            word.parts.push(Part::Opaque { bodies: Vec::new() });
+        b'#' | b'?' | b'$' | b'!' => {
+            word.parts.push(Part::Opaque(Inner::number()));
+            Ok(at + 2)
+        }
+        b'-' => {
+            word.parts.push(Part::Opaque(Inner::default()));
             Ok(at + 2)
         }
         _ => {
@@ -213,7 +267,7 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
 fn braced(body: &str, quoted: bool) -> Part {
     let length = body.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
     let (name, rest) = body.split_at(length);
-    let fallback = [":-", "-", ":=", "="].iter().find_map(|operator| rest.strip_prefix(operator));
+    let fallback = [":-", "-"].iter().find_map(|operator| rest.strip_prefix(operator));
     let plain = fallback.filter(|text| !text.contains(['$', '`', '\'', '"', '\\']));
     if is_name(name) && (rest.is_empty() || plain.is_some()) {
         let fallback = plain.map(str::to_owned);
@@ -222,40 +276,103 @@ fn braced(body: &str, quoted: bool) -> Part {
     if body == "@" || body == "*" {
         return Part::Parameters;
     }
-    Part::Opaque { bodies: substitutions(body) }
+    let mut all = inner(rest);
+    let (name, rest) = match body.strip_prefix(['#', '!']) {
+        Some(after) => {
+            let length = after.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_');
+            after.split_at(length.count())
+        }
+        None => (name, rest),
+    };
+    let (subscript, rest) = subscript(rest);
+    let keys = matches!(subscript, Some("@" | "*"));
+    if let Some(subscript) = subscript.filter(|_| !keys) {
+        all.sums.push(subscript.to_owned());
+    }
+    // `${!a[@]}` and `${!a*}` are names, anything else is the value of what a value names.
+    let names = keys && rest.is_empty() || subscript.is_none() && matches!(rest, "@" | "*");
+    all.indirect |= body.starts_with('!') && body != "!" && !names;
+    all.indirect |= rest.starts_with('@') && rest.contains('P');
+    if let Some(range) =
+        rest.strip_prefix(':').filter(|range| !range.starts_with(['-', '=', '?', '+']))
+    {
+        all.sums.push(range.to_owned());
+    }
+    all.number = body.starts_with('#') && rest.is_empty();
+    all.quoted = quoted;
+    let ending = rest.strip_prefix("%%").or(rest.strip_prefix('%'));
+    let cuts =
+        ending.is_some_and(|end| end == ".*" || !end.contains(['*', '?', '[', '$', '`', '\\']));
+    let whole = is_name(name) && body.starts_with(name) && subscript.is_none();
+    if whole && (cuts || rest == "##*/") {
+        all.cut = Some((name.to_owned(), ending.map(str::to_owned)));
+    }
+    if is_name(name) && (rest.starts_with(":=") || rest.starts_with('=')) {
+        all.assigned.push(name.to_owned());
+    }
+    Part::Opaque(all)
 }
 
-/// Returns the commands that run in a text in which only they matter.
-pub(super) fn substitutions(text: &str) -> Vec<String> {
+/// Takes the subscript of an array off.
+fn subscript(rest: &str) -> (Option<&str>, &str) {
+    let Some(inside) = rest.strip_prefix('[') else { return (None, rest) };
+    let mut depth = 1_usize;
+    for (at, byte) in inside.bytes().enumerate() {
+        match byte {
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (Some(&inside[..at]), &inside[at + 1..]);
+        }
+    }
+    (Some(inside), "")
+}
+
+/// Returns what happens in a text in which only substitutions matter.
+pub(super) fn inner(text: &str) -> Inner {
     let bytes = text.as_bytes();
-    let mut bodies = Vec::new();
+    let mut all = Inner::default();
     let mut at = 0;
     while at < bytes.len() {
-        let (from, open) = match bytes[at] {
-            b'\\' => {
+        let (from, open) = match (bytes[at], bytes.get(at + 1)) {
+            (b'\\', _) => {
                 at += 1 + scan::char_len(text, at + 1);
                 continue;
             }
-            b'`' => (at + 1, Open::Backtick),
-            b'$' if bytes.get(at + 1) == Some(&b'(') => (at + 2, Open::Parenthesis),
+            (b'`', _) => (at + 1, Open::Backtick),
+            (b'$', Some(b'(')) => (at + 2, Open::Parenthesis),
+            (b'$', Some(b'{')) => (at + 2, Open::Brace),
+            (b'$', Some(b'[')) => {
+                let end = scan::find(bytes, at + 2, b']').unwrap_or(bytes.len());
+                all.sums.push(text[at + 2..end].to_owned());
+                at = end;
+                continue;
+            }
             _ => {
                 at += 1;
                 continue;
             }
         };
-        match scan::close(text, from, open) {
-            Some(end) => {
-                bodies.push(text[from..end].to_owned());
-                at = end + 1;
+        let Some(end) = scan::close(text, from, open) else {
+            // The rest is what would run if it were ever closed.
+            all.bodies.push(text[from..].to_owned());
+            break;
+        };
+        let body = &text[from..end];
+        match (open, body.strip_prefix('(').and_then(|sum| sum.strip_suffix(')'))) {
+            (Open::Parenthesis, Some(sum)) => all.sums.push(sum.to_owned()),
+            (Open::Brace, _) => {
+                if let Part::Opaque(more) = braced(body, true) {
+                    all.merge(more);
+                }
             }
-            None => {
-                // The rest is what would run if it were ever closed.
-                bodies.push(text[from..].to_owned());
-                break;
-            }
+            _ => all.bodies.push(body.to_owned()),
         }
+        at = end + 1;
     }
-    bodies
+    all
 }
 
 /// Resolves the escapes of `$'…'`.

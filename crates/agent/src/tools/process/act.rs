@@ -1,5 +1,6 @@
 //! Acting on jobs.
 
+use crate::approvals::WorkingDir;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ impl Call<'_> {
     pub(super) async fn write(&self, id: &JobId, submit: bool) -> Result<Value, Failure> {
         let data = self.arguments.text("data")?;
         let guard = &self.context.guard;
-        guard.command(self.context, &data).await.map_err(Failure::Refused)?;
+        guard.command(self.context, &data, WorkingDir::Unknown).await.map_err(Failure::Refused)?;
         let info = self.look_up(id).await?;
         if let Some(refusal) = cannot_read(&info) {
             return Ok(refusal);

@@ -21,6 +21,7 @@ use vestal_sandbox::Sandbox;
 use vestal_wire::WindowSize;
 
 use super::arguments::{Arguments, BadArgument};
+use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) use follow::last_words;
@@ -165,7 +166,8 @@ impl Tool for Terminal {
             Ok(sandbox) => sandbox,
             Err(why_not) => return why_not.into_output(),
         };
-        let approval = match context.guard.command(context, &wanted.command).await {
+        let dir = wanted.workdir.as_deref().map_or(WorkingDir::Session, WorkingDir::Given);
+        let approval = match context.guard.command(context, &wanted.command, dir).await {
             Ok(clearance) => clearance.approved_by_person,
             Err(refusal) => return CommandResult::refused(&refusal).into_output(),
         };

@@ -76,14 +76,16 @@ fn kills_everything(it: &Invocation<'_>) -> bool {
 
 fn powers_off(it: &Invocation<'_>) -> bool {
     let words = it.words();
-    let asks_only = it.has("", "help") || it.has("", "version");
+    let asks_only = it.texts().any(|text| matches!(text, "--help" | "--version"));
     let target = |word: &str| {
         let word = word.trim_end_matches(".target");
         matches!(word, "poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot" | "shutdown")
     };
     match it.program {
-        "shutdown" => !asks_only && !it.has("ck", "show"),
-        "reboot" | "halt" | "poweroff" => !asks_only && !it.has("w", "wtmp-only"),
+        "shutdown" => !asks_only && !it.texts().any(|text| matches!(text, "-c" | "-k" | "--show")),
+        "reboot" | "halt" | "poweroff" => {
+            !asks_only && !it.texts().any(|text| matches!(text, "-w" | "--wtmp-only"))
+        }
         "init" | "telinit" => words.first().is_some_and(|level| matches!(*level, "0" | "6")),
         "systemctl" | "loginctl" => match words.as_slice() {
             ["isolate" | "start", rest @ ..] => rest.iter().any(|word| target(word)),

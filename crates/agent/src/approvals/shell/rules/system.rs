@@ -42,14 +42,14 @@ pub(super) const RULES: &[Rule] = &[
         name: "sudo-shell",
         reason: "opens a shell of another user, or lets a program hand over a password",
         applies: |it| {
-            let su = it.program == "su" && !it.has("", "help");
+            let su = it.program == "su" && !it.texts().any(|text| text == "--help");
             su || it.sudo.is_some_and(|sudo| sudo.shell || sudo.asks_program || sudo.reads_password)
         },
     },
     Rule {
         name: "cron",
         reason: "changes commands that run by the clock",
-        applies: |it| it.program == "crontab" && !it.has("l", "") && !it.arguments.is_empty(),
+        applies: |it| it.program == "crontab" && !it.texts().eq(["-l"]) && !it.arguments.is_empty(),
     },
     Rule {
         name: "firewall",
@@ -70,7 +70,9 @@ pub(super) const RULES: &[Rule] = &[
         reason: "changes the accounts of this machine",
         applies: |it| {
             let tools = ["userdel", "groupdel", "usermod", "deluser", "visudo", "chpasswd", "vipw"];
-            tools.contains(&it.program) || it.program == "passwd" && !it.has("S", "status")
+            tools.contains(&it.program)
+                || it.program == "passwd"
+                    && !it.texts().any(|text| matches!(text, "-S" | "--status"))
         },
     },
     Rule {

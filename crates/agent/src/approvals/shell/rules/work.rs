@@ -56,7 +56,7 @@ fn git<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     let mut words = it.texts();
     while let Some(word) = words.next() {
         match word {
-            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" => {
+            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" => {
                 words.next();
             }
             option if option.starts_with('-') => {}
@@ -66,9 +66,14 @@ fn git<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     None
 }
 
+/// Reports whether an option is given, by a letter or by its long name or what
+/// begins as that does.
 fn flag(words: &[&str], letters: &str, long: &[&str]) -> bool {
     words.iter().take_while(|word| **word != "--").any(|word| match word.strip_prefix("--") {
-        Some(given) => long.contains(&given.split('=').next().unwrap_or_default()),
+        Some(given) => {
+            let given = given.split('=').next().unwrap_or_default();
+            long.iter().any(|long| long.starts_with(given))
+        }
         None => word.strip_prefix('-').is_some_and(|short| short.contains(|c| letters.contains(c))),
     })
 }
@@ -85,6 +90,19 @@ fn git_discards(it: &Invocation<'_>) -> bool {
             flag(&words, "D", &[])
                 || flag(&words, "d", &["delete"]) && flag(&words, "f", &["force"])
         }
+        "checkout" => {
+            let paths = words.iter().position(|word| *word == "--");
+            let operands: Vec<&&str> =
+                words.iter().filter(|word| !word.starts_with('-') || **word == "--").collect();
+            let named = |word: &&&str| **word == "." || it.has_file(word);
+            let new = flag(&words, "bB", &["orphan"]);
+            flag(&words, "f", &["force"])
+                || paths.is_some_and(|at| at + 1 < words.len())
+                || !new && (operands.len() > 1 || operands.iter().any(named))
+        }
+        "switch" => flag(&words, "fC", &["force", "discard-changes", "force-create"]),
+        // With the index alone nothing is lost.
+        "restore" => !flag(&words, "S", &["staged"]) || flag(&words, "W", &["worktree"]),
         "stash" => matches!(words.first(), Some(&("drop" | "clear"))),
         "worktree" => words.first() == Some(&"remove") && flag(&words, "f", &["force"]),
         _ => false,

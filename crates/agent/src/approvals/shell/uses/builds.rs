@@ -1,223 +1,359 @@
 //! Tools that build, test and format a project. They run the project's own code,
-//! which is what they are for.
+//! which is what they are for; what is run or written by an option is another
+//! matter.
 
-use super::Uses::{self, Any, Told, Verbs, Without};
-use super::Words;
-use super::{is_static, verb};
-use crate::approvals::shell::invocation::Invocation;
+use super::Uses::{self, Options, Verbs, Writes};
+use super::{Words, packages, tools};
 
 /// Programs with the same uses.
 pub(super) const GROUPS: &[(Words, Uses)] = &[
-    (Words("make gmake bmake"), Told(make)),
-    (Words("cmake"), Told(cmake)),
+    (Words("make gmake bmake"), Writes(tools::make)),
+    (Words("cmake"), Writes(tools::cmake)),
+    (Words("ninja"), Options("-vn -jkl: -C> -f: --quiet --verbose --version --help")),
     (
-        Words(
-            "ninja meson ctest cargo-nextest pytest py.test tox nox mypy ruff black flake8 \
-             pylint isort pyright gofmt goimports golangci-lint staticcheck rustfmt javac mvn \
-             mvnw gradle gradlew tsc eslint prettier jest vitest mocha vite webpack rollup \
-             esbuild biome stylelint next turbo rspec rubocop rake phpunit phpstan shellcheck \
-             shfmt hadolint actionlint yamllint markdownlint clang-format clang-tidy cppcheck \
-             playwright cypress pre-commit autoconf automake autoreconf ghc virtualenv",
+        Words("meson"),
+        Verbs(
+            Words("setup compile test configure introspect"),
+            "-v -jD: -C> --buildtype: --prefix: --wipe --reconfigure --verbose --suite: --list \
+             --print-errorlogs --no-rebuild --version --help --jobs: --targets --buildoptions",
         ),
-        Any,
     ),
-    (Words("cargo"), Told(cargo)),
+    (
+        Words("ctest"),
+        Options(
+            "-VNQ -RELjCI: --output-on-failure --verbose --extra-verbose --rerun-failed \
+             --test-dir: --parallel: --tests-regex: --exclude-regex: --label-regex: --timeout: \
+             --show-only? --stop-on-failure --repeat: --progress --version --help --preset:",
+        ),
+    ),
+    (
+        Words("pytest py.test"),
+        Options(
+            "-vqxslhV -kmnrWdc: --verbose --quiet --exitfirst --maxfail: --lf --ff --nf \
+             --last-failed --failed-first --new-first --stepwise --sw --collect-only --co \
+             --tb: --durations: --durations-min: --no-header --no-summary --showlocals --capture: \
+             --color: --cov? --cov-report: --cov-config: --cov-branch --cov-fail-under: --no-cov \
+             --strict-markers --strict-config --disable-warnings --markers --fixtures --version \
+             --help --ignore: --ignore-glob: --deselect: --import-mode: --rootdir: --timeout: \
+             --numprocesses: --dist: --randomly-seed: --runxfail --setup-show --pyargs --asyncio-mode: \
+             --benchmark-only --benchmark-skip --reruns: --doctest-modules --full-trace --cache-clear \
+             --cache-show? --snapshot-update --log-cli-level: --log-level: --junitxml> --junit-xml>",
+        ),
+    ),
+    (Words("tox nox"), Writes(tools::tox)),
+    (
+        Words("mypy pyright"),
+        Options(
+            "-v -pm: --strict --ignore-missing-imports --show-error-codes --pretty --no-incremental \
+             --follow-imports: --python-version: --exclude: --package: --module: --namespace-packages \
+             --explicit-package-bases --check-untyped-defs --disallow-untyped-defs --no-error-summary \
+             --warn-unused-ignores --install-types --non-interactive --outputjson --stats --version \
+             --verbose --pythonversion: --level: --no-color-output --show-column-numbers",
+        ),
+    ),
+    (
+        Words("ruff"),
+        Verbs(
+            Words("check format rule linter clean version"),
+            "-qvsn --fix --unsafe-fixes --no-fix --diff --check --select: --ignore: --extend-select: \
+             --exclude: --statistics --watch --quiet --verbose --output-format: --no-cache \
+             --show-fixes --preview --line-length: --target-version: --fix-only --exit-zero \
+             --show-files --show-settings --add-noqa --version",
+        ),
+    ),
+    (
+        Words("black isort flake8 autopep8"),
+        Options(
+            "w* -qvliacSr -tjl: --check --diff --quiet --verbose --line-length: --target-version: \
+             --skip-string-normalization --check-only --profile: --recursive --in-place --aggressive \
+             --max-line-length: --ignore: --select: --extend-ignore: --exclude: --include: --count \
+             --statistics --show-source --color --no-color --version --fast --safe --preview \
+             --max-complexity: --per-file-ignores: --extend-exclude: --force-exclude:",
+        ),
+    ),
+    (
+        Words("pylint"),
+        Options(
+            "-Ejv -drfe: --disable: --enable: --errors-only --reports: --score: --output-format: \
+             --jobs: --max-line-length: --ignore: --ignore-patterns: --recursive: --version",
+        ),
+    ),
+    (Words("gofmt goimports"), Options("w* -r: +l +w +d +s +e +local:")),
+    (
+        Words("golangci-lint staticcheck"),
+        Options(
+            "-v -EDc: --fix --verbose --timeout: --enable: --disable: --fast --new --new-from-rev: \
+             --max-issues-per-linter: --max-same-issues: --tests? --tags: --no-config --version \
+             +checks: +f: +tags: +tests?",
+        ),
+    ),
+    (
+        Words("rustfmt"),
+        Options(
+            "w* -vq --check --edition: --verbose --quiet --color: --version --help --emit: --files-with-diff -l",
+        ),
+    ),
+    (
+        Words("javac"),
+        Options(
+            "-g +cp: +classpath: +sourcepath: +d> +source: +target: +release: +Xlint? +Werror +verbose +version +parameters +nowarn +encoding: +proc:",
+        ),
+    ),
+    (Words("mvn mvnw"), Writes(tools::maven)),
+    (Words("gradle gradlew"), Writes(tools::gradle)),
+    (
+        Words("tsc"),
+        Options(
+            "-wbvhd -p: -t: -m: --noEmit --watch --build --project: --pretty? --skipLibCheck --strict \
+             --incremental --emitDeclarationOnly --declaration --listFiles --showConfig --outDir> \
+             --outFile> --target: --module: --jsx: --lib: --moduleResolution: --esModuleInterop \
+             --allowJs --checkJs --resolveJsonModule --noEmitOnError --force --verbose --clean --version \
+             --help --diagnostics --extendedDiagnostics --types: --rootDir: --isolatedModules --traceResolution \
+             --noUnusedLocals --noUnusedParameters --preserveWatchOutput --declarationMap --sourceMap",
+        ),
+    ),
+    (
+        Words("eslint"),
+        Options(
+            "-hv -f: -o> --fix --fix-dry-run --ext: --max-warnings: --quiet --cache --cache-location> \
+             --format: --output-file> --rule: --no-eslintrc --ignore-pattern: --ignore-path: \
+             --report-unused-disable-directives --debug --color --no-color --env: --version --fix-type: \
+             --no-error-on-unmatched-pattern --cache-strategy: --no-warn-ignored --no-ignore",
+        ),
+    ),
+    (
+        Words("prettier"),
+        Options(
+            "-wclu --write --check --list-different --ignore-unknown --no-config --loglevel: \
+             --log-level: --single-quote --no-semi --tab-width: --print-width: --trailing-comma: \
+             --parser: --cache --no-error-on-unmatched-pattern --ignore-path: --version --end-of-line: --stdin-filepath:",
+        ),
+    ),
+    (
+        Words("jest vitest"),
+        Options(
+            "-buiwohv -t: --watch? --watchAll? --coverage? --verbose --silent? --runInBand --bail? --ci \
+             --updateSnapshot --testNamePattern: --testPathPattern: --testPathPatterns: --testPathIgnorePatterns: \
+             --onlyChanged --onlyFailures --findRelatedTests --passWithNoTests --no-coverage --noCoverage \
+             --detectOpenHandles --forceExit --maxWorkers: --json --no-cache --clearCache --listTests \
+             --changedSince: --run --reporter: --ui --typecheck --no-watch --testTimeout: --env: \
+             --environment: --project: --selectProjects --shard: --pool: --update --version --colors \
+             --no-color --expand --logHeapUsage --no-file-parallelism --retry: --related --randomize",
+        ),
+    ),
+    (
+        Words("mocha"),
+        Options(
+            "-bRGcw -gfst: --bail --grep: --fgrep: --timeout: --slow: --reporter: --recursive --exit --watch \
+             --parallel --jobs: --colors --color --no-color --spec: --retries: --invert --full-trace --forbid-only --version",
+        ),
+    ),
+    (
+        Words("vite webpack rollup next turbo"),
+        Options(
+            "-whdp -m: --watch? --mode: --port: --host? --open? --base: --minify? --sourcemap? --emptyOutDir \
+             --logLevel: --clearScreen --strictPort --force --debug --env: --progress --stats? --json? \
+             --outDir> --output-path> --filter: --parallel --concurrency: --continue --dry? --no-cache --turbo \
+             --hostname: --no-lint --profile --version --help --silent --failAfterWarnings",
+        ),
+    ),
+    (
+        Words("esbuild"),
+        Options(
+            "--bundle --minify --sourcemap? --format: --platform: --target: --watch? --splitting --outfile> \
+             --outdir> --log-level: --tree-shaking? --external: --version --metafile> --jsx: --packages:",
+        ),
+    ),
+    (
+        Words("biome stylelint"),
+        Options(
+            "-f: --fix --write --apply --unsafe --apply-unsafe --changed --staged --since: --max-diagnostics: \
+             --diagnostic-level: --no-errors-on-unmatched --quiet --max-warnings: --ignore-path: --cache --formatter: \
+             --error-on-warnings --reporter: --colors: --verbose --version --allow-empty-input",
+        ),
+    ),
+    (
+        Words("rspec"),
+        Options(
+            "-bpcw -fetP: --fail-fast? --format: --tag: --example: --pattern: --exclude-pattern: --seed: --order: --color \
+             --no-color --backtrace --only-failures --next-failure --profile? --bisect? --dry-run --version --force-color --warnings",
+        ),
+    ),
+    (
+        Words("rubocop"),
+        Options(
+            "-aAPDlxE -f: --auto-correct --autocorrect --autocorrect-all --auto-correct-all --only: --except: --format: --parallel --no-parallel --display-cop-names --fail-level: --lint --version --force-exclusion --display-only-fail-level-offenses",
+        ),
+    ),
+    (
+        Words("rake"),
+        Options(
+            "-TPDntqvsm -j: --tasks? --trace? --dry-run --quiet --silent --verbose --version --prereqs --multitask --jobs: --all --describe? --where?",
+        ),
+    ),
+    (
+        Words("phpunit phpstan"),
+        Options(
+            "-vcl --filter: --group: --exclude-group: --testsuite: --stop-on-failure --stop-on-error --testdox \
+             --colors? --verbose --debug --no-coverage --coverage-text? --list-tests --level: --memory-limit: --no-progress \
+             --error-format: --version --order-by: --no-ansi --ansi --xdebug --display-warnings --display-deprecations",
+        ),
+    ),
+    (
+        Words("shellcheck"),
+        Options(
+            "-xaV -sefCSoiPW: --shell: --exclude: --format: --color? --severity: --external-sources --check-sourced --include: --enable: --version --norc --source-path: --wiki-link-count:",
+        ),
+    ),
+    (Words("shfmt"), Options("w* -lwdspf -i: +ln: +ci +bn +sr +kp +fn +d +w +l +s +i:")),
+    (
+        Words("hadolint actionlint yamllint markdownlint"),
+        Options(
+            "w* -sfv -dc: --ignore: --strict --format: --failure-threshold: --fix --config: --no-color --verbose --oneline --no-warnings --version --disable: --shellcheck? --no-fail --color",
+        ),
+    ),
+    (
+        Words("clang-format"),
+        Options(
+            "w* -i -n +i +n +style: --style: --dry-run --Werror --verbose --version --fallback-style: --sort-includes --lines: --files:",
+        ),
+    ),
+    (
+        Words("clang-tidy"),
+        Options(
+            "-p: --checks: --fix --fix-errors --quiet --header-filter: --warnings-as-errors: --list-checks --format-style: --use-color --version --export-fixes> +checks: +p: +fix +quiet +header-filter: +warnings-as-errors: +format-style: +list-checks",
+        ),
+    ),
+    (
+        Words("cppcheck"),
+        Options(
+            "-qvf -IDUij: --enable: --std: --language: --quiet --force --inline-suppr --suppress: --error-exitcode: --xml --template: --version --platform: --check-level: --verbose --project: --inconclusive --max-configs:",
+        ),
+    ),
+    (
+        Words("playwright cypress"),
+        Verbs(
+            Words("test run open install show-report list-files verify version info cache"),
+            "-gbshqux -j: --headed --grep: --grep-invert: --project: --workers: --reporter: --debug --ui --list \
+             --retries: --timeout: --headless --browser: --spec: --with-deps --update-snapshots --max-failures: \
+             --repeat-each: --shard: --trace: --last-failed --only-changed? --pass-with-no-tests --component --e2e --port: --version --quiet --tag:",
+        ),
+    ),
+    (
+        Words("pre-commit"),
+        Verbs(
+            Words("run validate-config validate-manifest clean gc"),
+            "-av --all-files --files --hook-stage: --show-diff-on-failure --verbose --color: --from-ref: --to-ref: --last-commit --version",
+        ),
+    ),
+    (
+        Words("autoconf automake autoreconf"),
+        Options(
+            "-fivsa -I: -W: --force --install --verbose --symlink --add-missing --copy --foreign --version --help --warnings:",
+        ),
+    ),
+    (
+        Words("virtualenv"),
+        Options(
+            "w* -qv -p: --python: --system-site-packages --clear --prompt: --no-download --upgrade-embed-wheels --quiet --verbose --version",
+        ),
+    ),
+    (Words("cargo-nextest"), Verbs(Words("nextest"), tools::CARGO)),
+    (Words("cargo"), Writes(tools::cargo)),
     (
         Words("rustc"),
-        Told(|it| !it.texts().any(|text| text.contains("linker") || text.starts_with('@'))),
+        Options(
+            "-gOVvh -L: -l: -o> --crate-type: --crate-name: --edition: --emit: --print: --test --explain: --target: \
+             --cfg: --extern: -A: -W: -D: --allow: --warn: --deny: --verbose --version --help --color: --error-format: --cap-lints: --check-cfg: --out-dir>",
+        ),
     ),
-    (Words("rustup"), Verbs(Words("show update check target component toolchain which doc"))),
-    (Words("go"), Told(go)),
-    (Words("gcc g++ cc c++ clang clang++ cpp ld"), Told(compiler)),
-    (Words("npm pnpm yarn bun"), Told(node_packages)),
-    (Words("npx pnpx bunx"), Told(npx)),
-    (Words("pip pip3"), Told(pip)),
-    (Words("uv"), Told(uv)),
-    (Words("poetry pipenv pdm hatch"), Told(poetry)),
-    (Words("coverage"), Verbs(Words("report html xml json combine erase"))),
     (
-        Words("bundle"),
-        Told(|it| {
-            runs_known(
-                it,
-                &["exec"],
-                &["install", "check", "list", "show", "update", "outdated", "info"],
-            )
-        }),
+        Words("rustup"),
+        Verbs(
+            Words("show update check target component toolchain which doc"),
+            "-vq --toolchain: --profile: --no-self-update --installed --force --verbose --quiet --version --component: --target: --path --book --std",
+        ),
     ),
-    (Words("gem"), Verbs(Words("list info search env build"))),
-    (Words("composer"), Verbs(Words("install update show validate outdated dump-autoload check"))),
+    (Words("go"), Writes(tools::go)),
+    (Words("gcc g++ cc c++ clang clang++ cpp"), Writes(tools::compiler)),
+    (Words("npm pnpm yarn bun"), Writes(packages::node_packages)),
+    (Words("npx pnpx bunx"), Writes(packages::npx)),
+    (Words("pip pip3"), Writes(packages::pip)),
+    (Words("uv"), Writes(packages::uv)),
+    (Words("poetry pipenv pdm hatch"), Writes(packages::poetry)),
+    (Words("coverage"), Writes(packages::coverage)),
+    (Words("bundle"), Writes(packages::bundle)),
+    (
+        Words("gem"),
+        Verbs(
+            Words("list info search env"),
+            "-adlrq --local --remote --all --details --exact --versions --prerelease --quiet",
+        ),
+    ),
+    (
+        Words("composer"),
+        Verbs(
+            Words("install update show validate outdated dump-autoload check check-platform-reqs"),
+            "-noavqtDi --no-dev --no-interaction --optimize-autoloader --no-progress --prefer-dist --dry-run --no-scripts --with-dependencies --with-all-dependencies --direct --latest --tree --ansi --no-ansi --strict --ignore-platform-reqs --ignore-platform-req: --quiet --verbose --optimize --classmap-authoritative",
+        ),
+    ),
     (
         Words("java"),
-        Told(|it| {
-            it.operands().next().is_none()
-                && !it.texts().any(|text| text == "-jar" || text.starts_with("-agent"))
-        }),
+        Options("-V +version --version +showversion +help --help --list-modules +XshowSettings"),
     ),
-    (Words("dotnet"), Verbs(Words("build test run restore new list clean format publish add"))),
-    (Words("swift"), Verbs(Words("build test run package format"))),
-    (Words("bazel bazelisk buck2"), Verbs(Words("build test query cquery info version run clean"))),
-    (Words("zig"), Verbs(Words("build test fmt version run"))),
-    (Words("mix"), Verbs(Words("test compile deps.get format deps credo"))),
-    (Words("cabal stack"), Verbs(Words("build test run bench update check"))),
+    (
+        Words("dotnet"),
+        Verbs(
+            Words("build test run restore new list clean format publish add"),
+            "-cfrvhn --configuration: --framework: --runtime: --verbosity: --no-restore --no-build --filter: --logger: --list-tests --project: --self-contained? --collect: --blame --nologo --version --info --list-sdks --list-runtimes --verify-no-changes --include: --exclude: --name: --outdated --vulnerable --include-transitive",
+        ),
+    ),
+    (
+        Words("swift"),
+        Verbs(
+            Words("build test package format"),
+            "-cvj --configuration: --filter: --parallel --verbose --quiet --target: --product: --version --enable-code-coverage --skip: --list-tests --show-bin-path --arch:",
+        ),
+    ),
+    (
+        Words("bazel bazelisk buck2"),
+        Verbs(
+            Words("build test query cquery info version run clean"),
+            "-ckj: --config: --compilation_mode: --test_output: --test_filter: --keep_going --verbose_failures --jobs: --nocache_test_results --cache_test_results? --test_arg: --output: --noshow_progress --runs_per_test: --test_tag_filters: --build_tag_filters: --copt: --define: --features: --platforms: --curses: --color: --expunge",
+        ),
+    ),
+    (
+        Words("zig"),
+        Verbs(
+            Words("build test fmt version"),
+            "-D? --check --release? --summary: --verbose --help",
+        ),
+    ),
+    (
+        Words("mix"),
+        Verbs(
+            Words("test compile deps.get format deps credo"),
+            "--only: --exclude: --include: --trace --failed --stale --cover --seed: --max-failures: --warnings-as-errors --force --check-formatted --dry-run --strict --all --color --no-color --slowest:",
+        ),
+    ),
+    (
+        Words("cabal stack"),
+        Verbs(
+            Words("build test bench update check"),
+            "-vj? -f: --fast --pedantic --test --bench --no-run-tests --no-run-benchmarks --dependencies-only --only-dependencies --enable-tests --enable-benchmarks --test-show-details: --file-watch --coverage --flag: --fast --dry-run --ta: --test-arguments: --jobs?",
+        ),
+    ),
     (
         Words("nvm fnm asdf mise pyenv rbenv"),
-        Verbs(Words("use ls list current which install version versions local")),
+        Verbs(
+            Words("use ls list current which install version versions local"),
+            "--lts? --install-if-missing --version --all --latest --bare --list -l --default --verbose -v --no-colors --silent",
+        ),
     ),
-    (Words("just"), Without("", &["shell", "shell-arg", "justfile"])),
+    (
+        Words("just"),
+        Options(
+            "-lnqvu -d: --list --dry-run --summary --show: --evaluate --quiet --verbose --version --variables --unsorted --no-deps --yes --color: --list-heading: --groups --set:",
+        ),
+    ),
 ];
-
-/// What names a place to fetch code from, rather than a package of a registry.
-fn is_place(text: &str) -> bool {
-    text.contains("://") || text.starts_with("git+") || text.starts_with("git@")
-}
-
-fn make(it: &Invocation<'_>) -> bool {
-    let words: Vec<&str> = it.texts().collect();
-    let from_elsewhere = |file: &str| file == "-" || file.starts_with("/dev/");
-    let file = words
-        .windows(2)
-        .any(|pair| matches!(pair[0], "-f" | "--file" | "--makefile") && from_elsewhere(pair[1]));
-    let joined = words.iter().any(|word| {
-        let file = word.strip_prefix("-f").or(word.strip_prefix("--file="));
-        file.or(word.strip_prefix("--makefile="))
-            .is_some_and(|file| from_elsewhere(file) && !file.is_empty())
-    });
-    let evaluates = words.iter().any(|word| word.starts_with("--eval") || word.starts_with("-E"));
-    let set = |word: &&str| {
-        word.split_once('=').is_some_and(|(name, value)| {
-            !word.starts_with('-')
-                && (value.contains(['$', '`']) || super::decides_what_runs(name, value))
-        })
-    };
-    !(file || joined || evaluates || words.iter().any(set)) && is_static(it)
-}
-
-fn cmake(it: &Invocation<'_>) -> bool {
-    // -P runs a script, -E programs, and these variables name programs.
-    let runs = |text: &str| {
-        matches!(text, "-P" | "-E")
-            || text.starts_with("-D")
-                && (text.contains("LAUNCHER") || text.contains("PROGRAM") || text.contains("_RULE"))
-    };
-    !it.texts().any(runs)
-}
-
-fn cargo(it: &Invocation<'_>) -> bool {
-    const VERBS: Words = Words(
-        "build b check c test t run r bench clippy fmt doc d tree metadata fetch update add \
-         remove new init search version nextest clean deny audit machete generate-lockfile \
-         expand",
-    );
-    // A setting on the command line can name a linker, a wrapper or a runner.
-    let sets = it.texts().take_while(|text| *text != "--").any(|text| text.starts_with("--config"));
-    !sets
-        && match verb(it) {
-            Some(("install", rest)) => !rest.iter().any(|word| is_place(word) || *word == "--git"),
-            Some((verb, _)) => VERBS.has(verb),
-            None => true,
-        }
-}
-
-fn go(it: &Invocation<'_>) -> bool {
-    const VERBS: Words =
-        Words("build test vet fmt run get mod list version install doc generate work clean");
-    let runs = |text: &str| {
-        let option = text.trim_start_matches('-').split('=').next().unwrap_or_default();
-        text.starts_with('-') && matches!(option, "exec" | "toolexec" | "vettool")
-    };
-    match verb(it) {
-        Some(("env", rest)) => !rest.iter().any(|word| matches!(*word, "-w" | "-u")),
-        Some((verb, rest)) => VERBS.has(verb) && !rest.into_iter().any(runs),
-        None => true,
-    }
-}
-
-fn compiler(it: &Invocation<'_>) -> bool {
-    let loads = |text: &str| {
-        text.starts_with('@')
-            || [
-                "-fplugin",
-                "-wrapper",
-                "-B",
-                "-specs",
-                "--specs",
-                "-fuse-ld=/",
-                "-Xclang",
-                "-load",
-                "--plugin",
-            ]
-            .iter()
-            .any(|option| text.starts_with(option))
-    };
-    !it.texts().any(loads)
-}
-
-fn node_packages(it: &Invocation<'_>) -> bool {
-    const VERBS: Words = Words(
-        "install i ci add run run-script test t build start dev lint ls list outdated view \
-         info why audit version init update up prune dedupe explain typecheck format check \
-         pack",
-    );
-    if it.has("", "script-shell") {
-        return false;
-    }
-    match verb(it) {
-        Some(("exec" | "dlx" | "x", rest)) => names_known_tool(&rest),
-        Some((verb, rest)) => VERBS.has(verb) && !rest.into_iter().any(is_place),
-        None => true,
-    }
-}
-
-fn npx(it: &Invocation<'_>) -> bool {
-    let mut options = it.texts().take_while(|text| text.starts_with('-'));
-    let fetches = |text: &str| {
-        matches!(text, "-c" | "--call" | "-p")
-            || text.starts_with("--call=")
-            || text.starts_with("--package")
-    };
-    !options.any(fetches) && names_known_tool(&it.texts().collect::<Vec<_>>())
-}
-
-/// Reports whether the first word that is no option names a tool known above.
-fn names_known_tool(words: &[&str]) -> bool {
-    let tool = words.iter().find(|word| !word.starts_with('-'));
-    tool.is_some_and(|tool| {
-        GROUPS.iter().any(|(names, uses)| matches!(uses, Any) && names.has(tool))
-    })
-}
-
-/// A program that runs another after one of these verbs, and has verbs of its own.
-fn runs_known(it: &Invocation<'_>, runs: &[&str], verbs: &[&str]) -> bool {
-    match verb(it) {
-        Some((verb, rest)) if runs.contains(&verb) => names_known_tool(&rest) || runs_module(&rest),
-        Some((verb, rest)) => verbs.contains(&verb) && !rest.into_iter().any(is_place),
-        None => true,
-    }
-}
-
-/// Reports whether the words are `python -m` with a module that is known.
-fn runs_module(words: &[&str]) -> bool {
-    matches!(words, ["python" | "python3", "-m", module, ..] if super::is_known_module(module))
-}
-
-fn pip(it: &Invocation<'_>) -> bool {
-    let verbs = ["install", "list", "show", "freeze", "check", "download", "index", "wheel"];
-    runs_known(it, &[], &verbs)
-}
-
-fn uv(it: &Invocation<'_>) -> bool {
-    let verbs = [
-        "sync", "lock", "add", "remove", "pip", "venv", "tree", "version", "init", "export",
-        "build",
-    ];
-    !it.has("", "with") && runs_known(it, &["run"], &verbs)
-}
-
-fn poetry(it: &Invocation<'_>) -> bool {
-    let verbs = [
-        "install", "update", "lock", "add", "remove", "show", "check", "build", "version", "env",
-        "sync", "graph", "init", "new",
-    ];
-    runs_known(it, &["run"], &verbs)
-}

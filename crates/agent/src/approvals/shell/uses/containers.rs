@@ -1,9 +1,10 @@
 //! Uses of container engines, clusters, clouds and databases.
 
-use super::super::expand::UNKNOWN;
+use super::super::expand::Argument;
+use super::super::expand::is_open;
 use super::super::invocation::{Feed, Invocation};
 use super::Words;
-use super::verb;
+use super::grammar::{self, Target};
 
 /// Options of `docker run` that give a container nothing of this machine. Those
 /// of the second list take a value.
@@ -17,44 +18,42 @@ const PLAIN_VALUED: Words = Words(
 /// Reports whether a container engine shows something, builds, or starts a
 /// container that can change nothing here.
 pub(super) fn engine(it: &Invocation<'_>) -> bool {
-    let Some((verb, rest)) = verb(it) else { return true };
-    if it
-        .texts()
-        .take_while(|text| *text != verb)
-        .any(|text| matches!(text, "-H" | "--host" | "-c" | "--url"))
-    {
+    let Some((verb, after)) = it.arguments.split_first() else { return true };
+    // An option before the verb may name another engine, or settings of programs.
+    let verb = verb.text.as_str();
+    let rest: Vec<&str> = after.iter().map(|word| word.text.as_str()).collect();
+    if after.iter().any(|word| word.splits) {
         return false;
     }
     let second = rest.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
     match verb {
         "ps" | "images" | "logs" | "inspect" | "version" | "info" | "pull" | "stats" | "top"
         | "port" | "diff" | "history" | "events" | "search" | "tag" | "wait" | "help" => true,
-        "build" => !rest
-            .iter()
-            .any(|word| word.starts_with("--allow") || word.starts_with("--security-opt")),
+        "build" => builds(after),
+        "buildx" if second == "build" => builds(&after[1..]),
+        "--version" | "--help" => rest.is_empty(),
         "run" | "create" => gives_nothing(&rest),
         "compose" => {
             matches!(
                 second,
                 "ps" | "logs" | "config" | "images" | "top" | "build" | "pull" | "version" | "ls"
-            )
+            ) && !rest.iter().any(|word| word.starts_with("-o") || word.starts_with("--output"))
         }
         "image" | "container" | "volume" | "network" | "system" | "context" | "buildx" => {
             matches!(
                 second,
-                "ls" | "list"
-                    | "inspect"
-                    | "df"
-                    | "info"
-                    | "show"
-                    | "logs"
-                    | "top"
-                    | "build"
-                    | "history"
+                "ls" | "list" | "inspect" | "df" | "info" | "show" | "logs" | "top" | "history"
             )
         }
         _ => false,
     }
+}
+
+/// Reports whether an image is built, and nothing written elsewhere.
+fn builds(words: &[Argument]) -> bool {
+    let options = "-q -tf: --tag: --file: --build-arg: --target: --no-cache --pull --progress: \
+         --platform: --label: --quiet --load --rm --force-rm --cache-from:";
+    grammar::read(words, options).is_some()
 }
 
 fn gives_nothing(words: &[&str]) -> bool {
@@ -62,7 +61,7 @@ fn gives_nothing(words: &[&str]) -> bool {
     while let Some(word) = words.next() {
         if !word.starts_with('-') {
             // The image; what follows runs in the container.
-            return !word.contains(UNKNOWN);
+            return !is_open(word);
         }
         let (option, joined) = word.split_once('=').map_or((word, None), |(o, v)| (o, Some(v)));
         if PLAIN_VALUED.has(option) {
@@ -88,75 +87,145 @@ fn gives_nothing(words: &[&str]) -> bool {
 
 /// Reports whether a cluster is only looked at.
 pub(super) fn kubectl(it: &Invocation<'_>) -> bool {
-    let Some((verb, rest)) = verb(it) else { return true };
-    match verb {
-        "get" | "describe" | "logs" | "top" | "version" | "explain" | "api-resources"
-        | "api-versions" | "cluster-info" | "diff" => true,
-        "config" => rest.first().is_some_and(|word| {
-            word.starts_with("get-") || matches!(*word, "view" | "current-context")
-        }),
-        "auth" => rest.first() == Some(&"can-i"),
-        "rollout" => rest.first().is_some_and(|word| matches!(*word, "status" | "history")),
-        _ => false,
+    let options = "-Awpf -nolLcR: --namespace: --output: --selector: --all-namespaces --watch \
+         --container: --tail: --since: --follow --previous --timestamps --context: --show-labels \
+         --no-headers --sort-by: --field-selector: --all-containers --prefix --ignore-not-found \
+         --containers --cluster: --limit-bytes: --max-log-requests: --short --client \
+         --request-timeout: --minify --recursive --list";
+    let Some(line) = grammar::read(it.arguments, options) else { return false };
+    let words = line.words();
+    let second = words.get(1).copied().unwrap_or_default();
+    match words.first().copied() {
+        None
+        | Some(
+            "get" | "describe" | "logs" | "top" | "version" | "explain" | "api-resources"
+            | "api-versions" | "cluster-info",
+        ) => second != "dump",
+        Some("config") => {
+            second.starts_with("get-") || matches!(second, "view" | "current-context")
+        }
+        Some("auth") => second == "can-i",
+        Some("rollout") => matches!(second, "status" | "history"),
+        Some(_) => false,
     }
 }
 
 /// Reports whether a cloud is only looked at.
 pub(super) fn cloud(it: &Invocation<'_>) -> bool {
-    let looks = |word: &&str| {
-        matches!(*word, "ls" | "list" | "show" | "describe" | "get-caller-identity" | "help")
+    const CHANGES: Words = Words(
+        "create delete update set add remove start stop restart reset run ssh deploy purge attach \
+         detach invoke import export copy move enable disable apply execute",
+    );
+    if matches!(it.arguments, [only] if matches!(only.text.as_str(), "--version" | "help" | "--help"))
+    {
+        return true;
+    }
+    // The verb stands before all options: `aws ec2 describe-instances --region x`.
+    let words: Vec<&str> = it.texts().take_while(|text| !text.starts_with('-')).collect();
+    let sent = |text: &str| text.starts_with("--endpoint") || text.starts_with("--cli-input");
+    if words.iter().any(|word| is_open(word)) || it.texts().any(sent) {
+        return false;
+    }
+    let looks = |word: &str| {
+        matches!(word, "ls" | "list" | "show" | "describe" | "get-caller-identity" | "help")
             || ["describe-", "list-", "get-"].iter().any(|verb| word.starts_with(verb))
     };
-    // The verb is the last of the first few words: `aws ec2 describe-instances`.
-    it.words().iter().take(4).any(looks) || it.operands().next().is_none()
+    // These put what they get into a file.
+    let saves = |word: &str| {
+        [
+            "get-object",
+            "get-job-output",
+            "get-media",
+            "get-clip",
+            "get-export",
+            "get-sdk",
+            "get-snapshot-block",
+        ]
+        .iter()
+        .any(|verb| word.starts_with(verb))
+    };
+    if it.program == "aws" {
+        return words.get(1).is_some_and(|verb| looks(verb) && !saves(verb));
+    }
+    let at = words.iter().position(|word| looks(word));
+    at.is_some_and(|at| at + 2 >= words.len() && !words[..at].iter().any(|word| CHANGES.has(word)))
 }
 
-/// Reports whether a database is asked, or changed by statements that say what
+/// Returns the database that is asked, or changed by statements that say what
 /// they change. A client's own commands can run programs.
-pub(super) fn database(it: &Invocation<'_>) -> bool {
+pub(super) fn database<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    const PSQL: &str = "-AtxqwWlVXe1EsSa -hpUdcvFRPT: --csv --tuples-only --no-align --expanded \
+         --host: --port: --username: --dbname: --command: --set: --variable: --quiet \
+         --no-password --echo-all --single-transaction --list --version --help --no-psqlrc";
+    const MYSQL: &str = "-NBtsvrEHV -hPuDeS: -p? --execute: --host: --port: --user: --password? \
+         --database: --batch --silent --table --raw --skip-column-names --vertical --version --help";
+    const SQLITE: &str = "+header +noheader +csv +json +column +box +line +list +readonly +batch \
+         +separator: +table +markdown +version +bail +html +ascii +help";
+    let file = it.program.starts_with("sqlite") || it.program == "duckdb";
+    let options = match it.program {
+        "mysql" | "mariadb" | "mycli" => MYSQL,
+        _ if file => SQLITE,
+        _ => PSQL,
+    };
+    let line = grammar::read(it.arguments, options)?;
+    let given: Vec<&str> = if file {
+        line.words().into_iter().skip(1).collect()
+    } else {
+        line.values(&["c", "command", "e", "execute"]).map(|text| text.text).collect()
+    };
+    let asked = line.has(&["version", "V", "help", "l", "list"]);
+    let harmless = match (given.as_slice(), it.feed) {
+        ([], Feed::Text(text)) if !asked => only_asks(text),
+        ([], _) => asked,
+        (given, Feed::Nothing) => given.iter().all(|text| only_asks(text)),
+        _ => false,
+    };
+    let database = line.operands.first().filter(|name| file && name.text != ":memory:");
+    harmless.then(|| database.map(|name| Target::whole(name)).into_iter().collect())
+}
+
+/// Reports whether statements read, or change what they name.
+fn only_asks(text: &str) -> bool {
     const STATEMENTS: Words = Words(
         "SELECT SHOW EXPLAIN DESCRIBE DESC PRAGMA INSERT UPDATE DELETE CREATE WITH VALUES \
          ANALYZE BEGIN COMMIT ROLLBACK USE ALTER",
     );
-    let known = |text: &str| {
-        let own = text.trim();
-        let looks = own.starts_with("\\d")
-            || own.starts_with("\\l")
-            || [".tables", ".schema", ".headers on", ".databases", ".indexes"]
-                .iter()
-                .any(|own_verb| own.starts_with(own_verb));
-        let looks = looks && !own.contains(['\n', '!', '|']);
-        let upper = text.to_ascii_uppercase();
-        let mut statements =
-            upper.split(';').map(str::trim).filter(|statement| !statement.is_empty());
-        let plain = !upper.contains("LOAD_EXTENSION")
-            && !upper.contains(" PROGRAM ")
-            && !upper.contains("OUTFILE")
-            && !text.contains(UNKNOWN)
-            && !text.lines().any(|line| line.trim_start().starts_with(['\\', '.']));
-        looks
-            || plain
-                && statements.all(|statement| {
-                    statement
-                        .split_ascii_whitespace()
-                        .next()
-                        .is_some_and(|word| STATEMENTS.has(word))
-                })
-    };
-    let words: Vec<&str> = it.texts().collect();
-    let given: Vec<&str> = if it.program.starts_with("sqlite") || it.program == "duckdb" {
-        it.operands().skip(1).map(|operand| operand.text.as_str()).collect()
-    } else {
-        let option = |word: &str| matches!(word, "-c" | "--command" | "-e" | "--execute");
-        words.windows(2).filter(|pair| option(pair[0])).map(|pair| pair[1]).collect()
-    };
-    let from_file = it.texts().any(|text| matches!(text, "-f" | "--file" | "-cmd" | "-init"));
-    let asked = |text: &str| matches!(text, "--version" | "-V" | "--help" | "-l" | "--list");
-    match (given.as_slice(), it.feed) {
-        _ if from_file => false,
-        ([], Feed::Text(text)) => known(text),
-        ([], _) => it.texts().any(asked),
-        (given, Feed::Nothing) => given.iter().all(|text| known(text)),
-        _ => false,
+    // What reaches beyond the database.
+    const BEYOND: [&str; 17] = [
+        "LOAD_EXTENSION",
+        "PROGRAM",
+        "OUTFILE",
+        "DUMPFILE",
+        "WRITEFILE",
+        "EDIT(",
+        "EDIT (",
+        "FTS3_TOKENIZER",
+        "LO_EXPORT",
+        "LANGUAGE",
+        "EXTENSION",
+        "COPY",
+        "PG_FILE",
+        "SYS_EXEC",
+        "SYS_EVAL",
+        "XP_CMDSHELL",
+        "DBLINK",
+    ];
+    let own = text.trim();
+    let shows = own.starts_with("\\d")
+        || own.starts_with("\\l")
+        || [".tables", ".schema", ".headers on", ".databases", ".indexes"]
+            .iter()
+            .any(|verb| own.starts_with(verb));
+    if shows {
+        return !own.contains(['\n', '!', '|']) && own.matches('\\').count() <= 1 && !is_open(text);
     }
+    let upper = text.to_ascii_uppercase();
+    let mut statements = upper.split(';').map(str::trim).filter(|statement| !statement.is_empty());
+    !BEYOND.iter().any(|word| upper.contains(word))
+        && !is_open(text)
+        && !text.contains('\\')
+        && !text.lines().any(|line| line.trim_start().starts_with('.'))
+        && statements.all(|statement| {
+            statement.split_ascii_whitespace().next().is_some_and(|word| STATEMENTS.has(word))
+        })
 }

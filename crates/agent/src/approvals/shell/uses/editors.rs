@@ -1,53 +1,33 @@
 //! Scripts of `sed` and `awk`, which can run programs and write files.
 
-use super::super::expand::UNKNOWN;
+use super::super::expand::is_open;
 use super::super::invocation::Invocation;
+use super::grammar::{self, Target};
 
-/// Reports whether a `sed` only reads and changes text.
-pub(super) fn sed(it: &Invocation<'_>) -> bool {
-    let mut scripts: Vec<&str> = Vec::new();
-    let mut words = it.texts();
-    let mut operand = None;
-    while let Some(word) = words.next() {
-        match word {
-            "-e" | "--expression" => scripts.extend(words.next()),
-            "--quiet" | "--silent" | "--regexp-extended" | "--null-data" | "--separate"
-            | "--unbuffered" | "--posix" | "--debug" | "--version" | "--help" | "--sandbox" => {}
-            _ if word.starts_with("--in-place") => {}
-            _ => match (word.strip_prefix("--expression="), word.strip_prefix('-')) {
-                (Some(script), _) => scripts.push(script),
-                (None, Some(letters)) if !letters.is_empty() => {
-                    if let Some(end) =
-                        letters.find(['e', 'i']).filter(|at| letters[*at..].starts_with('e'))
-                    {
-                        let joined = &letters[end + 1..];
-                        if joined.is_empty() {
-                            scripts.extend(words.next());
-                        } else {
-                            scripts.push(joined);
-                        }
-                    } else if !letters
-                        .split('i')
-                        .next()
-                        .unwrap_or_default()
-                        .chars()
-                        .all(|c| "nErsuz".contains(c))
-                    {
-                        return false;
-                    }
-                }
-                _ => {
-                    operand.get_or_insert(word);
-                }
-            },
-        }
+/// Returns the files that a `sed` changes; nothing if it does more than edit text.
+pub(super) fn sed<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "-nErsuz -el: -i? --expression: --quiet --silent --regexp-extended --null-data \
+         --separate --unbuffered --posix --debug --version --help --sandbox --in-place? \
+         --line-length:";
+    let line = grammar::read(it.arguments, options)?;
+    let given: Vec<Target<'a>> = line.values(&["e", "expression"]).collect();
+    let mut files = line.operands.iter().copied();
+    let script = if given.is_empty() {
+        files.next().map(|script| script.text.clone()).unwrap_or_default()
+    } else {
+        // Several are read as lines of one.
+        given.iter().map(|script| script.text).collect::<Vec<_>>().join("\n")
+    };
+    if is_open(&script) || !(Sed { text: script.as_bytes(), at: 0 }).only_edits() {
+        return None;
     }
-    if scripts.is_empty() {
-        scripts.extend(operand);
+    // A backup may be kept elsewhere: `-i../*`.
+    if line.values(&["i", "in-place"]).any(|suffix| suffix.text.contains(['/', '*'])) {
+        return None;
     }
-    // Several are read as lines of one.
-    let script = scripts.join("\n");
-    !script.contains(UNKNOWN) && Sed { text: script.as_bytes(), at: 0 }.only_edits()
+    let in_place = line.has(&["i", "in-place"]);
+    let changed = files.filter(|_| in_place);
+    Some(changed.map(|file| Target { replaced: true, ..Target::whole(file) }).collect())
 }
 
 /// A `sed` script that is being read.
@@ -120,7 +100,7 @@ impl Sed<'_> {
             }
             b's' => {
                 let delimiter = self.next()?;
-                self.until(delimiter)?;
+                self.until_regex_ends(delimiter)?;
                 self.until(delimiter)?;
                 while let Some(flag) = self.peek() {
                     match flag {
@@ -145,14 +125,14 @@ impl Sed<'_> {
             }
             Some(b'/') => {
                 self.at += 1;
-                self.until(b'/')?;
+                self.until_regex_ends(b'/')?;
                 self.skip(b"IM");
                 Some(())
             }
             Some(b'\\') => {
                 self.at += 1;
                 let delimiter = self.next()?;
-                self.until(delimiter)?;
+                self.until_regex_ends(delimiter)?;
                 self.skip(b"IM");
                 Some(())
             }
@@ -160,7 +140,39 @@ impl Sed<'_> {
         }
     }
 
-    /// Goes behind the next delimiter that is neither escaped nor in brackets.
+    /// Goes behind the delimiter that ends a regular expression. In brackets it
+    /// means itself to some and the end to others, so there must be none.
+    fn until_regex_ends(&mut self, delimiter: u8) -> Option<()> {
+        loop {
+            match self.next()? {
+                b'\\' => {
+                    self.next()?;
+                }
+                byte if byte == delimiter => return Some(()),
+                b'[' => {
+                    self.skip(b"^");
+                    let mut first = true;
+                    loop {
+                        match self.next()? {
+                            b']' if !first => break,
+                            b'[' if matches!(self.peek(), Some(b':' | b'.' | b'=')) => {
+                                let kind = self.next()?;
+                                self.until(kind)?;
+                                (self.next()? == b']').then_some(())?;
+                            }
+                            b'\n' | b'\\' => return None,
+                            byte if byte == delimiter => return None,
+                            _ => {}
+                        }
+                        first = false;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes behind the next delimiter that is not escaped.
     fn until(&mut self, delimiter: u8) -> Option<()> {
         loop {
             match self.next()? {
@@ -187,48 +199,41 @@ impl Sed<'_> {
 
 /// Reports whether an `awk` only reads and prints.
 pub(super) fn awk(it: &Invocation<'_>) -> bool {
-    let mut words = it.texts();
-    while let Some(word) = words.next() {
-        match word {
-            "-F" | "-v" => {
-                words.next();
-            }
-            "--version" | "--help" | "--posix" | "--traditional" | "--re-interval" | "-W" => {}
-            _ if word.starts_with("-F") || word.starts_with("-v") => {}
-            // Programs in files, extensions, and options that name either.
-            _ if word.starts_with('-') && word != "--" => return false,
-            "--" => {}
-            program => return only_prints(program),
-        }
-    }
-    true
+    let options = "stop -Fv: --version --help --posix --traditional --re-interval --csv";
+    let Some(line) = grammar::read(it.arguments, options) else { return false };
+    line.operands.first().is_none_or(|program| only_prints(&program.text))
 }
 
-/// Reports whether a program of awk's starts no other and writes only to files
-/// that it names.
+/// Reports whether a program of awk's starts no other and writes to no file.
 fn only_prints(program: &str) -> bool {
-    if program.contains(UNKNOWN) {
+    if is_open(program) {
         return false;
     }
     let (code, ends_well) = without_texts(program);
     // A regular expression may hold a quote; where there may be one, texts are not told apart.
-    let code = if code.contains('/') { program.to_owned() } else { code };
+    let unsure = code.contains('/');
+    let code = if unsure { program } else { code.as_str() };
     let words = || program.split(|c: char| !c.is_alphanumeric() && c != '_');
     let runs = words().any(|word| matches!(word, "system" | "getline" | "close" | "fflush"));
     let pipes = code.replace("||", "").contains('|');
-    // Where `print` writes to, and not what is greater than something else.
+    ends_well && !runs && !pipes && !writes(code, unsure) && !code.contains('@')
+}
+
+/// Reports whether something is written to a file: where `print` writes to, and
+/// not what is greater than something else.
+fn writes(code: &str, unsure: bool) -> bool {
     let mut printing = false;
-    let mut writes = false;
     for piece in code.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
         let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
         printing |= matches!(word, "print" | "printf");
-        if piece.ends_with(['\n', ';', '}']) {
+        // In a text, which may be one here, a semicolon ends nothing.
+        if piece.ends_with(['\n', ';', '}']) && !unsure {
             printing = false;
         } else if piece.ends_with('>') && printing {
-            writes = true;
+            return true;
         }
     }
-    ends_well && !runs && !pipes && !writes && !code.contains('@')
+    false
 }
 
 /// Returns the code without what stands between quotes, and whether all were closed.

@@ -10,18 +10,25 @@ mod editors;
 mod environment;
 mod files;
 mod git;
+mod grammar;
+mod options;
+mod packages;
 mod python;
 mod table;
+mod tools;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::expand::UNKNOWN;
+use super::expand::{NAME, UNKNOWN};
 use super::invocation::Invocation;
 
 pub(super) use environment::{decides_what_runs, is_system_program};
+pub(super) use files::{prints_plain, relinks};
 pub(super) use git::configures as configures_git;
-pub(super) use python::{is_known_module, only_computes};
+pub(super) use grammar::{Target, read as read_line};
+use python::is_known_module;
+pub(super) use python::{look_at_module, only_computes};
 
 /// Words with blanks between them.
 pub(super) struct Words(&'static str);
@@ -42,19 +49,24 @@ pub(super) enum Uses {
     Any,
     /// Those without these short options and these long ones.
     Without(&'static str, &'static [&'static str]),
-    /// Those with one of these words first, and those with none at all.
-    Verbs(Words),
+    /// Those with these options and no others, in the words of `grammar.rs`.
+    Options(&'static str),
+    /// Those with one of these words first, or with none at all, and with these
+    /// options and no others.
+    Verbs(Words, &'static str),
     /// Those that a function says are.
     Told(fn(&Invocation<'_>) -> bool),
+    /// Those of which a function says what they write.
+    Writes(for<'a> fn(&Invocation<'a>) -> Option<Vec<Target<'a>>>),
     /// None: the program is known for what it can do.
     None,
 }
 
 /// What is known about a program that is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    /// It is used in a way that is harmless.
-    Harmless,
+#[derive(Debug)]
+pub(super) enum Known<'a> {
+    /// It is used in a way that is harmless if this may be written.
+    Harmless(Vec<Target<'a>>),
     /// It is used in another way.
     OtherUse,
     /// Nobody knows the program.
@@ -68,11 +80,10 @@ const VALUED: Words = Words(
 );
 
 /// Says what is known about a program with its arguments.
-pub(super) fn look(it: &Invocation<'_>) -> Known {
+pub(super) fn look<'a>(it: &Invocation<'a>) -> Known<'a> {
     match find(it.program) {
         None => Known::Unknown,
-        Some(uses) if uses.cover(it) => Known::Harmless,
-        Some(_) => Known::OtherUse,
+        Some(uses) => uses.cover(it).map_or(Known::OtherUse, Known::Harmless),
     }
 }
 
@@ -88,7 +99,7 @@ pub(super) fn is_never_harmless(program: &str) -> bool {
 
 /// Every program that is known, by its name.
 static KNOWN: LazyLock<HashMap<&'static str, &'static Uses>> = LazyLock::new(|| {
-    let groups = table::GROUPS.iter().chain(builds::GROUPS);
+    let groups = table::GROUPS.iter().chain(options::GROUPS).chain(builds::GROUPS);
     let named = groups.flat_map(|(names, uses)| names.iter().map(move |name| (name, uses)));
     named.collect()
 });
@@ -102,18 +113,32 @@ fn find(program: &str) -> Option<&'static Uses> {
 }
 
 impl Uses {
-    fn cover(&self, it: &Invocation<'_>) -> bool {
+    /// Returns what a harmless use writes; nothing for another.
+    fn cover<'a>(&self, it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+        let if_so = |harmless: bool| harmless.then(Vec::new);
         match self {
-            Self::Any => true,
+            Self::Any => Some(Vec::new()),
             Self::Without(letters, longs) => {
-                !it.has(letters, "") && !longs.iter().any(|long| it.has("", long))
+                if_so(!it.has(letters, "") && !longs.iter().any(|long| it.has("", long)))
             }
-            Self::Verbs(verbs) => match verb(it) {
-                Some((verb, _)) => verbs.has(verb),
-                None => true,
-            },
-            Self::Told(tells) => tells(it),
-            Self::None => false,
+            Self::Options(options) => {
+                let mut line = read_line(it.arguments, options)?;
+                files::mark_replaced(it.program, &mut line);
+                Some(line.written)
+            }
+            Self::Verbs(verbs, options) => {
+                let line = read_line(it.arguments, options)?;
+                let Some((verb, rest)) = line.operands.split_first() else {
+                    return Some(line.written);
+                };
+                // A setting may name a program.
+                let sets =
+                    rest.iter().any(|word| word.text.contains('=') || word.text.starts_with('@'));
+                (verbs.has(&verb.text) && !sets).then_some(line.written)
+            }
+            Self::Told(tells) => if_so(tells(it)),
+            Self::Writes(writes) => writes(it),
+            Self::None => None,
         }
     }
 }
@@ -142,7 +167,7 @@ fn only_options(it: &Invocation<'_>, letters: &str, longs: &[&str]) -> bool {
     })
 }
 
-/// Reports whether everything about the arguments is known.
+/// Reports whether everything about the arguments is known, but for numbers.
 fn is_static(it: &Invocation<'_>) -> bool {
-    !it.texts().any(|text| text.contains(UNKNOWN))
+    !it.texts().any(|text| text.contains([UNKNOWN, NAME]))
 }

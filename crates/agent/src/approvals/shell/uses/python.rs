@@ -4,7 +4,9 @@
 //! called must be known to change nothing. Whatever else a word is, it is a
 //! variable of the code's own.
 
-use super::Words;
+use super::super::invocation::Invocation;
+use super::grammar;
+use super::{Known, Words};
 
 /// Modules that can be imported.
 const MODULES: Words = Words(
@@ -42,6 +44,43 @@ const PROGRAMS: Words = Words(
     "pytest unittest venv json.tool black ruff mypy flake8 pylint isort build compileall \
      py_compile doctest site platform this tokenize coverage tabnanny virtualenv pyright",
 );
+
+/// Modules that are programs of their own, too.
+const TOOLS: Words =
+    Words("pytest black ruff mypy flake8 pylint isort coverage pyright virtualenv pip");
+
+/// Says what is known about a module that `python -m` runs.
+pub(in crate::approvals::shell) fn look_at_module<'a>(it: &Invocation<'a>) -> Known<'a> {
+    let written = match it.program {
+        tool if TOOLS.has(tool) => return super::look(it),
+        "venv" => grammar::read(
+            it.arguments,
+            "w* --system-site-packages --symlinks --copies --clear --upgrade --without-pip \
+             --prompt: --upgrade-deps",
+        )
+        .map(|line| line.written),
+        // A second name is written.
+        "json.tool" => grammar::read(
+            it.arguments,
+            "w1 --sort-keys --indent: --compact --no-ensure-ascii --json-lines --tab --no-indent",
+        )
+        .map(|line| line.written),
+        "http.server" => {
+            let plain = it.texts().all(|word| word.bytes().all(|b| b.is_ascii_digit()));
+            plain.then(Vec::new)
+        }
+        "build" | "compileall" | "tabnanny" | "tokenize" => {
+            let plain = grammar::read(
+                it.arguments,
+                "-qvfswnx -o> --sdist --wheel --no-isolation --outdir>",
+            );
+            plain.map(|line| line.written)
+        }
+        module if PROGRAMS.has(module) => Some(Vec::new()),
+        _ => return Known::Unknown,
+    };
+    written.map_or(Known::OtherUse, Known::Harmless)
+}
 
 /// Reports whether `python -m` runs a module that is known.
 pub(in crate::approvals::shell) fn is_known_module(module: &str) -> bool {
@@ -151,6 +190,10 @@ fn tokens(code: &str) -> Option<Vec<Token>> {
         if first.is_alphabetic() || first == '_' {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
             let word = &rest[..end];
+            if !word.is_ascii() {
+                // Python takes many letters for others, so that a name may be another.
+                return None;
+            }
             rest = &rest[end..];
             if rest.starts_with(['"', '\'']) {
                 // In `f"…"` there may be code.

@@ -1,6 +1,6 @@
 //! Programs that read, print and change files, and what the shell itself does.
 
-use super::Uses::{self, Any, None, Told, Verbs, Without};
+use super::Uses::{self, Any, None, Options, Told, Verbs, Without, Writes};
 use super::Words;
 use super::{containers, editors, files, git};
 
@@ -10,11 +10,35 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words(
             ": [ bg break builtin cd command continue declare dirs disown echo eval exec exit \
-             export false fg getopts help history jobs let local popd printf pushd pwd read \
-             readonly return set shift shopt source . test time times trap true type typeset \
+             export false fg getopts help let local popd printf pushd pwd read \
+             return shift source . test time times trap true type typeset \
              ulimit umask unalias unset wait",
         ),
         Any,
+    ),
+    // `-x` runs something, the history can be written anywhere, and what is read-only keeps its value.
+    (Words("jobs"), Without("x", &[])),
+    (Words("history"), Told(|it| it.texts().all(|text| text.bytes().all(|b| b.is_ascii_digit())))),
+    (Words("readonly"), None),
+    (
+        Words("set"),
+        Told(|it| {
+            let plain = |text: &str| match text.strip_prefix(['-', '+']) {
+                Some("") | Option::None => true,
+                Some(letters) => letters.chars().all(|letter| "aefhmnopuvxCE-".contains(letter)),
+            };
+            it.texts().all(|text| plain(text) && text != "physical")
+        }),
+    ),
+    (
+        Words("shopt"),
+        Told(|it| {
+            const HARMLESS: Words = Words(
+                "-s -u -q -p -o globstar nullglob dotglob extglob failglob nocaseglob \
+                 nocasematch inherit_errexit lastpipe pipefail errexit nounset",
+            );
+            it.texts().all(|text| HARMLESS.has(text))
+        }),
     ),
     (Words("mapfile readarray"), Without("C", &[])),
     (Words("hash"), Without("p", &[])),
@@ -45,70 +69,90 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
              lspci nproc arch printenv env locale tty which whereis sleep md5sum sha1sum \
              sha224sum sha256sum sha384sum sha512sum cksum b2sum b3sum sum shasum md5 diff \
              cmp colordiff grep egrep fgrep zgrep strings od hexdump base64 base32 jq bc \
-             expr factor numfmt uniq shuf tsort zcat bzcat xzcat zstdcat zless less more cloc \
-             tokei scc dig host nslookup ping ss netstat getent getconf iconv dos2unix \
-             unix2dos xargs nohup nice ionice timeout stdbuf setsid flock taskset \
-             watch clear tput cowsay exa eza readelf objdump nm ldd \
-             size ar strip ranlib pkg-config pkgconf yes logger apropos whatis",
+             expr factor numfmt tsort zcat bzcat xzcat zstdcat \
+             tokei dig host nslookup ping netstat getent getconf \
+             xargs nohup nice ionice timeout stdbuf setsid taskset \
+             watch clear tput exa eza readelf objdump \
+             size pkg-config pkgconf yes logger apropos whatis",
         ),
         Any,
     ),
+    // `+` runs commands of their own, `-o` keeps a log.
+    (
+        Words("less more zless"),
+        Told(|it| {
+            it.texts().all(|text| !text.starts_with('+') && !text.starts_with("--"))
+                && !it.has("oOkT", "")
+        }),
+    ),
+    (Words("nm"), Without("", &["plugin"])),
+    (Words("ss"), Without("KD", &["kill", "diag"])),
     (Words("rg"), Without("", &["pre", "hostname-bin"])),
     (Words("ag bat"), Without("", &["pager"])),
     (Words("strace ltrace"), Without("o", &["output"])),
     // What they run is in their arguments, in languages that are not read here.
     (Words("fzf hyperfine mlr"), None),
-    (Words("man"), Without("PH", &["pager", "html", "browser"])),
-    (Words("date"), Without("s", &["set"])),
+    (Words("man"), Options("-kfwaKc -sSLM: --where --path --all")),
+    (
+        Words("date"),
+        Options(
+            "-uR -dfr: -I? --utc --universal --date: --iso-8601? --rfc-3339: --rfc-email --reference: --file:",
+        ),
+    ),
     (
         Words("hostname domainname"),
         Told(|it| it.operands().next().is_none() && !it.has("Fb", "file")),
     ),
-    (Words("sort"), Without("", &["compress-program"])),
-    (Words("split csplit"), Without("", &["filter"])),
-    (Words("tree"), Any),
     (Words("sdiff vimdiff"), None),
-    (Words("sed gsed"), Told(editors::sed)),
+    (Words("sed gsed"), Writes(editors::sed)),
     (Words("awk gawk mawk nawk"), Told(editors::awk)),
     (Words("find"), Told(files::find)),
     (Words("fd fdfind"), Without("xXl", &["exec", "exec-batch", "list-details"])),
-    (Words("yq xq xmllint csvtool"), Without("", &["shell", "prepipe"])),
-    // Changing files: where they lie is looked at by the rules.
-    (
-        Words(
-            "mkdir touch cp mv ln install rmdir tee truncate mktemp gzip gunzip bzip2 bunzip2 \
-             xz unxz zstd unzstd xxd dot sync 7z unzip",
-        ),
-        Any,
-    ),
-    (Words("rm unlink"), Told(files::removes_named)),
-    (Words("chmod"), Told(files::sets_mode)),
-    (Words("tar bsdtar gtar"), Told(files::tar)),
-    (Words("zip"), Without("T", &["test", "unzip-command"])),
-    (Words("patch"), Without("", &["get"])),
-    (Words("rsync"), Told(files::rsync)),
+    // Changing files; more of these are in `options.rs`.
+    (Words("sync"), Any),
+    (Words("ln"), Writes(files::links)),
+    (Words("rm unlink"), Writes(files::removes_named)),
+    (Words("chmod"), Writes(files::sets_mode)),
+    (Words("tar bsdtar gtar"), Writes(files::tar)),
+    (Words("rsync"), Writes(files::rsync)),
     (Words("dd shred"), None),
     // Other machines.
-    (Words("curl"), Told(files::curl)),
-    (Words("wget"), Told(files::wget)),
+    (Words("curl"), Writes(files::curl)),
+    (Words("wget"), Writes(files::wget)),
     (Words("ssh"), Told(only_plain_ssh)),
-    (Words("git"), Told(git::is_ordinary)),
+    (Words("git"), Writes(git::is_ordinary)),
     (Words("gh"), Told(git::github)),
     (Words("docker podman nerdctl"), Told(containers::engine)),
     (
         Words("docker-compose podman-compose"),
-        Verbs(Words("ps logs config images top build pull version ls")),
+        Verbs(
+            Words("ps logs config images top build pull version ls"),
+            "-aqft -n: --all --quiet --follow --tail: --timestamps --since: --services --no-cache \
+             --format: --no-color --status:",
+        ),
     ),
     (Words("kubectl oc"), Told(containers::kubectl)),
-    (Words("helm"), Verbs(Words("list ls status get history show search template lint version"))),
+    (
+        Words("helm"),
+        Verbs(
+            Words("list ls status get history show search template lint version"),
+            "-aAq -nfo: --all --all-namespaces --namespace: --values: --set: --output: --short \
+             --strict --version: --revision: --max: --kube-context:",
+        ),
+    ),
     (
         Words("terraform tofu"),
-        Verbs(Words("plan validate fmt show output version init providers graph get")),
+        Verbs(
+            Words("plan validate fmt show output version init providers graph get"),
+            "+json +no-color +raw +check +diff +recursive +upgrade +input? +lock? +refresh? \
+             +target: +var: +var-file: +backend? +compact-warnings +detailed-exitcode +out> \
+             +reconfigure",
+        ),
     ),
     (Words("aws gcloud az doctl"), Told(containers::cloud)),
     (
         Words("psql mysql mariadb sqlite3 sqlite duckdb pgcli mycli usql"),
-        Told(containers::database),
+        Writes(containers::database),
     ),
     (Words("redis-cli mongosh mongo sqlcmd clickhouse-client cockroach cqlsh"), None),
     // The machine.
@@ -127,15 +171,28 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         Without("", &["vacuum-size", "vacuum-time", "vacuum-files", "rotate", "flush"]),
     ),
     (Words("dmesg"), Without("cCDEn", &["clear", "read-clear", "console-level"])),
-    (Words("crontab"), Told(|it| it.has("l", ""))),
-    (Words("passwd"), Told(|it| it.has("S", "status"))),
+    (Words("crontab"), Told(|it| it.texts().eq(["-l"]))),
+    (Words("passwd"), Options("-S --status")),
     (
         Words("sysctl"),
         Told(|it| !it.has("wpf", "write") && !it.texts().any(|text| text.contains('='))),
     ),
-    (Words("top htop"), Told(|it| it.has("b", ""))),
-    (Words("apt apt-get"), Verbs(Words("list search show policy changelog depends"))),
-    (Words("apt-cache dpkg-query lsb_release"), Any),
+    (Words("top htop"), Options("-bHcSi -ndpuUoEew:")),
+    (
+        Words("apt apt-get"),
+        Verbs(
+            Words("list search show policy depends"),
+            "-aq --installed --upgradable --all-versions --names-only",
+        ),
+    ),
+    (
+        Words("apt-cache"),
+        Verbs(
+            Words("search show policy depends rdepends showpkg stats"),
+            "-qfin --names-only --full",
+        ),
+    ),
+    (Words("dpkg-query lsb_release"), Any),
     (
         Words("dpkg"),
         Told(|it| {
@@ -143,9 +200,22 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
                 && !it.arguments.is_empty()
         }),
     ),
-    (Words("rpm"), Told(|it| it.has("q", "query"))),
-    (Words("brew"), Verbs(Words("list ls info search config doctor deps outdated"))),
-    (Words("shutdown reboot halt poweroff"), Told(|it| it.has("", "help"))),
+    (
+        Words("rpm"),
+        Told(|it| {
+            let queries = "-qailcdRf --query --all --info --list --requires --provides \
+                           --whatprovides: --qf: --queryformat:";
+            super::read_line(it.arguments, queries).is_some_and(|line| line.has(&["q", "query"]))
+        }),
+    ),
+    (
+        Words("brew"),
+        Verbs(
+            Words("list ls info search config doctor deps outdated"),
+            "-1lvq --versions --cask --formula --json? --verbose --tree --installed --full-name",
+        ),
+    ),
+    (Words("shutdown reboot halt poweroff"), Told(|it| it.texts().eq(["--help"]))),
 ];
 
 /// Reports whether `ssh` runs nothing here: some of its settings name programs.

@@ -1,0 +1,177 @@
+//! Managers of packages, and the tools that they run.
+
+use super::Words;
+use super::grammar::{self, Target};
+use super::{Known, look};
+use crate::approvals::shell::expand::Argument;
+use crate::approvals::shell::invocation::Invocation;
+
+/// Tools of packages that `npx` and its like may run: they are known below.
+const NODE_TOOLS: Words = Words(
+    "tsc eslint prettier jest vitest mocha vite webpack rollup esbuild biome stylelint next turbo \
+     playwright cypress",
+);
+
+/// What names a place to fetch code from, rather than a package of a registry.
+pub(super) fn is_place(text: &str) -> bool {
+    text.contains("://")
+        || text.starts_with("git+")
+        || text.starts_with("git@")
+        || text.starts_with("github:")
+        || text.contains("@http")
+        || text.contains("@git")
+        || text.starts_with(['/', '~'])
+        || text.starts_with("..")
+}
+
+fn if_so<'a>(harmless: bool) -> Option<Vec<Target<'a>>> {
+    harmless.then(Vec::new)
+}
+
+const NODE: &str = "stop -gDESPOdsqhvry -wF: -C> --save-dev --save-exact --save-prod --save-optional --no-save --save --global --silent --quiet \
+     --prefix> --workspace: --workspaces --include-workspace-root --legacy-peer-deps --force --omit: --include: --production --prod --dev \
+     --frozen-lockfile --no-frozen-lockfile --ignore-scripts --no-audit --no-fund --audit? --fund? --depth: --json --long --parseable --all \
+     --if-present --dry-run --package-lock-only --no-package-lock --prefer-offline --offline --no-optional --immutable --yes --version --help \
+     --recursive --filter: --dir> --cwd> --loglevel: --verbose --parallel --stream --tag: --exact --watch --hot --coverage --timeout: --bail? --network-timeout: --no-progress --non-interactive --check-files --ignore-engines";
+
+pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    const VERBS: Words = Words(
+        "install i ci add run run-script test t build start dev lint ls list outdated view \
+         info why audit version init update up prune dedupe explain typecheck format check \
+         pack remove uninstall rm un ping root bin help fund",
+    );
+    let line = grammar::read(it.arguments, NODE)?;
+    let Some(verb) = line.operands.first() else { return Some(line.written) };
+    let places = |rest: &[Argument]| rest.iter().any(|word| is_place(&word.text));
+    match verb.text.as_str() {
+        "exec" | "dlx" | "x" => runs_tool(it, line.rest),
+        // What follows the name of a script is the script's own.
+        "run" | "run-script" | "test" | "t" | "start" | "dev" | "build" | "lint" | "typecheck"
+        | "format" | "check" => {
+            let before =
+                line.rest.iter().take_while(|word| word.text.starts_with('-') && word.text != "--");
+            let plain = before
+                .map(|word| &word.text)
+                .all(|word| !word.contains("shell") && !word.contains("config"));
+            let anywhere = line.rest.iter().take_while(|word| word.text != "--").any(|word| {
+                let word = word.text.trim_start_matches('-');
+                ["script-shell", "node-options", "userconfig", "globalconfig", "shell", "prefix"]
+                    .iter()
+                    .any(|name| word.starts_with(name))
+            });
+            if_so(plain && !anywhere)
+        }
+        verb if VERBS.has(verb) => {
+            let more = grammar::read(line.rest, &NODE.replace("stop", ""))?;
+            (!places(line.rest))
+                .then(|| line.written.iter().chain(&more.written).copied().collect())
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn npx<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let line =
+        grammar::read(it.arguments, "stop -yq --yes --no --no-install --quiet --silent --bun")?;
+    let at = line.operands.first().map(|_| it.arguments.len() - line.rest.len() - 1);
+    runs_tool(it, at.map_or(&[], |at| &it.arguments[at..]))
+}
+
+/// A tool of a package that is known above, with its options.
+fn runs_tool<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec<Target<'a>>> {
+    let words = match words.first() {
+        Some(first) if first.text == "--" => &words[1..],
+        _ => words,
+    };
+    let tool = words.first().filter(|tool| NODE_TOOLS.has(&tool.text))?;
+    covered(it, tool, &words[1..])
+}
+
+/// Judges a command that another program runs.
+fn covered<'a>(
+    it: &Invocation<'a>,
+    program: &'a Argument,
+    arguments: &'a [Argument],
+) -> Option<Vec<Target<'a>>> {
+    match look(&Invocation { program: &program.text, arguments, ..*it }) {
+        Known::Harmless(written) => Some(written),
+        Known::OtherUse | Known::Unknown => None,
+    }
+}
+
+/// Tools that a project's own environment may run.
+const PROJECT_TOOLS: Words = Words(
+    "pytest py.test mypy ruff black flake8 pylint isort pyright coverage tox nox pre-commit rspec rubocop rake",
+);
+
+fn runs_in_project<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec<Target<'a>>> {
+    let (program, rest) = words.split_first()?;
+    match program.text.as_str() {
+        "python" | "python3" => {
+            let (_, rest) = rest.split_first().filter(|(option, _)| option.text == "-m")?;
+            let (module, rest) = rest.split_first()?;
+            if PROJECT_TOOLS.has(&module.text) {
+                covered(it, module, rest)
+            } else {
+                if_so(super::is_known_module(&module.text))
+            }
+        }
+        tool if PROJECT_TOOLS.has(tool) => covered(it, program, rest),
+        _ => None,
+    }
+}
+
+const PACKAGES: &str = "-Uqvhyn -rceEGp: --requirement: --constraint: --editable: --upgrade --quiet --verbose --no-deps --user \
+     --no-cache-dir --no-cache --pre --dev --group: --only-group: --extra: --all-extras --all-groups --no-dev --frozen --locked --no-sync --outdated --format: \
+     --no-build-isolation --force-reinstall --ignore-installed --disable-pip-version-check --no-input --break-system-packages \
+     --with: --without: --only: --no-root --no-interaction --sync --tree --top-level --all --latest --extras: --python: \
+     --version --help --seed --clear --prompt: --system --no-install-project --refresh --reinstall --upgrade-package: --bare --lib --app --package: \
+     --check --optional: --prefer-binary --only-binary: --no-binary: --progress-bar: --use-pep517 --root-user-action: --no-warn-script-location --not-required --path --info";
+
+/// A manager of packages: verbs of its own, and those that run something.
+fn packages<'a>(it: &Invocation<'a>, runs: &[&str], verbs: &[&str]) -> Option<Vec<Target<'a>>> {
+    let line = grammar::read(it.arguments, &format!("stop {PACKAGES}"))?;
+    let Some(verb) = line.operands.first() else { return Some(Vec::new()) };
+    let verb = verb.text.as_str();
+    if runs.contains(&verb) {
+        return runs_in_project(it, line.rest);
+    }
+    let rest = grammar::read(line.rest, PACKAGES)?;
+    let places = line.rest.iter().any(|word| is_place(&word.text));
+    if_so(verbs.contains(&verb) && !places && rest.written.is_empty())
+}
+
+pub(super) fn pip<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    packages(it, &[], &["install", "list", "show", "freeze", "check", "index", "help"])
+}
+
+pub(super) fn uv<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let verbs =
+        ["sync", "lock", "add", "remove", "pip", "venv", "tree", "version", "init", "build"];
+    if it.has("", "with") { None } else { packages(it, &["run"], &verbs) }
+}
+
+pub(super) fn poetry<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let verbs = [
+        "install", "update", "lock", "add", "remove", "show", "check", "build", "version", "env",
+        "sync", "graph", "init", "new",
+    ];
+    packages(it, &["run"], &verbs)
+}
+
+pub(super) fn bundle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let verbs = ["install", "check", "list", "show", "update", "outdated", "info"];
+    packages(it, &["exec"], &verbs)
+}
+
+pub(super) fn coverage<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "-aimq -d> -o> --include: --omit: --show-missing --skip-covered --skip-empty --fail-under: --sort: --precision: --format: --append --quiet --branch --source: --rcfile:";
+    let line = grammar::read(it.arguments, &format!("stop {options}"))?;
+    let Some(verb) = line.operands.first() else { return Some(Vec::new()) };
+    match verb.text.as_str() {
+        "report" | "html" | "xml" | "json" | "combine" | "erase" => {
+            Some(grammar::read(line.rest, options)?.written)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,254 @@
+//! Tools that build, where options alone do not tell.
+
+use super::Words;
+use super::grammar::{self, Target};
+use super::is_static;
+use super::packages::is_place;
+use crate::approvals::shell::expand::Argument;
+use crate::approvals::shell::invocation::Invocation;
+
+/// Options of cargo's verbs.
+pub(super) const CARGO: &str = "-vqrFjhnV -p: -Z: --verbose --quiet --release --package: --workspace --all --exclude: --lib --bins \
+     --bin: --examples --example: --tests --test: --benches --bench: --all-targets --doc --features: --all-features \
+     --no-default-features --profile: --jobs: --keep-going --target: --target-dir> --manifest-path: --locked --offline --frozen \
+     --message-format: --color: --no-run --no-fail-fast --fix --allow-dirty --allow-staged --allow-no-vcs --check --no-deps --open \
+     --document-private-items --depth: --invert: --edges: --duplicates --prefix: --format: --format-version: --filter-platform: --dry-run \
+     --dev --build --optional --rename: --default-features --precise: --aggressive --recursive --lib --name: --edition: --vcs: --limit: \
+     --version --list --help --ignore-rust-version --timings? --nocapture --no-capture --run-ignored: --retries: --test-threads: -E: \
+     --filter-expr: --partition: --status-level: --final-status-level: --failure-output: --success-output: --hide-inclusion-graph --hide-progress-bar --fail-fast \
+     --root> --force --version: --bin: --branch: --tag: --rev: --path: --debug --no-track --registry: --verbose --deny: --ignore: --json --with-metadata --no-metadata --stress-count: --max-fail: --cargo-quiet --all-features --unstable-features: -i: -e: --profile-time:";
+
+fn if_so<'a>(harmless: bool) -> Option<Vec<Target<'a>>> {
+    harmless.then(Vec::new)
+}
+
+pub(super) fn make<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "-bBdeiknpqrRsStvwmh -fILoW: -j? -l? -O? -C: --always-make --directory: --file: --makefile: \
+         --jobs? --keep-going --dry-run --just-print --question --silent --quiet --touch --no-print-directory \
+         --print-directory --trace --output-sync? --load-average? --ignore-errors --warn-undefined-variables \
+         --no-builtin-rules --version --help --debug? --environment-overrides --include-dir:";
+    let line = grammar::read(it.arguments, options)?;
+    let from_elsewhere = |file: Target<'_>| {
+        file.text == "-" || file.text.starts_with(['/', '~']) || file.text.contains("..")
+    };
+    let set = |word: &&str| {
+        word.split_once('=').is_some_and(|(name, value)| {
+            let name = name.trim_end_matches([':', '?', '+', '!']);
+            value.contains(['$', '`', '!'])
+                || super::decides_what_runs(name, value)
+                || name.starts_with('.')
+        })
+    };
+    let harmless = !line.values(&["f", "file", "makefile", "I", "include-dir"]).any(from_elsewhere)
+        && !line.words().iter().any(set)
+        && !line.words().iter().any(|word| word.contains("$("))
+        && is_static(it);
+    if_so(harmless)
+}
+
+pub(super) fn tox<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "-qvlrpa -eks: --recreate --parallel? --listenvs --sessions: --list --version --help --env: --tags: \
+         --reuse-existing-virtualenvs --keywords:";
+    // What follows `--` is for the tests.
+    let end = it.arguments.iter().position(|word| word.text == "--").unwrap_or(it.arguments.len());
+    let line = grammar::read(&it.arguments[..end], options)?;
+    let known = ["run", "r", "run-parallel", "p", "list", "l", "config", "c"];
+    if_so(line.words().iter().all(|word| known.contains(word)))
+}
+
+pub(super) fn cmake<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    // `-P` and `-C` run scripts, `-E` programs.
+    let options = "-LNh -SGATUDt: -jW? -B> --build: --target: --config: --parallel? --preset: --workflow --list-presets? \
+         --fresh --clean-first --verbose -v --version --help --open: --log-level: \
+         --graphviz> --toolchain:";
+    let line = grammar::read(it.arguments, options)?;
+    let names_program = |setting: Target<'_>| {
+        let upper = setting.text.to_ascii_uppercase();
+        [
+            "LAUNCHER",
+            "PROGRAM",
+            "_RULE",
+            "COMMAND",
+            "CMAKE_C_COMPILER",
+            "CMAKE_CXX_COMPILER",
+            "LINKER",
+            "INCLUDE=",
+        ]
+        .iter()
+        .any(|name| upper.contains(name))
+            && !PLAIN_COMPILERS.iter().any(|plain| setting.text.ends_with(plain))
+    };
+    let built: Vec<Target<'a>> = line.values(&["build"]).collect();
+    let mut written = line.written.clone();
+    written.extend(&built);
+    (!line.values(&["D"]).any(names_program)).then_some(written)
+}
+
+const PLAIN_COMPILERS: [&str; 6] = ["=gcc", "=g++", "=clang", "=clang++", "=ccache", "=sccache"];
+
+pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    const GOALS: Words = Words(
+        "clean compile test package verify install site validate test-compile integration-test process-resources \
+         dependency:tree dependency:resolve dependency:analyze dependency:list versions:display-dependency-updates \
+         help:effective-pom surefire:test failsafe:integration-test spotless:check spotless:apply checkstyle:check \
+         spring-boot:run jacoco:report wrapper:wrapper",
+    );
+    let options = "-qBeXUoNVv -PT: -l> -D? +am +amd +pl: +rf: +fae +ff +fn +ntp --quiet --batch-mode --errors \
+         --debug --update-snapshots --offline --projects: --also-make --also-make-dependents --threads: --activate-profiles: \
+         --fail-at-end --fail-fast --no-transfer-progress --version --show-version --non-recursive";
+    let line = grammar::read(it.arguments, options)?;
+    let runs = |value: Target<'_>| {
+        let upper = value.text.to_ascii_lowercase();
+        upper.starts_with("exec.")
+            || upper.contains("argline")
+            || upper.contains("jvm")
+            || upper.contains("executable")
+    };
+    if_so(
+        line.words().iter().all(|goal| GOALS.has(goal))
+            && !line.values(&["D"]).any(runs)
+            && is_static(it),
+    )
+}
+
+pub(super) fn gradle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "-qiwdsSmatvh -x: -P? -p: --quiet --info --warn --debug --stacktrace --full-stacktrace --dry-run --continue \
+         --offline --parallel --no-parallel --daemon --no-daemon --build-cache --no-build-cache --rerun-tasks --tests: --exclude-task: \
+         --refresh-dependencies --warning-mode: --console: --scan --no-scan --configuration-cache --no-configuration-cache --version \
+         --help --max-workers: --continuous --configuration: --dependency: --all --stop --status --profile";
+    if_so(grammar::read(it.arguments, options).is_some() && is_static(it))
+}
+
+/// A setting on the command line can name a linker, a wrapper or a runner.
+pub(super) fn cargo<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    const VERBS: Words = Words(
+        "build b check c test t run r bench clippy fmt doc d tree metadata fetch update add \
+         remove new init search version nextest clean deny audit machete generate-lockfile \
+         expand install rustdoc pkgid locate-project help",
+    );
+    // What follows `--` is the program's own, or the tests'.
+    let end = it.arguments.iter().position(|word| word.text == "--").unwrap_or(it.arguments.len());
+    let toolchain = it.arguments.first().is_some_and(|first| {
+        first
+            .text
+            .strip_prefix('+')
+            .is_some_and(|name| !name.contains(['/', '.']) && !first.is_unknown())
+    });
+    let line = grammar::read(&it.arguments[usize::from(toolchain)..end], CARGO)?;
+    let words = line.words();
+    let named: Vec<Target<'a>> = match words.first() {
+        Some(&("new" | "init")) => {
+            line.operands.iter().skip(1).map(|dir| Target::whole(dir)).collect()
+        }
+        Some(&"install") if words.iter().any(|word| is_place(word)) => return None,
+        Some(&"clippy" | &"rustdoc") if passes_loader(&it.arguments[end..]) => return None,
+        Some(verb) if VERBS.has(verb) => Vec::new(),
+        Some(_) => return None,
+        None => Vec::new(),
+    };
+    Some(line.written.iter().copied().chain(named).collect())
+}
+
+/// Reports whether the compiler behind a tool is told to load or to run something.
+fn passes_loader(words: &[Argument]) -> bool {
+    words.iter().any(|word| {
+        word.text.contains("linker")
+            || word.text.starts_with('@')
+            || word.text.contains("plugin")
+            || word.text == "-o"
+    })
+}
+
+pub(super) fn go<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    const VERBS: Words = Words(
+        "build test vet fmt run get mod list version install doc generate work clean env tool help",
+    );
+    let options = "+v +x +n +a +race +msan +cover +json +short +count: +run: +bench: +benchmem +benchtime: +timeout: +parallel: +cpu: \
+         +failfast +tags: +ldflags: +mod: +o> +p: +u +t +m +f: +deps +test +e +c +i +shuffle: +coverprofile> +covermode: +coverpkg: +cpuprofile> \
+         +memprofile> +trace> +buildvcs? +trimpath +compiled +find +go: +all +skip: +list: +work +asmflags: +gcflags: +modcacherw +export +cache +testcache +modcache +fuzz: +fuzztime: +r +insecure +require: +replace: +fullpath +versions +s +src +compat: +C: +diff";
+    let line = grammar::read(it.arguments, options)?;
+    let words = line.words();
+    let fetched = |word: &&str| word.contains('@') || word.contains("://");
+    let linked = |flags: Target<'_>| {
+        flags.text.contains("extld")
+            || flags.text.contains("toolexec")
+            || flags.text.contains("fuse-ld")
+    };
+    if line.values(&["ldflags", "asmflags", "gcflags"]).any(linked) {
+        return None;
+    }
+    let known = match words.first() {
+        // The program may be anybody's.
+        Some(&("run" | "generate")) => !words.iter().any(fetched),
+        Some(&"env") => {
+            !line.has(&["w", "u"])
+                && !it.texts().any(|text| matches!(text, "-w" | "-u" | "--w" | "--u"))
+        }
+        Some(&"tool") => matches!(
+            words.get(1),
+            None | Some(&("cover" | "pprof" | "trace" | "nm" | "objdump" | "vet"))
+        ),
+        Some(verb) => VERBS.has(verb),
+        None => true,
+    };
+    known.then_some(line.written)
+}
+
+pub(super) fn compiler<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let loads = |text: &str| {
+        text.starts_with('@')
+            || [
+                "-fplugin",
+                "-wrapper",
+                "-B",
+                "-specs",
+                "--specs",
+                "-fuse-ld",
+                "-Xclang",
+                "-load",
+                "--plugin",
+                "-Xlinker",
+                "-Wl,-plugin",
+                "-Wl,--plugin",
+                "--config",
+                "-fmodule-mapper",
+                "-iplugindir",
+                "--ld-path",
+                "-Wp,",
+                "-Wa,",
+                "--sysroot",
+                "-no-canonical-prefixes",
+                "-imacros=/",
+                "--gcc-toolchain",
+                "-fpass-plugin",
+                "-save-temps=",
+                "-dumpdir",
+                "--output",
+                "-MF",
+                "-fdiagnostics",
+                "-fprofile",
+                "-aux-info",
+                "--serialize-diagnostics",
+                "-Wl,-o",
+                "-Wl,--output",
+            ]
+            .iter()
+            .any(|option| text.starts_with(option))
+    };
+    let words = it.arguments;
+    let mut written = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        if loads(&word.text) || word.splits || word.text.starts_with('-') && word.is_unknown() {
+            return None;
+        }
+        if let Some(joined) = word.text.strip_prefix("-o") {
+            let next = words.get(at + 1).filter(|_| joined.is_empty()).map(Target::whole);
+            written.push(if joined.is_empty() {
+                next?
+            } else {
+                Target { text: joined, ..Target::whole(word) }
+            });
+        }
+    }
+    Some(written)
+}
