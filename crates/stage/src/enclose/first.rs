@@ -74,6 +74,8 @@ fn stand(parts: &Parts<'_>) -> Result<(), Failure> {
     rustix::system::sethostname(plan.hostname.as_bytes()).map_err(failed(Step::Hostname))?;
     if plan.network == Network::None {
         network::raise_loopback().map_err(failed(Step::Loopback))?;
+        let (first, last) = users::groups_to_ping(&plan.users);
+        network::let_ping(first, last);
     }
     build::build(plan, parts.users.as_ref().map(OwnedFd::as_fd), &parts.lifeline)?;
     failpoint!("stage.first.after-pivot");

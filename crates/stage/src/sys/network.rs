@@ -7,6 +7,13 @@ use std::os::fd::AsRawFd as _;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+/// Lets groups of a new network use `ping`. The numbers are those that this
+/// process knows. Where settings of the kernel cannot be written it stays as it
+/// is.
+pub(crate) fn let_ping(first: u32, last: u32) {
+    std::fs::write("/proc/sys/net/ipv4/ping_group_range", format!("{first} {last}")).ok();
+}
+
 /// The flag of an interface that is up, as wide as the request has it.
 const UP: libc::c_short = 1;
 

@@ -52,6 +52,17 @@ pub(crate) fn outside(ranges: &[IdRange], inside: u32) -> Option<u32> {
     })
 }
 
+/// Returns the first and the last group of a sandbox, as the process that builds
+/// it knows them.
+pub(crate) fn groups_to_ping(users: &Users) -> (u32, u32) {
+    let count: u32 = users.gids.iter().map(|range| range.count).sum();
+    let first = match Owner::of(users) {
+        Owner::Myself => 0,
+        Owner::Other { gid, .. } => gid,
+    };
+    (first, first.saturating_add(count.saturating_sub(1)))
+}
+
 /// Becomes root of the user namespace that this process is in.
 pub(crate) fn become_root(mapping: &Mapping) -> io::Result<()> {
     match mapping {

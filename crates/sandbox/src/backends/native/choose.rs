@@ -19,7 +19,11 @@ pub(super) fn tier(settings: &NativeSettings, facts: &Facts) -> Tier {
 
 /// Returns what is missing for a better one.
 pub(super) fn lacking(tier: Tier, facts: &Facts, users: &Users) -> Vec<String> {
+    missing(tier, owners(users), facts.lack(), &facts.user)
+}
+
+/// Returns whose the files of a sandbox with these users can be.
+pub(super) fn owners(users: &Users) -> Owners {
     let count: u64 = users.uids.iter().map(|range| u64::from(range.count)).sum();
-    let owners = if count > 1 { Owners::Many } else { Owners::One };
-    missing(tier, owners, facts.lack(), &facts.user)
+    if count > 1 { Owners::Many } else { Owners::One }
 }

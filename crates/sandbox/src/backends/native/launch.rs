@@ -129,6 +129,7 @@ impl Native {
         let Launch { order, settings, mounts, facts, tier, rootfs, points } = launch;
         let instance = order.instance.clone();
         let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
+        let owners = choose::owners(&users);
         let dirs = HostDirs::of(&order);
         let picture = self.picture()?;
         let private = self.private(tier, facts).await?;
@@ -165,7 +166,7 @@ impl Native {
                 rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
                 cgroups: &cgroups,
                 max_processes: enforced.max_processes,
-                purpose: plan::serve(&identity::record_file(&instance.dir), READY, HOLD),
+                purpose: plan::serve(&identity::record_file(&instance.dir), READY, HOLD, owners),
             })?;
             label.made.cgroups.clone_from(&enforced.dirs);
             label.made.unenforced.clone_from(&enforced.unenforced);

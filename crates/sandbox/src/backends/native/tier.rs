@@ -73,6 +73,12 @@ pub(super) fn missing(tier: Tier, owners: Owners, lack: Option<Lack>, user: &str
              directory or tar file with a Linux root, or run vestal as root"
                 .to_owned(),
         );
+        missing.push(
+            "there is no user but root: tar unpacks without owners, and servers that refuse to be \
+             root, like PostgreSQL, do not run; a system of terminal.native_rootfs has users where \
+             you have subordinate ids, and so have the sandboxes of root"
+                .to_owned(),
+        );
     }
     if tier == Tier::Rootfs && owners == Owners::One {
         missing.push(match lack {
@@ -99,8 +105,9 @@ mod tests {
         assert_eq!(missing(Tier::Overlay, Owners::Many, None, "ada"), Vec::<String>::new());
         assert_eq!(missing(Tier::Rootfs, Owners::Many, None, "ada"), Vec::<String>::new());
         let read_only = missing(Tier::ReadOnly, Owners::One, Some(Lack::Subordinates), "ada");
-        assert_eq!(read_only.len(), 1);
+        assert_eq!(read_only.len(), 2);
         assert!(read_only[0].contains("terminal.native_rootfs"), "{read_only:?}");
+        assert!(read_only[1].contains("no user but root"), "{read_only:?}");
         let one = missing(Tier::Rootfs, Owners::One, Some(Lack::Subordinates), "ada");
         assert!(one[0].ends_with("--add-subgids 100000-165535 ada"), "{one:?}");
         let helpers = missing(Tier::Rootfs, Owners::One, Some(Lack::Helpers), "ada");

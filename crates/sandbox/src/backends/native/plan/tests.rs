@@ -5,7 +5,7 @@ use super::testing::{Bench, text};
 use super::users::users;
 use crate::backends::native::facts::{Subordinates, SystemDirKind};
 use crate::backends::native::private::Private;
-use crate::backends::native::tier::Tier;
+use crate::backends::native::tier::{Owners, Tier};
 
 #[test]
 fn an_ordinary_users_sandbox_sees_the_host_and_can_change_nothing_of_it() {
@@ -322,7 +322,8 @@ fn what_the_backend_has_decided_goes_to_the_stage_as_it_is() {
 
 #[test]
 fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
-    let purpose = super::serve(std::path::Path::new("/s/i/init.json"), 1, 2);
+    let serve = |owners| super::serve(std::path::Path::new("/s/i/init.json"), 1, 2, owners);
+    let purpose = serve(Owners::Many);
     let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec().into()).collect();
     let expected = Purpose::Serve {
         arguments: bytes(&[
@@ -344,6 +345,9 @@ fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
         record: b"/s/i/init.json".to_vec().into(),
     };
     assert_eq!(purpose, expected);
+    // Where there is one user, tar must not try to give files to others.
+    let Purpose::Serve { environment, .. } = serve(Owners::One) else { panic!("it serves") };
+    assert_eq!(environment[4..], bytes(&["TAR_OPTIONS=--no-same-owner"]) as Vec<_>);
 }
 
 #[test]
