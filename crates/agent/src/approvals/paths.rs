@@ -307,7 +307,10 @@ const RUN_BY_THEMSELVES: [&str; 12] = [
 
 /// Files, wherever they lie, that programs run or are configured by when they
 /// start; the start-up files of shells are in [`SENSITIVE_FILES`].
-const READ_AT_START: [&str; 16] = [
+const READ_AT_START: [&str; 19] = [
+    "bin/activate",
+    "gradlew",
+    "mvnw",
     ".envrc",
     ".vimrc",
     ".exrc",

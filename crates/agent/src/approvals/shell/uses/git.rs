@@ -13,6 +13,13 @@ const SETTINGS: Words = Words(
      pull.ff push.default push.autosetupremote branch. fetch.prune safe.directory",
 );
 
+/// Verbs that change nothing, in whatever repository.
+const READS: Words = Words(
+    "status log diff show blame annotate rev-parse rev-list ls-files ls-tree ls-remote cat-file \
+     describe shortlog grep help version merge-base name-rev for-each-ref show-ref show-branch \
+     diff-tree diff-index diff-files range-diff whatchanged count-objects check-ignore check-attr",
+);
+
 /// Options before the verb.
 const GLOBAL: &str = "stop -pP -Cc: --no-pager --paginate --bare --no-replace-objects \
      --literal-pathspecs --glob-pathspecs --no-optional-locks --version --help --git-dir: \
@@ -287,6 +294,9 @@ pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     // Another repository has hooks and settings of its own.
     let mut written: Vec<Target<'a>> = global.values(&["git-dir", "work-tree"]).collect();
     let Some((verb, line)) = verb else { return Some(written) };
+    if !READS.has(verb) {
+        written.extend(global.values(&["C"]));
+    }
     written.extend(&line.written);
     let words = line.words();
     let first = words.first().copied();

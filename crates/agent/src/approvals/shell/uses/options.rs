@@ -141,12 +141,4 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         ),
     ),
     (Words("unzip"), Options("-lvtzpcqnoujaLCBKX -Px: -d>")),
-    (
-        Words("patch"),
-        Options(
-            "-bcefElNnRstuvZ -piDF: -dor> --strip: --input: --dry-run --reverse --forward --force \
-             --batch --backup --quiet --silent --verbose --fuzz: --unified --directory> --output> \
-             --reject-file> --merge? --remove-empty-files",
-        ),
-    ),
 ];

@@ -115,7 +115,8 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (Words("chmod"), Writes(files::sets_mode)),
     (Words("tar bsdtar gtar"), Writes(files::tar)),
     (Words("rsync"), Writes(files::rsync)),
-    (Words("dd shred"), None),
+    // What a patch changes is in the patch.
+    (Words("dd shred patch"), None),
     // Other machines.
     (Words("curl"), Writes(files::curl)),
     (Words("wget"), Writes(files::wget)),
