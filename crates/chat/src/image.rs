@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use vestal_model::{Image, Part, UserMessage};
 use vestal_tui::{mentioned_paths, pasted_path};
 
@@ -13,8 +11,7 @@ use crate::mentions;
 use crate::program::Trouble;
 use crate::text;
 
-/// Larger than any provider takes.
-const MOST: u64 = 20 << 20;
+const MOST: u64 = Image::MOST_BYTES;
 
 /// How names of pictures end.
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
@@ -90,26 +87,13 @@ pub fn read(path: &Path) -> Result<(Image, u64), Trouble> {
             advice: vec!["make it smaller first".to_owned()],
         });
     }
-    let Some(media_type) = media_type(&bytes) else {
+    let Some(image) = Image::from_bytes(&bytes) else {
         return Err(Trouble {
             problem: format!("{name} is none of the images that models read"),
             advice: vec!["they read PNG, JPEG, GIF and WebP".to_owned()],
         });
     };
-    Ok((Image { media_type: media_type.to_owned(), data: STANDARD.encode(&bytes) }, size))
-}
-
-fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-        return Some("image/png");
-    }
-    if bytes.starts_with(b"\xff\xd8\xff") {
-        return Some("image/jpeg");
-    }
-    if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
-        return Some("image/gif");
-    }
-    (bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP")).then_some("image/webp")
+    Ok((image, size))
 }
 
 /// Reports whether a path is a file that is called like a picture.

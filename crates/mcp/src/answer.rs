@@ -52,7 +52,11 @@ fn picture(block: ContentBlock) -> Option<Image> {
     let is_fine = (1..=LARGEST_PICTURE).contains(&image.data.len())
         && image.data.len().is_multiple_of(4)
         && image.data.bytes().all(is_base64);
-    is_fine.then(|| Image { media_type: (*media_type).to_owned(), data: image.data })
+    is_fine.then(|| Image {
+        media_type: (*media_type).to_owned(),
+        data: image.data,
+        optional: false,
+    })
 }
 
 /// Servers repeat what is structured as text for clients that know only text: as

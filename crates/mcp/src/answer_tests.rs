@@ -24,7 +24,8 @@ fn text_is_joined_and_everything_else_described() {
          [resource file:///b: image/gif, 3 bytes]\n[resource c at file:///c: afile]"
     );
     assert!(!result.is_error);
-    let picture = Image { media_type: "image/png".to_owned(), data: "AAAAAA==".to_owned() };
+    let picture =
+        Image { media_type: "image/png".to_owned(), data: "AAAAAA==".to_owned(), optional: false };
     assert_eq!(result.images, [picture]);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::ModelError;
 use crate::memory::{OutputLimit, Quirks};
-use crate::message::Message;
+use crate::message::{Message, Part};
 use crate::refusal::Refusal;
 use crate::request::Request;
 
@@ -16,10 +16,10 @@ pub(crate) fn adapt(
     quirks: Quirks,
 ) -> Option<Quirks> {
     let message = refusal.message.to_ascii_lowercase();
-    if refuses_images(error, &message) && has_result_images(request) {
+    if refuses_images(error, &message) && has_optional_images(request) {
         // What a person shows the model is not left out behind their back; what
-        // a tool showed must not end the conversation.
-        let adapted = Quirks { without_result_images: true, ..quirks };
+        // a tool showed, or words do without, must not end the conversation.
+        let adapted = Quirks { without_optional_images: true, ..quirks };
         return (adapted != quirks).then_some(adapted);
     }
     if !matches!(error, ModelError::BadRequest { .. }) {
@@ -74,10 +74,12 @@ fn refuses_images(error: &ModelError, message: &str) -> bool {
     may_be && ["image", "vision", "multimodal"].iter().any(|word| message.contains(word))
 }
 
-fn has_result_images(request: &Request<'_>) -> bool {
-    let has_images =
-        |message: &Message| matches!(message, Message::Tool(result) if !result.images.is_empty());
-    request.messages.iter().any(has_images)
+fn has_optional_images(request: &Request<'_>) -> bool {
+    request.messages.iter().any(|message| match message {
+        Message::Tool(result) => !result.images.is_empty(),
+        Message::User(said) => said.parts.iter().any(Part::is_optional),
+        Message::Assistant(_) => false,
+    })
 }
 
 /// Returns the most a model may be allowed to write, where the provider says:

@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::Detail;
-use crate::message::{Image, Part, ToolResult, UserMessage};
+use crate::image::Image;
+use crate::message::{Part, ToolResult, UserMessage};
 
 fn adapted(message: &str, quirks: Quirks) -> Option<Quirks> {
     let request = Request { max_output_tokens: Some(5), ..Request::default() };
@@ -49,23 +50,28 @@ fn a_refusal_of_something_else_changes_nothing() {
 }
 
 #[test]
-fn pictures_of_tools_are_left_out_where_a_model_takes_none_and_those_of_people_are_not() {
-    let image = Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() };
+fn pictures_that_words_do_without_are_left_out_where_a_model_takes_none_and_others_are_not() {
+    let image =
+        Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned(), optional: false };
     let of_tool = [Message::Tool(ToolResult { images: vec![image.clone()], ..Default::default() })];
+    let beside = Image { optional: true, ..image.clone() };
+    let of_task = [Message::User(UserMessage { parts: vec![Part::Image(beside)] })];
     let of_person = [Message::User(UserMessage { parts: vec![Part::Image(image)] })];
     let refusal = Refusal { message: "image input is not supported".into(), ..Default::default() };
     let adapted = |messages: &[Message], error: &ModelError, quirks| {
         adapt(error, &refusal, &Request { messages, ..Request::default() }, quirks)
     };
     let detail = Detail::default;
-    let blind = Quirks { without_result_images: true, ..Quirks::default() };
+    let blind = Quirks { without_optional_images: true, ..Quirks::default() };
     for error in [
         ModelError::BadRequest { detail: detail() },
         ModelError::NotFound { detail: detail() },
         ModelError::Server { detail: detail(), retry_after: None },
     ] {
-        assert_eq!(adapted(&of_tool, &error, Quirks::default()), Some(blind));
-        assert_eq!(adapted(&of_tool, &error, blind), None);
+        for optional in [&of_tool, &of_task] {
+            assert_eq!(adapted(optional, &error, Quirks::default()), Some(blind));
+            assert_eq!(adapted(optional, &error, blind), None);
+        }
         assert_eq!(adapted(&of_person, &error, Quirks::default()), None);
     }
 }

@@ -11,6 +11,7 @@ mod chat_completions;
 mod endpoint;
 mod error;
 mod history;
+mod image;
 mod listing;
 mod memory;
 mod message;
@@ -26,9 +27,10 @@ pub use cache::{Freshness, ListCache, Listed, ListedFrom};
 pub use chat::Chat;
 pub use endpoint::{ContextLimit, Endpoint, Prices, is_same_server};
 pub use error::{Detail, ModelError};
+pub use image::Image;
 pub use listing::ModelInfo;
 pub use message::{
-    Api, AssistantMessage, Finish, Image, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,
+    Api, AssistantMessage, Finish, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,
     UserMessage,
 };
 pub use models::{Models, Options, SetupError};

@@ -35,8 +35,9 @@ pub(crate) struct Quirks {
     pub(crate) without_stream_options: bool,
     /// Whether reasoning is not sent back.
     pub(crate) without_reasoning: bool,
-    /// Whether pictures in the results of tools are left out.
-    pub(crate) without_result_images: bool,
+    /// Whether pictures in the results of tools, and those that words do without,
+    /// are left out.
+    pub(crate) without_optional_images: bool,
     /// The most tokens the model may be allowed to write.
     pub(crate) most_output: Option<u64>,
 }

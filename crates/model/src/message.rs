@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::Image;
+
 /// One entry of a conversation, in the order the model sees them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
@@ -36,15 +38,6 @@ pub enum Part {
     },
     /// A picture.
     Image(Image),
-}
-
-/// A picture, whole.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
-    /// What it is: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
-    pub media_type: String,
-    /// Its bytes in base64.
-    pub data: String,
 }
 
 /// What the model said.
@@ -160,6 +153,13 @@ impl Message {
     }
 }
 
+impl Part {
+    /// Reports whether it is a picture that may be left out.
+    pub fn is_optional(&self) -> bool {
+        matches!(self, Self::Image(image) if image.optional)
+    }
+}
+
 impl UserMessage {
     /// Returns the words, images left out.
     pub fn text(&self) -> String {
@@ -168,12 +168,5 @@ impl UserMessage {
             Part::Image(_) => None,
         });
         texts.collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// Shows what kind of picture it is and how large, not the picture.
-impl std::fmt::Debug for Image {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Image({}, {} bytes of base64)", self.media_type, self.data.len())
     }
 }

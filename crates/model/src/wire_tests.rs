@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::message::{
-    Finish, Image, Message, Opaque, Part, Reasoning, ToolCall, ToolResult, UserMessage,
-};
+use crate::image::Image;
+use crate::message::{Finish, Message, Opaque, Part, Reasoning, ToolCall, ToolResult, UserMessage};
 
 fn endpoint(api: Api) -> Endpoint {
     Endpoint {
@@ -58,7 +57,8 @@ fn thought() -> impl Strategy<Value = Reasoning> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let image = Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() };
+    let image =
+        Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned(), optional: false };
     let part = prop_oneof![
         3 => words().prop_map(|text| Part::Text { text }),
         1 => Just(Part::Image(image)),

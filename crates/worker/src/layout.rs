@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use tokio::io::AsyncReadExt as _;
 use vestal_board::{Attachment, Board, HandedOver, Task};
+use vestal_model::Image;
 use vestal_sandbox::Sandbox;
 use vestal_sandbox::files::{FileError, Files, Parents, WriteOptions};
 
@@ -11,6 +13,11 @@ use crate::place::{Place, PlaceError, failed};
 /// Files and bytes of the tasks before that are copied. What is beyond is named, with its size.
 const MOST_FILES: usize = 200;
 const MOST_BYTES: u64 = 256 << 20;
+
+/// Pictures that the model is shown, and bytes of all of them. A request of that
+/// size is taken by every provider; what is beyond is named by its path.
+const MOST_PICTURES: usize = 10;
+const MOST_PICTURE_BYTES: u64 = Image::MOST_BYTES;
 
 /// What was laid out for a worker, by paths of its sandbox.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,6 +30,20 @@ pub(crate) struct Layout {
     pub(crate) handed_over: Vec<PathBuf>,
     /// What was not copied, and why.
     pub(crate) left_out: Vec<String>,
+    /// Which of the files are pictures that the model is shown, in that order.
+    pub(crate) pictures: Vec<Picture>,
+    /// Which are pictures that it is not shown, because there are too many or they
+    /// are too large.
+    pub(crate) pictures_not_shown: Vec<PathBuf>,
+}
+
+/// A picture, and where it is in the sandbox.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    pub(crate) path: PathBuf,
+    pub(crate) image: Image,
+    /// Bytes of the file.
+    pub(crate) size: u64,
 }
 
 /// What files are taken from and put into.
@@ -65,7 +86,10 @@ impl Place {
         for attachment in own {
             let to = self.side.join("attachments").join(&attachment.filename);
             match copier.copy(attachment, &to).await {
-                Ok(()) => layout.own.push(to),
+                Ok(()) => {
+                    copier.show(attachment, &to, &mut layout).await;
+                    layout.own.push(to);
+                }
                 Err(Missing::Source(why)) => {
                     layout.left_out.push(format!("{}: {why}", attachment.filename));
                 }
@@ -87,6 +111,7 @@ impl Place {
                 match copier.copy(attachment, &to).await {
                     Ok(()) => {
                         bytes += attachment.size;
+                        copier.show(attachment, &to, &mut layout).await;
                         layout.handed_over.push(to);
                     }
                     Err(Missing::Source(why)) => {
@@ -112,6 +137,53 @@ impl Copier<'_> {
         let written = self.files.write_from(to, &mut from, options()).await;
         written.map(drop).map_err(|error: FileError| Missing::Target(failed("copy", to)(error)))
     }
+}
+
+impl Copier<'_> {
+    /// Adds a copied file to what the model is shown, if it is a picture.
+    async fn show(&self, attachment: &Attachment, to: &Path, layout: &mut Layout) {
+        let path = to.to_owned();
+        let shown: u64 = layout.pictures.iter().map(|picture| picture.size).sum();
+        let left = MOST_PICTURE_BYTES.saturating_sub(shown);
+        let left = if layout.pictures.len() < MOST_PICTURES { left } else { 0 };
+        match read_picture(&self.board.attachment_path(attachment), left).await {
+            Ok(Read::Picture(image, size)) => {
+                layout.pictures.push(Picture { path, image, size });
+            }
+            Ok(Read::TooLarge) => layout.pictures_not_shown.push(path),
+            Ok(Read::NoPicture) => {}
+            // It was copied a moment ago: the model finds it there all the same.
+            Err(error) => {
+                tracing::debug!(%error, name = attachment.filename, "not read as a picture");
+            }
+        }
+    }
+}
+
+/// What a file is to a model that sees.
+enum Read {
+    Picture(Image, u64),
+    TooLarge,
+    NoPicture,
+}
+
+/// Reads a file of at most `most` bytes if its content says that it is a picture.
+async fn read_picture(path: &Path, most: u64) -> std::io::Result<Read> {
+    let mut file = tokio::fs::File::open(path).await?;
+    let mut bytes = Vec::new();
+    (&mut file).take(Image::HEAD as u64).read_to_end(&mut bytes).await?;
+    if !Image::begins_with(&bytes) {
+        return Ok(Read::NoPicture);
+    }
+    let rest = (most + 1).saturating_sub(bytes.len() as u64);
+    file.take(rest).read_to_end(&mut bytes).await?;
+    let size = bytes.len() as u64;
+    if size > most {
+        return Ok(Read::TooLarge);
+    }
+    // The words name the picture's path, so a model that takes none has the task.
+    let image = Image::from_bytes(&bytes).map(|image| Image { optional: true, ..image });
+    Ok(image.map_or(Read::NoPicture, |image| Read::Picture(image, size)))
 }
 
 fn options() -> WriteOptions {

@@ -2,7 +2,7 @@
 
 use vestal_board::{Role, Task};
 
-use crate::layout::Layout;
+use crate::layout::{Layout, Picture};
 use crate::place::Place;
 
 const PROTOCOL: &str = "\
@@ -76,6 +76,17 @@ pub(crate) fn first_words(
         &mut paths(&layout.handed_over).into_iter(),
     );
     list("These files were not copied:", &mut layout.left_out.iter().cloned());
+    list(
+        "Of these files the pictures go with this message, in this order, for a model that sees:",
+        &mut layout.pictures.iter().map(|picture| {
+            let Picture { path, image, size } = picture;
+            format!("{} ({}, {size} bytes)", path.display(), image.media_type)
+        }),
+    );
+    list(
+        "These pictures do not go with it, because there are too many or they are too large:",
+        &mut paths(&layout.pictures_not_shown).into_iter(),
+    );
     words
 }
 

@@ -122,7 +122,9 @@ impl Work<'_> {
         let context = self.board.context(&self.task.id).await.map_err(crashed)?;
         let mut words = prompt::first_words(self.task, self.run.role, &context, &place, &layout);
         words.push_str(&self.open_skills(&skills, &sandbox).await);
-        Ok(Begun { agent, conversation, sandbox, ground, words })
+        let mut parts = vec![Part::Text { text: words }];
+        parts.extend(layout.pictures.into_iter().map(|picture| Part::Image(picture.image)));
+        Ok(Begun { agent, conversation, sandbox, ground, first: UserMessage { parts } })
     }
 
     /// Opens the skills that the task names, and returns what the model is told
@@ -237,9 +239,9 @@ impl Work<'_> {
 
     /// Has the model work until it has reported, or will not.
     async fn talk(&self, begun: &mut Begun, events: &EventSink) -> Option<Verdict> {
-        let mut words = std::mem::take(&mut begun.words);
+        let mut said = std::mem::take(&mut begun.first);
         for left in (0..=NUDGES).rev() {
-            let outcome = self.turn(&mut begun.conversation, words, events).await;
+            let outcome = self.turn(&mut begun.conversation, said, events).await;
             if self.desk.said().is_some() || self.stop.is_cancelled() {
                 return None;
             }
@@ -247,7 +249,8 @@ impl Work<'_> {
                 return Some(Verdict::of_turn(&outcome));
             }
             self.log.write("the model stopped without a report; reminding it");
-            words = prompt::nudge(self.run.role, left - 1);
+            let text = prompt::nudge(self.run.role, left - 1);
+            said = UserMessage { parts: vec![Part::Text { text }] };
         }
         None
     }
@@ -256,11 +259,10 @@ impl Work<'_> {
     async fn turn(
         &self,
         conversation: &mut Conversation,
-        text: String,
+        input: UserMessage,
         events: &EventSink,
     ) -> TurnOutcome {
         let control = conversation.control();
-        let input = UserMessage { parts: vec![Part::Text { text }] };
         let mut turn = Box::pin(conversation.run(input, events));
         let ends = async {
             tokio::select! {
@@ -335,7 +337,8 @@ struct Begun {
     conversation: Conversation,
     sandbox: Sandbox,
     ground: Ground,
-    words: String,
+    /// What the model is told first.
+    first: UserMessage,
 }
 
 fn not_configured(words: String) -> NotBegun {

@@ -197,15 +197,37 @@ impl Conversation {
         Some(shown)
     }
 
+    /// Has the model not see the pictures that words do without; they stay in the
+    /// store. Returns how many; none when there are none, or it sees none already.
+    pub(crate) fn leave_out_pictures(&mut self) -> Option<usize> {
+        if self.without_optional_pictures {
+            return None;
+        }
+        let parts = self.messages.iter().filter_map(|message| match message {
+            Message::User(said) => Some(&said.parts),
+            Message::Assistant(_) | Message::Tool(_) => None,
+        });
+        let count = parts.flatten().filter(|part| part.is_optional()).count();
+        self.without_optional_pictures = count > 0;
+        (count > 0).then_some(count)
+    }
+
     /// Returns the messages as the model sees them, where it sees less than there is.
     pub(crate) fn shortened(&self) -> Option<Vec<Message>> {
-        let most = self.shown_of_results?;
+        if self.shown_of_results.is_none() && !self.without_optional_pictures {
+            return None;
+        }
+        let most = self.shown_of_results.unwrap_or(usize::MAX);
         let mut messages = self.messages.clone();
         for message in &mut messages {
-            if let Message::Tool(result) = message
-                && result.content.len() > most
-            {
-                result.content = clipped(&result.content, most);
+            match message {
+                Message::Tool(result) if result.content.len() > most => {
+                    result.content = clipped(&result.content, most);
+                }
+                Message::User(said) if self.without_optional_pictures => {
+                    said.parts.retain(|part| !part.is_optional());
+                }
+                Message::User(_) | Message::Assistant(_) | Message::Tool(_) => {}
             }
         }
         Some(messages)

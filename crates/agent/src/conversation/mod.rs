@@ -96,6 +96,9 @@ pub struct Conversation {
     /// Bytes of a tool's result that the model is shown, where whole ones do not
     /// fit into its context.
     pub(crate) shown_of_results: Option<usize>,
+    /// Whether the model is not shown the pictures that words do without, because
+    /// they do not fit into its context.
+    pub(crate) without_optional_pictures: bool,
     /// Whether what is said first becomes its title.
     pub(crate) untitled: bool,
     /// Who remembers beyond it; nobody for a child.

@@ -18,6 +18,7 @@ impl Conversation {
         // Others count tokens differently, and hold more or less of them.
         self.counted = None;
         self.shown_of_results = None;
+        self.without_optional_pictures = false;
         Ok(())
     }
 

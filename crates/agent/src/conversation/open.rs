@@ -180,6 +180,7 @@ impl Agent {
             parent_cancel,
             counted: None,
             shown_of_results: None,
+            without_optional_pictures: false,
             untitled,
             memory,
             untold,

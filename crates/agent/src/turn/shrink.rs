@@ -52,14 +52,20 @@ impl Turn<'_> {
     }
 
     /// Makes a conversation shorter that the model has refused: what is long past
-    /// is summarised and, where that gains nothing, the model sees less of the
-    /// longest results. Reports whether it is shorter now.
+    /// is summarised and, where that gains nothing, the model sees no picture that
+    /// words do without, then less of the longest results. Reports whether it is
+    /// shorter now.
     pub(super) async fn make_room(&mut self) -> Result<bool, TurnError> {
         let before = self.conversation.messages.len();
         if self.may_shrink() {
             self.shrink().await?;
         }
         if self.conversation.messages.len() != before || self.cancel.is_cancelled() {
+            return Ok(true);
+        }
+        if let Some(count) = self.conversation.leave_out_pictures() {
+            let text = format!("the model cannot hold {count} pictures; it reads the words alone");
+            self.events.tell(Event::Warning { text });
             return Ok(true);
         }
         let Some(shown) = self.conversation.shorten_results() else { return Ok(false) };

@@ -111,6 +111,26 @@ async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goe
 }
 
 #[tokio::test]
+async fn pictures_that_do_not_fit_are_left_out_where_the_words_do_without() {
+    let stage = Stage::new(Script::rules([Rule::always().reply_with(|request| {
+        match request.messages().last().unwrap().to_string().contains("image_url") {
+            true => Reply::error(400, "maximum context length is 900 tokens"),
+            false => Reply::text("read"),
+        }
+    })]));
+    let agent = stage.agent().await;
+    let image = vestal_model::Image::from_bytes(b"\x89PNG\r\n\x1a\n rest").unwrap();
+    for (optional, answer) in [(true, "read"), (false, "")] {
+        let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
+        let mut said = crate::stage::said("look at shot.png");
+        let image = vestal_model::Image { optional, ..image.clone() };
+        said.parts.push(vestal_model::Part::Image(image));
+        let result = conversation.run(said, &stage.ears()).await;
+        assert_eq!(result.text, answer, "{:?}", result.outcome);
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_made_shorter_is_said_to_be_too_long() {
     let overflow = Reply::error(400, "maximum context length is 10 tokens");
     let stage =

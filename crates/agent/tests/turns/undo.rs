@@ -77,7 +77,7 @@ async fn what_is_said_again_is_said_with_its_pictures_and_once() {
     conversation.run(said("one"), &stage.ears()).await;
     let mut words = said("what is this?");
     let (media_type, data) = ("image/png".to_owned(), "aGVsbG8=".to_owned());
-    words.parts.push(Part::Image(vestal_model::Image { media_type, data }));
+    words.parts.push(Part::Image(vestal_model::Image { media_type, data, optional: false }));
     conversation.run(words.clone(), &stage.ears()).await;
     let again = conversation.retry().await.unwrap().unwrap();
     assert_eq!(again, words);

@@ -54,7 +54,11 @@ fn seed(world: &World) {
             .await
             .unwrap();
         let id = begin(&store, BUILD, Some("Fix the build")).await;
-        let image = Image { media_type: "image/png".to_owned(), data: "AAAA".repeat(1000) };
+        let image = Image {
+            media_type: "image/png".to_owned(),
+            data: "AAAA".repeat(1000),
+            optional: false,
+        };
         let text = "please fix the build\nit is red".to_owned();
         let asked = UserMessage { parts: vec![Part::Text { text }, Part::Image(image)] };
         let called = AssistantMessage {

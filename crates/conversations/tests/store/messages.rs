@@ -32,7 +32,8 @@ async fn a_conversation_is_found_as_it_was_made() {
 async fn every_part_of_a_message_comes_back() {
     let place = place().await;
     let id = begin(&place).await;
-    let image = Image { media_type: "image/png".to_owned(), data: "aGk=".repeat(50_000) };
+    let image =
+        Image { media_type: "image/png".to_owned(), data: "aGk=".repeat(50_000), optional: false };
     let said = Message::User(UserMessage {
         parts: vec![Part::Text { text: "look\0 \u{1f600}".to_owned() }, Part::Image(image)],
     });

@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::endpoint::Endpoint;
 use crate::history::{Called, Ids, Turn, turns};
+use crate::image::Image;
 use crate::memory::Quirks;
-use crate::message::{Api, AssistantMessage, Image, Part, UserMessage};
+use crate::message::{Api, AssistantMessage, Part, UserMessage};
 use crate::request::{Request, ToolSpec};
 
 /// What a model may write unless the caller says: the API insists on a number,
@@ -197,7 +198,7 @@ fn entries<'a>(
     let mut entries = Vec::with_capacity(turns.len() + 2);
     for turn in turns {
         match turn {
-            Turn::User(message) => push(&mut entries, Role::User, user(message)),
+            Turn::User(message) => push(&mut entries, Role::User, user(message, quirks)),
             Turn::Assistant { message, calls } => {
                 let (said, results) = assistant(endpoint, message, calls, quirks)?;
                 push(&mut entries, Role::Assistant, said);
@@ -227,8 +228,9 @@ fn push<'a>(entries: &mut Vec<Entry<'a>>, role: Role, content: Vec<Marked<'a>>) 
     }
 }
 
-fn user(message: &UserMessage) -> Vec<Marked<'_>> {
-    let blocks = message.parts.iter().filter_map(|part| match part {
+fn user(message: &UserMessage, quirks: Quirks) -> Vec<Marked<'_>> {
+    let is_sent = |part: &&Part| !(quirks.without_optional_images && part.is_optional());
+    let blocks = message.parts.iter().filter(is_sent).filter_map(|part| match part {
         Part::Text { text } if text.trim().is_empty() => None,
         Part::Text { text } => Some(plain(text)),
         Part::Image(image) => Some(unmarked(picture(image))),
@@ -243,7 +245,7 @@ fn picture(image: &Image) -> Block<'_> {
 
 fn result_content<'a>(call: &Called<'a>, quirks: Quirks) -> Option<ResultContent<'a>> {
     let words = Some(call.content).filter(|content| !content.trim().is_empty());
-    if call.images.is_empty() || quirks.without_result_images {
+    if call.images.is_empty() || quirks.without_optional_images {
         return words.map(ResultContent::Words);
     }
     let words = words.map(|text| Block::Text { text });

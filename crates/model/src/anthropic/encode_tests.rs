@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::message::{Image, Message, Opaque, Reasoning, ToolCall, ToolResult};
+use crate::image::Image;
+use crate::message::{Message, Opaque, Reasoning, ToolCall, ToolResult};
 
 fn endpoint() -> Endpoint {
     Endpoint {
@@ -57,7 +58,11 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn a_whole_request_has_the_apis_shape_and_marks_for_caching() {
-    let image = Part::Image(Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() });
+    let image = Part::Image(Image {
+        media_type: "image/png".to_owned(),
+        data: "QUJD".to_owned(),
+        optional: false,
+    });
     let history = [
         Message::user("first"),
         said("sure", &[], vec![]),
@@ -189,7 +194,8 @@ fn output_is_limited_to_what_is_asked_for_and_to_what_the_provider_lets() {
 
 #[test]
 fn pictures_of_a_result_are_part_of_it() {
-    let image = Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() };
+    let image =
+        Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned(), optional: false };
     let Message::Tool(shown) = result("c1", "a chart", false) else { panic!("no result") };
     let shown = Message::Tool(ToolResult { images: vec![image], ..shown });
     let sent = messages(&[Message::user("hi"), said("", &[("c1", "{}")], vec![]), shown]);

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::reasoning;
 use crate::endpoint::Endpoint;
 use crate::history::{Called, Ids, Turn, turns};
+use crate::image::Image;
 use crate::memory::{OutputLimit, Quirks};
-use crate::message::{AssistantMessage, Image, Part, UserMessage};
+use crate::message::{AssistantMessage, Part, UserMessage};
 use crate::request::{Request, ToolSpec};
 
 #[derive(Serialize)]
@@ -155,7 +156,7 @@ fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Ve
     let last_user = turns.iter().rposition(|turn| matches!(turn, Turn::User(_)));
     for (index, turn) in turns.into_iter().enumerate() {
         match turn {
-            Turn::User(message) => push_user(&mut entries, user(message)),
+            Turn::User(message) => push_user(&mut entries, user(message, quirks)),
             Turn::Assistant { message, calls } => {
                 if message.text.is_empty() && calls.is_empty() {
                     continue;
@@ -171,7 +172,7 @@ fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Ve
                     content: call.content,
                 });
                 let results: Vec<_> = results.collect();
-                let images = if quirks.without_result_images { None } else { shown(&calls) };
+                let images = if quirks.without_optional_images { None } else { shown(&calls) };
                 let tool_calls = calls.into_iter().map(|call| Call {
                     id: call.id,
                     kind: "function",
@@ -230,14 +231,15 @@ fn picture<'a>(image: &Image) -> Piece<'a> {
     Piece::ImageUrl { image_url: ImageUrl { url } }
 }
 
-fn user(message: &UserMessage) -> Option<Content<'_>> {
-    let with_images = message.parts.iter().any(|part| matches!(part, Part::Image(_)));
-    if !with_images {
+fn user(message: &UserMessage, quirks: Quirks) -> Option<Content<'_>> {
+    let is_sent = |part: &&Part| !(quirks.without_optional_images && part.is_optional());
+    let parts = message.parts.iter().filter(is_sent);
+    if !parts.clone().any(|part| matches!(part, Part::Image(_))) {
         // Words alone go as a plain string: every server takes that.
         let text = message.text();
         return (!text.is_empty()).then_some(Content::Text(text));
     }
-    let pieces = message.parts.iter().filter_map(|part| match part {
+    let pieces = parts.filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
         Part::Text { text } => Some(Piece::Text { text: Cow::Borrowed(text) }),
         Part::Image(image) => Some(picture(image)),

@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::message::{Api, Image, Message, Opaque, Part, Reasoning, ToolCall, ToolResult};
+use crate::image::Image;
+use crate::message::{Api, Message, Opaque, Part, Reasoning, ToolCall, ToolResult};
 
 fn endpoint() -> Endpoint {
     Endpoint {
@@ -44,7 +45,11 @@ fn thought(text: &str, provider: &str, api: Api, value: Value) -> Reasoning {
 
 #[test]
 fn a_whole_request_has_the_apis_shape() {
-    let image = Part::Image(Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() });
+    let image = Part::Image(Image {
+        media_type: "image/png".to_owned(),
+        data: "QUJD".to_owned(),
+        optional: false,
+    });
     let parts =
         vec![Part::Text { text: "see".to_owned() }, Part::Text { text: String::new() }, image];
     let messages = [
@@ -148,7 +153,7 @@ fn sent(messages: &[Message], quirks: Quirks) -> Value {
 }
 
 fn png() -> Image {
-    Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() }
+    Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned(), optional: false }
 }
 
 #[test]
@@ -180,6 +185,6 @@ fn pictures_of_a_result_follow_it_and_go_with_what_is_said_next() {
         {"type": "text", "text": "and?"},
     ]});
     assert_eq!((&all[3], &all[4]), (&expected, &Value::Null));
-    let blind = Quirks { without_result_images: true, ..Quirks::default() };
+    let blind = Quirks { without_optional_images: true, ..Quirks::default() };
     assert_eq!(sent(&messages, blind)[3], json!({"role": "user", "content": "and?"}));
 }

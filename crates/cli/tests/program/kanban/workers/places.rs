@@ -201,6 +201,54 @@ fn files_of_a_task_are_laid_out_for_its_worker() {
     assert!(read.contains("the year is 2026"), "{read}");
 }
 
+fn attach_picture(bench: &Bench, task: &TaskId, name: &str) {
+    let person = Authority::Person("user".to_owned());
+    let bytes = b"\x89PNG\r\n\x1a\n rest".to_vec();
+    let new =
+        NewAttachment { name: name.to_owned(), content_type: None, source: Source::Bytes(bytes) };
+    bench.on(bench.board.attach(&person, task, new)).unwrap();
+}
+
+#[test]
+fn a_worker_sees_the_pictures_of_its_task_and_does_without_where_its_model_takes_none() {
+    let bench = Bench::replies([]);
+    let parent = bench.some_task();
+    let child = bench.task(NewTask { parents: vec![parent.clone()], ..some() });
+    attach_notes(&bench, &child);
+    let own: Vec<String> = (1..=9).map(|number| format!("shot-{number}.png")).collect();
+    own.iter().for_each(|name| attach_picture(&bench, &child, name));
+    // One more than a request takes.
+    attach_picture(&bench, &parent, "plan-a");
+    attach_picture(&bench, &parent, "plan-b");
+    bench.chat.model.push(complete());
+    bench.work(&parent).exits(0);
+    bench.chat.model.push(Reply::error(400, "this model has no image input"));
+    bench.chat.model.push(complete());
+    bench.work(&child).exits(0);
+
+    let requests = bench.chat.model.requests();
+    let [first, second] = &requests[1..] else { panic!("{} requests", requests.len()) };
+    let pictures = |request: &vestal_scripted_model::Request| {
+        let said = request.messages().last().unwrap().to_string();
+        said.matches("data:image/png;base64,iVBORw0KGgo").count()
+    };
+    assert_eq!((pictures(first), pictures(second)), (10, 0));
+    let told = second.last_user_text().unwrap();
+    assert_eq!(first.last_user_text(), Some(told.clone()));
+    let place = format!("/kanban/{child}");
+    let (shown, rest) =
+        told.split_once("go with this message").unwrap().1.split_once("These").unwrap();
+    let of_parent = format!("{place}/parents/{parent}/plan-");
+    for name in &own {
+        assert!(
+            shown.contains(&format!("{place}/attachments/{name} (image/png, 13 bytes)")),
+            "{told}"
+        );
+    }
+    assert!(shown.contains(&format!("{of_parent}a (image/png")), "{told}");
+    assert!(!shown.contains("notes.txt") && rest.contains(&format!("{of_parent}b\n")), "{told}");
+}
+
 #[test]
 fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
     let bench = Bench::replies([
