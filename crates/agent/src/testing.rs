@@ -105,6 +105,11 @@ impl Stage {
         self.dir.path().join(name)
     }
 
+    /// Returns where the guest of a task's sandbox keeps its state.
+    pub(crate) fn state_dir(&self, task: &vestal_sandbox::Task) -> PathBuf {
+        self.dir.path().join("vestal/sandboxes").join(task.to_string()).join("state")
+    }
+
     /// Returns the sandbox.
     pub(crate) async fn sandbox(&self) -> Sandbox {
         self.context.workshop.sandbox(&self.context.events).await.unwrap()

@@ -5,11 +5,13 @@ mod cleanup;
 mod handle;
 mod publish;
 mod reach;
+mod remarks;
 
 pub use calls::Lost;
 pub use cleanup::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
 pub use reach::{Opening, Reach};
+pub use remarks::Remark;
 
 use std::sync::Arc;
 

@@ -14,7 +14,6 @@ use vestal_wire::{Cause, JobId, JobInfo, SessionState};
 
 use crate::cli::{TaskOption, Wanted};
 use crate::console::terminal::{self, StdinKind};
-use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -24,9 +23,6 @@ use crate::follow::{
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::values::parse_duration;
 use crate::views::RunView;
-
-/// The exit code of a command that was killed by SIGKILL.
-const KILLED: u8 = 137;
 
 /// The session commands run in unless another is named.
 const DEFAULT_SESSION: &str = "main";
@@ -261,18 +257,13 @@ impl Runner<'_> {
             (Err(error), None) => return Err(error.into()),
         };
         view.set_output(&output);
-        if let Some(reason) = &output.session_error {
-            self.context.console.warn(&unsaved(&self.args.session, reason));
+        let code = output.exit.code.map(Into::into);
+        for remark in sandbox.remarks(code, output.session_error.as_deref()).await {
+            self.context.console.warn(&remark.to_string());
         }
         match signal {
             Some(signal) => Ok(Exit::Terminated(signal)),
-            None => {
-                let exit = captured_exit(&output, self.args.timeout, view)?;
-                if let Some(word) = out_of_memory(sandbox, exit).await {
-                    self.context.console.warn(&word);
-                }
-                Ok(exit)
-            }
+            None => captured_exit(&output, self.args.timeout, view),
         }
     }
 
@@ -293,11 +284,10 @@ impl Runner<'_> {
         };
         match followed {
             Ok(Followed::Done(info)) => {
-                let exit = self.ended(&info)?;
-                if let Some(word) = out_of_memory(sandbox, exit).await {
-                    self.context.console.warn(&word);
+                for remark in sandbox.remarks_on(&info).await {
+                    self.context.console.warn(&remark.to_string());
                 }
-                Ok(exit)
+                self.ended(&info)
             }
             Ok(Followed::NoReader) => {
                 take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
@@ -316,9 +306,6 @@ impl Runner<'_> {
         if exit == Exit::TimedOut {
             self.context.console.note(&timed_out(self.args.timeout));
         }
-        if let Some(reason) = &info.session_error {
-            self.context.console.warn(&unsaved(&self.args.session, reason));
-        }
         if info.session_state == SessionState::Superseded {
             self.context.console.note(&format!(
                 "a command started later in session {} had the last word; what this one changed there was not kept",
@@ -327,20 +314,6 @@ impl Runner<'_> {
         }
         Ok(exit)
     }
-}
-
-/// Returns what to say of a command that was killed, if the kernel has killed
-/// processes of its sandbox for want of memory.
-async fn out_of_memory(sandbox: &Sandbox, exit: Exit) -> Option<String> {
-    if exit != Exit::Command(KILLED) {
-        return None;
-    }
-    let kills = sandbox.memory_kills().await.filter(|kills| *kills > 0)?;
-    Some(format!(
-        "the command was killed; the sandbox has run into its memory limit since it was started \
-         ({} killed by the kernel); terminal.container_memory sets the limit",
-        text::count(kills, "process")
-    ))
 }
 
 fn without_detaching(interacted: Interacted) -> Followed {
@@ -367,13 +340,6 @@ fn captured_exit(
         ))),
         (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => Ok(Exit::Command(code)),
     }
-}
-
-fn unsaved(session: &str, reason: &str) -> String {
-    format!(
-        "what the command changed in session {session} was not kept: {reason}; the next command \
-         starts from what was saved before"
-    )
 }
 
 fn timed_out(limit: Option<Duration>) -> String {

@@ -60,9 +60,11 @@ impl Result {
         let Ran { end, stdout, stderr, calls } = ran;
         let limit = context.limits.code_timeout.as_secs_f64();
         let (status, exit_code, error) = match end {
-            End::Exited(0) => ("success", Some(0), None),
-            End::Exited(code) => {
-                ("error", Some(code), Some(format!("the script exited with code {code}")))
+            End::Exited(0, _) => ("success", Some(0), None),
+            End::Exited(code, remarks) => {
+                let words = [format!("the script exited with code {code}")].into_iter();
+                let words: Vec<_> = words.chain(remarks).collect();
+                ("error", Some(code), Some(words.join("; ")))
             }
             End::TimedOut => (
                 "timeout",

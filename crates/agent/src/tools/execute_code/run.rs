@@ -28,8 +28,8 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How a script came to its end.
 #[derive(Debug)]
 pub(super) enum End {
-    /// It ended with this code.
-    Exited(u32),
+    /// It ended with this code, and this must be known besides.
+    Exited(u32, Vec<String>),
     /// Its time was up.
     TimedOut,
     /// The turn was interrupted.
@@ -92,7 +92,7 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
                 End::TimedOut
             }
             ended = &mut following => match ended {
-                Ok(end @ End::Exited(_)) => end,
+                Ok(end @ End::Exited(..)) => end,
                 Ok(end) => {
                     last_words(sandbox, &id, std::future::ready(())).await;
                     end
@@ -171,11 +171,19 @@ async fn follow(
     }
     let info = job.finish().await?;
     Ok(match (ended, info.state) {
-        (Some(code), _) => End::Exited(code),
+        (Some(code), _) => {
+            let remarks = sandbox.remarks(Some(code), None).await;
+            End::Exited(code, remarks.iter().map(ToString::to_string).collect())
+        }
         (None, JobState::Ended(exit)) if exit.code == Some(127) => End::Failed(
             "there is no python3 in the sandbox; install it, or use the terminal tool".to_owned(),
         ),
-        (None, _) => End::Failed("the script ended without a word about how".to_owned()),
+        (None, _) => {
+            let remarks = sandbox.remarks_on(&info).await.into_iter();
+            let words = ["the script ended without a word about how".to_owned()].into_iter();
+            let words: Vec<_> = words.chain(remarks.map(|remark| remark.to_string())).collect();
+            End::Failed(words.join("; "))
+        }
     })
 }
 

@@ -8,6 +8,7 @@ use vestal_wire::{Cause, JobId, JobInfo, JobState};
 
 use super::log::{LineWindow, Lines, last_characters, read, tail};
 use super::{Call, Failure, exit_code, status};
+use crate::tools::terminal::warning;
 
 /// Jobs that a listing shows at most, the newest.
 const LISTED: usize = 40;
@@ -51,7 +52,11 @@ impl Call<'_> {
     pub(super) async fn poll(&self, id: &JobId) -> Result<Value, Failure> {
         let info = self.look_up(id).await?;
         let preview = tail(self.sandbox, &info, POLLED).await?;
-        Ok(Value::Object(self.describe(&info, &preview)))
+        let mut entry = self.describe(&info, &preview);
+        if let Some(warning) = warning(self.context, self.sandbox, &info).await {
+            entry.insert("warning".to_owned(), warning.into());
+        }
+        Ok(Value::Object(entry))
     }
 
     pub(super) async fn log(&self, id: &JobId) -> Result<Value, Failure> {
@@ -115,6 +120,9 @@ impl Call<'_> {
         });
         if let Some(note) = how_it_ended(&info) {
             result["note"] = note.into();
+        }
+        if let Some(warning) = warning(self.context, self.sandbox, &info).await {
+            result["warning"] = warning.into();
         }
         if word == "timeout" {
             result["timeout_note"] = timeout_note(asked, limit).into();

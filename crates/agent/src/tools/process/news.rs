@@ -10,6 +10,7 @@ use super::look::how_it_ended;
 use super::{exit_code, is};
 use crate::notebook::Watched;
 use crate::tool::ToolContext;
+use crate::tools::terminal::warning;
 
 /// Characters of a job's output that go with the news of its end.
 const LAST_WORDS: usize = 2000;
@@ -80,8 +81,10 @@ async fn look(
         let code =
             exit_code(&info).map_or_else(String::new, |code| format!(" with exit code {code}"));
         let how = how_it_ended(&info).map_or_else(String::new, |how| format!(" ({how})"));
+        let warning = warning(context, sandbox, &info).await;
+        let warning = warning.map_or_else(String::new, |text| format!("\nWarning: {text}"));
         let told = format!(
-            "[Background process {id} has ended{code}{how}.\nCommand: {}\nIts last output:\n{}]",
+            "[Background process {id} has ended{code}{how}.{warning}\nCommand: {}\nIts last output:\n{}]",
             context.redactor.redact(&info.summary),
             context.redactor.redact(output.trim_end()),
         );

@@ -40,7 +40,8 @@ pub(super) async fn run(
     match followed {
         Ok(Followed::Ended(info)) => {
             let info = recounted(sandbox, &wanted.command, info).await;
-            CommandResult { approval, ..ended(&wanted, &text, &info) }.into_output()
+            let warning = warning(context, sandbox, &info).await;
+            CommandResult { approval, warning, ..ended(&wanted, &text, &info) }.into_output()
         }
         Ok(Followed::Interrupted) => {
             // What a person approved is not what happened.
@@ -91,6 +92,17 @@ pub(super) fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResul
             }
         }
     }
+}
+
+/// Returns what the model must know of an ended job besides its result.
+pub(crate) async fn warning(
+    context: &ToolContext,
+    sandbox: &Sandbox,
+    info: &JobInfo,
+) -> Option<String> {
+    let remarks = sandbox.remarks_on(info).await;
+    let texts: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| context.redactor.redact(&texts.join("; ")).into_owned())
 }
 
 /// Returns what is known of a job, with what it left behind counted once more:

@@ -25,6 +25,7 @@ use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) use follow::last_words;
+pub(super) use foreground::warning;
 pub(super) use leash::Leash;
 pub(super) use result::fault_of;
 use result::{CommandResult, Status};

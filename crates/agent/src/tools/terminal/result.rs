@@ -61,6 +61,10 @@ pub(crate) struct CommandResult {
     pub(crate) watch_patterns_ignored: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<String>,
+    /// What neither output nor exit code say: killed for want of memory, or what
+    /// it changed in the session was not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warning: Option<String>,
 }
 
 impl CommandResult {

@@ -62,7 +62,8 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
     match drained {
         Ok(info) => {
             let result = foreground::ended(&wanted, &text, &info);
-            CommandResult { hint: Some(FOUND.to_owned()), ..result }.into_output()
+            let warning = foreground::warning(context, &sandbox, &info).await;
+            CommandResult { hint: Some(FOUND.to_owned()), warning, ..result }.into_output()
         }
         Err(error) => {
             let error = CommandResult::from_error(context, &error);

@@ -39,6 +39,27 @@ async fn the_shell_stays_from_call_to_call() {
 }
 
 #[tokio::test]
+async fn a_session_that_cannot_be_saved_is_told_to_the_model() {
+    let stage = Stage::new();
+    run(&stage, "true").await;
+    let sandbox = stage.sandbox().await;
+    let state = stage.state_dir(sandbox.task());
+    // Nothing can be written through a link that leads nowhere.
+    std::fs::rename(state.join("sessions"), state.join("aside")).unwrap();
+    std::os::unix::fs::symlink("nowhere/at/all", state.join("sessions")).unwrap();
+    let result = run(&stage, "x=1").await;
+    assert_eq!((&result["exit_code"], &result["output"]), (&json!(0), &json!("")));
+    let warning = result["warning"].as_str().unwrap();
+    assert!(
+        warning.starts_with("what the command changed in its session was not kept"),
+        "{result}"
+    );
+    std::fs::remove_file(state.join("sessions")).unwrap();
+    std::fs::rename(state.join("aside"), state.join("sessions")).unwrap();
+    assert_eq!(run(&stage, "x=1").await, json!({"output": "", "exit_code": 0, "error": null}));
+}
+
+#[tokio::test]
 async fn output_is_told_while_the_command_runs() {
     let stage = Stage::new();
     let go = stage.scratch("go");
