@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::environment::{ENGINE_VARIABLES, PROXY_VARIABLES, VARIABLES, WORKER_VARIABLES};
-use crate::key::{AnyKey, Secrecy};
+use crate::key::{AnyKey, Protection, Secrecy};
 use crate::keys;
 
 const INTRODUCTION: &str = "\
@@ -71,7 +71,8 @@ A command in a container inherits nothing. It gets the image's environment and, 
 
 /// Returns the documentation of all keys as Markdown.
 pub fn markdown() -> String {
-    let protecting = keys::ALL.iter().filter(|key| key.protects()).map(|key| key.name());
+    let protecting =
+        keys::ALL.iter().filter(|key| key.protection() != Protection::None).map(|key| key.name());
     let protecting: Vec<String> = protecting.map(|name| format!("`{name}`")).collect();
     let mut out = INTRODUCTION.replace("PROTECTING", &protecting.join(", "));
     out.push_str(

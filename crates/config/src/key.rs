@@ -29,6 +29,21 @@ impl Secrecy {
     }
 }
 
+/// What a key protects when it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Something, so that a misspelt name of it must not be passed over.
+    Guards,
+    /// It asks for isolation as well when it is not at its default: whoever sets it wants commands
+    /// kept apart from this machine, and must not be given a sandbox without walls in its place.
+    ///
+    /// Limits (`terminal.container_*`) ask for none: they bound what a sandbox may use and separate
+    /// nothing. Whoever requires them to hold is not to be given a sandbox that has none.
+    Isolates,
+}
+
 /// A declared key and everything known about it.
 #[derive(Debug)]
 pub struct Key<T: Setting> {
@@ -37,7 +52,7 @@ pub struct Key<T: Setting> {
     pub(crate) env: &'static [&'static str],
     pub(crate) doc: &'static str,
     pub(crate) secrecy: Secrecy,
-    pub(crate) protects: bool,
+    pub(crate) protection: Protection,
     pub(crate) limits: T::Limits,
     pub(crate) default: T,
 }
@@ -65,9 +80,8 @@ pub trait AnyKey: Sync {
     fn doc(&self) -> &'static str;
     /// Returns whether the key's values may be shown.
     fn secrecy(&self) -> Secrecy;
-    /// Reports whether the key can protect more than its default does, so that a misspelt name of it
-    /// must not be passed over.
-    fn protects(&self) -> bool;
+    /// Returns what the key protects when it is set.
+    fn protection(&self) -> Protection;
     /// Returns the default without its type.
     fn default_untyped(&self) -> Value;
     /// Returns the default in words where they say more.
@@ -109,8 +123,8 @@ impl<T: Setting> AnyKey for Key<T> {
         self.secrecy
     }
 
-    fn protects(&self) -> bool {
-        self.protects
+    fn protection(&self) -> Protection {
+        self.protection
     }
 
     fn default_untyped(&self) -> Value {

@@ -18,7 +18,7 @@ macro_rules! keys {
             env: $env:expr,
             $(aliases: $aliases:expr,)?
             $(secrecy: $secrecy:expr,)?
-            $(protects: $protects:expr,)?
+            $(protection: $protection:expr,)?
         }
     )+) => {
         $(
@@ -29,7 +29,7 @@ macro_rules! keys {
                 env: &$env,
                 doc: concat!($($doc),+),
                 secrecy: keys!(@or $crate::key::Secrecy::Public $(, $secrecy)?),
-                protects: keys!(@or false $(, $protects)?),
+                protection: keys!(@or $crate::key::Protection::None $(, $protection)?),
                 limits: $limits,
                 default: $default,
             };

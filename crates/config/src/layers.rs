@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{ConfigError, Duplicate, NotASection};
 use crate::input::Input;
-use crate::key::AnyKey;
+use crate::key::{AnyKey, Protection};
 use crate::keys;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -39,7 +39,7 @@ impl Settings {
         layer: Layer,
         key: &dyn AnyKey,
     ) -> Result<Vec<Given<'a>>, ConfigError> {
-        if key.protects()
+        if key.protection() != Protection::None
             && let Some(misspelling) = self.misspelling(layer, key)
         {
             return Err(ConfigError::Misspelt(Box::new(misspelling)));

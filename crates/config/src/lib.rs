@@ -75,7 +75,7 @@ pub use error::{
 pub use forward::Handing;
 pub use home::{Home, HomeError, ProfileName, is_within};
 pub use isolating::IsolatingSetting;
-pub use key::{AnyKey, Key, Secrecy};
+pub use key::{AnyKey, Key, Protection, Secrecy};
 pub use kinds::{
     ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Cap, Count, CountOrNone, CountOrSame,
     Cpus, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames, EnvPairs,

@@ -6,7 +6,7 @@
 //! wrong, unless a place that is asked earlier has the key under its right name.
 
 use crate::error::Misspelling;
-use crate::key::AnyKey;
+use crate::key::{AnyKey, Protection};
 use crate::keys;
 use crate::layers::{self, Layer};
 use crate::names;
@@ -23,7 +23,8 @@ mod tests;
 impl Settings {
     /// Returns every name that was probably meant for a key that protects.
     pub(crate) fn misspellings(&self) -> Vec<Misspelling> {
-        let protecting = keys::ALL.iter().copied().filter(|key| key.protects());
+        let protecting =
+            keys::ALL.iter().copied().filter(|key| key.protection() != Protection::None);
         protecting
             .flat_map(|key| Layer::ORDER.map(|layer| self.misspelling(layer, key)))
             .flatten()
@@ -69,7 +70,12 @@ fn misspelt_variable(
     let own = |name: &str| name.split_once('_').map(|(_, own)| own.to_owned());
     let written = own(name)?;
     let meant = key.env().iter().find(|variable| {
-        own(variable).is_some_and(|variable| suggest::is_slip(&written, &variable))
+        let Some(variable) = own(variable).map(|own| own.to_ascii_lowercase()) else {
+            return false;
+        };
+        suggest::is_slip(&written, &variable)
+            || suggest::without_family(&variable)
+                .is_some_and(|own| written.eq_ignore_ascii_case(own))
     })?;
     let hint = format!("did you mean {meant}?");
     Some(Misspelling { key: key.name(), written: name.to_owned(), hint, from: from() })
@@ -117,9 +123,13 @@ fn said(map: &Node) -> impl Iterator<Item = (&str, &Entry)> {
 /// Reports whether a name that no key of a section has is a slip of one that it has, and of no other.
 fn is_meant(section: &str, name: &str, own: &str) -> bool {
     let full = format!("{section}.{name}");
+    if keys::find(&full).is_some() || reserved::is_reserved_key(&full) {
+        return false;
+    }
+    if suggest::without_family(own) == Some(name) {
+        return true;
+    }
     suggest::is_slip(name, own)
-        && keys::find(&full).is_none()
-        && !reserved::is_reserved_key(&full)
         && suggest::closest_key(&full, &keys::names())
             .is_none_or(|closest| closest.rsplit('.').next() == Some(own))
 }

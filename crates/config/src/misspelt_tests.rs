@@ -1,4 +1,5 @@
 use crate::error::ConfigError;
+use crate::key::AnyKey;
 use crate::keys;
 use crate::testing::TestHome;
 
@@ -55,6 +56,37 @@ fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
     );
 }
 
+/// Returns the keys that whoever asks for them is refused because of these settings.
+fn stopped(text: &str, env: &[(&str, &str)]) -> Vec<&'static str> {
+    let settings = TestHome::with_config(text).settings(env, &[]);
+    let is_stopped =
+        |key: &&&dyn AnyKey| matches!(key.resolve(&settings), Err(ConfigError::Misspelt(_)));
+    keys::ALL.iter().filter(is_stopped).map(|key| key.name()).collect()
+}
+
+#[test]
+fn every_key_that_protects_is_guarded_against_its_near_misses() {
+    for (text, key) in [
+        ("terminal: {network: false}", "terminal.docker_network"),
+        ("terminal: {docker_images: x}", "terminal.docker_image"),
+        ("terminal: {rootfs: /srv/root}", "terminal.native_rootfs"),
+        ("approvals: {dney: [rm *]}", "approvals.deny"),
+        ("approvals: {unatended: deny}", "approvals.unattended"),
+        ("aprovals: {mode: manual}", "approvals.mode"),
+        ("security: {redact_secret: true}", "security.redact_secrets"),
+    ] {
+        assert_eq!(stopped(text, &[]), [key], "{text}");
+    }
+    for (name, key) in [
+        ("TERMINAL_ENVV", "terminal.backend"),
+        ("TERMINAL_EVN", "terminal.backend"),
+        ("TERMINAL_NETWORK", "terminal.docker_network"),
+        ("VESTAL_APROVALS_MODE", "approvals.mode"),
+    ] {
+        assert_eq!(stopped("", &[(name, "x")]), [key], "{name}");
+    }
+}
+
 #[test]
 fn what_is_asked_before_the_misspelt_place_decides() {
     let home = TestHome::with_config("terminal:\n  docker_netwrok: false\n");
@@ -67,7 +99,7 @@ fn other_names_stop_nobody() {
     for text in [
         "terminal:\n  timeuot: 5\n  docker_netwrok:\n",
         "web:\n  backend: other\n",
-        "terminal:\n  docker_images: x\n  whatever: 1\n",
+        "terminal:\n  whatever: 1\n  memory: 512\n",
         "somewhere:\n  docker_network: false\n",
     ] {
         let home = TestHome::with_config(text);

@@ -21,9 +21,25 @@ pub(crate) fn closest<'a>(
 /// Reports whether a name is so near another that it was hardly meant for anything else: stricter
 /// than [`closest`] is for a hint, for short names have many neighbours.
 pub(crate) fn is_slip(name: &str, meant: &str) -> bool {
-    let slips = (meant.len() / 4).min(3);
-    name.len() <= meant.len() + slips
-        && distance(&name.to_ascii_lowercase(), &meant.to_ascii_lowercase()) <= slips
+    let (name, meant) = (name.to_ascii_lowercase(), meant.to_ascii_lowercase());
+    // Of a short name a letter too many, one that is missing, or two in the wrong order: another
+    // letter in place of one makes another word.
+    let slips = if meant.len() < 4 { 1 } else { (meant.len() / 4).min(3) };
+    if name.len() > meant.len() + slips || distance(&name, &meant) > slips {
+        return false;
+    }
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    meant.len() >= 4 || name.len() != meant.len() || letters(&name) == letters(&meant)
+}
+
+/// Returns a name without the word in front that says what kind of sandbox it is about:
+/// `docker_network` is easily written as `network`.
+pub(crate) fn without_family(name: &str) -> Option<&str> {
+    ["docker_", "native_", "container_"].iter().find_map(|family| name.strip_prefix(family))
 }
 
 fn distance(a: &str, b: &str) -> usize {

@@ -1,6 +1,7 @@
 //! What the agent may do unasked, and what it must not repeat.
 
 use super::DAY;
+use crate::key::Protection;
 use crate::kinds::{ApprovalMode, Patterns, Range, Seconds, Unattended};
 
 keys! {
@@ -10,6 +11,7 @@ keys! {
         default: ApprovalMode::Manual,
         limits: (),
         env: ["VESTAL_APPROVALS_MODE"],
+        protection: Protection::Guards,
     }
 
     /// Time that the answer may take. After it the command is not run.
@@ -24,7 +26,7 @@ keys! {
         default: Patterns::EMPTY,
         limits: (),
         env: ["VESTAL_APPROVALS_DENY"],
-        protects: true,
+        protection: Protection::Guards,
     }
 
     /// What happens to a dangerous command when nobody can be asked.
@@ -32,6 +34,7 @@ keys! {
         default: Unattended::Deny,
         limits: (),
         env: ["VESTAL_APPROVALS_UNATTENDED"],
+        protection: Protection::Guards,
     }
 
     /// Commands that are run without being asked about: what was answered with "always" is added
@@ -48,6 +51,7 @@ keys! {
         default: false,
         limits: (),
         env: ["VESTAL_DELEGATION_SUBAGENT_AUTO_APPROVE"],
+        protection: Protection::Guards,
     }
 
     /// Whether what looks like a secret is taken out of what the model is given.
@@ -55,5 +59,6 @@ keys! {
         default: true,
         limits: (),
         env: ["VESTAL_REDACT_SECRETS"],
+        protection: Protection::Guards,
     }
 }

@@ -1,7 +1,7 @@
 //! Sandboxes and the commands in them.
 
 use super::{DAY, YEAR};
-use crate::key::Secrecy;
+use crate::key::{Protection, Secrecy};
 use crate::kinds::{
     BackendChoice, Bytes, Count, CountOrNone, Cpus, DockerBinary, DockerTransport, EnvNames,
     EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, Rootfs,
@@ -15,7 +15,7 @@ keys! {
         default: BackendChoice::Auto,
         limits: (),
         env: ["TERMINAL_ENV", "TERMINAL_BACKEND"],
-        protects: true,
+        protection: Protection::Guards,
     }
 
     /// Directory that commands start in. `.`, `auto` and `cwd` stand for where `vestal` was
@@ -84,7 +84,7 @@ keys! {
         default: Isolation::Shared,
         limits: (),
         env: ["TERMINAL_ISOLATION"],
-        protects: true,
+        protection: Protection::Guards,
     }
 
     /// Variables that commands get although they would be stripped as secrets, or are only in
@@ -139,7 +139,7 @@ keys! {
         default: Rootfs::Host,
         limits: (),
         env: ["TERMINAL_NATIVE_ROOTFS"],
-        protects: true,
+        protection: Protection::Isolates,
     }
 
     /// Image that containers are made of.
@@ -147,6 +147,7 @@ keys! {
         default: ImageName::declared("nikolaik/python-nodejs:python3.11-nodejs20"),
         limits: (),
         env: ["TERMINAL_DOCKER_IMAGE"],
+        protection: Protection::Isolates,
     }
 
     /// Variables that commands in containers and native sandboxes get, with the value they have
@@ -173,6 +174,7 @@ keys! {
         default: Volumes::EMPTY,
         limits: (),
         env: ["TERMINAL_DOCKER_VOLUMES"],
+        protection: Protection::Isolates,
     }
 
     /// Whether the directory that `vestal` was started in is mounted at `/workspace`. Such a
@@ -181,6 +183,7 @@ keys! {
         default: false,
         limits: (),
         env: ["TERMINAL_DOCKER_MOUNT_CWD_TO_WORKSPACE"],
+        protection: Protection::Isolates,
     }
 
     /// Whether containers and native sandboxes have a network. A native sandbox shares the host's,
@@ -189,7 +192,7 @@ keys! {
         default: true,
         limits: (),
         env: ["TERMINAL_DOCKER_NETWORK"],
-        protects: true,
+        protection: Protection::Isolates,
     }
 
     /// More flags for containers, as words of `docker run`; what follows a flag may be in the same
@@ -200,7 +203,7 @@ keys! {
         default: ExtraArgs::EMPTY,
         limits: (),
         env: ["TERMINAL_DOCKER_EXTRA_ARGS"],
-        protects: true,
+        protection: Protection::Isolates,
     }
 
     /// Whether commands in containers run as you instead of as the image's user.
@@ -208,7 +211,7 @@ keys! {
         default: false,
         limits: (),
         env: ["TERMINAL_DOCKER_RUN_AS_HOST_USER"],
-        protects: true,
+        protection: Protection::Isolates,
     }
 
     /// Whether the image's own `ENTRYPOINT` is kept, as images with an init of their own need it.
@@ -262,13 +265,13 @@ keys! {
         env: ["TERMINAL_CONTAINER_PIDS"],
     }
 
-    /// Whether a limit of processors, memory, disk or processes that the host cannot enforce is an
-    /// error. Otherwise the sandbox goes without it; that is said once for a limit that you set to
-    /// something else than the default, and shown by `inspect` and `doctor`.
+    /// Whether a limit of processors, memory, disk or processes that you set to something else than
+    /// the default, and the host cannot enforce, is an error. Otherwise the sandbox goes without it;
+    /// that is said once, and shown by `inspect` and `doctor`, as it is for defaults.
     REQUIRE_LIMITS: bool = "terminal.require_limits" {
         default: false,
         limits: (),
         env: ["TERMINAL_REQUIRE_LIMITS"],
-        protects: true,
+        protection: Protection::Isolates,
     }
 }
