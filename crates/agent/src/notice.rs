@@ -17,7 +17,16 @@ pub(crate) fn in_words(notice: &Notice) -> String {
         }
         Notice::Applied(drift) => {
             let keys: Vec<&str> = drift.iter().map(|drift| drift.key.as_str()).collect();
-            format!("the sandbox was made anew with changed settings: {}", keys.join(", "))
+            let less: Vec<&str> = drift
+                .iter()
+                .filter(|drift| drift.loosens)
+                .map(|drift| drift.key.as_str())
+                .collect();
+            let less = match less.as_slice() {
+                [] => String::new(),
+                keys => format!("; it may be isolated less than before: {}", keys.join(", ")),
+            };
+            format!("the sandbox has taken changed settings: {}{less}", keys.join(", "))
         }
         Notice::Duplicate { name } => {
             format!("another instance of this sandbox runs and has jobs: {name}")

@@ -34,9 +34,10 @@ impl About<'_> {
                 )
             }
             Notice::Applied(drift) => format!(
-                "sandbox {task} was {} anew because settings changed: {}",
-                if self.is_restarted() { "started" } else { "made" },
+                "sandbox {task} was {} with changed settings: {}{}",
+                if self.is_restarted() { "started" } else { "made anew" },
                 changes(drift),
+                loosened(drift),
             ),
             Notice::Recreated { reason } => format!(
                 "sandbox {task} could not be started and was made anew, {}: {reason}",
@@ -54,7 +55,9 @@ impl About<'_> {
     pub(crate) fn remedy(self) -> String {
         let task = quoted(self.task);
         if self.is_restarted() {
-            return format!("to apply them: vestal stop {task}");
+            let lost = " (workspace and home are in memory and go)";
+            let lost = if self.persistent { "" } else { lost };
+            return format!("to apply them{lost}: vestal stop {task}");
         }
         let files = if self.persistent { "only workspace and home stay" } else { "no file stays" };
         format!("to make it anew with them ({files}): vestal rebuild {task}")
@@ -64,6 +67,16 @@ impl About<'_> {
     fn is_restarted(self) -> bool {
         self.remedy == Remedy::Restart
     }
+}
+
+/// Says which changes isolate less.
+fn loosened(drift: &[Drift]) -> String {
+    let keys: Vec<&str> =
+        drift.iter().filter(|drift| drift.loosens).map(|drift| drift.key.as_str()).collect();
+    if keys.is_empty() {
+        return String::new();
+    }
+    format!("; it may be isolated less than before: {}", keys.join(", "))
 }
 
 /// Returns what has changed from what to what.
@@ -80,9 +93,13 @@ pub(crate) fn changes(drift: &[Drift]) -> String {
 mod tests {
     use super::*;
 
+    fn change(loosens: bool) -> Drift {
+        let now = Some("1".into());
+        Drift { key: "terminal.k".into(), was: None, now, tightens: false, loosens }
+    }
+
     fn drift(remedy: Remedy, persistent: bool) -> String {
-        let drift =
-            Drift { key: "terminal.k".into(), was: None, now: Some("1".into()), tightens: false };
+        let drift = change(false);
         let about = About { task: "a b", backend: "any", remedy, persistent };
         about.describe(&Notice::Drift(vec![drift]))
     }
@@ -101,5 +118,21 @@ mod tests {
         assert!(made.contains("only workspace and home stay"), "{made}");
         assert!(made.ends_with(": vestal rebuild 'a b'"), "{made}");
         assert!(drift(Remedy::Recreate, false).contains("no file stays"));
+        let in_memory = drift(Remedy::Restart, false);
+        assert!(
+            in_memory.ends_with("(workspace and home are in memory and go): vestal stop 'a b'"),
+            "{in_memory}"
+        );
+    }
+
+    #[test]
+    fn settings_taken_at_a_start_are_told_and_those_that_isolate_less_are_named() {
+        let (remedy, persistent) = (Remedy::Restart, true);
+        let about = About { task: "web", backend: "any", remedy, persistent };
+        let told = |loosens| about.describe(&Notice::Applied(vec![change(loosens)]));
+        let taken = "sandbox web was started with changed settings: terminal.k (default → 1)";
+        assert_eq!(told(false), taken);
+        let less = "; it may be isolated less than before: terminal.k";
+        assert_eq!(told(true), format!("{taken}{less}"));
     }
 }

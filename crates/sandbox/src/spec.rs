@@ -109,6 +109,8 @@ pub struct Drift {
     pub now: Option<String>,
     /// Whether the change isolates more, so that it must not be ignored.
     pub tightens: bool,
+    /// Whether it isolates less, or may.
+    pub loosens: bool,
 }
 
 impl Spec {
@@ -169,9 +171,21 @@ impl Spec {
                     was: was.cloned(),
                     now: now.cloned(),
                     tightens: tightens(tightening, was, now),
+                    loosens: loosens(tightening, was, now),
                 })
             })
             .collect()
+    }
+}
+
+/// A change isolates less if the way back would isolate more.
+fn loosens(tightening: Tightening, was: Option<&String>, now: Option<&String>) -> bool {
+    match tightening {
+        Tightening::Off => {
+            let is_off = |value: Option<&String>| value.is_some_and(|value| value == "false");
+            is_off(was) && !is_off(now)
+        }
+        _ => tightens(tightening, now, was),
     }
 }
 
@@ -232,6 +246,7 @@ mod tests {
             was: Some("512".into()),
             now: Some("256".into()),
             tightens: true,
+            loosens: false,
         };
         assert_eq!(now.drift_from(&made, none), [expected]);
     }
@@ -262,6 +277,30 @@ mod tests {
         for (rule, was, now, expected) in cases {
             assert_eq!(
                 tightens(rule, was.as_ref(), now.as_ref()),
+                expected,
+                "{rule:?} {was:?} {now:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_isolates_less_loosens() {
+        let some = |text: &str| Some(text.to_owned());
+        let cases = [
+            (LOWER, some("1"), some("2"), true),
+            (LOWER, some("2"), some("1"), false),
+            (LOWER, some("2"), None, true),
+            (Tightening::Off, some("false"), None, true),
+            (Tightening::Off, some("false"), some("true"), true),
+            (Tightening::Off, None, some("false"), false),
+            (Tightening::Fewer, None, some(r#"["/a:/b"]"#), true),
+            (Tightening::Fewer, some(r#"["/a:/b:ro"]"#), some(r#"["/a:/b"]"#), true),
+            (Tightening::Fewer, some(r#"["/a:/b"]"#), None, false),
+            (Tightening::Never, some("2"), some("1"), false),
+        ];
+        for (rule, was, now, expected) in cases {
+            assert_eq!(
+                loosens(rule, was.as_ref(), now.as_ref()),
                 expected,
                 "{rule:?} {was:?} {now:?}"
             );

@@ -151,6 +151,7 @@ struct DriftView {
     was: Option<String>,
     now: Option<String>,
     tightens: bool,
+    loosens: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -204,8 +205,8 @@ impl From<&Overrides> for OverridesView {
 
 impl From<&Drift> for DriftView {
     fn from(drift: &Drift) -> Self {
-        let Drift { key, was, now, tightens } = drift.clone();
-        Self { key, was, now, tightens }
+        let Drift { key, was, now, tightens, loosens } = drift.clone();
+        Self { key, was, now, tightens, loosens }
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
     for task in &tasks {
         match plan(&engine, task, args.files).await {
             Ok(words) => plans.push((task, words)),
-            Err(failure) => failures.push(failure),
+            Err(failure) => failures.push((task.to_string(), failure)),
         }
     }
     let words: Vec<String> = plans.iter().map(|(_, words)| words.clone()).collect();
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
             match context.console.while_waiting(&format!("removing {task}"), removing).await {
                 Ok(removal) => removal,
                 Err(error) => {
-                    failures.push(find::explain(&engine, error).await);
+                    failures.push((task.to_string(), find::explain(&engine, error).await));
                     continue;
                 }
             };
@@ -93,7 +93,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
         });
     }
     if args.json {
-        context.console.print_json(&removed)?;
+        return context.console.conclude_in_json(&removed, &failures);
     }
     context.console.conclude(failures)
 }

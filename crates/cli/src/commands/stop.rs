@@ -26,8 +26,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StopArgs {
-    /// Has the next start take mounted directories as they are then, also those that were replaced
-    /// since the sandbox was made.
+    /// Has the next start take mounted directories as they are now, also those that were replaced
+    /// since the sandbox was made. What is replaced after this is refused as before.
     #[arg(long)]
     accept_mounts: bool,
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
             match context.console.while_waiting(&format!("stopping {task}"), stopping).await {
                 Ok(was_running) => was_running,
                 Err(error) => {
-                    failures.push(find::explain(&engine, error).await);
+                    failures.push((task.to_string(), find::explain(&engine, error).await));
                     continue;
                 }
             };
@@ -106,7 +106,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
         stopped.push(Stopped { task: task.to_string(), was_running, files_lost });
     }
     if args.json {
-        context.console.print_json(&stopped)?;
+        return context.console.conclude_in_json(&stopped, &failures);
     }
     context.console.conclude(failures)
 }

@@ -117,12 +117,33 @@ impl Console {
 
     /// Ends a command that went on after failures: all but the last are explained
     /// here, the last by whoever ends the program.
-    pub(crate) fn conclude(self, mut failures: Vec<Failure>) -> Result<Exit, Failure> {
+    pub(crate) fn conclude(self, mut failures: Vec<(String, Failure)>) -> Result<Exit, Failure> {
         let last = failures.pop();
-        for failure in &failures {
+        for (_, failure) in &failures {
             self.explain(failure);
         }
-        last.map_or(Ok(Exit::Success), Err)
+        last.map_or(Ok(Exit::Success), |(_, failure)| Err(failure))
+    }
+
+    /// Ends a command that went on after failures and was asked for JSON: prints
+    /// what it has done and, in the same array, what it could not do.
+    pub(crate) fn conclude_in_json(
+        self,
+        done: &[impl Serialize],
+        failures: &[(String, Failure)],
+    ) -> Result<Exit, Failure> {
+        let unwritable = |error| Failure::new(format!("cannot be put into JSON: {error}"));
+        let mut all: Vec<serde_json::Value> = Vec::with_capacity(done.len() + failures.len());
+        for one in done {
+            all.push(serde_json::to_value(one).map_err(unwritable)?);
+        }
+        for (task, failure) in failures {
+            self.explain(failure);
+            let (error, advice) = (failure.message(), failure.advice());
+            all.push(serde_json::json!({ "task": task, "error": error, "advice": advice }));
+        }
+        self.print_json(&all)?;
+        Ok(failures.last().map_or(Exit::Success, |(_, failure)| failure.exit()))
     }
 
     /// Says what is wrong with the command line, or shows the help asked for.

@@ -53,7 +53,23 @@ fn changed_settings_are_taken_at_the_next_start() {
     assert!(drifted.stderr.contains("vestal stop default"), "{drifted:?}");
     world.vestal(["stop"]).exits(0);
     let after = world.run("cat file").exits(0);
-    assert_eq!((after.text(), &*after.stderr), ("kept\n".to_owned(), ""));
+    assert_eq!(after.text(), "kept\n");
+    let taken = "was started with changed settings: terminal.job_log_bytes (default → 1048576)\n";
+    assert!(after.stderr.ends_with(taken), "{after:?}");
+    assert_eq!(world.run("true").exits(0).stderr, "", "once");
+}
+
+#[test]
+fn a_stopped_sandbox_that_is_started_with_less_isolation_says_so() {
+    let world = World::native();
+    world.vestal(["config", "set", "terminal.docker_network", "false"]).exits(0);
+    world.run("true").exits(0);
+    world.vestal(["stop"]).exits(0);
+    world.vestal(["config", "unset", "terminal.docker_network"]).exits(0);
+    let after = world.run("true").exits(0);
+    let less = "terminal.docker_network (false → default); it may be isolated less than before: \
+                terminal.docker_network\n";
+    assert!(after.stderr.ends_with(less), "{after:?}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::support::{World, is_alive};
 
 #[test]
@@ -134,6 +136,10 @@ fn a_mistyped_name_among_several_is_told_and_the_others_go() {
     let stopped = world.vestal(["stop", "one", "nope", "two"]).exits(125);
     assert_eq!(stopped.text(), "stopped one\nstopped two\n");
     assert!(stopped.stderr.contains("\"nope\""), "{stopped:?}");
+    let stopped = world.vestal(["stop", "--json", "one", "nope"]).exits(125).json();
+    assert_eq!(stopped[0], json!({"task": "one", "was_running": false, "files_lost": false}));
+    assert_eq!((stopped[1]["task"].as_str(), stopped.as_array().unwrap().len()), (Some("nope"), 2));
+    assert!(stopped[1]["error"].is_string() && stopped[1]["advice"].is_array(), "{stopped}");
     let removed = world.vestal(["rm", "-y", "one", "nope", "never", "two"]).exits(125);
     assert_eq!(removed.text(), "removed one (1 instance)\nremoved two (1 instance)\n");
     for name in ["\"nope\"", "\"never\""] {
@@ -230,7 +236,9 @@ fn changed_settings_are_named_with_the_command_that_applies_them() {
     world.vestal(["config", "set", "terminal.job_log_bytes", "1M"]).exits(0);
     assert_eq!(world.vestal(["ps", "--json"]).json()[0]["drift"][0], "terminal.job_log_bytes");
     world.vestal(["stop"]).exits(0);
-    assert_eq!(world.run("true").exits(0).stderr, "");
+    let taken = world.run("true").exits(0);
+    assert!(taken.stderr.contains("was started with changed settings"), "{taken:?}");
+    assert_eq!(world.run("true").exits(0).stderr, "", "it is told once");
     assert_eq!(world.vestal(["ps", "--json"]).json()[0]["drift"], serde_json::json!([]));
 }
 

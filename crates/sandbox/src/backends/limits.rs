@@ -77,7 +77,7 @@ pub(super) struct Limits {
     pub(super) disk_mb: Limit,
     /// Processes and threads.
     pub(super) pids: Limit,
-    /// Whether one that cannot be enforced is an error.
+    /// Whether one that the user has set and that cannot be enforced is an error.
     pub(super) required: bool,
 }
 
@@ -101,6 +101,13 @@ impl Limits {
             LimitKind::Disk => self.disk_mb,
             LimitKind::Pids => self.pids,
         }
+    }
+
+    /// Reports whether a limit that cannot be enforced is an error. A default is
+    /// what is taken where nobody asked for anything, and no requirement.
+    pub(super) fn requires(&self, kind: LimitKind) -> bool {
+        let limit = self.get(kind);
+        self.required && limit.set_by_user && limit.value != 0
     }
 
     /// Returns what users should hear of limits that are left out: of those that

@@ -52,8 +52,8 @@ pub enum Notice {
         /// Why the start failed.
         reason: String,
     },
-    /// Settings had changed and the instance was made, or started, anew with
-    /// them.
+    /// Settings had changed and the instance was made, or started, with them:
+    /// anew, or because it was not running.
     Applied(Vec<Drift>),
     /// Another instance of the same sandbox runs and has jobs; it was left
     /// alone.

@@ -142,6 +142,11 @@ impl Inner {
         let wanted = Wanted { key, backend: &*backend, overrides: &record.overrides };
         let order = self.order(wanted, &instance, record.generation, lifespan, lock)?;
         let now = order.record(Timestamp::now());
+        // One that is put together at each start takes the settings of now.
+        let is_restarted = backend.remedy() == Remedy::Restart;
+        let was = record.instance.as_ref().filter(|_| is_restarted).map(|record| &record.spec);
+        let drift = was.map(|was| order.spec.drift_from(was, |name| backend.tightening(name)));
+        let drift = drift.filter(|drift| !drift.is_empty());
         let made = match backend.start(order).await {
             Ok(made) => made,
             // What is wrong is not the instance: it stays as it is.
@@ -177,7 +182,7 @@ impl Inner {
         if let Some(started) = &mut record.instance {
             started.locator = instance.locator.clone();
             started.retention_seconds = now.retention_seconds;
-            if backend.remedy() == Remedy::Restart {
+            if is_restarted {
                 started.spec = now.spec;
             }
         }
@@ -185,7 +190,8 @@ impl Inner {
         failpoint::reach("start.record-written");
         dir.clear_intent()?;
         failpoint::reach("start.intent-cleared");
-        let notices = made.remarks.into_iter().map(Notice::Remark).collect();
+        let remarks = made.remarks.into_iter().map(Notice::Remark);
+        let notices = remarks.chain(drift.map(Notice::Applied)).collect();
         self.greet_new(site, backend, instance, record, before, notices).await
     }
 

@@ -65,10 +65,7 @@ impl Inner {
                 Ok(attached)
             }
             Decision::Apply => match self.apply(key, &attached).await {
-                Ok(mut fresh) => {
-                    fresh.notices.push(Notice::Applied(drift));
-                    Ok(fresh)
-                }
+                Ok(fresh) => Ok(fresh.with_applied(drift)),
                 Err(Error::Busy { .. }) => {
                     attached.notices.push(Notice::Drift(drift));
                     Ok(attached)
@@ -80,10 +77,7 @@ impl Inner {
                     let jobs = jobs_running(&attached).await?;
                     Err(Error::Tightened { drift, jobs })
                 }
-                Ok(mut fresh) => {
-                    fresh.notices.push(Notice::Applied(drift));
-                    Ok(fresh)
-                }
+                Ok(fresh) => Ok(fresh.with_applied(drift)),
                 Err(error) => Err(error),
             },
         }
@@ -154,6 +148,16 @@ impl Inner {
     }
 }
 
+impl Attached {
+    /// Says that changed settings were applied, unless the start has said so.
+    fn with_applied(mut self, drift: Vec<Drift>) -> Self {
+        if !self.notices.iter().any(|notice| matches!(notice, Notice::Applied(_))) {
+            self.notices.push(Notice::Applied(drift));
+        }
+        self
+    }
+}
+
 async fn jobs_running(attached: &Attached) -> Result<Vec<JobId>, Error> {
     let running = job::jobs(&attached.connection, JobFilter::Running, MAX_NAMED).await?;
     Ok(running.jobs.into_iter().map(|job| job.id).collect())
@@ -164,7 +168,7 @@ mod tests {
     use super::*;
 
     fn drift(tightens: bool) -> Vec<Drift> {
-        vec![Drift { key: "k".into(), was: None, now: Some("1".into()), tightens }]
+        vec![Drift { key: "k".into(), was: None, now: Some("1".into()), tightens, loosens: false }]
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use super::Engine;
 use super::locking::Patience;
-use crate::store::StoreError;
 use crate::{Error, Task, mounts};
 
 impl Engine {
     /// Has the next start of a sandbox take the directories that it mounts as
-    /// they are then: a start refuses what is not what it was when the sandbox
-    /// was made.
+    /// they are at this moment: a start refuses what is not what it was when the
+    /// sandbox was made, or its mounts were accepted.
     pub async fn accept_mounts(&self, task: &Task) -> Result<(), Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
@@ -19,8 +18,9 @@ impl Engine {
         let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
         let record = dir.record_of(&key)?.ok_or_else(absent)?;
         if let Some(instance) = record.instance(&dir) {
-            mounts::forget(&instance.dir)
-                .map_err(|error| StoreError::io("accept the mounts of", &instance.dir, error))?;
+            let ours = mounts::Ours::of(&self.inner.settings)?;
+            let backend = self.inner.backend(task, &record.backend)?.name();
+            mounts::accept(&ours, &instance.dir).map_err(Error::backend(backend))?;
         }
         drop(lock);
         Ok(())

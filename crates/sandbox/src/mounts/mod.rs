@@ -20,7 +20,6 @@ use vestal_config::{ConfigError, Settings};
 
 pub(crate) use self::cover::{Cover, covers};
 use self::exposed::Exposed;
-pub(crate) use self::pins::forget;
 use self::pins::{Pin, Pins};
 pub(crate) use self::stores::admit_store;
 use self::walk::{Astray, Reached, links_on_the_way, walk};
@@ -196,6 +195,26 @@ pub(crate) fn admit(
     Ok(mounts)
 }
 
+/// Notes what an instance mounts as it is at this moment, in place of what it was
+/// made with: the next start takes that, and nothing that comes in its place later.
+pub(crate) fn accept(ours: &Ours, instance_dir: &Path) -> Result<(), BackendError> {
+    let failed = |error: std::io::Error| BackendError::Io {
+        action: "look at what is mounted in the sandbox".to_owned(),
+        source: error,
+    };
+    let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
+    let mut exposed = Exposed::read(&ours.root_home, &ours.written).map_err(failed)?;
+    exposed.seed(|| stores::given(&ours.records, ours.user_home.as_deref())).map_err(failed)?;
+    let mut pins = Pins::read(instance_dir).map_err(kept)?;
+    for (asked, pin) in &mut pins.mounts {
+        let reached = walk(asked, |at, found| exposed.holds(at, found))
+            .map_err(|astray| lost(asked, astray))?;
+        let identity = lasting(&reached);
+        *pin = Pin { path: reached.path, identity };
+    }
+    pins.write(instance_dir).map_err(kept)
+}
+
 /// Makes those of our directories that are missing below one that a sandbox is
 /// to write to: there has to be something to cover, or it would be the sandbox
 /// that makes a home for us. Where that fails nobody else can make it either.
@@ -257,7 +276,7 @@ fn compare(asked: &Path, was: &Pin, now: &Pin, order: &Order) -> Result<(), Back
         problem,
         advice: format!(
             "if that is your own doing: vestal stop --accept-mounts {}; then it is mounted as it \
-             is now",
+             is at that moment",
             quoted(order.key.task().as_str())
         ),
     })
@@ -393,5 +412,45 @@ mod tests {
         assert!(said.contains(&format!("{} is in it", link.display())), "{said}");
         assert_eq!(refused("user/project"), Ok(()));
         assert_eq!(refused("disk"), Ok(()), "what is covered there is the home itself");
+    }
+
+    #[test]
+    fn what_is_accepted_is_what_is_there_at_that_moment_and_nothing_that_comes_later() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let ours = Ours {
+            root_home: root.join("vestal"),
+            hidden: Vec::new(),
+            written: Vec::new(),
+            records: Vec::new(),
+            user_home: None,
+            lent: Vec::new(),
+            links: Vec::new(),
+        };
+        let (instance, source) = (root.join("instance"), root.join("source"));
+        std::fs::create_dir(&instance).unwrap();
+        std::fs::create_dir(&ours.root_home).unwrap();
+        let pinned = || Pins::read(&instance).unwrap().mounts[&source].clone();
+        let there = |kept: &str| {
+            // The one before keeps its number as long as it is there.
+            std::fs::rename(&source, root.join(kept)).ok();
+            std::fs::create_dir(&source).unwrap();
+            let reached = walk(&source, |_, _| false).unwrap();
+            Pin { identity: lasting(&reached), path: reached.path }
+        };
+        let made_with = there("none");
+        let mut pins = Pins::default();
+        pins.mounts.insert(source.clone(), made_with.clone());
+        pins.write(&instance).unwrap();
+        let accepted = there("first");
+        accept(&ours, &instance).unwrap();
+        assert_eq!(pinned(), accepted);
+        let later = there("second");
+        assert!(later != accepted && pinned() == accepted, "{later:?}");
+        // What is not there cannot be accepted.
+        std::fs::remove_dir(&source).unwrap();
+        let said = accept(&ours, &instance).unwrap_err().to_string();
+        assert!(said.contains("source cannot be mounted"), "{said}");
+        assert_eq!(pinned(), accepted);
     }
 }

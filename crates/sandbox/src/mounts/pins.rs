@@ -1,7 +1,6 @@
 //! Which directories of the host an instance was given: `mounts.json` beside it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -38,20 +37,12 @@ impl Default for Pins {
 
 impl Pins {
     /// Reads what is known of an instance; nothing is known of one that was made
-    /// by an older program, or whose mounts were accepted as they are.
+    /// by an older program.
     pub(super) fn read(instance_dir: &Path) -> Result<Self, StoreError> {
         Ok(read_versioned(&instance_dir.join(NAME), VERSION)?.unwrap_or_default())
     }
 
     pub(super) fn write(&self, instance_dir: &Path) -> Result<(), StoreError> {
         write_versioned(&instance_dir.join(NAME), self)
-    }
-}
-
-/// Has the next start of an instance take what it mounts as it is then.
-pub(crate) fn forget(instance_dir: &Path) -> io::Result<()> {
-    match std::fs::remove_file(instance_dir.join(NAME)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }

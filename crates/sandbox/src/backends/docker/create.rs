@@ -221,7 +221,7 @@ impl Docker {
             });
         };
         let dropped = read_back(&seen.inspected, &plan.body);
-        match dropped.first().filter(|_| attempt.settings.limits.required) {
+        match dropped.iter().find(|kind| attempt.settings.limits.requires(**kind)) {
             Some(kind) => Err(kind.unenforceable("the engine drops it without a word")),
             None => Ok(dropped),
         }

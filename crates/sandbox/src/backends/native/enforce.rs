@@ -41,8 +41,7 @@ impl Means {
     /// Checks what of the limits can be checked without making anything.
     pub(super) fn vet(&self, limits: &Limits) -> Result<(), BackendError> {
         for kind in LimitKind::ALL {
-            let limit = limits.get(kind);
-            if limits.required && limit.value != 0 && !self.is_able(kind) {
+            if limits.requires(kind) && !self.is_able(kind) {
                 return Err(unenforceable(kind, self.lack(kind)));
             }
         }
@@ -109,7 +108,7 @@ impl Means {
             }
             if kind == LimitKind::Pids {
                 enforced.max_processes = Some(limit.value);
-            } else if limits.required {
+            } else if limits.requires(kind) {
                 let reason = reason.map_or_else(|| self.lack(kind), |(_, reason)| reason.clone());
                 // No group is left of an instance that is not made.
                 for dir in &enforced.dirs {

@@ -67,6 +67,15 @@ fn a_required_limit_that_cannot_hold_is_refused_by_name() {
 }
 
 #[test]
+fn a_default_that_cannot_hold_is_left_out_also_where_limits_are_required() {
+    let of_default = Limit { set_by_user: false, ..limits().disk_mb };
+    let limits = Limits { disk_mb: of_default, ..required(&[]) };
+    nothing().vet(&limits).unwrap();
+    let enforced = nothing().enforce(&limits, "i1").unwrap();
+    assert_eq!(enforced.unenforced, ["terminal.container_disk"]);
+}
+
+#[test]
 fn nothing_is_asked_of_anyone_for_no_limit() {
     let none = Limit { value: 0, set_by_user: true };
     let limits = Limits { cpu: none, memory_mb: none, disk_mb: none, pids: none, required: true };

@@ -57,7 +57,7 @@ pub(super) fn apply(
         }
         if enforceable(blueprint, kind) {
             set(host, kind, limit.value);
-        } else if blueprint.settings.limits.required {
+        } else if blueprint.settings.limits.requires(kind) {
             return Err(kind.unenforceable(kind.reason()));
         } else {
             unenforced.push(kind.key().to_owned());
@@ -72,8 +72,7 @@ pub(in crate::backends::docker) fn vet(
     info: &EngineInfo,
 ) -> Result<(), BackendError> {
     for kind in LimitKind::ALL {
-        let limit = settings.limits.get(kind);
-        if settings.limits.required && limit.value != 0 && !able(info, kind) {
+        if settings.limits.requires(kind) && !able(info, kind) {
             return Err(kind.unenforceable(kind.reason()));
         }
     }

@@ -459,7 +459,9 @@ fn a_default_limit_that_cannot_be_enforced_is_left_out_and_named() {
         unable(&mut unable_engine, kind);
         let mut tried_before = Bench::new();
         tried_before.leave_out = vec![kind];
-        for bench in [unable_engine, tried_before] {
+        let mut required = Bench::with(&["terminal.require_limits=true"]);
+        unable(&mut required, kind);
+        for bench in [unable_engine, tried_before, required] {
             assert_eq!(bench.plan().unenforced, [key]);
             assert_eq!(bench.host().get(field), None, "{field}");
             assert_eq!(
