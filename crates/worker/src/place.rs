@@ -250,7 +250,9 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(FileError
 ///
 /// The tree's `.git` can be written by whoever works in it, and what it names is
 /// mounted. So it is believed only where the repository it leads to says itself
-/// that this is one of its trees; nobody can say that of somebody else's.
+/// that this is one of its trees; nobody can say that of somebody else's. What is
+/// in the tree says nothing, and what is no git directory is none whatever the
+/// directories on the way to it are called.
 fn common_git_dir(tree: &Path) -> Option<PathBuf> {
     let link = tree.join(".git");
     if fs::symlink_metadata(&link).ok()?.file_type().is_dir() {
@@ -264,9 +266,16 @@ fn common_git_dir(tree: &Path) -> Option<PathBuf> {
     if back != fs::canonicalize(&link).ok()? {
         return None;
     }
-    let trees = own.parent().filter(|trees| trees.ends_with("worktrees"))?;
-    let common = trees.parent()?.to_owned();
-    (!common.starts_with(tree)).then_some(common)
+    let tree = fs::canonicalize(tree).ok()?;
+    let common = fs::canonicalize(own.join(read_line(&own.join("commondir"))?.trim())).ok()?;
+    let is_its_own = own.parent() == Some(&*common.join("worktrees"));
+    let is_outside = !own.starts_with(&tree) && !common.starts_with(&tree);
+    (is_its_own && is_outside && is_git_dir(&common)).then_some(common)
+}
+
+/// Reports whether a directory is git's, by what git itself looks for.
+fn is_git_dir(dir: &Path) -> bool {
+    dir.join("HEAD").is_file() && dir.join("objects").is_dir() && dir.join("refs").is_dir()
 }
 
 /// Reads a file of one line. Whoever works in a tree may have put something else

@@ -41,10 +41,28 @@ fn a_tree_cannot_bring_what_is_not_its_own() {
     // Nor is one that a repository's record points away from by a link.
     let own = repository.join(".git/worktrees/tree");
     fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
-    fs::write(own.join("commondir"), other.to_str().unwrap()).unwrap();
     assert_eq!(common_git_dir(&tree), Some(repository.join(".git")));
+    fs::write(own.join("commondir"), other.to_str().unwrap()).unwrap();
+    assert_eq!(common_git_dir(&tree), None);
+    fs::write(own.join("commondir"), "../..\n").unwrap();
     fs::write(own.join("gitdir"), other.join("worktrees/x").to_str().unwrap()).unwrap();
     assert_eq!(common_git_dir(&tree), None);
+}
+
+#[test]
+fn a_directory_called_worktrees_opens_nothing_above_it() {
+    let root = tempfile::tempdir().unwrap();
+    let home = root.path().canonicalize().unwrap();
+    // A tree that says it is the record of itself, and one whose record another tree holds.
+    let (tree, other) = (home.join("worktrees/tree"), home.join("worktrees/other"));
+    for (own, record) in [(&tree, &tree), (&tree, &other)] {
+        fs::create_dir_all(own).unwrap();
+        fs::create_dir_all(record).unwrap();
+        fs::write(own.join(".git"), format!("gitdir: {}\n", record.display())).unwrap();
+        fs::write(record.join("gitdir"), own.join(".git").to_str().unwrap()).unwrap();
+        fs::write(record.join("commondir"), "../..\n").unwrap();
+        assert_eq!(common_git_dir(own), None, "{}", record.display());
+    }
 }
 
 #[test]
