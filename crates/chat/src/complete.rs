@@ -81,8 +81,8 @@ impl Chat {
                 bare(names).collect()
             }
             Value::Snapshot => {
-                let task = self.about.workshop.task();
-                let found = Box::pin(self.agent.engine().snapshots(Some(task))).await;
+                let task = self.about.workshop.sandbox_task();
+                let found = Box::pin(self.agent.engine().snapshots(Some(&task))).await;
                 let found = found.unwrap_or_default();
                 found.into_iter().map(|found| (found.name.to_string(), String::new())).collect()
             }

@@ -186,9 +186,10 @@ impl Chat {
     /// Begins to work in a conversation that was opened.
     async fn enter(&mut self, opened: Opened) {
         let Opened { conversation, is_resumed, notices } = opened;
-        let task = self.about.workshop.task().clone();
+        let before = self.about.workshop.sandbox_task();
         self.settle(Box::new(conversation));
-        if task != *self.about.workshop.task() {
+        let task = self.about.workshop.sandbox_task();
+        if task != before {
             // Nothing is known of the other place yet.
             self.status.place = self.place_of(self.about.workshop.task(), None);
             self.status.state = "";
@@ -198,7 +199,7 @@ impl Chat {
         self.live.tally = crate::tally::Tally::default();
         self.status.paid = None;
         self.status.is_paid_partly = false;
-        self.watch.turn_to(self.about.workshop.task());
+        self.watch.turn_to(&task);
         self.greet();
         for notice in notices {
             self.note(&notice);

@@ -104,7 +104,7 @@ impl Chat {
         let screen = Screen::new(surface.out, surface.size, colour).with_reflow(surface.reflow);
         let mut live = Live::new(cells::prose_width(surface.size.columns), shows_thoughts);
         live.answer.set_colour(colour);
-        let watch = Watch::begin(agent.engine().clone(), about.workshop.task().clone());
+        let watch = Watch::begin(agent.engine().clone(), about.workshop.sandbox_task());
         let (tell, happenings) = unbounded_channel();
         let (history, unread) = match History::open(history) {
             Ok(history) => (history, None),
@@ -291,10 +291,10 @@ impl Chat {
 
     /// Tells what has become of the sandbox.
     fn tell_news(&mut self, news: News) {
-        if news.task != *self.about.workshop.task() {
+        if news.task != self.about.workshop.sandbox_task() {
             return;
         }
-        let place = self.place_of(&news.task, news.backend);
+        let place = self.place_of(self.about.workshop.task(), news.backend);
         let before = (&self.status.place, self.status.state, self.status.jobs);
         if before != (&place, news.state, news.running) {
             self.status.place = place;

@@ -6,7 +6,7 @@ use super::misused;
 use crate::chat::Chat;
 
 pub(super) async fn run(chat: &mut Chat, invocation: &Invocation) {
-    let task = chat.about.workshop.task().to_string();
+    let task = chat.about.workshop.sandbox_task().to_string();
     let words: Vec<&str> = match invocation.strs()[..] {
         ["follow" | "logs", job] => vec!["logs", "-f", "-t", &task, job],
         ["kill", job] => vec!["kill", "-t", &task, job],

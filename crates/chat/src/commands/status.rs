@@ -36,7 +36,7 @@ pub(super) async fn run(chat: &mut Chat) {
     let status = &chat.status;
     let state = if status.state.is_empty() { "not looked at yet" } else { status.state };
     let place = if status.place.is_empty() {
-        chat.about.workshop.task().to_string()
+        chat.about.workshop.sandbox_task().to_string()
     } else {
         status.place.clone()
     };

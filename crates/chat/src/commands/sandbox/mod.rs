@@ -10,7 +10,7 @@ use crate::chat::Chat;
 use crate::program::Trouble;
 
 pub(super) async fn run(chat: &mut Chat, invocation: &Invocation) {
-    let task = chat.about.workshop.task().to_string();
+    let task = chat.about.workshop.sandbox_task().to_string();
     let words = invocation.strs();
     match words.as_slice() {
         [] | ["show"] => show::run(chat).await,

@@ -10,7 +10,7 @@ use crate::chat::Chat;
 use crate::text;
 
 pub(super) async fn run(chat: &mut Chat) {
-    let task = chat.about.workshop.task().clone();
+    let task = chat.about.workshop.sandbox_task();
     let engine = chat.agent.engine().clone();
     let looked = chat.wait_for("looking at the sandbox", Box::pin(engine.inspect(&task))).await;
     let found = match looked {

@@ -268,6 +268,8 @@ fn a_project_is_offered_once_and_the_answer_is_kept() {
     chat.model.push(Reply::text("Seen."));
     seat.says("look");
     seat.sees("Seen.");
+    // The sandbox that is looked at is the one that has the project.
+    seat.sees("native/default (up)");
     assert!(chat.model.requests()[1].last_tool_results()[0].contains("the project"));
     assert_eq!(seat.leaves(), 0);
     let seat = sit(&["chat"]);
