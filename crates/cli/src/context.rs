@@ -176,7 +176,7 @@ impl Context {
 
     /// Returns the backend that a name on the command line stands for.
     pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, Failure> {
-        let named = Override::parse(&format!("{}={name}", keys::BACKEND.name()))?;
+        let named = Override::parse(&format!("{}={name}", keys::BACKEND.name()))?.given_as("-b");
         Ok(self.settings_with(self.home()?, vec![named]).get(&keys::BACKEND)?.value)
     }
 

@@ -139,9 +139,7 @@ impl From<Error> for Failure {
             Error::UnknownBackend { task, .. } => failure
                 .advise("use the version of vestal that made it")
                 .advise(format!("or give it up: vestal rm {}", quoted(&task))),
-            Error::NoSandbox { task } => failure
-                .advise(LIST)
-                .advise(format!("to make it: vestal run -t {} true", quoted(&task))),
+            Error::NoSandbox { .. } => failure.advise(LIST),
             Error::Stopped { task } => {
                 failure.advise(format!("to start it: vestal run -t {} true", quoted(&task)))
             }

@@ -32,7 +32,7 @@ pub enum ConfigError {
         section: Box<NotASection>,
     },
     /// A file that had to be asked for the key but cannot be read.
-    #[error("{key} cannot be read: {file}")]
+    #[error("{file}; {key} cannot be read until that is mended")]
     File {
         /// The key asked for.
         key: &'static str,

@@ -3,7 +3,7 @@
 use crate::error::ConfigError;
 use crate::key::Protection;
 use crate::keys;
-use crate::settings::Settings;
+use crate::settings::{Resolved, Settings};
 use crate::source::Source;
 
 #[cfg(test)]
@@ -17,6 +17,8 @@ pub struct IsolatingSetting {
     pub key: &'static str,
     /// Where its value came from.
     pub source: Source,
+    /// Whether only containers have what it asks for.
+    pub containers_only: bool,
 }
 
 impl std::fmt::Display for IsolatingSetting {
@@ -30,10 +32,15 @@ impl Settings {
     /// the default asks for nothing; one that is wrong is an error.
     pub fn isolating(&self) -> Result<Vec<IsolatingSetting>, ConfigError> {
         let mut found = Vec::new();
-        for key in keys::ALL.iter().filter(|key| key.protection() == Protection::Isolates) {
-            let resolved = key.resolve(self)?;
-            if resolved.value != key.default_untyped() {
-                found.push(IsolatingSetting { key: key.name(), source: resolved.source });
+        for key in keys::ALL {
+            let containers_only = match key.protection() {
+                Protection::None | Protection::Guards => continue,
+                Protection::Isolates => false,
+                Protection::IsolatesContainers => true,
+            };
+            let Resolved { value, source } = key.resolve(self)?;
+            if value != key.default_untyped() {
+                found.push(IsolatingSetting { key: key.name(), source, containers_only });
             }
         }
         Ok(found)

@@ -23,7 +23,8 @@ fn a_setting_that_is_not_the_default_asks_for_isolation_and_says_where_it_was_ma
         let (key, _) = set.split_once('=').expect("an assignment");
         assert_eq!(isolating(&[set]), [format!("{key} (--set {key})")]);
     }
-    let isolates = |key: &&&dyn AnyKey| key.protection() == Protection::Isolates;
+    let isolates =
+        |key: &&&dyn AnyKey| !matches!(key.protection(), Protection::None | Protection::Guards);
     let mut all: Vec<&str> = keys::ALL.iter().filter(isolates).map(|key| key.name()).collect();
     all.sort_unstable();
     let tried = cases.map(|set| set.split_once('=').expect("an assignment").0);

@@ -42,6 +42,8 @@ pub enum Protection {
     /// Limits (`terminal.container_*`) ask for none: they bound what a sandbox may use and separate
     /// nothing. Whoever requires them to hold is not to be given a sandbox that has none.
     Isolates,
+    /// The same, and only containers have what it asks for.
+    IsolatesContainers,
 }
 
 /// A declared key and everything known about it.

@@ -56,10 +56,7 @@ impl Settings {
     fn on_command_line(&self, key: &dyn AnyKey) -> Vec<Given<'_>> {
         names(key)
             .filter_map(|name| self.overrides.iter().rfind(|given| given.name == name))
-            .map(|given| Given {
-                source: Source::CommandLine { key: given.name.clone() },
-                input: given.input(),
-            })
+            .map(|given| Given { source: given.source(), input: given.input() })
             .collect()
     }
 

@@ -5,6 +5,7 @@ use crate::input::Input;
 use crate::key::AnyKey;
 use crate::keys;
 use crate::reserved;
+use crate::source::Source;
 use crate::suggest;
 use crate::yaml::{self, Node};
 
@@ -16,6 +17,8 @@ use crate::yaml::{self, Node};
 pub struct Override {
     pub(crate) name: String,
     value: Given,
+    /// The option that stands for it, where it was not given with `--set`.
+    option: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -37,7 +40,20 @@ impl Override {
     }
 
     pub(crate) fn new(name: &str, value: &str) -> Self {
-        Self { name: name.to_owned(), value: read(value) }
+        Self { name: name.to_owned(), value: read(value), option: None }
+    }
+
+    /// Says that it was given by an option of its own: a wrong value is that option's.
+    #[must_use]
+    pub fn given_as(self, option: &'static str) -> Self {
+        Self { option: Some(option), ..self }
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        match self.option {
+            Some(option) => Source::Option { name: option.to_owned() },
+            None => Source::CommandLine { key: self.name.clone() },
+        }
     }
 
     pub(crate) fn input(&self) -> Input<'_> {

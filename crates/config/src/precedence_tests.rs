@@ -36,7 +36,7 @@ fn in_file(name: &str, value: &str) -> String {
 
 fn layer_of(source: &Source) -> Option<Layer> {
     match source {
-        Source::CommandLine { .. } => Some(Layer::CommandLine),
+        Source::CommandLine { .. } | Source::Option { .. } => Some(Layer::CommandLine),
         Source::Environment { .. } => Some(Layer::Environment),
         Source::DotEnv { .. } => Some(Layer::DotEnv),
         Source::File { .. } => Some(Layer::File),

@@ -14,6 +14,11 @@ pub enum Source {
         /// The key as it was written.
         key: String,
     },
+    /// An option of the command line that stands for a key: `-b`.
+    Option {
+        /// The option.
+        name: String,
+    },
     /// A variable of the process environment.
     Environment {
         /// Name of the variable.
@@ -45,6 +50,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CommandLine { key } => write!(f, "--set {key}"),
+            Self::Option { name } => f.write_str(name),
             Self::Environment { name } => write!(f, "environment variable {name}"),
             Self::DotEnv { path, line, name } => write!(f, "{}:{line} ({name})", path.display()),
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),

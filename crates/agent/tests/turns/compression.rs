@@ -113,9 +113,10 @@ async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goe
 #[tokio::test]
 async fn pictures_that_do_not_fit_are_left_out_where_the_words_do_without() {
     let stage = Stage::new(Script::rules([Rule::always().reply_with(|request| {
-        match request.messages().last().unwrap().to_string().contains("image_url") {
-            true => Reply::error(400, "maximum context length is 900 tokens"),
-            false => Reply::text("read"),
+        if request.messages().last().unwrap().to_string().contains("image_url") {
+            Reply::error(400, "maximum context length is 900 tokens")
+        } else {
+            Reply::text("read")
         }
     })]));
     let agent = stage.agent().await;

@@ -73,6 +73,22 @@ fn a_stopped_sandbox_that_is_started_with_less_isolation_says_so() {
 }
 
 #[test]
+fn a_sandbox_that_could_not_be_made_leaves_no_directory() {
+    let world = World::native();
+    let odd = "terminal.docker_volumes=[\"/dev/null:/workspace\"]";
+    world.vestal(["--set", odd, "run", "true"]).exits(125);
+    let sandboxes = world.home().join("sandboxes");
+    let left: Vec<_> =
+        std::fs::read_dir(sandboxes).unwrap().map(|dir| dir.unwrap().path()).collect();
+    assert_eq!(left, Vec::<std::path::PathBuf>::new());
+    // Files of before stay, whatever becomes of the attempt.
+    world.run("echo kept > file").exits(0);
+    world.vestal(["rm", "-y", "default"]).exits(0);
+    world.vestal(["--set", odd, "run", "true"]).exits(125);
+    assert_eq!(world.run("cat file").exits(0).text(), "kept\n");
+}
+
+#[test]
 fn a_project_is_mounted_where_it_is_asked_for() {
     let world = World::automatic();
     std::fs::write(world.work().join("file"), "mine\n").unwrap();

@@ -64,6 +64,7 @@ fn what_vestal_itself_cannot_do_ends_with_125() {
     let outcome = world.vestal(["run", "-b", "dokcer", "true"]).exits(125);
     assert!(outcome.stderr.contains("dokcer"), "{outcome:?}");
     assert!(outcome.stderr.contains("terminal.backend"), "{outcome:?}");
+    assert!(outcome.stderr.contains("(-b)") && !outcome.stderr.contains("--set"), "{outcome:?}");
     assert_eq!(world.tasks(), [""; 0]);
 }
 

@@ -203,7 +203,7 @@ keys! {
         default: ExtraArgs::EMPTY,
         limits: (),
         env: ["TERMINAL_DOCKER_EXTRA_ARGS"],
-        protection: Protection::Isolates,
+        protection: Protection::IsolatesContainers,
     }
 
     /// Whether commands in containers run as you instead of as the image's user.
@@ -211,7 +211,7 @@ keys! {
         default: false,
         limits: (),
         env: ["TERMINAL_DOCKER_RUN_AS_HOST_USER"],
-        protection: Protection::Isolates,
+        protection: Protection::IsolatesContainers,
     }
 
     /// Whether the image's own `ENTRYPOINT` is kept, as images with an init of their own need it.

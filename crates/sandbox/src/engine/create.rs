@@ -9,6 +9,7 @@ use vestal_wire::Role;
 use super::Inner;
 use super::attach::{Attached, GreetError, Notice, Site, StateBefore, greet};
 use super::order::{Lifespan, Wanted};
+use super::remove::kept_files;
 use crate::backend::{Backend, BackendError, Base, Confinement, Instance, Order, Remedy};
 use crate::failpoint;
 use crate::key::random_hex;
@@ -29,6 +30,9 @@ impl Inner {
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         record.overrides = asked.clone().or(&record.overrides);
         let first = record.generation == 0;
+        let is_new = dir.read_record()?.is_none()
+            && dir.instance_ids()?.is_empty()
+            && kept_files(dir).is_empty();
         let id = new_instance_id(dir)?;
         record.generation += 1;
         dir.write_intent(Intent::Create {
@@ -44,6 +48,9 @@ impl Inner {
                 // What is left keeps the intent, and with it the duty to remove it.
                 if !left {
                     dir.clear_intent()?;
+                    if is_new {
+                        self.forget_unmade(dir).await;
+                    }
                 }
                 return Err(error);
             }
@@ -112,6 +119,21 @@ impl Inner {
                 }
                 Err(Unmade { error, left: removed.is_err() })
             }
+        }
+    }
+
+    /// Removes what a sandbox that could not be made has left: nothing was there
+    /// before, nothing can have run in it, and nobody would look for it. What
+    /// cannot be removed is in nobody's way.
+    async fn forget_unmade(&self, dir: &SandboxDir) {
+        let removed = async {
+            if let Some(aside) = dir.move_aside()? {
+                self.delete_anyhow(&aside).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, dir = %dir.path().display(), "left for later");
         }
     }
 

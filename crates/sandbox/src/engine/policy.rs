@@ -117,8 +117,9 @@ impl Inner {
 
     /// Returns the backend for a sandbox that is about to be made: the one
     /// named, or for `auto` the best one that works here. Only what this machine
-    /// lacks leads to the next one: a wrong setting is an error, and so is a
-    /// setting that asks for isolation where nothing is left that isolates.
+    /// lacks, or what a setting asks of containers, leads to the next one: a wrong
+    /// setting is an error, and so is a setting that asks for isolation where
+    /// nothing is left that isolates.
     pub(crate) async fn choose_backend(
         &self,
         task: &Task,
@@ -132,6 +133,12 @@ impl Inner {
         for backend in self.backends.iter().filter(|backend| suits(&***backend, overrides)) {
             if backend.confinement() == Confinement::None && !isolating.is_empty() {
                 return Err(Error::NotIsolated { task: task.to_string(), isolating, reasons });
+            }
+            if !backend.takes_images()
+                && let Some(setting) = isolating.iter().find(|setting| setting.containers_only)
+            {
+                reasons.push(format!("{}: only containers have {setting}", backend.name()));
+                continue;
             }
             // Images are fetched for those who ask for a container, not for
             // those who ask for anything that works.

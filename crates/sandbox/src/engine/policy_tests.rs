@@ -44,6 +44,25 @@ async fn auto_never_ends_at_local_when_a_setting_isolates() {
 }
 
 #[tokio::test]
+async fn auto_makes_no_native_sandbox_of_a_setting_that_only_containers_have() {
+    let sets = [
+        "terminal.docker_extra_args=[\"--cap-drop=ALL\"]",
+        "terminal.docker_run_as_host_user=true",
+    ];
+    for set in sets {
+        let home = tempfile::tempdir().unwrap();
+        let native = Native::new(Arc::new(settings(&home, &[set])));
+        let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(native), local(&home)];
+        let engine = Engine::with_backends(settings(&home, &[set]), backends).unwrap();
+        let task = Task::default_task();
+        let error = engine.inner.choose_backend(&task, &Overrides::default()).await.unwrap_err();
+        let Error::NotIsolated { reasons, .. } = error else { panic!("{set}: {error}") };
+        let key = set.split_once('=').unwrap().0;
+        assert_eq!(reasons, [format!("native: only containers have {key} (--set {key})")]);
+    }
+}
+
+#[tokio::test]
 async fn auto_takes_a_wrong_setting_for_an_error_and_not_for_a_missing_backend() {
     let wrong = [
         "terminal.native_rootfs=/there/is/no/such/root",

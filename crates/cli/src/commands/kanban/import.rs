@@ -177,6 +177,16 @@ pub(super) async fn run(
     create::hint(desk, &hints)
 }
 
+/// Says what is wrong with a line. Its number is the file's, not that of the parser,
+/// which sees one line only.
+fn within_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((what, _)) if error.column() > 0 => format!("{what}, column {}", error.column()),
+        _ => text,
+    }
+}
+
 fn no_task(failure: Failure) -> Failure {
     failure.advise("no task was made")
 }
@@ -225,7 +235,7 @@ impl Import<'_> {
         let read = match lines.next() {
             Ok(None) => return Ok(None),
             Ok(Some(text)) => {
-                serde_json::from_str(text).map_err(|error| Failure::usage(error.to_string()))
+                serde_json::from_str(text).map_err(|error| Failure::usage(within_line(&error)))
             }
             Err(error) => Err(Failure::io("read it", &error)),
         };

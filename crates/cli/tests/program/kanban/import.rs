@@ -44,7 +44,7 @@ fn all_tasks_of_a_file_are_made_or_none() {
         ("{\"title\": \"\"}", "the title is empty"),
         ("{\"titel\": \"x\"}", "titel"),
         ("{\"title\": \"x\", \"triage\": true, \"blocked\": true}", "begins in one way"),
-        ("not json", "line 1"),
+        ("{\"title\": \"x\"}\n{\"title\": \"y\",}", "line 2: trailing comma, column 15"),
         ("", "there is no task in standard input"),
     ] {
         let outcome = world.vestal_with(["kanban", "create", "--from", "-"], bad.as_bytes());

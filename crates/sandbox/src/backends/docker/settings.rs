@@ -149,7 +149,7 @@ fn image(settings: &Settings, overrides: &Overrides) -> Result<ImageName, Config
         ConfigError::from(Box::new(InvalidValue {
             key,
             value: shown,
-            from: Source::CommandLine { key: key.to_owned() },
+            from: Source::Option { name: "--image".to_owned() },
             reason,
             allowed: keys::DOCKER_IMAGE.allowed(),
             suggestion: None,

@@ -45,7 +45,11 @@ pub(super) fn print(
         counter(name, bucket.count, &listed(bucket, ToString::to_string))?;
     }
     counter("Promoted", result.promoted, "")?;
-    counter("Spawned", result.spawned.count, "")?;
+    let started = match mood {
+        Mood::Done => "Spawned",
+        Mood::Planned => "Would start",
+    };
+    counter(started, result.spawned.count, "")?;
     for started in &result.spawned.entries {
         let place = match (mood, started.workspace.as_str()) {
             (Mood::Planned, _) => "- (dry)".to_owned(),

@@ -216,7 +216,9 @@ fn a_worker_sees_the_pictures_of_its_task_and_does_without_where_its_model_takes
     let child = bench.task(NewTask { parents: vec![parent.clone()], ..some() });
     attach_notes(&bench, &child);
     let own: Vec<String> = (1..=9).map(|number| format!("shot-{number}.png")).collect();
-    own.iter().for_each(|name| attach_picture(&bench, &child, name));
+    for name in &own {
+        attach_picture(&bench, &child, name);
+    }
     // One more than a request takes.
     attach_picture(&bench, &parent, "plan-a");
     attach_picture(&bench, &parent, "plan-b");

@@ -23,7 +23,7 @@ use crate::backend::BackendError;
 use crate::store::KeyLock;
 
 /// Seconds without a connection after which the service ends.
-const IDLE_SECONDS: &str = "300";
+const IDLE_SECONDS: &str = "30";
 
 /// How long the service may take to answer. It does so in half a second; the
 /// rest is for machines that are slow and busy, and for its first start.

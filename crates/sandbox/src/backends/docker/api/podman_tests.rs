@@ -98,7 +98,7 @@ async fn a_stampede_starts_one_service_past_a_stale_socket() {
     }
     let socket = podman.path("run").join(SOCKET);
     let expected =
-        format!("--log-level error system service --time 300 unix://{}\n", socket.display());
+        format!("--log-level error system service --time 30 unix://{}\n", socket.display());
     assert_eq!(podman.written("started").await, expected);
 }
 
