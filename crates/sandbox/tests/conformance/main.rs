@@ -4,9 +4,11 @@
 //! of them can promise. A case is named for the promise it keeps.
 //!
 //! What does not depend on the backend (the guest's own work) and what takes
-//! long (a kill at every step) runs on `local`, `docker` and `native` every
-//! time. On the other backends those cases are in a module `full`, which the
-//! everyday run leaves out (`.config/nextest.toml`).
+//! long (a kill at every step) runs on `local` and `native` every time, and the
+//! former on `docker`, too. On the other backends those cases are in a module
+//! `full`, which the everyday run leaves out (`.config/nextest.toml`). On
+//! `docker` a process is killed every time at the steps that are that backend's
+//! own, and at all of them in `full`.
 //!
 //! What a container engine alone can show, such as images, limits and an engine
 //! that dies, is checked by the tests in `containers`.
@@ -52,6 +54,7 @@ macro_rules! conformance {
     (
         every $every:tt
         guest $guest:tt
+        own_walks $own_walks:tt
         walks $walks:tt
         local $local:tt
         contained $contained:tt
@@ -59,25 +62,33 @@ macro_rules! conformance {
         limited $limited:tt
         native $native:tt
         copied $copied:tt
+        own_copy_walks $own_copy_walks:tt
         copy_walks $copy_walks:tt
         moved $moved:tt
     ) => {
         mod local {
             tests!(local $every);
             tests!(local $guest);
+            tests!(local $own_walks);
             tests!(local $walks);
             tests!(local $local);
         }
         mod docker {
             tests!(docker $every);
             tests!(docker $guest);
-            tests!(docker $walks);
+            tests!(docker_steps $own_walks);
             tests!(docker $contained);
             tests!(docker $containers);
             tests!(docker $limited);
             tests!(docker $copied);
-            tests!(docker $copy_walks);
+            tests!(docker_steps $own_copy_walks);
             tests!(docker $moved);
+            mod full {
+                tests!(docker $own_walks);
+                tests!(docker $walks);
+                tests!(docker $own_copy_walks);
+                tests!(docker $copy_walks);
+            }
         }
         mod podman {
             tests!(podman $every);
@@ -88,7 +99,9 @@ macro_rules! conformance {
             tests!(podman $moved);
             mod full {
                 tests!(podman $guest);
+                tests!(podman $own_walks);
                 tests!(podman $walks);
+                tests!(podman $own_copy_walks);
                 tests!(podman $copy_walks);
             }
         }
@@ -99,18 +112,22 @@ macro_rules! conformance {
             tests_of_user!("rootless" rootless of_rootless $copied);
             mod full {
                 tests_of_user!("rootless::full" rootless of_rootless $guest);
+                tests_of_user!("rootless::full" rootless of_rootless $own_walks);
                 tests_of_user!("rootless::full" rootless of_rootless $walks);
+                tests_of_user!("rootless::full" rootless of_rootless $own_copy_walks);
                 tests_of_user!("rootless::full" rootless of_rootless $copy_walks);
             }
         }
         mod native {
             tests!(native $every);
             tests!(native $guest);
+            tests!(native $own_walks);
             tests!(native $walks);
             tests!(native $contained);
             tests!(native $limited);
             tests!(native $native);
             tests!(native $copied);
+            tests!(native $own_copy_walks);
             tests!(native $copy_walks);
         }
         mod native_user {
@@ -121,7 +138,9 @@ macro_rules! conformance {
             tests_of_user!("native_user" native of_native $copied);
             mod full {
                 tests_of_user!("native_user::full" native of_native $guest);
+                tests_of_user!("native_user::full" native of_native $own_walks);
                 tests_of_user!("native_user::full" native of_native $walks);
+                tests_of_user!("native_user::full" native of_native $own_copy_walks);
                 tests_of_user!("native_user::full" native of_native $copy_walks);
             }
         }
@@ -278,17 +297,22 @@ conformance! {
             a_stale_lock_file_is_no_obstacle,
         }
     }
-    // A kill at every step, and random sequences: long.
-    walks {
+    // A kill at every step of what backends have steps of their own in, and random sequences.
+    own_walks {
         crashes: {
             a_process_may_die_at_any_step_of_a_creation,
             a_process_may_die_at_any_step_of_a_start,
-            a_process_may_die_at_any_step_of_a_stop,
-            a_process_may_die_at_any_step_of_a_removal,
-            a_guest_may_die_at_any_step,
             what_a_crash_left_half_written_is_swept,
             a_soak_of_random_kills_loses_nothing_and_leaves_nothing,
             a_soak_of_killed_creations_leaves_one_sandbox_each,
+        }
+    }
+    // A kill at every other step: long.
+    walks {
+        crashes: {
+            a_process_may_die_at_any_step_of_a_stop,
+            a_process_may_die_at_any_step_of_a_removal,
+            a_guest_may_die_at_any_step,
         }
         model: {
             any_sequence_of_happenings_leaves_one_whole_sandbox,
@@ -376,12 +400,16 @@ conformance! {
             commands_and_copies_at_once_are_in_nobodys_way,
         }
     }
-    // The same with a kill at every step.
-    copy_walks {
+    // The same with a kill at every step, likewise.
+    own_copy_walks {
         copying: {
             a_process_may_die_at_any_step_of_a_snapshot,
-            a_process_may_die_at_any_step_of_the_removal_of_a_snapshot,
             a_process_may_die_at_any_step_of_a_fork,
+        }
+    }
+    copy_walks {
+        copying: {
+            a_process_may_die_at_any_step_of_the_removal_of_a_snapshot,
             a_process_may_die_at_any_step_of_a_restore,
             a_process_may_die_at_any_step_of_a_rebuild,
         }

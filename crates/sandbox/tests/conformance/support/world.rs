@@ -16,6 +16,7 @@ use super::{Containers, Worker, until};
 pub(crate) struct World {
     root: tempfile::TempDir,
     kind: Kind,
+    own_steps_only: bool,
 }
 
 /// What the sandboxes of a world are made of.
@@ -62,6 +63,13 @@ impl World {
         Self::on(Containers::at(variable("VESTAL_TEST_DOCKER_HOST")))
     }
 
+    /// Returns the same, for walks along the steps that are this backend's own.
+    pub(crate) fn docker_steps() -> Self {
+        let mut world = Self::docker();
+        world.own_steps_only = true;
+        world
+    }
+
     /// Returns a world whose sandboxes are containers of Podman, run by root.
     pub(crate) fn podman() -> Self {
         Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_HOST")))
@@ -85,7 +93,12 @@ impl World {
 
     /// Returns a world of this kind.
     pub(crate) fn of(kind: Kind) -> Self {
-        Self { root: tempfile::tempdir().unwrap(), kind }
+        Self { root: tempfile::tempdir().unwrap(), kind, own_steps_only: false }
+    }
+
+    /// Returns whether a walk leaves out the steps that all backends share.
+    pub(crate) fn own_steps_only(&self) -> bool {
+        self.own_steps_only
     }
 
     /// Returns what sandboxes are made of.
