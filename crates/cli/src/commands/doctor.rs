@@ -341,11 +341,22 @@ async fn snapshots(engine: &Engine) -> Check {
 }
 
 async fn leftovers(engine: &Engine) -> Vec<Check> {
-    let Pruned { reaped: left, unanswered } = match engine.prune_telling(true).await {
+    let Pruned { reaped: left, unanswered, unrecorded } = match engine.prune_telling(true).await {
         Ok(pruned) => pruned,
         Err(error) => return vec![Check::failure("leftovers", &error.into())],
     };
     let mut checks = Vec::new();
+    if let Some(first) = unrecorded.first() {
+        let more = match unrecorded.len() {
+            1 => String::new(),
+            many => format!(", and {} more", many - 1),
+        };
+        let message = format!("files without a sandbox: {}{more}", first.display());
+        checks.push(
+            Check::new("leftovers", Health::Note, message)
+                .advise("vestal prune --dry-run names them and says what can be done with them"),
+        );
+    }
     if !left.is_empty() {
         let message =
             format!("{} that nobody can want", text::count(left.len() as u64, "instance"));
@@ -353,7 +364,7 @@ async fn leftovers(engine: &Engine) -> Vec<Check> {
             Check::new("leftovers", Health::Note, message)
                 .advise("vestal prune --dry-run lists them, vestal prune removes them"),
         );
-    } else if unanswered.is_empty() {
+    } else if unanswered.is_empty() && unrecorded.is_empty() {
         checks.push(Check::new("leftovers", Health::Ok, "none"));
     }
     checks.extend(unanswered.into_iter().map(|(what, why)| {

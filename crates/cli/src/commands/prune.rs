@@ -1,5 +1,7 @@
 //! `vestal prune`.
 
+use std::path::Path;
+
 use clap::Args;
 use serde::Serialize;
 use vestal_sandbox::{Pruned, ReapReason, Reaped};
@@ -8,6 +10,7 @@ use crate::console::{Table, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::values::quoted;
 
 const AFTER_HELP: &str = "\
 A running sandbox is never touched, nor one that could still be wanted: a stopped one goes when it
@@ -41,7 +44,11 @@ struct ReapedView {
 pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let pruning = engine.prune_telling(args.dry_run);
-    let Pruned { reaped, unanswered } = context.console.while_waiting("pruning", pruning).await?;
+    let Pruned { reaped, unanswered, unrecorded } =
+        context.console.while_waiting("pruning", pruning).await?;
+    for path in &unrecorded {
+        context.console.note(&unrecorded_words(path));
+    }
     for (what, why) in &unanswered {
         context.console.warn(&format!("{what} could not be looked at, and is left alone: {why}"));
     }
@@ -72,6 +79,18 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
         if args.dry_run { format!("{count} would be removed") } else { format!("{count} removed") };
     context.console.note(&said);
     Ok(exit)
+}
+
+/// Returns what is said of a directory with files that no sandbox belongs to.
+fn unrecorded_words(path: &Path) -> String {
+    let task = path.file_name().unwrap_or_default().to_string_lossy();
+    let task = quoted(&task);
+    format!(
+        "{} has files and no sandbox: of one that ended with its process, that could not be made, \
+         or whose record is gone; left alone; to use the files: vestal run -t {task} CMD; to \
+         remove them: vestal rm --files {task}",
+        path.display()
+    )
 }
 
 fn view(reaped: &Reaped, removed: bool) -> ReapedView {

@@ -87,6 +87,9 @@ pub struct Pruned {
     /// What could not be looked at, and was left alone: a task or a backend, and
     /// why.
     pub unanswered: Vec<(String, String)>,
+    /// Directories with files that belong to no sandbox that is known; they are
+    /// left alone.
+    pub unrecorded: Vec<std::path::PathBuf>,
 }
 
 /// Most sandboxes that are looked at at a time.
@@ -112,6 +115,7 @@ impl Engine {
         let leftovers = inner.reap_leftovers(None, dry_run).await?;
         let mut pruned = inner.reap(None, None, dry_run).await?;
         pruned.reaped.splice(0..0, leftovers);
+        pruned.unrecorded = inner.unrecorded()?;
         let named = inner.named_backend(&Overrides::default())?;
         for backend in &inner.backends {
             let is_relied_on =
