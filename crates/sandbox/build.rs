@@ -16,9 +16,16 @@ use std::process::Command;
 const PROGRAMS: [(&str, &str); 2] = [("vestal-guest", "GUEST"), ("vestal-stage", "STAGE")];
 
 /// One static file. A fixed address, no unwind tables and no build id take a
-/// fifth off its size: it does not unwind, and it is in every sandbox.
-const GUEST_FLAGS: &str = "-C target-feature=+crt-static -C relocation-model=static \
-    -C force-unwind-tables=no -C link-arg=-Wl,--build-id=none";
+/// third off its size: it does not unwind, and it is in every sandbox.
+const GUEST_FLAGS: [&str; 4] = [
+    "-Ctarget-feature=+crt-static",
+    "-Crelocation-model=static",
+    "-Cforce-unwind-tables=no",
+    "-Clink-arg=-Wl,--build-id=none",
+];
+
+/// The linker script that leaves out the unwind tables of libraries.
+const LINKER_SCRIPT: &str = "crates/guest/no-unwind-tables.ld";
 
 fn main() {
     if let Err(message) = build() {
@@ -109,7 +116,14 @@ fn build_programs() -> Result<PathBuf, String> {
             cargo.env_remove(&name);
         }
     }
-    cargo.env("RUSTFLAGS", GUEST_FLAGS);
+    let script = workspace.join(LINKER_SCRIPT);
+    let script = script.to_str().ok_or("the path of the workspace is not UTF-8")?;
+    // `-Xlinker` hands on one argument as it is, also with a comma in the path.
+    let script = ["-Xlinker", "-T", "-Xlinker", script].map(|part| format!("-Clink-arg={part}"));
+    let flags: Vec<&str> =
+        GUEST_FLAGS.into_iter().chain(script.iter().map(String::as_str)).collect();
+    // Cargo's own separator, so that the path may have blanks.
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
 
     let output = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
