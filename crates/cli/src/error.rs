@@ -12,6 +12,7 @@ use vestal_config::{ConfigError, ProfileName, SetError};
 use vestal_conversations::Error as ConversationError;
 use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
+use vestal_runtime::RuntimeError;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
@@ -20,6 +21,7 @@ use vestal_sandbox::{Error, HomeError, LockError, StoreError};
 use vestal_wire::{Fault, FaultCode};
 
 use crate::exit::Exit;
+use crate::suggest;
 use crate::values::quoted;
 
 const DOCTOR: &str = "`vestal doctor` says what works here and what to do about the rest";
@@ -447,6 +449,25 @@ impl From<OpenError> for Failure {
         match error {
             OpenError::Store(error) => error.into(),
             other @ (OpenError::Task(_) | OpenError::Name(_)) => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::Config(error) => error.into(),
+            RuntimeError::Endpoint { source, profile } => Self::no_endpoint(source, &profile),
+            RuntimeError::Model(error) => error.into(),
+            RuntimeError::Store(error) => error.into(),
+            RuntimeError::Open(error) => error.into(),
+            RuntimeError::UnknownToolset { name, known } => {
+                let failure = Self::usage(format!("there is no toolset {name:?}"));
+                match suggest::closest(&name, known.iter().map(String::as_str)) {
+                    Some(meant) => failure.advise(format!("did you mean {meant}?")),
+                    None => failure.advise(format!("there are: {}, all", known.join(", "))),
+                }
+            }
         }
     }
 }

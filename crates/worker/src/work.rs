@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{
-    Agent, Conversation, EndReason, EventSink, Nobody, Opening, Outcome as TurnOutcome, Parts,
-    PromptParts, Start, settings as agent_settings,
-};
+use vestal_agent::{Conversation, EndReason, EventSink, Nobody, Outcome as TurnOutcome};
 use vestal_board::{BlockKind, Board, Fence, Outcome, Role, Run, Task, Workspace};
-use vestal_config::{ConfigError, Isolation, Settings, keys};
-use vestal_conversations::{Store, Title};
-use vestal_mcp::Servers;
-use vestal_model::{Endpoint, Models, Part, UserMessage};
+use vestal_config::Settings;
+use vestal_conversations::Title;
+use vestal_model::{Part, UserMessage};
+use vestal_runtime::{OpenRequest, Placement, Runtime, RuntimeError, SandboxChoice, Toolsets};
 use vestal_sandbox::{Command, Engine, Sandbox};
 use vestal_skills::Skills;
 
@@ -75,11 +72,9 @@ impl Work<'_> {
     /// Makes the place and opens the conversation.
     async fn begin(&self) -> Result<Begun, NotBegun> {
         let settings = self.settings;
-        let chain = agent_settings::endpoints(settings, self.task.model.as_deref());
-        let chain = chain.map_err(|error| {
-            let advice = error.advice_in(settings.home().profile()).join("; ");
-            not_configured(format!("{error}; {advice}"))
-        })?;
+        // First of all: without a model nothing is made.
+        let model = self.task.model.as_deref();
+        vestal_runtime::endpoints(settings, model).map_err(not_assembled)?;
         let ground = Ground::find(settings, self.task, self.run).map_err(no_place)?;
         if ground.is_own {
             // A sandbox that is the task's own stands back with its worker; one
@@ -102,10 +97,15 @@ impl Work<'_> {
         for file in &layout.left_out {
             self.log.write(&format!("warning: not copied: {file}"));
         }
-        let skills = vestal_skills::from_settings(settings);
-        let agent = self.agent(&skills).await?;
-        let opening = self.opening(chain, &ground, &sandbox, &place, &skills).map_err(config)?;
-        let mut conversation = agent.open(opening).await.map_err(crashed)?;
+        let runtime = Runtime::builder(self.engine.clone())
+            .redactor(Arc::clone(self.redactor))
+            .tools(|registry| tools::add_to(registry, self.desk))
+            .build()
+            .await
+            .map_err(not_assembled)?;
+        let request = self.request(&ground, &sandbox, &place);
+        let opened = runtime.open(request, Arc::new(Nobody)).await.map_err(not_assembled)?;
+        let mut conversation = opened.conversation;
         let id = conversation.id().to_string();
         // Before the first command: what it starts can be found from now on.
         if let Err(error) = self.board.run_session(self.fence, &id).await {
@@ -121,10 +121,10 @@ impl Work<'_> {
         self.settle_shell(&conversation, &sandbox, &place).await;
         let context = self.board.context(&self.task.id).await.map_err(crashed)?;
         let mut words = prompt::first_words(self.task, self.run.role, &context, &place, &layout);
-        words.push_str(&self.open_skills(&skills, &sandbox).await);
+        words.push_str(&self.open_skills(runtime.skills(), &sandbox).await);
         let mut parts = vec![Part::Text { text: words }];
         parts.extend(layout.pictures.into_iter().map(|picture| Part::Image(picture.image)));
-        Ok(Begun { agent, conversation, sandbox, ground, first: UserMessage { parts } })
+        Ok(Begun { runtime, conversation, sandbox, ground, first: UserMessage { parts } })
     }
 
     /// Opens the skills that the task names, and returns what the model is told
@@ -154,74 +154,21 @@ impl Work<'_> {
         runs.iter().rev().find(|run| run.id != self.run.id)?.outcome
     }
 
-    async fn agent(&self, skills: &Skills) -> Result<Agent, NotBegun> {
-        let settings = self.settings;
-        let mut registry = vestal_agent::tools::standard();
-        tools::add_to(&mut registry, self.desk);
-        let store = Store::open(settings.home().dir().join("state.db")).await.map_err(crashed)?;
-        let (memory, remembering) =
-            vestal_memory::from_settings(settings, self.redactor, &store).map_err(config)?;
-        for tool in remembering {
-            registry.add(tool);
-        }
-        skills.add_to(&mut registry);
-        skills.equip(self.engine, self.redactor);
-        let models = agent_settings::model_options(settings).map_err(config)?;
-        Ok(Agent::new(Parts {
-            engine: self.engine.clone(),
-            store,
-            models: Models::new(models).map_err(crashed)?,
-            tools: registry,
-            sources: vec![Arc::new(skills.clone()), Servers::from_settings(settings)],
-            memory,
-            redactor: Arc::clone(self.redactor),
-            options: agent_settings::options(settings).map_err(config)?,
-            // Nobody is there who could approve of anything for always.
-            remember: Arc::new(|_| Err("nobody is there to approve of it".to_owned())),
-        }))
-    }
-
-    fn opening(
-        &self,
-        chain: Vec<Endpoint>,
-        ground: &Ground,
-        sandbox: &Sandbox,
-        place: &Place,
-        skills: &Skills,
-    ) -> Result<Opening, ConfigError> {
-        let settings = self.settings;
-        let mut selection = agent_settings::selection(settings)?;
-        selection.toolsets.push(tools::TOOLSET.to_owned());
-        selection.without_toolsets.retain(|name| name != tools::TOOLSET);
+    fn request(&self, ground: &Ground, sandbox: &Sandbox, place: &Place) -> OpenRequest {
         let is_project = self.task.workspace != Workspace::Scratch;
-        let prompt = PromptParts {
-            persona: vestal_agent::persona(&settings.home().dir()),
-            instructions: settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value.get().map(str::to_owned),
-            role: Some(prompt::role(self.run.role)),
-            project: is_project.then(|| place.dir.clone()),
-            profile: settings.home().profile().to_string(),
-            backend: Some(sandbox.backend().to_owned()),
-            is_attended: false,
-            skills: skills.prompt(),
-            ..PromptParts::default()
-        };
         let title = format!("{} ({})", self.task.title, self.task.id);
-        Ok(Opening {
-            start: Start::New {
-                source: "kanban".to_owned(),
-                title: Some(Title::Generated(self.redactor.redact(&title).into_owned())),
+        OpenRequest {
+            title: Some(Title::Generated(self.redactor.redact(&title).into_owned())),
+            model: self.task.model.clone(),
+            placement: Placement::Attached {
+                choice: SandboxChoice::new(ground.task.clone(), ground.overrides.clone()),
+                backend: sandbox.backend().to_owned(),
+                project: is_project.then(|| place.dir.clone()),
             },
-            chain,
-            task: ground.task.clone(),
-            // The sandbox is chosen already.
-            isolation: Isolation::Shared,
-            overrides: ground.overrides.clone(),
-            human: Arc::new(Nobody),
-            selection,
-            prompt,
-            cwd: is_project.then(|| place.dir.clone()),
-            max_turns: None,
-        })
+            toolsets: Toolsets::And(tools::TOOLSET.to_owned()),
+            role: Some(prompt::role(self.run.role)),
+            ..OpenRequest::new("kanban")
+        }
     }
 
     /// Lets the conversation's shell begin in its place, with what commands know
@@ -283,9 +230,9 @@ impl Work<'_> {
 
     /// Puts everything in order. What cannot be is said, and left to a sweep.
     async fn leave(&self, begun: Begun) {
-        let Begun { agent, conversation, sandbox, ground, .. } = begun;
+        let Begun { runtime, conversation, sandbox, ground, .. } = begun;
         let id = conversation.id().clone();
-        let store = agent.store().clone();
+        let store = runtime.agent().store().clone();
         let cleaned = async {
             let sessions = clean::sessions(&store, &id).await?;
             let stopped = clean::stop_jobs(&sandbox.connection().await?, &sessions).await?;
@@ -303,10 +250,7 @@ impl Work<'_> {
         if let Err(error) = self.remove_place(&ground, &sandbox).await {
             self.log.write(&format!("warning: its place could not be removed: {error}"));
         }
-        drop(agent);
-        if let Err(error) = store.close().await {
-            tracing::debug!(%error, "the conversations were not closed");
-        }
+        runtime.close().await;
     }
 
     /// Removes the place of a task that is finished; that of any other is kept
@@ -333,7 +277,7 @@ impl Work<'_> {
 
 /// Work that has begun.
 struct Begun {
-    agent: Agent,
+    runtime: Runtime,
     conversation: Conversation,
     sandbox: Sandbox,
     ground: Ground,
@@ -345,8 +289,19 @@ fn not_configured(words: String) -> NotBegun {
     NotBegun(Verdict::Block(BlockKind::Capability, words))
 }
 
-fn config(error: impl std::fmt::Display) -> NotBegun {
-    not_configured(error.to_string())
+/// What a person can mend by the settings blocks the task; the rest is a crash,
+/// and the task is tried again.
+fn not_assembled(error: RuntimeError) -> NotBegun {
+    match error {
+        RuntimeError::Endpoint { source, profile } => {
+            let advice = source.advice_in(&profile).join("; ");
+            not_configured(format!("{source}; {advice}"))
+        }
+        RuntimeError::Config(_) | RuntimeError::UnknownToolset { .. } => {
+            not_configured(error.to_string())
+        }
+        RuntimeError::Model(_) | RuntimeError::Store(_) | RuntimeError::Open(_) => crashed(error),
+    }
 }
 
 fn no_place(error: impl std::fmt::Display) -> NotBegun {

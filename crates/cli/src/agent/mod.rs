@@ -5,6 +5,6 @@ mod build;
 mod outcome;
 mod person;
 
-pub(crate) use build::{Workplace, begin_log, build, endpoints, redactor};
+pub(crate) use build::{begin_log, build};
 pub(crate) use outcome::{exit_of, failure_of};
 pub(crate) use person::{Asking, Person, is_present};

@@ -8,12 +8,13 @@ use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{Left, Outside, Parts};
 use vestal_config::{BackendChoice, Environment, Settings, keys};
+use vestal_runtime::{OpenRequest, Placement, Which};
 use vestal_sandbox::Termination;
 use vestal_tui::Colour;
 
 use super::ChatArgs;
 use super::directories::{Directories, is_project};
-use super::opening::{Which, Wish, WishedPlace, toolsets};
+use super::opening::{placement, toolsets};
 use super::surroundings::Surroundings;
 use crate::agent;
 use crate::cli::Wanted;
@@ -37,12 +38,13 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let Some(settings) = settings_with_model(context, args).await? else {
         return Ok(Exit::No);
     };
-    let mut wish = args.wish();
-    if let Some(place) = offered_mount(context, &settings, &wish)? {
-        wish.place = place;
+    let mut request = args.request(context)?;
+    if let Some(placement) = offered_mount(context, &settings, &request)? {
+        request.placement = placement;
     }
     let wanted = toolsets(&settings, args.toolsets.as_deref())?;
-    let agent = agent::build(context, &settings, &wanted).await?;
+    let runtime = agent::build(context, &settings, &wanted).await?;
+    let agent = runtime.agent().clone();
     let (human, questions) = vestal_chat::asked();
     let (sender, outside) = unbounded_channel();
     let taker = Arc::new(move |said| {
@@ -56,10 +58,9 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let program = Arc::new(Surroundings {
         context: context.again(),
         global: context.global().clone(),
-        settings: Arc::clone(&settings),
-        agent: agent.clone(),
+        runtime: runtime.clone(),
         human,
-        wish,
+        request,
         yolo: args.yolo,
         taker,
         last: Mutex::new(None),
@@ -83,9 +84,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
         Ok(Left::Quit) => context.finish(agent.engine()).await,
         _ => context.close(agent.engine()).await,
     }
-    if let Err(error) = agent.store().clone().close().await {
-        tracing::debug!(%error, "the conversations were not closed");
-    }
+    runtime.close().await;
     match left {
         Ok(Left::Quit) => Ok(Exit::Success),
         Ok(Left::Signal(signal)) => Ok(Exit::Terminated(signal)),
@@ -121,7 +120,7 @@ async fn settings_with_model(
     }
     let settings = context.settings()?;
     // Something else than the files may still stand in the way.
-    agent::endpoints(&settings, None)?;
+    vestal_runtime::endpoints(&settings, None)?;
     Ok(Some(Arc::new(settings)))
 }
 
@@ -130,9 +129,9 @@ async fn settings_with_model(
 fn offered_mount(
     context: &Context,
     settings: &Settings,
-    wish: &Wish,
-) -> Result<Option<WishedPlace>, Failure> {
-    project_mount(context, settings, wish, |directories, here| {
+    request: &OpenRequest,
+) -> Result<Option<Placement>, Failure> {
+    project_mount(context, settings, request, |directories, here| {
         let question = format!(
             "Shall the agent work on {}? It becomes /workspace of a sandbox of its own. [y/n]",
             here.display()
@@ -150,9 +149,9 @@ fn offered_mount(
 pub(super) fn agreed_mount(
     context: &Context,
     settings: &Settings,
-    wish: &Wish,
-) -> Result<Option<WishedPlace>, Failure> {
-    project_mount(context, settings, wish, |_, here| {
+    request: &OpenRequest,
+) -> Result<Option<Placement>, Failure> {
+    project_mount(context, settings, request, |_, here| {
         context.console.note(&format!(
             "the agent does not see {}; --mount-cwd lets it work there, and `vestal chat` asks once",
             here.display()
@@ -164,10 +163,10 @@ pub(super) fn agreed_mount(
 fn project_mount(
     context: &Context,
     settings: &Settings,
-    wish: &Wish,
+    request: &OpenRequest,
     unanswered: impl FnOnce(&Directories, &Path) -> Option<bool>,
-) -> Result<Option<WishedPlace>, Failure> {
-    if !matches!((&wish.which, &wish.place), (Which::New, WishedPlace::Own)) {
+) -> Result<Option<Placement>, Failure> {
+    if !matches!((&request.which, &request.placement), (Which::New, Placement::Remembered)) {
         return Ok(None);
     }
     let is_settled = settings.get(&keys::BACKEND)?.value == BackendChoice::Local
@@ -182,9 +181,11 @@ fn project_mount(
     }
     let directories = Directories::of(&settings.home().dir());
     let answer = directories.answer(&here).or_else(|| unanswered(&directories, &here));
-    let mount = answer.unwrap_or_default();
+    if answer != Some(true) {
+        return Ok(None);
+    }
     let wanted = Wanted { backend: None, image: None, mount_cwd: true };
-    Ok(mount.then_some(WishedPlace::Wanted { task: None, wanted }))
+    placement(context, None, &wanted).map(Some)
 }
 
 /// Returns the answer; none when there is none.

@@ -22,14 +22,11 @@ use vestal_model::{Part, UserMessage};
 use vestal_sandbox::Task;
 
 use crate::agent::{exit_of, failure_of};
-use crate::cli::Wanted;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::views::TurnView;
-pub(crate) use opening::PLACE;
-use opening::{Which, Wish, WishedPlace};
 use screen::Answer;
 use talk::{Talk, Talked};
 
@@ -127,31 +124,6 @@ impl ChatArgs {
             Answer::Streamed
         } else {
             Answer::Whole
-        }
-    }
-
-    /// Returns which conversation is asked for, and how it is to be held.
-    fn wish(&self) -> Wish {
-        let which = match &self.resume {
-            Some(wanted) => Which::Named(wanted.clone()),
-            None if self.goes_on => Which::Latest,
-            None => Which::New,
-        };
-        let is_placed = self.task.is_some() || self.backend.is_some() || self.mount_cwd;
-        let place = if is_placed {
-            let (backend, mount_cwd) = (self.backend.clone(), self.mount_cwd);
-            let wanted = Wanted { backend, image: None, mount_cwd };
-            WishedPlace::Wanted { task: self.task.clone(), wanted }
-        } else {
-            WishedPlace::Own
-        };
-        Wish {
-            which,
-            model: self.model.clone(),
-            title: self.title.clone(),
-            place,
-            toolsets: self.toolsets.clone(),
-            max_turns: self.max_turns,
         }
     }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, block_in_place};
-use vestal_agent::{Agent, Human};
+use vestal_agent::Human;
 use vestal_chat::{Open, Opened, Program, Trouble};
-use vestal_config::Settings;
+use vestal_conversations::Title;
+use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Which};
 use vestal_sandbox::{Overrides, Task, Terminations};
 
-use super::opening::{OpenedHere, Opener, Place, Which, Wish, WishedPlace};
 use crate::cli::{self, Global, Verb};
 use crate::console::{self, GivingUp, Said};
 use crate::context::Context;
@@ -25,44 +25,44 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Surroundings {
     pub(super) context: Context,
     pub(super) global: Global,
-    pub(super) settings: Arc<Settings>,
-    pub(super) agent: Agent,
+    pub(super) runtime: Runtime,
     pub(super) human: Arc<dyn Human>,
     /// What the command line asks for.
-    pub(super) wish: Wish,
+    pub(super) request: OpenRequest,
     /// Whether everything is allowed in the first conversation.
     pub(super) yolo: bool,
     /// Takes what is said while the chat draws on the terminal.
     pub(super) taker: Arc<dyn Fn(Said) + Send + Sync>,
-    /// Where the conversation before works.
-    pub(super) last: Mutex<Option<Place>>,
+    /// The sandbox of the conversation before.
+    pub(super) last: Mutex<Option<SandboxChoice>>,
 }
 
 impl Surroundings {
-    fn wish_for(&self, what: &Open) -> Wish {
-        let base = || Wish {
-            toolsets: self.wish.toolsets.clone(),
-            max_turns: self.wish.max_turns,
-            ..Wish::default()
+    fn request_for(&self, what: &Open) -> OpenRequest {
+        let base = || OpenRequest {
+            cwd: self.request.cwd.clone(),
+            toolsets: self.request.toolsets.clone(),
+            max_turns: self.request.max_turns,
+            ..OpenRequest::new(self.request.source.clone())
         };
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let other = |task: &Task| WishedPlace::Same(Place::new(task, Overrides::default()));
+        let other =
+            |task: &Task| Placement::In(SandboxChoice::new(task.clone(), Overrides::default()));
         match what {
-            Open::First => self.wish.clone(),
-            Open::New { task, model, title } => Wish {
-                which: Which::New,
+            Open::First => self.request.clone(),
+            Open::New { task, model, title } => OpenRequest {
                 model: model.clone(),
-                title: title.clone(),
-                place: match task {
+                title: title.clone().map(Title::Given),
+                placement: match task {
                     Some(task) => other(task),
-                    None => last().map_or(WishedPlace::Own, WishedPlace::Same),
+                    None => last().map_or(Placement::Remembered, Placement::In),
                 },
                 ..base()
             },
-            Open::Resume { id, task, model } => Wish {
+            Open::Resume { id, task, model } => OpenRequest {
                 which: Which::Id(id.clone()),
                 model: model.clone(),
-                place: task.as_ref().map_or(WishedPlace::Own, other),
+                placement: task.as_ref().map_or(Placement::Remembered, other),
                 ..base()
             },
         }
@@ -118,13 +118,11 @@ impl Drop for Questions {
 #[async_trait]
 impl Program for Surroundings {
     async fn open(&self, what: Open) -> Result<Opened, Trouble> {
-        let wish = self.wish_for(&what);
-        let opener =
-            Opener { context: &self.context, settings: &self.settings, agent: &self.agent };
-        let opened = Box::pin(opener.open(&wish, Arc::clone(&self.human))).await;
-        let OpenedHere { conversation, place, is_resumed, notices } =
-            opened.map_err(|failure| trouble(&failure))?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        let request = self.request_for(&what);
+        let opened = Box::pin(self.runtime.open(request, Arc::clone(&self.human))).await;
+        let vestal_runtime::Opened { conversation, choice, is_resumed, notices } =
+            opened.map_err(|error| trouble(&error.into()))?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
         if what == Open::First {
             conversation.guard().set_yolo(self.yolo);
         }
@@ -164,7 +162,7 @@ impl Program for Surroundings {
     }
 
     fn words_for(&self, name: &str, words: &str) -> Option<Result<String, Trouble>> {
-        let skills = vestal_skills::from_settings(&self.settings);
+        let skills = self.runtime.skills();
         skills.find(name)?;
         let trouble = |error: vestal_skills::SkillError| Trouble {
             problem: error.to_string(),

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use vestal_agent::{Agent, Conversation, EndReason, Event, EventSink, Human, Nobody, TurnResult};
-use vestal_config::{Settings, keys};
+use vestal_agent::{Conversation, EndReason, Event, EventSink, Human, Nobody, TurnResult};
+use vestal_config::keys;
 use vestal_model::UserMessage;
+use vestal_runtime::{Opened, Runtime};
 use vestal_sandbox::{Termination, Terminations};
 
 use super::ChatArgs;
 use super::interactive::agreed_mount;
-use super::opening::{OpenedHere, Opener, toolsets};
+use super::opening::toolsets;
 use super::screen::Screen;
 use crate::agent::{self, Asking, Person};
 use crate::context::Context;
@@ -38,44 +39,41 @@ impl Talk<'_> {
     pub(super) async fn run(self, question: UserMessage) -> Result<Talked, Failure> {
         let settings = Arc::new(self.context.settings()?);
         // First of all: without a model nothing is made and nothing opened.
-        drop(agent::endpoints(&settings, self.args.model.as_deref())?);
+        drop(vestal_runtime::endpoints(&settings, self.args.model.as_deref())?);
         let mut signals =
             Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
         let toolsets = toolsets(&settings, self.args.toolsets.as_deref())?;
-        let agent = agent::build(self.context, &settings, &toolsets).await?;
-        let talked = self.talk(&agent, &settings, question, &mut signals).await;
+        let runtime = agent::build(self.context, &settings, &toolsets).await?;
+        let talked = self.talk(&runtime, question, &mut signals).await;
+        let engine = runtime.agent().engine();
         match &talked {
             Ok(Talked::Left(_)) => return talked,
-            Ok(Talked::Turn { signal: None, .. }) => self.context.finish(agent.engine()).await,
-            _ => self.context.close(agent.engine()).await,
+            Ok(Talked::Turn { signal: None, .. }) => self.context.finish(engine).await,
+            _ => self.context.close(engine).await,
         }
-        if let Err(error) = agent.store().clone().close().await {
-            tracing::debug!(%error, "the conversations were not closed");
-        }
+        runtime.close().await;
         talked
     }
 
     async fn talk(
         &self,
-        agent: &Agent,
-        settings: &Arc<Settings>,
+        runtime: &Runtime,
         question: UserMessage,
         signals: &mut Terminations,
     ) -> Result<Talked, Failure> {
         let asking = Asking::default();
         let human: Arc<dyn Human> = if agent::is_present() {
-            let patience = settings.get(&keys::APPROVALS_TIMEOUT)?.value.duration();
+            let patience = runtime.settings().get(&keys::APPROVALS_TIMEOUT)?.value.duration();
             Arc::new(Person::new(self.context.console, asking.clone(), patience))
         } else {
             Arc::new(Nobody)
         };
-        let opener = Opener { context: self.context, settings, agent };
-        let mut wish = self.args.wish();
-        if let Some(place) = agreed_mount(self.context, settings, &wish)? {
-            wish.place = place;
+        let mut request = self.args.request(self.context)?;
+        if let Some(placement) = agreed_mount(self.context, runtime.settings(), &request)? {
+            request.placement = placement;
         }
-        let opened = Box::pin(opener.open(&wish, human));
-        let OpenedHere { mut conversation, notices, .. } =
+        let opened = Box::pin(runtime.open(request, human));
+        let Opened { mut conversation, notices, .. } =
             match unless_terminated(signals, opened).await {
                 Ok(opened) => opened?,
                 Err(signal) => return Ok(Talked::NotBegun(signal)),

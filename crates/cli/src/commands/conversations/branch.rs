@@ -2,10 +2,10 @@
 
 use clap::Args;
 use vestal_conversations::{Seq, Store, Title};
+use vestal_runtime::SANDBOX_CHOICE;
 
 use super::find;
 use super::view::{self, ConversationView};
-use crate::commands::chat::PLACE;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -49,8 +49,8 @@ pub(super) async fn run(
         // What it remembers may be of later; where it works is not.
         Some(at) => {
             let branch = store.branch(&id, Some(Seq(at)), title).await?;
-            let place = store.state(&id, PLACE).await?;
-            store.set_state(&branch.id, PLACE, place.as_ref()).await?;
+            let place = store.state(&id, SANDBOX_CHOICE).await?;
+            store.set_state(&branch.id, SANDBOX_CHOICE, place.as_ref()).await?;
             branch
         }
     };

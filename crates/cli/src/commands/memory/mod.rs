@@ -66,7 +66,7 @@ struct TargetOption {
 
 pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, Failure> {
     let settings = context.settings()?;
-    let files = vestal_memory::files(&settings, crate::agent::redactor(&settings)?)?;
+    let files = vestal_memory::files(&settings, vestal_runtime::redactor(&settings)?)?;
     let desk = Desk { context, files, enabled: Enabled::of(&settings)? };
     let Some(verb) = args.verb else { return show::run(&desk, args.wanted) };
     match verb {

@@ -1,0 +1,314 @@
+//! Opens conversations: new ones, and those that are gone on with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use vestal_agent::{Conversation, Human, Opening, PromptParts, Registry, Selection, Start};
+use vestal_config::{Isolation, Settings, keys};
+use vestal_conversations::{ConversationId, Title};
+use vestal_model::Endpoint;
+use vestal_sandbox::{Overrides, Task};
+
+use crate::prompt::Surroundings;
+use crate::{Runtime, RuntimeError, endpoints};
+
+/// The name that the store of conversations keeps a [`SandboxChoice`] under.
+pub const SANDBOX_CHOICE: &str = "place";
+
+/// A conversation to be opened.
+#[derive(Debug, Clone)]
+pub struct OpenRequest {
+    /// Which conversation.
+    pub which: Which,
+    /// Who opens it: `cli`, `kanban`, …
+    pub source: String,
+    /// The title of a new conversation, or the new title of another.
+    pub title: Option<Title>,
+    /// `MODEL` or `PROVIDER:MODEL`. Without it a new conversation asks the
+    /// configured model, and another the one that it was held with.
+    pub model: Option<String>,
+    /// The sandbox it works in.
+    pub placement: Placement,
+    /// The directory that the person is in.
+    pub cwd: Option<PathBuf>,
+    /// The tools it gets.
+    pub toolsets: Toolsets,
+    /// What the model is there for, if that is more than to talk to somebody.
+    pub role: Option<String>,
+    /// Calls of the model that a turn may take; none: as the settings say.
+    pub max_turns: Option<u32>,
+}
+
+impl OpenRequest {
+    /// Returns a request for a new conversation, as the settings have it.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self {
+            which: Which::New,
+            source: source.into(),
+            title: None,
+            model: None,
+            placement: Placement::Remembered,
+            cwd: None,
+            toolsets: Toolsets::Configured,
+            role: None,
+            max_turns: None,
+        }
+    }
+}
+
+/// Which conversation is meant.
+#[derive(Debug, Clone)]
+pub enum Which {
+    /// A new one.
+    New,
+    /// The one that a person at the command line used last.
+    Latest,
+    /// The one that a person means by this id, prefix or title.
+    Named(String),
+    /// This one.
+    Id(ConversationId),
+}
+
+/// The sandbox that a conversation works in.
+#[derive(Debug, Clone)]
+pub enum Placement {
+    /// The one it worked in before; for a new conversation that of the default task.
+    Remembered,
+    /// This one, now and when it is resumed.
+    In(SandboxChoice),
+    /// One that the caller has attached. It is not recorded with the conversation.
+    Attached {
+        /// Its task and what was asked for it.
+        choice: SandboxChoice,
+        /// The backend it is on.
+        backend: String,
+        /// The directory that the conversation is about, if it is a project's.
+        project: Option<PathBuf>,
+    },
+}
+
+/// The task of a sandbox and what was asked for that sandbox alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxChoice {
+    /// The task.
+    pub task: Task,
+    /// What was asked for.
+    pub overrides: Overrides,
+}
+
+/// A [`SandboxChoice`] as the store keeps it.
+#[derive(Serialize, Deserialize)]
+struct StoredChoice {
+    task: String,
+    #[serde(default)]
+    overrides: Overrides,
+}
+
+impl SandboxChoice {
+    /// Returns the choice of a task's sandbox.
+    pub fn new(task: Task, overrides: Overrides) -> Self {
+        Self { task, overrides }
+    }
+
+    /// Reads what the store kept. What cannot be read is as if there were nothing.
+    fn from_stored(stored: serde_json::Value) -> Option<Self> {
+        let stored: StoredChoice = serde_json::from_value(stored).ok()?;
+        Some(Self { task: stored.task.parse().ok()?, overrides: stored.overrides })
+    }
+
+    /// Returns what the store keeps; nothing for the default.
+    fn to_stored(&self) -> Option<serde_json::Value> {
+        let task = self.task.to_string();
+        let stored = StoredChoice { task, overrides: self.overrides.clone() };
+        (*self != Self::default()).then(|| serde_json::json!(stored))
+    }
+}
+
+impl Default for SandboxChoice {
+    fn default() -> Self {
+        Self::new(Task::default_task(), Overrides::default())
+    }
+}
+
+/// The tools that a conversation gets.
+#[derive(Debug, Clone)]
+pub enum Toolsets {
+    /// As the settings say.
+    Configured,
+    /// These toolsets, and no others.
+    Only(Vec<String>),
+    /// As the settings say, and this toolset whatever they say.
+    And(String),
+}
+
+/// A conversation that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// The conversation.
+    pub conversation: Conversation,
+    /// The sandbox it works in.
+    pub choice: SandboxChoice,
+    /// Whether it was begun before.
+    pub is_resumed: bool,
+    /// What a person should know.
+    pub notices: Vec<String>,
+}
+
+impl Runtime {
+    /// Opens a conversation with somebody who can be asked, or not.
+    pub async fn open(
+        &self,
+        request: OpenRequest,
+        human: Arc<dyn Human>,
+    ) -> Result<Opened, RuntimeError> {
+        let mut notices = Vec::new();
+        let resumed = self.resumed(&request.which).await?;
+        let choice = self.choice(&request.placement, resumed.as_ref()).await?;
+        // A front end runs for days; what was changed meanwhile counts.
+        let today = self.settings.reload();
+        let configured = endpoints(&today, request.model.as_deref());
+        let chain = match (&resumed, &request.model) {
+            (Some(id), None) => self.chain_of(id, &today, configured, &mut notices).await?,
+            _ => configured?,
+        };
+        let Surroundings { cwd, prompt } = self.surroundings(&request, &choice)?;
+        let is_attached = matches!(request.placement, Placement::Attached { .. });
+        let opening = Opening {
+            start: match &resumed {
+                Some(id) => Start::Resume(id.clone()),
+                None => Start::New { source: request.source, title: request.title.clone() },
+            },
+            chain,
+            task: choice.task.clone(),
+            isolation: if is_attached {
+                Isolation::Shared
+            } else {
+                self.settings.get(&keys::ISOLATION)?.value
+            },
+            overrides: choice.overrides.clone(),
+            selection: selection(&today, self.agent.tools(), request.toolsets)?,
+            prompt: PromptParts { is_attended: human.is_present(), role: request.role, ..prompt },
+            human,
+            cwd,
+            max_turns: request.max_turns,
+        };
+        let conversation = self.agent.open(opening).await?;
+        let is_resumed = resumed.is_some();
+        let (store, id) = (self.agent.store(), conversation.id());
+        if matches!(request.placement, Placement::In(_)) {
+            let kept = choice.to_stored();
+            if is_resumed || kept.is_some() {
+                store.set_state(id, SANDBOX_CHOICE, kept.as_ref()).await?;
+            }
+        }
+        if let Some(title) = request.title.filter(|_| is_resumed) {
+            store.set_title(id, &title).await?;
+        }
+        Ok(Opened { conversation, choice, is_resumed, notices })
+    }
+
+    async fn resumed(&self, which: &Which) -> Result<Option<ConversationId>, RuntimeError> {
+        let store = self.agent.store();
+        Ok(match which {
+            Which::New => None,
+            Which::Latest => Some(store.latest().await?),
+            Which::Named(wanted) => Some(store.find(wanted).await?),
+            Which::Id(id) => Some(id.clone()),
+        })
+    }
+
+    async fn choice(
+        &self,
+        placement: &Placement,
+        resumed: Option<&ConversationId>,
+    ) -> Result<SandboxChoice, RuntimeError> {
+        let kept = match (placement, resumed) {
+            (Placement::In(choice) | Placement::Attached { choice, .. }, _) => {
+                return Ok(choice.clone());
+            }
+            (Placement::Remembered, Some(id)) => {
+                self.agent.store().state(id, SANDBOX_CHOICE).await?
+            }
+            (Placement::Remembered, None) => None,
+        };
+        Ok(kept.and_then(SandboxChoice::from_stored).unwrap_or_default())
+    }
+
+    /// Returns the models to ask in a conversation that is gone on with: the one
+    /// it was held with last, as long as that can be asked.
+    async fn chain_of(
+        &self,
+        id: &ConversationId,
+        settings: &Settings,
+        configured: Result<Vec<Endpoint>, RuntimeError>,
+        notices: &mut Vec<String>,
+    ) -> Result<Vec<Endpoint>, RuntimeError> {
+        let known = self.agent.store().get(id).await?;
+        let asks =
+            |endpoint: &Endpoint| endpoint.name == known.provider && endpoint.model == known.model;
+        let is_asked =
+            |chain: &[Endpoint]| known.model.is_empty() || chain.first().is_some_and(asks);
+        if configured.as_ref().is_ok_and(|chain| is_asked(chain)) {
+            return configured;
+        }
+        let named = format!("{}:{}", known.provider, known.model);
+        match endpoints(settings, Some(&named)) {
+            Ok(chain) if chain.first().is_some_and(asks) => Ok(chain),
+            _ => {
+                notices
+                    .push(format!("{named} cannot be asked any more; asking the configured model"));
+                configured
+            }
+        }
+    }
+
+    fn surroundings(
+        &self,
+        request: &OpenRequest,
+        choice: &SandboxChoice,
+    ) -> Result<Surroundings, RuntimeError> {
+        match &request.placement {
+            Placement::Attached { backend, project, .. } => Ok(Surroundings {
+                cwd: project.clone(),
+                prompt: PromptParts {
+                    project: project.clone(),
+                    backend: Some(backend.clone()),
+                    ..self.base_prompt()?
+                },
+            }),
+            Placement::Remembered | Placement::In(_) => {
+                Ok(self.surroundings_of_person(request.cwd.clone(), &choice.overrides)?)
+            }
+        }
+    }
+}
+
+fn selection(
+    settings: &Settings,
+    tools: &Registry,
+    toolsets: Toolsets,
+) -> Result<Selection, RuntimeError> {
+    let mut selection = vestal_agent::settings::selection(settings)?;
+    match toolsets {
+        Toolsets::Configured => {}
+        Toolsets::And(name) => {
+            selection.without_toolsets.retain(|without| *without != name);
+            selection.toolsets.push(name);
+        }
+        Toolsets::Only(wanted) => {
+            let known = tools.toolsets();
+            // Servers may have tools that are not known yet.
+            let may_come = |name: &str| name == "mcp" || name.starts_with("mcp-");
+            let unknown = wanted.iter().find(|name| {
+                *name != vestal_agent::ALL && !may_come(name) && !known.contains(name.as_str())
+            });
+            if let Some(name) = unknown {
+                let known = known.iter().map(|&name| name.to_owned()).collect();
+                return Err(RuntimeError::UnknownToolset { name: name.clone(), known });
+            }
+            selection.toolsets = wanted;
+        }
+    }
+    Ok(selection)
+}

@@ -1,0 +1,72 @@
+//! What the model is told about where it works.
+
+use std::path::{Path, PathBuf};
+
+use vestal_agent::{PromptParts, Workspace};
+use vestal_config::{BackendChoice, ConfigError, keys};
+use vestal_sandbox::Overrides;
+use vestal_sandbox::backend::Confinement;
+
+use crate::Runtime;
+
+/// Where a sandbox has the directory that was mounted into it.
+const WORKSPACE: &str = "/workspace";
+
+/// The directory and the prompt of a conversation.
+pub(crate) struct Surroundings {
+    /// The directory on this machine that the conversation is about.
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) prompt: PromptParts,
+}
+
+impl Runtime {
+    /// Returns what the model is told in every conversation of the profile.
+    pub(crate) fn base_prompt(&self) -> Result<PromptParts, ConfigError> {
+        let instructions = self.settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value;
+        Ok(PromptParts {
+            persona: vestal_agent::persona(&self.settings.home().dir()),
+            instructions: instructions.get().map(str::to_owned),
+            profile: self.settings.home().profile().to_string(),
+            skills: self.skills.prompt(),
+            ..PromptParts::default()
+        })
+    }
+
+    /// Returns the surroundings of a conversation that a person begins in `cwd`.
+    /// Which sandbox it gets may not be settled yet.
+    pub(crate) fn surroundings_of_person(
+        &self,
+        cwd: Option<PathBuf>,
+        overrides: &Overrides,
+    ) -> Result<Surroundings, ConfigError> {
+        let settings = &self.settings;
+        let backend = match (&overrides.backend, settings.get(&keys::BACKEND)?.value) {
+            (Some(backend), _) => Some(backend.clone()),
+            (None, BackendChoice::Auto) => None,
+            (None, choice) => Some(choice.as_str().to_owned()),
+        };
+        let mounts =
+            overrides.mount.is_some() || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
+        let engine = self.agent.engine();
+        let confinement = backend.as_deref().and_then(|backend| engine.confinement(backend));
+        let sees_cwd = mounts || confinement == Some(Confinement::None);
+        let prompt = PromptParts {
+            project: cwd.clone().filter(|_| sees_cwd),
+            backend,
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            workspace: cwd.clone().map(|dir| match (&overrides.mount, confinement) {
+                (Some(host), _) => mounted(host),
+                (None, Some(Confinement::None)) => Workspace::Host(dir),
+                (None, _) if mounts => mounted(&dir),
+                (None, None) => Workspace::Unsettled(dir),
+                (None, _) => Workspace::Unseen(dir),
+            }),
+            ..self.base_prompt()?
+        };
+        Ok(Surroundings { cwd, prompt })
+    }
+}
+
+fn mounted(host: &Path) -> Workspace {
+    Workspace::Mounted { host: host.to_owned(), inside: WORKSPACE.into() }
+}

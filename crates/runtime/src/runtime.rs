@@ -1,0 +1,150 @@
+//! The assembly: settings and an engine become an agent.
+
+use std::sync::Arc;
+
+use vestal_agent::approvals::Remember;
+use vestal_agent::redact::Redactor;
+use vestal_agent::{Agent, Parts, Registry};
+use vestal_config::{AnyKey as _, ConfigError, Settings, keys};
+use vestal_conversations::Store;
+use vestal_mcp::Servers;
+use vestal_model::{Endpoint, Models};
+use vestal_sandbox::Engine;
+use vestal_skills::Skills;
+
+use crate::RuntimeError;
+
+/// The file of the conversations in a profile's home.
+const STORE_FILE: &str = "state.db";
+
+/// The agent of one profile with what its conversations are opened from. Cheap
+/// to clone; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) agent: Agent,
+    pub(crate) skills: Skills,
+}
+
+impl Runtime {
+    /// Returns a builder for the agent of the profile whose sandboxes the engine keeps.
+    pub fn builder(engine: Engine) -> RuntimeBuilder {
+        RuntimeBuilder {
+            settings: Arc::clone(engine.settings()),
+            engine,
+            redactor: None,
+            tools: vestal_agent::tools::standard(),
+            remember: Arc::new(|_| Err("nobody is there to approve of it".to_owned())),
+        }
+    }
+
+    /// Returns the agent.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Returns the settings it was assembled from.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Returns the skills of the profile.
+    pub fn skills(&self) -> &Skills {
+        &self.skills
+    }
+
+    /// Closes the store. Conversations must have been closed before.
+    pub async fn close(&self) {
+        if let Err(error) = self.agent.store().clone().close().await {
+            tracing::debug!(%error, "the store of conversations was not closed");
+        }
+    }
+}
+
+/// Assembles a [`Runtime`].
+pub struct RuntimeBuilder {
+    settings: Arc<Settings>,
+    engine: Engine,
+    redactor: Option<Arc<Redactor>>,
+    tools: Registry,
+    remember: Remember,
+}
+
+impl RuntimeBuilder {
+    /// Uses a redactor that exists already instead of one made from the settings.
+    #[must_use]
+    pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = Some(redactor);
+        self
+    }
+
+    /// Adds tools of the front end to the standard ones.
+    #[must_use]
+    pub fn tools(mut self, add: impl FnOnce(&mut Registry)) -> Self {
+        add(&mut self.tools);
+        self
+    }
+
+    /// Writes approvals "for always" to the settings of the profile. Without this
+    /// they are refused, which is right where no person can give them.
+    #[must_use]
+    pub fn remember_approvals(mut self) -> Self {
+        let settings = Arc::clone(&self.settings);
+        self.remember = Arc::new(move |pattern: &str| {
+            vestal_config::append(&settings, keys::COMMAND_ALLOWLIST.name(), pattern)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        });
+        self
+    }
+
+    /// Assembles the agent. Opens the store of conversations and begins to
+    /// connect to MCP servers; no sandbox is started and no model is asked.
+    pub async fn build(self) -> Result<Runtime, RuntimeError> {
+        let Self { settings, engine, redactor, mut tools, remember } = self;
+        let redactor = match redactor {
+            Some(redactor) => redactor,
+            None => crate::redactor(&settings)?,
+        };
+        let store = Store::open(settings.home().dir().join(STORE_FILE)).await?;
+        let (memory, memory_tools) = vestal_memory::from_settings(&settings, &redactor, &store)?;
+        for tool in memory_tools {
+            tools.add(tool);
+        }
+        let skills = vestal_skills::from_settings(&settings);
+        skills.add_to(&mut tools);
+        skills.equip(&engine, &redactor);
+        let agent = Agent::new(Parts {
+            engine,
+            store,
+            models: Models::new(vestal_agent::settings::model_options(&settings)?)?,
+            tools,
+            sources: vec![Arc::new(skills.clone()), Servers::from_settings(&settings)],
+            memory,
+            redactor,
+            options: vestal_agent::settings::options(&settings)?,
+            remember,
+        });
+        Ok(Runtime { settings, agent, skills })
+    }
+}
+
+/// Returns the models that are asked, in order: the named one, else the configured one
+/// with its fallbacks.
+pub fn endpoints(settings: &Settings, model: Option<&str>) -> Result<Vec<Endpoint>, RuntimeError> {
+    vestal_agent::settings::endpoints(settings, model).map_err(|source| RuntimeError::Endpoint {
+        source,
+        profile: settings.home().profile().clone(),
+    })
+}
+
+/// Returns the redactor that the settings ask for. It keeps their secrets out of
+/// everything that is stored or shown.
+pub fn redactor(settings: &Settings) -> Result<Arc<Redactor>, ConfigError> {
+    let redactor = if settings.get(&keys::SECURITY_REDACT_SECRETS)?.value {
+        Redactor::new(vestal_agent::settings::known_secrets(settings))
+    } else {
+        Redactor::off()
+    };
+    Ok(Arc::new(redactor))
+}

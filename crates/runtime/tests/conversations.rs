@@ -1,0 +1,119 @@
+//! Conversations as a front end opens them: their sandbox, their model, their tools.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use vestal_agent::{EndReason, EventSink, Nobody, Outcome};
+use vestal_config::{Environment, Home, Override, Settings};
+use vestal_model::{Part, UserMessage};
+use vestal_runtime::{
+    OpenRequest, Opened, Placement, Runtime, RuntimeError, SANDBOX_CHOICE, SandboxChoice, Toolsets,
+    Which,
+};
+use vestal_sandbox::{Engine, Overrides, Task};
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+/// A home with a model.
+struct Fixture {
+    dir: TempDir,
+    model: ScriptedModel,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let replies = ["one", "two", "three"].map(Reply::text);
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            model: ScriptedModel::start(Script::replies(replies).strict()),
+        }
+    }
+
+    async fn runtime(&self, model: &str) -> Runtime {
+        let set = [
+            "terminal.backend=local".to_owned(),
+            format!("model.base_url={}", self.model.base_url()),
+            format!("model.default={model}"),
+        ];
+        let set = set.iter().map(|set| Override::parse(set).unwrap()).collect();
+        let home = Home::at(self.dir.path());
+        let settings = Settings::load(home, Environment::default(), set);
+        Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap()
+    }
+}
+
+async fn open(runtime: &Runtime, request: OpenRequest) -> Opened {
+    runtime.open(request, Arc::new(Nobody)).await.unwrap()
+}
+
+/// Says something in a conversation, so that it is on record, and closes it.
+async fn talk(opened: &mut Opened) {
+    let text = "hello".to_owned();
+    let said = UserMessage { parts: vec![Part::Text { text }] };
+    let result = opened.conversation.run(said, &EventSink::new(drop)).await;
+    assert!(matches!(result.outcome, Outcome::Completed), "{:?}", result.outcome);
+}
+
+fn in_web() -> SandboxChoice {
+    SandboxChoice::new("web".parse::<Task>().unwrap(), Overrides::default())
+}
+
+#[tokio::test]
+async fn a_conversation_is_resumed_in_its_sandbox_and_with_its_model() {
+    let fixture = Fixture::new();
+    let runtime = fixture.runtime("first").await;
+    let request = OpenRequest { placement: Placement::In(in_web()), ..OpenRequest::new("cli") };
+    let mut begun = open(&runtime, request).await;
+    assert!(!begun.is_resumed);
+    talk(&mut begun).await;
+    let id = begun.conversation.id().clone();
+    begun.conversation.close(EndReason::OneShot).await.unwrap();
+    runtime.close().await;
+
+    // Another process, whose settings name another model.
+    let runtime = fixture.runtime("second").await;
+    let request = OpenRequest { which: Which::Latest, ..OpenRequest::new("cli") };
+    let mut resumed = open(&runtime, request).await;
+    assert_eq!(*resumed.conversation.id(), id);
+    assert!(resumed.is_resumed);
+    assert_eq!(resumed.choice, in_web());
+    assert_eq!(resumed.notices, Vec::<String>::new());
+    talk(&mut resumed).await;
+    let models: Vec<String> =
+        fixture.model.requests().iter().map(|request| request.model().to_owned()).collect();
+    assert_eq!(models, ["first", "first"]);
+    resumed.conversation.close(EndReason::OneShot).await.unwrap();
+    runtime.close().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_the_caller_attached_is_not_recorded() {
+    let fixture = Fixture::new();
+    let runtime = fixture.runtime("m").await;
+    let project = Some(Path::new("/project").to_owned());
+    let placement = Placement::Attached { choice: in_web(), backend: "local".to_owned(), project };
+    let mut opened = open(&runtime, OpenRequest { placement, ..OpenRequest::new("test") }).await;
+    assert_eq!(opened.choice, in_web());
+    talk(&mut opened).await;
+    let id = opened.conversation.id().clone();
+    assert_eq!(runtime.agent().store().state(&id, SANDBOX_CHOICE).await.unwrap(), None);
+    opened.conversation.close(EndReason::OneShot).await.unwrap();
+    runtime.close().await;
+}
+
+#[tokio::test]
+async fn an_unknown_toolset_is_refused_with_those_there_are() {
+    let fixture = Fixture::new();
+    let runtime = fixture.runtime("m").await;
+    let toolsets = Toolsets::Only(vec!["terminl".to_owned()]);
+    let request = OpenRequest { toolsets, ..OpenRequest::new("test") };
+    let refused = runtime.open(request, Arc::new(Nobody)).await.map(drop);
+    let Err(RuntimeError::UnknownToolset { name, known }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(name, "terminl");
+    assert!(known.contains(&"terminal".to_owned()), "{known:?}");
+    runtime.close().await;
+}
