@@ -4,6 +4,7 @@
 
 WORK=
 SCRATCH=
+readonly MACHINE_CACHE=/var/cache/vestal
 PHASE_GROUP=
 RESULTS=()
 FAILED=()
@@ -40,6 +41,8 @@ begin() {
   SCRATCH="$WORK/s"
   # Engines of other users keep what is theirs below it, and find nothing else.
   chmod 711 "$WORK"
+  # Sandboxes of root keep a cache there for the whole machine.
+  [[ -e $MACHINE_CACHE ]] || echo "$MACHINE_CACHE" >>"$WORK/remove"
   trap clean_up EXIT
   trap 'interrupted INT 2' INT
   trap 'interrupted TERM 15' TERM
