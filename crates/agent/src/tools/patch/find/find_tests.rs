@@ -241,6 +241,16 @@ fn lines_can_be_deleted_by_a_loose_reading_too() {
     assert_eq!(done("a\n    b \nc\n", "b\n", "").1, "a\nc\n");
 }
 
+#[test]
+fn places_that_touch_do_not_take_each_others_blanks() {
+    for (text, old, new) in [("  \n", " ", "  a"), (" a\n  a\n ", " a\n ", "  b\n ")] {
+        let found = replace(text, old, new, Occurrences::All).unwrap();
+        let ranges: Vec<_> = found.changes.iter().map(|change| change.range.clone()).collect();
+        assert_eq!(ranges.len(), 2, "{text:?}");
+        assert!(ranges[0].end <= ranges[1].start, "{text:?}: {ranges:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_piece_of_a_text_that_is_there_once_is_replaced_to_the_letter(

@@ -153,9 +153,13 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn exact(&self, old: &str, new: &str) -> Vec<Change> {
-        let change = |at: usize| {
+        let mut free_from = 0;
+        let mut change = |at: usize| {
             let start = at - indent::surplus(&self.text[..at], old, new);
-            Change { range: start..at + old.len(), text: new.to_owned() }
+            // Blanks that the place before has taken are not there to be taken again.
+            let start = if start < free_from { at } else { start };
+            free_from = at + old.len();
+            Change { range: start..free_from, text: new.to_owned() }
         };
         match self.occurrences {
             Occurrences::All => self.text.match_indices(old).map(|(at, _)| change(at)).collect(),
