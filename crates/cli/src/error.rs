@@ -457,7 +457,7 @@ impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         match error {
             RuntimeError::Config(error) => error.into(),
-            RuntimeError::Endpoint { source, profile } => Self::no_endpoint(source, &profile),
+            RuntimeError::Endpoint { reason, profile } => Self::no_endpoint(reason, &profile),
             RuntimeError::Model(error) => error.into(),
             RuntimeError::Store(error) => error.into(),
             RuntimeError::Open(error) => error.into(),

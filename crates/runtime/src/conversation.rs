@@ -111,7 +111,7 @@ impl SandboxChoice {
         Self { task, overrides }
     }
 
-    /// Reads what the store kept. What cannot be read is as if there were nothing.
+    /// Reads what the store kept; nothing if it cannot be read.
     fn from_stored(stored: serde_json::Value) -> Option<Self> {
         let stored: StoredChoice = serde_json::from_value(stored).ok()?;
         Some(Self { task: stored.task.parse().ok()?, overrides: stored.overrides })
@@ -139,7 +139,7 @@ pub enum Toolsets {
     /// These toolsets, and no others.
     Only(Vec<String>),
     /// As the settings say, and this toolset whatever they say.
-    And(String),
+    Also(String),
 }
 
 /// A conversation that was opened.
@@ -164,7 +164,7 @@ impl Runtime {
     ) -> Result<Opened, RuntimeError> {
         let mut notices = Vec::new();
         let resumed = self.resumed(&request.which).await?;
-        let choice = self.choice(&request.placement, resumed.as_ref()).await?;
+        let choice = self.choice(&request.placement, resumed.as_ref(), &mut notices).await?;
         // A front end runs for days; what was changed meanwhile counts.
         let today = self.settings.reload();
         let configured = endpoints(&today, request.model.as_deref());
@@ -172,19 +172,24 @@ impl Runtime {
             (Some(id), None) => self.chain_of(id, &today, configured, &mut notices).await?,
             _ => configured?,
         };
-        let Surroundings { cwd, prompt } = self.surroundings(&request, &choice)?;
+        let Surroundings { cwd, prompt } = self.surroundings(&today, &request, &choice)?;
+        let store = self.agent.store();
+        // Before it is opened: a title that another has is refused with nothing open.
+        if let (Some(id), Some(title)) = (&resumed, &request.title) {
+            store.set_title(id, title).await?;
+        }
         let is_attached = matches!(request.placement, Placement::Attached { .. });
         let opening = Opening {
             start: match &resumed {
                 Some(id) => Start::Resume(id.clone()),
-                None => Start::New { source: request.source, title: request.title.clone() },
+                None => Start::New { source: request.source, title: request.title },
             },
             chain,
             task: choice.task.clone(),
             isolation: if is_attached {
                 Isolation::Shared
             } else {
-                self.settings.get(&keys::ISOLATION)?.value
+                today.get(&keys::ISOLATION)?.value
             },
             overrides: choice.overrides.clone(),
             selection: selection(&today, self.agent.tools(), request.toolsets)?,
@@ -195,15 +200,11 @@ impl Runtime {
         };
         let conversation = self.agent.open(opening).await?;
         let is_resumed = resumed.is_some();
-        let (store, id) = (self.agent.store(), conversation.id());
         if matches!(request.placement, Placement::In(_)) {
             let kept = choice.to_stored();
             if is_resumed || kept.is_some() {
-                store.set_state(id, SANDBOX_CHOICE, kept.as_ref()).await?;
+                store.set_state(conversation.id(), SANDBOX_CHOICE, kept.as_ref()).await?;
             }
-        }
-        if let Some(title) = request.title.filter(|_| is_resumed) {
-            store.set_title(id, &title).await?;
         }
         Ok(Opened { conversation, choice, is_resumed, notices })
     }
@@ -222,6 +223,7 @@ impl Runtime {
         &self,
         placement: &Placement,
         resumed: Option<&ConversationId>,
+        notices: &mut Vec<String>,
     ) -> Result<SandboxChoice, RuntimeError> {
         let kept = match (placement, resumed) {
             (Placement::In(choice) | Placement::Attached { choice, .. }, _) => {
@@ -232,7 +234,15 @@ impl Runtime {
             }
             (Placement::Remembered, None) => None,
         };
-        Ok(kept.and_then(SandboxChoice::from_stored).unwrap_or_default())
+        let Some(kept) = kept else { return Ok(SandboxChoice::default()) };
+        Ok(SandboxChoice::from_stored(kept).unwrap_or_else(|| {
+            notices.push(
+                "which sandbox this conversation worked in cannot be read any more; it goes on in \
+                 that of the task default"
+                    .to_owned(),
+            );
+            SandboxChoice::default()
+        }))
     }
 
     /// Returns the models to ask in a conversation that is gone on with: the one
@@ -265,6 +275,7 @@ impl Runtime {
 
     fn surroundings(
         &self,
+        settings: &Settings,
         request: &OpenRequest,
         choice: &SandboxChoice,
     ) -> Result<Surroundings, RuntimeError> {
@@ -274,11 +285,11 @@ impl Runtime {
                 prompt: PromptParts {
                     project: project.clone(),
                     backend: Some(backend.clone()),
-                    ..self.base_prompt()?
+                    ..self.base_prompt(settings)?
                 },
             }),
             Placement::Remembered | Placement::In(_) => {
-                Ok(self.surroundings_of_person(request.cwd.clone(), &choice.overrides)?)
+                Ok(self.surroundings_of_person(settings, request.cwd.clone(), &choice.overrides)?)
             }
         }
     }
@@ -292,7 +303,7 @@ fn selection(
     let mut selection = vestal_agent::settings::selection(settings)?;
     match toolsets {
         Toolsets::Configured => {}
-        Toolsets::And(name) => {
+        Toolsets::Also(name) => {
             selection.without_toolsets.retain(|without| *without != name);
             selection.toolsets.push(name);
         }

@@ -12,10 +12,10 @@ pub enum RuntimeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The settings name no model that can be asked.
-    #[error("{source}")]
+    #[error("{reason}")]
     Endpoint {
         /// What is missing.
-        source: EndpointError,
+        reason: EndpointError,
         /// The profile whose settings they are.
         profile: ProfileName,
     },
@@ -29,7 +29,7 @@ pub enum RuntimeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// No tool belongs to a toolset of that name.
-    #[error("there is no toolset {name:?}")]
+    #[error("there is no toolset {name:?}; there are: {}", .known.join(", "))]
     UnknownToolset {
         /// The name that was asked for.
         name: String,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vestal_agent::{PromptParts, Workspace};
-use vestal_config::{BackendChoice, ConfigError, keys};
+use vestal_config::{BackendChoice, ConfigError, Settings, keys};
 use vestal_sandbox::Overrides;
 use vestal_sandbox::backend::Confinement;
 
@@ -21,12 +21,12 @@ pub(crate) struct Surroundings {
 
 impl Runtime {
     /// Returns what the model is told in every conversation of the profile.
-    pub(crate) fn base_prompt(&self) -> Result<PromptParts, ConfigError> {
-        let instructions = self.settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value;
+    pub(crate) fn base_prompt(&self, settings: &Settings) -> Result<PromptParts, ConfigError> {
+        let instructions = settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value;
         Ok(PromptParts {
-            persona: vestal_agent::persona(&self.settings.home().dir()),
+            persona: vestal_agent::persona(&settings.home().dir()),
             instructions: instructions.get().map(str::to_owned),
-            profile: self.settings.home().profile().to_string(),
+            profile: settings.home().profile().to_string(),
             skills: self.skills.prompt(),
             ..PromptParts::default()
         })
@@ -36,10 +36,10 @@ impl Runtime {
     /// Which sandbox it gets may not be settled yet.
     pub(crate) fn surroundings_of_person(
         &self,
+        settings: &Settings,
         cwd: Option<PathBuf>,
         overrides: &Overrides,
     ) -> Result<Surroundings, ConfigError> {
-        let settings = &self.settings;
         let backend = match (&overrides.backend, settings.get(&keys::BACKEND)?.value) {
             (Some(backend), _) => Some(backend.clone()),
             (None, BackendChoice::Auto) => None,
@@ -61,7 +61,7 @@ impl Runtime {
                 (None, None) => Workspace::Unsettled(dir),
                 (None, _) => Workspace::Unseen(dir),
             }),
-            ..self.base_prompt()?
+            ..self.base_prompt(settings)?
         };
         Ok(Surroundings { cwd, prompt })
     }

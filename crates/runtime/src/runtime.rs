@@ -53,8 +53,9 @@ impl Runtime {
         &self.skills
     }
 
-    /// Closes the store. Conversations must have been closed before.
-    pub async fn close(&self) {
+    /// Closes the store under all clones, which must not be used after it. What was
+    /// said is on disk already, so that a failure is logged only.
+    pub async fn close(self) {
         if let Err(error) = self.agent.store().clone().close().await {
             tracing::debug!(%error, "the store of conversations was not closed");
         }
@@ -132,8 +133,8 @@ impl RuntimeBuilder {
 /// Returns the models that are asked, in order: the named one, else the configured one
 /// with its fallbacks.
 pub fn endpoints(settings: &Settings, model: Option<&str>) -> Result<Vec<Endpoint>, RuntimeError> {
-    vestal_agent::settings::endpoints(settings, model).map_err(|source| RuntimeError::Endpoint {
-        source,
+    vestal_agent::settings::endpoints(settings, model).map_err(|reason| RuntimeError::Endpoint {
+        reason,
         profile: settings.home().profile().clone(),
     })
 }

@@ -104,6 +104,24 @@ async fn a_sandbox_that_the_caller_attached_is_not_recorded() {
 }
 
 #[tokio::test]
+async fn a_sandbox_that_cannot_be_read_any_more_is_told() {
+    let fixture = Fixture::new();
+    let runtime = fixture.runtime("m").await;
+    let mut opened = open(&runtime, OpenRequest::new("cli")).await;
+    talk(&mut opened).await;
+    let id = opened.conversation.id().clone();
+    opened.conversation.close(EndReason::OneShot).await.unwrap();
+    let spoilt = serde_json::json!({"task": 7});
+    runtime.agent().store().set_state(&id, SANDBOX_CHOICE, Some(&spoilt)).await.unwrap();
+    let request = OpenRequest { which: Which::Id(id), ..OpenRequest::new("cli") };
+    let resumed = open(&runtime, request).await;
+    assert_eq!(resumed.choice, SandboxChoice::default());
+    assert!(resumed.notices[0].contains("cannot be read"), "{:?}", resumed.notices);
+    resumed.conversation.close(EndReason::OneShot).await.unwrap();
+    runtime.close().await;
+}
+
+#[tokio::test]
 async fn an_unknown_toolset_is_refused_with_those_there_are() {
     let fixture = Fixture::new();
     let runtime = fixture.runtime("m").await;

@@ -165,7 +165,7 @@ impl Work<'_> {
                 backend: sandbox.backend().to_owned(),
                 project: is_project.then(|| place.dir.clone()),
             },
-            toolsets: Toolsets::And(tools::TOOLSET.to_owned()),
+            toolsets: Toolsets::Also(tools::TOOLSET.to_owned()),
             role: Some(prompt::role(self.run.role)),
             ..OpenRequest::new("kanban")
         }
@@ -293,9 +293,9 @@ fn not_configured(words: String) -> NotBegun {
 /// and the task is tried again.
 fn not_assembled(error: RuntimeError) -> NotBegun {
     match error {
-        RuntimeError::Endpoint { source, profile } => {
-            let advice = source.advice_in(&profile).join("; ");
-            not_configured(format!("{source}; {advice}"))
+        RuntimeError::Endpoint { reason, profile } => {
+            let advice = reason.advice_in(&profile).join("; ");
+            not_configured(format!("{reason}; {advice}"))
         }
         RuntimeError::Config(_) | RuntimeError::UnknownToolset { .. } => {
             not_configured(error.to_string())
