@@ -49,7 +49,8 @@ impl Story {
         let story = Self { world, model };
         std::fs::create_dir_all(story.world.home()).unwrap();
         let config = format!(
-            "model:\n  default: scripted\n  base_url: {}\nterminal:\n  backend: {backend}\n",
+            "model:\n  default: scripted\n  base_url: {}\nterminal:\n  backend: {backend}\n\
+             approvals:\n  unattended: allow\n",
             story.model.base_url()
         );
         std::fs::write(story.world.home().join("config.yaml"), config).unwrap();

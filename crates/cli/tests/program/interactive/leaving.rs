@@ -186,7 +186,7 @@ fn two_chats_in_one_sandbox_do_not_get_in_each_others_way() {
     let chat = Chatting::new(Script::new());
     let mut first = Seat::take(&chat);
     let mut second = Seat::take(&chat);
-    chat.model.push(terminal("cd /; echo shared > /tmp/../$OLDPWD/between; export WHO=first"));
+    chat.model.push(terminal("echo shared > between; cd /; export WHO=first"));
     chat.model.push(Reply::text("First is done."));
     first.says("one");
     first.sees("First is done.");

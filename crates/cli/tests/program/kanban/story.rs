@@ -26,6 +26,7 @@ impl Story {
         let config = format!(
             "model:\n  default: scripted\n  base_url: {}\n\
              terminal:\n  backend: {backend}\n  docker_image: {BASE}\n\
+             approvals:\n  unattended: allow\n\
              kanban:\n  claim_ttl_seconds: 3\n  retry_backoff_seconds: 1\n  failure_limit: 100\n",
             model.base_url()
         );
