@@ -10,13 +10,25 @@ pub(crate) const INSTANCE_MARK: &str = "VESTAL_INSTANCE";
 /// Passes over `/proc` before processes that keep appearing are given up.
 const MAX_PASSES: usize = 100;
 
-/// Reaps every child that has ended and returns how many there were.
-pub(crate) fn reap() -> usize {
-    let mut reaped = 0;
-    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {
-        reaped += 1;
+/// Children that are continued in one pass: one that stops them in a loop must not
+/// keep the guest from everything else. Each stop is a signal, so another pass follows.
+const MAX_CONTINUED: usize = 16;
+
+/// Reaps every child that has ended, and continues those that were stopped: a command
+/// may send signals to its supervisor, and a stopped one kills nothing when asked to.
+pub(crate) fn reap() {
+    let mut continued = 0;
+    let changed = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+    while let Ok(Some((pid, status))) = rustix::process::wait(changed) {
+        if status.stopped() {
+            // One that is gone by now needs nothing.
+            rustix::process::kill_process(pid, Signal::CONT).ok();
+            continued += 1;
+            if continued == MAX_CONTINUED {
+                return;
+            }
+        }
     }
-    reaped
 }
 
 /// Returns the children of this process that are none of `known`. They come

@@ -115,6 +115,18 @@ fn every_process_knows_its_instance_and_job() {
 }
 
 #[test]
+fn a_command_that_stops_its_supervisor_is_timed_out_all_the_same() {
+    let guest = TestGuest::start();
+    let text = "kill -STOP $PPID; sleep 600";
+    let start = StartJob { timeout_ms: Some(300), ..shell("stopper", text) };
+    let mut client = guest.client();
+    let (_, info) = client.run(start);
+    assert_eq!(exit(&info), Exit { code: Some(124), cause: Cause::TimedOut });
+    client.kill(&id("stopper"));
+    assert_eq!(processes_of(&guest, "stopper"), []);
+}
+
+#[test]
 fn a_timed_out_command_leaves_no_process() {
     let guest = TestGuest::start();
     let text = "setsid sleep 600 & (sleep 600 &) ; sleep 600";
