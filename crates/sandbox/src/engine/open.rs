@@ -20,7 +20,9 @@ use crate::backends::docker::Docker;
 use crate::backends::local::Local;
 use crate::backends::native::Native;
 use crate::sandbox::Handle;
-use crate::store::{Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, open_home};
+use crate::store::{
+    Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, machine, open_home,
+};
 use crate::{Error, HomeId, Key, ProgressSink, Task};
 
 /// How long those who only look wait for what does not answer. All are asked at
@@ -196,6 +198,7 @@ fn identity(settings: &Settings) -> Result<HomeId, Error> {
             // What is kept elsewhere was not copied and tells nothing.
             _ => Guests::None,
         },
+        machine,
         resettle: &|old, new, original| {
             let sandboxes = settings.sandboxes_dir().map_err(|error| {
                 StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic::{open_regular, parse_versioned, read_open};
-use super::home_mark::{
-    Guests, HomeMark, Standing, Surroundings, inodes_last, is_same_dir, machine, place,
-};
+use super::home_mark::{Guests, HomeMark, Standing, Surroundings, inodes_last, is_same_dir, place};
 use super::home_notes::HomeNotes;
 use super::lock::KeyLock;
 use super::{StoreError, make_private_dir};
@@ -102,6 +100,8 @@ pub(crate) struct HomeContext<'a> {
     /// Returns where the running guests that the home's records name have their
     /// files.
     pub(crate) guests: &'a dyn Fn() -> Guests,
+    /// Returns what tells this machine from others, where that can be told.
+    pub(crate) machine: fn() -> Option<String>,
     /// Makes what a copy brought along its own.
     pub(crate) resettle: &'a Resettle<'a>,
 }
@@ -120,11 +120,22 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
         return match found.content.mark {
             // The one comparison that every use of a home makes.
             Some(ref mark) if mark.is_file(&found.now) && mark.path() == found.now.path() => {
+                // Of a home that is what it was the machine can still be told.
+                if mark.lacks_machine() && (context.machine)().is_some() {
+                    mark_anew(path, found.id(), context);
+                }
                 Ok(found.id())
             }
-            Some(_) => settle_standing(path, context),
+            Some(ref mark) => {
+                let around = Around { home: path, id: found.id(), context };
+                // Where inodes do not last that is so at every use.
+                if mark.standing(&found.now, &around) == Standing::Original {
+                    return Ok(found.id());
+                }
+                settle_standing(path, context)
+            }
             None => {
-                mark_anew(path, found.id());
+                mark_anew(path, found.id(), context);
                 Ok(found.id())
             }
         };
@@ -135,7 +146,7 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
     })?;
     refuse_network(path)?;
     let id = random_hex::<16>().map(HomeId).map_err(unusable)?;
-    write(path, id).and_then(|file| file.settle_if_absent(path)).map_err(unusable)?;
+    write(path, id, context).and_then(|file| file.settle_if_absent(path)).map_err(unusable)?;
     // Whoever came first made the id; everyone reads that one.
     match read(path)? {
         Some(found) => Ok(found.id()),
@@ -171,7 +182,7 @@ fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, Hom
             if let Some(Err(error)) = noted.map(|notes| notes.put(&around.id, found.now.path())) {
                 tracing::debug!(%error, "the home's new place is not noted");
             }
-            mark_anew(path, found.id());
+            mark_anew(path, found.id(), context);
         }
     }
     Ok(found.id())
@@ -179,8 +190,8 @@ fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, Hom
 
 /// Marks a home as what it is now. One that cannot be marked can be used all the
 /// same.
-fn mark_anew(path: &Path, id: HomeId) {
-    if let Err(error) = write(path, id).and_then(|file| file.settle(path)) {
+fn mark_anew(path: &Path, id: HomeId, context: &HomeContext<'_>) {
+    if let Err(error) = write(path, id, context).and_then(|file| file.settle(path)) {
         tracing::debug!(%error, "the home is not marked");
     }
 }
@@ -203,7 +214,7 @@ fn leave_original(path: &Path, around: &Around<'_>) -> Result<HomeId, HomeError>
         Some(begun) => begun.id(),
         None => {
             let id = random_hex::<16>().map(HomeId).map_err(unusable)?;
-            let written = write(path, id.clone()).map_err(unusable)?;
+            let written = write(path, id.clone(), around.context).map_err(unusable)?;
             fs::rename(&written.path, &next).map_err(unusable)?;
             id
         }
@@ -260,7 +271,7 @@ impl Surroundings for Around<'_> {
     }
 
     fn machine(&self) -> Option<String> {
-        machine()
+        (self.context.machine)()
     }
 }
 
@@ -344,11 +355,11 @@ impl Drop for Written {
 }
 
 /// Writes a file with an id and the mark of itself.
-fn write(home: &Path, id: HomeId) -> io::Result<Written> {
+fn write(home: &Path, id: HomeId, context: &HomeContext<'_>) -> io::Result<Written> {
     let path = home.join(format!("home.{}.tmp", random_hex::<6>()?));
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     let written = Written { path };
-    let mark = HomeMark::of(&out, home)?.on_machine(machine());
+    let mark = HomeMark::of(&out, home)?.on_machine((context.machine)());
     serde_json::to_writer(&mut out, &HomeFile { version: VERSION, id: id.0, mark: Some(mark) })?;
     out.write_all(b"\n")?;
     out.sync_data()?;

@@ -10,7 +10,7 @@
 //! | yes | no, and no other original is known | the original, moved or mounted elsewhere | marked with its new place, which is noted for the machine |
 //! | yes | no, and the marked or the noted place has an original | a copy: hard links, a snapshot of the filesystem, or a home whose place another one took | takes an id of its own |
 //! | no | yes, and nothing tells of another original | the original, restored or moved to another disk | marked anew |
-//! | no | yes, but another original is known, a guest has its files elsewhere, or it was marked on another machine | a copy put in the place of a home that was moved | takes an id of its own |
+//! | no | yes, but another original is known, a guest has its files elsewhere, or it is not known to have been marked on this machine | a copy put in the place of a home that was moved | takes an id of its own |
 //! | no | no | a copy | takes an id of its own |
 //! | no, and a guest of it runs on these very files | any | the original, whose `home.json` alone was replaced | marked anew |
 //!
@@ -124,6 +124,18 @@ impl HomeMark {
         self.inode == now.inode && same_birth
     }
 
+    /// Returns whether it is known that the mark was made on this machine. Two
+    /// machines of which nothing is known are not the same one.
+    fn is_of_machine(&self, around: &impl Surroundings) -> bool {
+        self.machine.is_some() && self.machine == around.machine()
+    }
+
+    /// Returns whether the mark does not say on which machine it was made, as
+    /// those of earlier versions.
+    pub(super) fn lacks_machine(&self) -> bool {
+        self.machine.is_none()
+    }
+
     /// Returns what a home is whose file carries this mark and is, in truth,
     /// `now`: the table above.
     pub(super) fn standing(&self, now: &Self, around: &impl Surroundings) -> Standing {
@@ -148,7 +160,7 @@ impl HomeMark {
         }
         match around.guests() {
             Guests::Elsewhere => Standing::Copy,
-            Guests::None if !in_place || self.machine != around.machine() => Standing::Copy,
+            Guests::None if !in_place || !self.is_of_machine(around) => Standing::Copy,
             Guests::None if around.has_other_original(self.path(), true) => Standing::Copy,
             Guests::None | Guests::Here => Standing::Restored,
         }
@@ -157,7 +169,7 @@ impl HomeMark {
 
 /// Returns what tells this machine from others; not its id itself, which is not
 /// to be handed around.
-pub(super) fn machine() -> Option<String> {
+pub(crate) fn machine() -> Option<String> {
     let id = std::fs::read_to_string("/etc/machine-id").ok()?;
     let id = id.trim();
     let digest = Sha256::digest(format!("vestal home {id}"));
@@ -204,7 +216,7 @@ mod tests {
         lasting: bool,
         other: bool,
         guests: Guests,
-        machine: &'static str,
+        machine: Option<&'static str>,
     }
 
     impl Surroundings for Around {
@@ -225,7 +237,7 @@ mod tests {
         }
 
         fn machine(&self) -> Option<String> {
-            Some(self.machine.to_owned())
+            self.machine.map(str::to_owned)
         }
     }
 
@@ -233,14 +245,20 @@ mod tests {
         HomeMark { inode, born, path: path.to_owned(), machine: Some("this".to_owned()) }
     }
 
+    fn mark_at(inode: u64, born: Option<(i64, u32)>) -> HomeMark {
+        mark(inode, born, HERE)
+    }
+
     #[test]
     fn a_copy_is_told_from_a_home_that_was_moved_restored_or_found_after_a_reboot() {
         use Standing::{Copy, Moved, Original, Restored};
         let (born, later) = (Some((1, 2)), Some((3, 4)));
         let was = mark(7, born, HERE);
-        let none = Around { lasting: true, other: false, guests: Guests::None, machine: "this" };
+        let none =
+            Around { lasting: true, other: false, guests: Guests::None, machine: Some("this") };
         let known = Around { other: true, ..none.clone() };
-        let foreign = Around { machine: "that", ..none.clone() };
+        let foreign = Around { machine: Some("that"), ..none.clone() };
+        let nameless = Around { machine: None, ..none.clone() };
         let guests = |guests| Around { guests, ..none.clone() };
         let fuse = Around { lasting: false, ..none.clone() };
         let fuse_known = Around { lasting: false, ..known.clone() };
@@ -263,6 +281,12 @@ mod tests {
         ];
         for (what, now, around, expected) in cases {
             assert_eq!(was.standing(&now, around), expected, "{what}");
+        }
+        // A machine that cannot be told from others may be any.
+        let unmarked = HomeMark { machine: None, ..was.clone() };
+        for (mark, around) in [(&was, &nameless), (&unmarked, &none), (&unmarked, &nameless)] {
+            assert_eq!(mark.standing(&mark_at(8, later), around), Copy, "{mark:?}");
+            assert_eq!(mark.standing(&mark_at(7, born), around), Original, "{mark:?}");
         }
     }
 }

@@ -11,7 +11,9 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap(), guests: Guests::None }
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("user")).unwrap();
+        Self { root, guests: Guests::None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -20,7 +22,8 @@ impl Machine {
 
     fn open_with(&self, name: &str, resettle: &Resettle<'_>) -> Result<HomeId, HomeError> {
         let notes = Some(HomeNotes::of_user(&self.path("user")));
-        let context = HomeContext { notes, guests: &|| self.guests, resettle };
+        let context =
+            HomeContext { notes, guests: &|| self.guests, machine: this_machine, resettle };
         open_home(&self.path(name), &context)
     }
 
@@ -59,8 +62,25 @@ fn open(home: &Path) -> HomeId {
     let resettle = |_: &HomeId, _: &HomeId, _: Option<&Path>| -> Result<(), HomeError> {
         panic!("{} is taken for a copy", home.display())
     };
-    open_home(home, &HomeContext { notes: None, guests: &|| Guests::None, resettle: &resettle })
-        .unwrap()
+    open_home(home, &context(&resettle)).unwrap()
+}
+
+/// What is around a home that nobody knows of.
+fn context<'a>(resettle: &'a Resettle<'a>) -> HomeContext<'a> {
+    HomeContext { notes: None, guests: &|| Guests::None, machine: this_machine, resettle }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "some machines cannot be told from others")]
+fn this_machine() -> Option<String> {
+    Some("this".to_owned())
+}
+
+/// Changes the mark of a home in its file, which stays the same file.
+fn change_mark(home: &Path, change: impl FnOnce(&mut serde_json::Value)) {
+    let file = home.join(FILE);
+    let mut content: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    change(&mut content["mark"]);
+    fs::write(&file, content.to_string()).unwrap();
 }
 
 /// Copies a home as people do.
@@ -231,6 +251,32 @@ fn a_home_of_an_earlier_version_keeps_its_id_and_its_later_copies_are_noticed() 
 }
 
 #[test]
+fn a_home_that_was_marked_without_its_machine_is_marked_with_it_and_can_be_restored() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    change_mark(&machine.path("home"), |mark| {
+        mark.as_object_mut().unwrap().remove("machine").unwrap();
+    });
+    assert_eq!(machine.open("home"), id);
+    machine.copy("home", "backup");
+    machine.remove("home");
+    machine.mv("backup", "home");
+    assert_eq!(machine.open("home"), id);
+}
+
+#[test]
+fn a_home_that_is_what_it_was_waits_for_no_other() {
+    let machine = Machine::new();
+    let id = machine.open("home");
+    // Marked by another path to the same directory, as through a bind mount.
+    std::os::unix::fs::symlink(machine.path("home"), machine.path("other")).unwrap();
+    let other = machine.path("other");
+    change_mark(&machine.path("home"), |mark| mark["path"] = other.to_str().unwrap().into());
+    assert_eq!(machine.open("home"), id);
+    assert_eq!(fs::read_dir(machine.path("user")).unwrap().count(), 0, "no lock was taken");
+}
+
+#[test]
 fn a_home_that_is_marked_anew_all_the_time_is_never_taken_for_a_copy() {
     let machine = Machine::new();
     let id = machine.open("home");
@@ -239,7 +285,7 @@ fn a_home_that_is_marked_anew_all_the_time_is_never_taken_for_a_copy() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..100 {
-                mark_anew(&home, id.clone());
+                mark_anew(&home, id.clone(), &context(&|_, _, _| Ok(())));
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });

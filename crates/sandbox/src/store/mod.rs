@@ -19,7 +19,7 @@ pub(crate) use atomic::{read_regular, read_versioned, replace, write_versioned};
 pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
-pub(crate) use home_mark::Guests;
+pub(crate) use home_mark::{Guests, machine};
 pub(crate) use home_notes::HomeNotes;
 pub(crate) use intent::{Change, Intent, NewInstance, Tree};
 pub(crate) use lock::KeyLock;
