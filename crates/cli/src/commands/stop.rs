@@ -81,7 +81,10 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
         let stopping = async {
             let was_running = engine.stop(task).await?;
             if args.accept_mounts {
-                engine.accept_mounts(task).await?;
+                for reason in engine.accept_mounts(task).await? {
+                    let advice = "if the settings still name it, the next start refuses it";
+                    context.console.warn(&format!("not accepted: {reason}; {advice}"));
+                }
             }
             Ok(was_running)
         };

@@ -3,7 +3,8 @@
 //! Whoever can write to a directory can plant links in it. So it is kept in
 //! mind for good, also when the sandbox is gone: one file for each, named by
 //! which directory it is, in a directory of the root home. Several processes
-//! add to it without a lock: each file is made once and never changed.
+//! add to it without a lock: each file is made whole, and changed only if it says
+//! nothing, as one that an earlier version was killed over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use super::walk::{Identity, walk};
-use crate::store::make_private_dir;
+use crate::store::{make_private_dir, replace};
 
 /// Name of the directory in the root home.
 pub(super) const NAME: &str = "mounted";
@@ -31,31 +32,48 @@ pub(crate) struct Exposed {
     /// Where they were. Some filesystems give a directory another number each
     /// time it is looked up, and no time of birth.
     paths: BTreeSet<PathBuf>,
+    /// Names of files that do not say where their directory was.
+    placeless: BTreeSet<String>,
 }
 
 impl Exposed {
     /// Reads what the sandboxes of a root home were given. The directories in
-    /// `always` are taken for such that they can write to.
-    pub(crate) fn read(root_home: &Path, always: &[PathBuf]) -> io::Result<Self> {
-        let dir = root_home.join(NAME);
-        let mut exposed = Self { known: BTreeMap::new(), paths: BTreeSet::new(), dir };
+    /// `always` are taken for such that they can write to. What `given` returns
+    /// is what they were given before such notes were taken; it is asked, and
+    /// noted, once in the life of a home.
+    pub(crate) fn read(
+        root_home: &Path,
+        always: &[PathBuf],
+        given: impl FnOnce() -> Vec<PathBuf>,
+    ) -> io::Result<Self> {
+        let mut exposed = Self::noted_in(root_home.join(NAME))?;
+        exposed.seed(given)?;
+        for dir in always {
+            if let Ok(reached) = walk(dir, |_, _| false) {
+                exposed.know(reached.identity);
+            }
+        }
+        Ok(exposed)
+    }
+
+    fn noted_in(dir: PathBuf) -> io::Result<Self> {
+        let (known, paths, placeless) = <(BTreeMap<_, _>, BTreeSet<_>, BTreeSet<_>)>::default();
+        let mut exposed = Self { dir, known, paths, placeless };
         match fs::read_dir(&exposed.dir) {
             Ok(entries) => {
                 for entry in entries {
                     let entry = entry?;
                     if let Some(identity) = entry.file_name().to_str().and_then(parse) {
                         exposed.know(identity);
-                        exposed.paths.extend(noted(&entry.path())?);
+                        match noted(&entry.path())? {
+                            Some(path) => exposed.paths.insert(path),
+                            None => exposed.placeless.insert(name(&identity)),
+                        };
                     }
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
-        }
-        for dir in always {
-            if let Ok(reached) = walk(dir, |_, _| false) {
-                exposed.know(reached.identity);
-            }
         }
         Ok(exposed)
     }
@@ -75,14 +93,16 @@ impl Exposed {
 
     /// Notes that sandboxes can write to a directory from now on.
     pub(crate) fn add(&mut self, path: &Path, identity: Identity) -> io::Result<()> {
-        if self.holds(path, &identity) {
+        let name = name(&identity);
+        if self.holds(path, &identity) && !self.placeless.contains(&name) {
             return Ok(());
         }
         make_private_dir(&self.dir).map_err(io::Error::other)?;
         if self.known.len() >= MANY {
             self.forget_what_is_gone();
         }
-        fs::write(self.dir.join(name(&identity)), path.as_os_str().as_bytes())?;
+        replace(&self.dir.join(&name), path.as_os_str().as_bytes())?;
+        self.placeless.remove(&name);
         self.know(identity);
         self.paths.insert(path.to_owned());
         Ok(())
@@ -104,9 +124,7 @@ impl Exposed {
         }
     }
 
-    /// Notes, once in the life of a home, what its sandboxes were given before
-    /// such notes were taken.
-    pub(crate) fn seed(&mut self, given: impl FnOnce() -> Vec<PathBuf>) -> io::Result<()> {
+    fn seed(&mut self, given: impl FnOnce() -> Vec<PathBuf>) -> io::Result<()> {
         let seeded = self.dir.join(SEEDED);
         if seeded.exists() {
             return Ok(());
@@ -122,10 +140,14 @@ impl Exposed {
     }
 }
 
-/// Reads where a directory was; nothing if it was dropped at this moment.
+/// Reads where a directory was; nothing if the note was dropped at this moment, or
+/// was never written to its end.
 fn noted(file: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(file) {
-        Ok(path) => Ok(Some(std::ffi::OsString::from_vec(path).into())),
+        Ok(path) => {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+            Ok(path.is_absolute().then_some(path))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -159,15 +181,20 @@ mod tests {
         let given = tempfile::tempdir().unwrap();
         let path = given.path();
         let identity = walk(path, |_, _| false).unwrap().identity;
-        let mut exposed = Exposed::read(home.path(), &[]).unwrap();
+        let mut exposed = Exposed::read(home.path(), &[], Vec::new).unwrap();
         assert!(!exposed.holds(path, &identity));
         exposed.add(path, identity).unwrap();
         exposed.add(path, identity).unwrap();
-        let next = Exposed::read(home.path(), &[]).unwrap();
+        let next = Exposed::read(home.path(), &[], Vec::new).unwrap();
         assert!(exposed.holds(path, &identity) && next.holds(path, &identity));
         assert!(next.holds(Path::new("/moved"), &identity));
-        assert_eq!(fs::read_dir(home.path().join(NAME)).unwrap().count(), 1);
-        let always = Exposed::read(tempfile::tempdir().unwrap().path(), &[path.into()]);
+        let mut noted: Vec<_> = fs::read_dir(home.path().join(NAME))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        noted.sort();
+        assert_eq!(noted, [name(&identity), SEEDED.to_owned()]);
+        let always = Exposed::read(tempfile::tempdir().unwrap().path(), &[path.into()], Vec::new);
         assert!(always.unwrap().holds(path, &identity));
     }
 
@@ -176,8 +203,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (path, other) = (Path::new("/fuse/given"), Path::new("/fuse/other"));
         let identity = Identity { device: 1, inode: 2, born: None };
-        Exposed::read(home.path(), &[]).unwrap().add(path, identity).unwrap();
-        let next = Exposed::read(home.path(), &[]).unwrap();
+        Exposed::read(home.path(), &[], Vec::new).unwrap().add(path, identity).unwrap();
+        let next = Exposed::read(home.path(), &[], Vec::new).unwrap();
         let renumbered = Identity { inode: 3, ..identity };
         assert!(next.holds(path, &renumbered));
         assert!(!next.holds(other, &renumbered));
@@ -186,17 +213,18 @@ mod tests {
     #[test]
     fn what_another_process_drops_fails_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let mut exposed = Exposed::read(home.path(), &[]).unwrap();
+        fs::create_dir(home.path().join(NAME)).unwrap();
         for inode in 0..MANY as u64 {
-            let identity = Identity { device: 1, inode, born: None };
-            exposed.add(Path::new(&format!("/nonexistent/{inode}")), identity).unwrap();
+            let note = name(&Identity { device: 1, inode, born: None });
+            fs::write(home.path().join(NAME).join(note), format!("/nonexistent/{inode}")).unwrap();
         }
+        let mut exposed = Exposed::read(home.path(), &[], Vec::new).unwrap();
         // What is listed and cannot be read, as a file that was just dropped.
         std::os::unix::fs::symlink("nowhere", home.path().join(NAME).join("1-99999")).unwrap();
         let given = tempfile::tempdir().unwrap();
         let identity = walk(given.path(), |_, _| false).unwrap().identity;
         exposed.add(given.path(), identity).unwrap();
-        let next = Exposed::read(home.path(), &[]).unwrap();
+        let next = Exposed::read(home.path(), &[], Vec::new).unwrap();
         assert!(next.holds(given.path(), &identity));
     }
 
@@ -206,11 +234,27 @@ mod tests {
         let given = tempfile::tempdir().unwrap();
         let path = given.path().canonicalize().unwrap();
         let identity = walk(&path, |_, _| false).unwrap().identity;
-        let mut exposed = Exposed::read(home.path(), &[]).unwrap();
-        exposed.seed(|| vec![path.clone(), "/nonexistent".into()]).unwrap();
-        exposed.seed(|| panic!("it is noted")).unwrap();
-        let next = Exposed::read(home.path(), &[]).unwrap();
+        let before = || vec![path.clone(), "/nonexistent".into()];
+        let exposed = Exposed::read(home.path(), &[], before).unwrap();
+        let next = Exposed::read(home.path(), &[], || panic!("it is noted")).unwrap();
         assert!(exposed.holds(&path, &identity) && next.holds(&path, &identity));
+    }
+
+    #[test]
+    fn a_note_that_was_never_written_to_its_end_counts_and_is_written_again() {
+        let home = tempfile::tempdir().unwrap();
+        let given = tempfile::tempdir().unwrap();
+        let path = given.path().canonicalize().unwrap();
+        let identity = walk(&path, |_, _| false).unwrap().identity;
+        let note = home.path().join(NAME).join(name(&identity));
+        fs::create_dir(home.path().join(NAME)).unwrap();
+        fs::write(&note, "").unwrap();
+        let mut exposed = Exposed::read(home.path(), &[], Vec::new).unwrap();
+        exposed.forget_what_is_gone();
+        let next = Exposed::read(home.path(), &[], Vec::new).unwrap();
+        assert!(next.holds(Path::new("/anywhere"), &identity));
+        exposed.add(&path, identity).unwrap();
+        assert_eq!(fs::read(&note).unwrap(), path.as_os_str().as_bytes());
     }
 
     #[test]

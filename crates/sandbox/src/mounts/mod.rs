@@ -24,7 +24,7 @@ use self::pins::{Pin, Pins};
 pub(crate) use self::stores::admit_store;
 use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, Order};
-use crate::store::make_private_dir;
+use crate::store::{HomeNotes, make_private_dir};
 
 /// Where root keeps what all homes of this machine share. No sandbox sees it:
 /// what is in it says what sandboxes are shown.
@@ -65,6 +65,15 @@ impl Mounts {
     /// Returns all of them, by the path that was asked for.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &Admitted)> {
         self.0.iter().map(|(asked, admitted)| (asked.as_path(), admitted))
+    }
+
+    /// Returns one directory as it was found.
+    #[cfg(test)]
+    fn found(asked: &Path, reached: &Reached) -> Self {
+        let Reached { path, identity, .. } = reached;
+        let (device, inode) = (identity.device, identity.inode);
+        let admitted = Admitted { path: path.clone(), device, inode };
+        Self(BTreeMap::from([(asked.to_owned(), admitted)]))
     }
 
     /// Returns what may be mounted as if it were what it is called.
@@ -111,9 +120,15 @@ impl Ours {
             .chain(usual)
             .chain(machine)
             .chain(stores)
+            // Everything is below the path that is empty.
+            .filter(|dir| !dir.as_os_str().is_empty())
             .collect();
         let links = named.iter().flat_map(|dir| links_on_the_way(dir)).collect();
-        let hidden = named.into_iter().map(real).collect();
+        // What says which of two homes is the original. No link on the way from
+        // the user's home to it is followed, so links need no protection.
+        let user_home = settings.environment().user_home().map(real);
+        let notes = user_home.map(|home| HomeNotes::of_user(&home).path());
+        let hidden = named.into_iter().map(real).chain(notes).collect();
         Ok(Self {
             root_home: home.root().to_owned(),
             records: stores::records(home.root(), &sandboxes),
@@ -123,6 +138,12 @@ impl Ours {
             lent: vec![real(home.kanban_dir())],
             links,
         })
+    }
+
+    /// Returns what sandboxes can or could write to.
+    fn exposed(&self) -> std::io::Result<Exposed> {
+        let before = || stores::given(&self.records, self.user_home.as_deref());
+        Exposed::read(&self.root_home, &self.written, before)
     }
 }
 
@@ -155,8 +176,7 @@ pub(crate) fn admit(
         source: error,
     };
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
-    let mut exposed = Exposed::read(&ours.root_home, &ours.written).map_err(failed)?;
-    exposed.seed(|| stores::given(&ours.records, ours.user_home.as_deref())).map_err(failed)?;
+    let mut exposed = ours.exposed().map_err(failed)?;
     let pins = match before {
         Before::Nothing => Pins::default(),
         Before::Recorded => Pins::read(&order.instance.dir).map_err(kept)?,
@@ -197,22 +217,27 @@ pub(crate) fn admit(
 
 /// Notes what an instance mounts as it is at this moment, in place of what it was
 /// made with: the next start takes that, and nothing that comes in its place later.
-pub(crate) fn accept(ours: &Ours, instance_dir: &Path) -> Result<(), BackendError> {
+///
+/// Returns why some of it is not accepted. It may be what the settings no longer
+/// name, which the next start drops; if they do name it, the next start says so
+/// again, and what comes in its place is still compared with what it was.
+pub(crate) fn accept(ours: &Ours, instance_dir: &Path) -> Result<Vec<BackendError>, BackendError> {
     let failed = |error: std::io::Error| BackendError::Io {
         action: "look at what is mounted in the sandbox".to_owned(),
         source: error,
     };
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
-    let mut exposed = Exposed::read(&ours.root_home, &ours.written).map_err(failed)?;
-    exposed.seed(|| stores::given(&ours.records, ours.user_home.as_deref())).map_err(failed)?;
+    let exposed = ours.exposed().map_err(failed)?;
     let mut pins = Pins::read(instance_dir).map_err(kept)?;
+    let mut not_accepted = Vec::new();
     for (asked, pin) in &mut pins.mounts {
-        let reached = walk(asked, |at, found| exposed.holds(at, found))
-            .map_err(|astray| lost(asked, astray))?;
-        let identity = lasting(&reached);
-        *pin = Pin { path: reached.path, identity };
+        match walk(asked, |at, found| exposed.holds(at, found)) {
+            Ok(reached) => *pin = Pin { identity: lasting(&reached), path: reached.path },
+            Err(astray) => not_accepted.push(lost(asked, astray)),
+        }
     }
-    pins.write(instance_dir).map_err(kept)
+    pins.write(instance_dir).map_err(kept)?;
+    Ok(not_accepted)
 }
 
 /// Makes those of our directories that are missing below one that a sandbox is
@@ -226,7 +251,7 @@ fn make_ours(ours: &Ours, given: &Path) {
 
 /// Returns whether all of them still are where they were found.
 pub(crate) fn are_unmoved(ours: &Ours, mounts: &Mounts) -> bool {
-    let Ok(exposed) = Exposed::read(&ours.root_home, &ours.written) else {
+    let Ok(exposed) = ours.exposed() else {
         return false;
     };
     mounts.iter().all(|(asked, admitted)| {
@@ -296,11 +321,12 @@ pub(crate) fn quoted(name: &str) -> String {
 /// link on it. Nothing: there is none.
 pub(crate) fn planted_link(settings: &Settings, way: &Path) -> Result<Option<String>, ConfigError> {
     let ours = Ours::of(settings)?;
-    let Ok(exposed) = Exposed::read(&ours.root_home, &ours.written) else {
-        return Ok(Some(format!(
-            "{} cannot be read",
-            ours.root_home.join(exposed::NAME).display()
-        )));
+    let exposed = match ours.exposed() {
+        Ok(exposed) => exposed,
+        Err(error) => {
+            let notes = ours.root_home.join(exposed::NAME);
+            return Ok(Some(format!("{} cannot be used: {error}", notes.display())));
+        }
     };
     let Err(Astray::Link { at, to }) = walk(way, |at, found| exposed.holds(at, found)) else {
         return Ok(None);
@@ -378,7 +404,7 @@ fn lost(asked: &Path, astray: Astray) -> BackendError {
 #[cfg(test)]
 pub(crate) fn expose(root_home: &Path, dir: &Path) {
     let reached = walk(dir, |_, _| false).unwrap();
-    let mut exposed = Exposed::read(root_home, &[]).unwrap();
+    let mut exposed = Exposed::read(root_home, &[], Vec::new).unwrap();
     exposed.add(&reached.path, reached.identity).unwrap();
 }
 
@@ -443,14 +469,22 @@ mod tests {
         pins.mounts.insert(source.clone(), made_with.clone());
         pins.write(&instance).unwrap();
         let accepted = there("first");
-        accept(&ours, &instance).unwrap();
+        assert!(accept(&ours, &instance).unwrap().is_empty());
         assert_eq!(pinned(), accepted);
         let later = there("second");
         assert!(later != accepted && pinned() == accepted, "{later:?}");
-        // What is not there cannot be accepted.
+        // What is not there cannot be accepted, and keeps nothing else from it.
         std::fs::remove_dir(&source).unwrap();
-        let said = accept(&ours, &instance).unwrap_err().to_string();
-        assert!(said.contains("source cannot be mounted"), "{said}");
+        let other = root.join("other");
+        let mut pins = Pins::read(&instance).unwrap();
+        pins.mounts.insert(other.clone(), made_with);
+        pins.write(&instance).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        let said = accept(&ours, &instance).unwrap();
+        let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("source cannot be mounted"), "{said:?}");
         assert_eq!(pinned(), accepted);
+        assert_eq!(Pins::read(&instance).unwrap().mounts[&other].path, other);
     }
 }

@@ -18,7 +18,7 @@ use super::walk::{Astray, walk};
 use crate::Error;
 use crate::binds::BINDS;
 use crate::key::hex;
-use crate::store::{HomeError, StoreError, make_private_dir};
+use crate::store::{HomeError, StoreError, make_private_dir, read_regular, replace};
 
 /// How the files begin that name such directories.
 const PREFIX: &str = "store-";
@@ -34,11 +34,13 @@ pub(crate) fn admit_store(settings: &Settings) -> Result<(), Error> {
     }
     let notes = home.root().join(NAME);
     let note = notes.join(note_name(&sandboxes));
-    if note.exists() {
+    if named_by(&note).is_some() {
         return Ok(());
     }
     let unreadable = |error| StoreError::io("read", &notes, error);
-    let exposed = Exposed::read(home.root(), &[]).map_err(unreadable)?;
+    let user_home = settings.environment().user_home();
+    let before = || given(&records(home.root(), &sandboxes), user_home.as_deref());
+    let exposed = Exposed::read(home.root(), &[], before).map_err(unreadable)?;
     // It need not be there yet.
     let there = sandboxes.ancestors().find(|dir| dir.symlink_metadata().is_ok());
     let way = walk(there.unwrap_or(&sandboxes), |at, found| exposed.holds(at, found));
@@ -55,7 +57,7 @@ pub(crate) fn admit_store(settings: &Settings) -> Result<(), Error> {
         .into());
     }
     make_private_dir(&notes)?;
-    fs::write(&note, sandboxes.as_os_str().as_bytes())
+    replace(&note, sandboxes.as_os_str().as_bytes())
         .map_err(|error| StoreError::io("write", &note, error))?;
     Ok(())
 }
@@ -64,8 +66,16 @@ pub(crate) fn admit_store(settings: &Settings) -> Result<(), Error> {
 pub(super) fn known(root_home: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root_home.join(NAME)).into_iter().flatten().flatten();
     let notes = entries.filter(|entry| entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()));
-    let read = |entry: fs::DirEntry| fs::read(entry.path()).ok();
-    notes.filter_map(read).map(|path| std::ffi::OsString::from_vec(path).into()).collect()
+    notes.filter_map(|note| named_by(&note.path())).collect()
+}
+
+/// Returns the directory that a note names. A note that was cut off while it was
+/// written names another one than its own name says, and counts for nothing: the
+/// beginning of a path would hide everything below it.
+fn named_by(note: &Path) -> Option<PathBuf> {
+    let dir = PathBuf::from(std::ffi::OsString::from_vec(read_regular(note).ok()?));
+    let is_whole = note.file_name().is_some_and(|name| name == note_name(&dir).as_str());
+    (dir.is_absolute() && is_whole).then_some(dir)
 }
 
 /// Returns the directories that hold sandboxes of any profile of a home.
@@ -74,6 +84,7 @@ pub(super) fn records(root_home: &Path, current: &Path) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = profiles.map(|profile| profile.path().join("sandboxes")).collect();
     dirs.push(root_home.join("sandboxes"));
     dirs.push(current.to_owned());
+    dirs.extend(known(root_home));
     dirs.sort();
     dirs.dedup();
     dirs

@@ -63,6 +63,69 @@ fn one_that_held_sandboxes_before_is_covered_and_goes_on_doing_so() {
 }
 
 #[test]
+fn a_note_that_was_cut_off_hides_nothing_and_is_written_again() {
+    let world = World::new();
+    for left in ["", "/"] {
+        assert_eq!(world.admit("elsewhere"), Ok(()));
+        let dir = world.root.join("elsewhere");
+        let note = world.root.join("home").join(NAME).join(note_name(&dir));
+        fs::write(&note, left).unwrap();
+        fs::write(note.with_extension("0.tmp"), "/").unwrap();
+        assert_eq!(known(&world.root.join("home")), Vec::<PathBuf>::new(), "{left:?}");
+        assert_eq!(world.admit("elsewhere"), Ok(()));
+        assert_eq!(known(&world.root.join("home")), [dir], "{left:?}");
+    }
+}
+
+#[test]
+fn what_sandboxes_of_earlier_versions_could_write_to_is_known_from_the_first_look_on() {
+    let made = || {
+        let world = World::new();
+        let dir = world.root.join("home/sandboxes/default");
+        fs::create_dir_all(&dir).unwrap();
+        let record = serde_json::json!({ "overrides": { "mount": world.root.join("project") } });
+        fs::write(dir.join("sandbox.json"), record.to_string()).unwrap();
+        world
+    };
+    let world = made();
+    let said = world.admit("project/sandboxes").unwrap_err();
+    assert!(said.contains("terminal.sandbox_dir"), "{said}");
+
+    let world = made();
+    let (settings, link) = (world.settings("elsewhere"), world.root.join("project/link"));
+    symlink(world.root.join("home"), &link).unwrap();
+    let said = super::super::planted_link(&settings, &link).unwrap().unwrap();
+    assert!(said.contains("may be its doing"), "{said}");
+
+    let world = made();
+    let ours = super::super::Ours::of(&world.settings("elsewhere")).unwrap();
+    let link = world.root.join("project/link");
+    symlink(world.root.join("project/deep"), &link).unwrap();
+    let reached = walk(&link, |_, _| false).unwrap();
+    let mounts = super::super::Mounts::found(&link, &reached);
+    assert!(!super::super::are_unmoved(&ours, &mounts));
+}
+
+#[test]
+fn notes_on_homes_are_covered_in_sandboxes_that_the_users_home_is_mounted_in() {
+    let world = World::new();
+    let user = world.root.join("user");
+    fs::create_dir(&user).unwrap();
+    symlink(&user, world.root.join("link")).unwrap();
+    for name in ["user", "link"] {
+        let env = Environment::from_pairs([("HOME", world.root.join(name).as_os_str())]);
+        let settings = Settings::load(Home::at(world.root.join("home")), env, Vec::new());
+        let ours = super::super::Ours::of(&settings).unwrap();
+        super::super::make_ours(&ours, &user);
+        let covers = super::super::covers(&ours.hidden, &user, Path::new("/w"));
+        let targets: Vec<PathBuf> = covers.into_iter().map(|cover| cover.target).collect();
+        let expected = ["/w/.local/state/vestal/homes", "/w/.vestal"].map(PathBuf::from);
+        assert_eq!(targets, expected, "{name}");
+        fs::remove_dir_all(user.join(".local")).unwrap();
+    }
+}
+
+#[test]
 fn what_records_of_earlier_versions_name_is_known() {
     let world = World::new();
     let dir = world.root.join("home/profiles/p/sandboxes/default");
