@@ -32,5 +32,5 @@ pub use job::{
     AttachJob, Cause, Command, Delivery, EnvVar, Exit, InvalidJobId, JobId, JobInfo, JobState,
     Outcome, SessionState, ShellText, StartJob, Stdin, WindowSize,
 };
-pub use settings::GuestSettings;
+pub use settings::{GuestSettings, NOT_A_JOURNAL};
 pub use status::{Stats, Status};

@@ -5,6 +5,10 @@ use minicbor::{Decode, Encode};
 
 use crate::job::EnvVar;
 
+/// What a guest says, among other words, that does not start because the journal
+/// in its state directory is something else. Hosts look for it.
+pub const NOT_A_JOURNAL: &str = "is not a journal";
+
 /// Settings of one instance's guest. Written by the host, read once at start.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]

@@ -8,6 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use vestal_wire::NOT_A_JOURNAL;
+
 use super::crc::crc32;
 use super::record::{Record, Replay};
 use crate::failpoint::failpoint;
@@ -31,7 +33,7 @@ pub(crate) enum JournalError {
         "journal {} is of version {found}, this program knows {VERSION}: use a newer one", path.display()
     )]
     Newer { path: PathBuf, found: u32 },
-    #[error("{} is not a journal", path.display())]
+    #[error("{} {NOT_A_JOURNAL}", path.display())]
     Foreign { path: PathBuf },
     #[error("journal {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },

@@ -132,6 +132,13 @@ impl BackendError {
         )
     }
 
+    /// Returns whether the guest did not start because what guests kept of
+    /// sessions and jobs is none of what it could use, now or later. A journal
+    /// of a newer version, or one that cannot be read at this moment, is.
+    pub(crate) fn is_unusable_state(&self) -> bool {
+        matches!(self, Self::GuestFailed { reason } if reason.contains(vestal_wire::NOT_A_JOURNAL))
+    }
+
     /// Returns whether an engine answered, and refused.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Engine { .. })
@@ -151,6 +158,30 @@ impl BackendError {
                 Some("look at it with `docker inspect` and rename or remove it")
             }
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_guest_that_says_so_has_a_state_that_it_cannot_use() {
+        let unusable = |reason: &str| {
+            BackendError::GuestFailed { reason: reason.to_owned() }.is_unusable_state()
+        };
+        let journal = "/.vestal/state/journal is not a journal";
+        assert!(unusable(journal));
+        assert!(unusable(&format!("its container ended with 1: {journal}")));
+        for other in [
+            "it was not ready within 30 s",
+            "it belongs to another user",
+            "it ended before it was ready",
+            "journal /.vestal/state/journal: No space left on device (os error 28)",
+            "journal /.vestal/state/journal is of version 2, this program knows 1: use a newer one",
+        ] {
+            assert!(!unusable(other), "{other}");
         }
     }
 }

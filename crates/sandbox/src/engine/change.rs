@@ -32,9 +32,22 @@ const OLD: &str = "old";
 /// One that had to go again.
 const UNDONE: &str = "undone";
 
+/// One that was kept before, and makes way for another that is.
+const FORMER: &str = "former";
+
 /// Returns where a tree is meanwhile.
 pub(super) fn beside(dir: &Path, what: &str, name: &str) -> PathBuf {
     dir.join(format!("{BESIDE}{what}-{name}"))
+}
+
+/// What becomes of trees that have made way, once it is settled that they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replaced {
+    /// They go.
+    Go,
+    /// They stay in the sandbox's directory by this name, in place of those that
+    /// stayed by it before.
+    StayAs(&'static str),
 }
 
 /// Which verb changes a sandbox.
@@ -111,10 +124,16 @@ impl<'a> Changing<'a> {
 
     /// Puts the trees that are beside, or none where there are none, in the
     /// place of those that are there.
-    pub(super) fn switch(&mut self, names: &[&str]) -> Result<(), Error> {
+    pub(super) fn switch(&mut self, names: &[&str], replaced: Replaced) -> Result<(), Error> {
         let dir = self.ground.dir.path();
-        let tree =
-            |name: &&str| Tree { name: (*name).to_owned(), was_there: is_dir(&dir.join(name)) };
+        let tree = |name: &&str| Tree {
+            name: (*name).to_owned(),
+            was_there: is_dir(&dir.join(name)),
+            stays_as: match replaced {
+                Replaced::Go => None,
+                Replaced::StayAs(kept) => Some(kept.to_owned()),
+            },
+        };
         self.change.trees = names.iter().map(tree).collect();
         self.write()?;
         for name in names {
@@ -176,6 +195,9 @@ impl Inner {
             if let Some(old) = was.instance(dir) {
                 backend.remove(&old).await.map_err(failed())?;
             }
+            for tree in trees {
+                keep_replaced(dir.path(), &tree)?;
+            }
         } else {
             if let Some(NewInstance { id, backend }) = instance {
                 let backend = Arc::clone(self.backend(task, &backend)?);
@@ -217,6 +239,17 @@ fn undo_switch(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
     // Whatever has its place is the new one, or was made for the new instance.
     rename(&here, &beside(dir, UNDONE, &tree.name))?;
     rename(&old, &here)
+}
+
+/// Gives a tree that has made way the name by which it stays, if it does and has
+/// not got it yet.
+fn keep_replaced(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
+    let old = beside(dir, OLD, &tree.name);
+    let Some(kept) = tree.stays_as.as_ref().filter(|_| is_dir(&old)) else {
+        return Ok(());
+    };
+    rename(&dir.join(kept), &beside(dir, FORMER, kept))?;
+    rename(&old, &dir.join(kept))
 }
 
 /// Moves a tree to where none is; absent is fine.

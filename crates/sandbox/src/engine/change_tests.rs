@@ -43,11 +43,35 @@ fn a_switch_that_was_cut_off_anywhere_is_undone() {
         let was_there = [true, false];
         for _again in 0..2 {
             for (name, was_there) in names.iter().zip(was_there) {
-                let tree = Tree { name: (*name).to_owned(), was_there };
+                let tree = Tree { name: (*name).to_owned(), was_there, stays_as: None };
                 undo_switch(dir, &tree).unwrap();
             }
             let expected = vec![("workspace".to_owned(), "old".to_owned())];
             assert_eq!(trees(dir), expected, "after {steps} steps");
         }
+    }
+}
+
+#[test]
+fn a_tree_that_is_kept_takes_the_place_of_the_one_kept_before_wherever_that_was_cut_off() {
+    for steps in 0..=2 {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path();
+        make(&dir.join("home"), "new");
+        make(&beside(dir, OLD, "home"), "old");
+        make(&dir.join("kept"), "older");
+        let moves = [
+            (dir.join("kept"), beside(dir, FORMER, "kept")),
+            (beside(dir, OLD, "home"), dir.join("kept")),
+        ];
+        for (from, to) in moves.iter().take(steps) {
+            rename(from, to).unwrap();
+        }
+        let stays_as = Some("kept".to_owned());
+        let tree = Tree { name: "home".to_owned(), was_there: true, stays_as };
+        keep_replaced(dir, &tree).unwrap();
+        let text = |path: PathBuf| fs::read_to_string(path.join("file")).unwrap();
+        assert_eq!((text(dir.join("home")), text(dir.join("kept"))), ("new".into(), "old".into()));
+        assert_eq!(all_beside(dir).unwrap(), [beside(dir, FORMER, "kept")], "after {steps} steps");
     }
 }

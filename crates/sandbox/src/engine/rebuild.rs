@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use super::change::{Changing, Verb};
+use super::change::{Changing, Replaced, Verb};
 use super::create::Ground;
 use super::list::in_memory;
 use super::remove::kept_files;
 use super::still::Still;
 use super::{Engine, Inner};
-use crate::backend::{Backend, BackendError, Confinement};
+use crate::backend::{Backend, Confinement};
 use crate::store::{Record, SandboxDir};
 use crate::{CopyError, Error, Key, Overrides, Rebuild, Rebuilt, Task, WhileBusy};
+
+/// Name of what a guest kept of sessions and jobs, in a sandbox whose next guest
+/// could not use it.
+pub(super) const UNUSABLE_STATE: &str = "unusable-state";
 
 impl Engine {
     /// Makes a sandbox anew with the settings of now, on another backend if
@@ -105,14 +109,12 @@ impl Inner {
         // other backend's guest is none of.
         let trees: &[&str] = if moves { &["state"] } else { &[] };
         let mut spoilt = None;
-        let heard = match self.change_instance(ground, &was, &now, trees).await {
-            // What the guests kept may be what keeps this one from starting, as
-            // a journal that is none.
-            Err(Error::Backend { backend, source: source @ BackendError::GuestFailed { .. } })
-                if !moves =>
-            {
+        let heard = match self.change_instance(ground, &was, &now, trees, Replaced::Go).await {
+            // What the guests kept is what keeps this one from starting.
+            Err(Error::Backend { backend, source }) if !moves && source.is_unusable_state() => {
                 self.finish(ground.key.task(), ground.dir).await?;
-                let again = self.change_instance(ground, &was, &now, &["state"]).await;
+                let kept = Replaced::StayAs(UNUSABLE_STATE);
+                let again = self.change_instance(ground, &was, &now, &["state"], kept).await;
                 spoilt = Some(source.to_string());
                 again.map_err(|_| Error::Backend { backend, source })?
             }
@@ -128,7 +130,8 @@ impl Inner {
         if let Some(reason) = spoilt {
             remarks.push(format!(
                 "its shell sessions and the records of its jobs begin anew: what was kept of them \
-                 could not be used ({reason})"
+                 could not be used ({reason}), and is in {}",
+                ground.dir.path().join(UNUSABLE_STATE).display()
             ));
         }
         remarks.extend(heard);
@@ -142,9 +145,10 @@ impl Inner {
         was: &Record,
         now: &Record,
         trees: &[&str],
+        replaced: Replaced,
     ) -> Result<Vec<String>, Error> {
         let mut changing = Changing::begin(ground, Verb::Rebuild, was.clone(), now.clone(), true)?;
-        changing.switch(trees)?;
+        changing.switch(trees, replaced)?;
         let (_, heard) = changing.settle(self, None, &self.progress).await?;
         Ok(heard)
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::locking::{Patience, is_gone};
+use super::rebuild::UNUSABLE_STATE;
 use super::recover::unlocated;
 use super::stop::Interrupt;
 use super::{Engine, Inner};
@@ -194,7 +195,9 @@ impl Inner {
             backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
         }
         let backend = self.backend_for(record.as_ref(), None)?;
-        self.delete(&*backend, &dir.path().join("state")).await?;
+        for name in ["state", UNUSABLE_STATE] {
+            self.delete(&*backend, &dir.path().join(name)).await?;
+        }
         failpoint::reach("remove.instance-removed");
         if let Some(record) = &record {
             let kept = if files { KeptVolumes::None } else { KeptVolumes::Files };

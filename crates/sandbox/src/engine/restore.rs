@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::change::{Changing, NEW, Verb, beside};
+use super::change::{Changing, NEW, Replaced, Verb, beside};
 use super::create::Ground;
 use super::snapshot::{describe, snapshot_of};
 use super::still::{Still, TREES, Tally, settle};
@@ -80,7 +80,7 @@ impl Inner {
         failpoint::reach("restore.files-copied");
         // What is there goes; its successor must not be lost to a power cut.
         settle(ground.dir.path().to_owned()).await?;
-        changing.switch(&TREES)?;
+        changing.switch(&TREES, Replaced::Go)?;
         let (_, remarks) = changing.settle(self, base, &self.progress).await?;
         Ok(remarks)
     }

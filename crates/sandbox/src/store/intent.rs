@@ -110,6 +110,10 @@ pub(crate) struct Tree {
     pub(crate) name: String,
     /// Whether there was one before.
     pub(crate) was_there: bool,
+    /// The name by which that one stays in the sandbox's directory; absent: it
+    /// goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stays_as: Option<String>,
 }
 
 impl Intent {
@@ -179,7 +183,7 @@ mod tests {
             Box::new(Change {
                 was: record(),
                 instance: Some(NewInstance { id: text(), backend: text() }),
-                trees: vec![Tree { name: text(), was_there: true }],
+                trees: vec![Tree { name: text(), was_there: true, stays_as: None }],
                 now,
             })
         };

@@ -130,6 +130,8 @@ pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell
     let error = cell.engine(&[]).sandbox(&task).await.unwrap_err();
     assert!(error.to_string().contains("is not a journal"), "{error}");
     cell.engine(&[]).rebuild(&task, &Rebuild::default(), WhileBusy::Stop).await.unwrap();
+    let kept = cell.world.home().join("sandboxes/default/unusable-state");
+    assert!(kept.is_dir(), "what it was is kept aside");
     let sandbox = cell.engine(&[]).sandbox(&task).await.unwrap();
     assert_eq!(run_in(&sandbox, "echo runs").await, "runs\n");
     drop(sandbox);
