@@ -83,13 +83,21 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
 
 /// Returns what is said of a directory with files that no sandbox belongs to.
 fn unrecorded_words(path: &Path) -> String {
-    let task = path.file_name().unwrap_or_default().to_string_lossy();
-    let task = quoted(&task);
-    format!(
+    let said = format!(
         "{} has files and no sandbox: of one that ended with its process, that could not be made, \
-         or whose record is gone; left alone; to use the files: vestal run -t {task} CMD; to \
-         remove them: vestal rm --files {task}",
+         or whose record is gone; left alone",
         path.display()
+    );
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // The name of such a directory is a part of its task's and a hash, from which
+    // the task cannot be told.
+    if name.contains('~') {
+        return said;
+    }
+    let task = quoted(&name);
+    format!(
+        "{said}; to use the files: vestal run -t {task} CMD; to remove them: vestal rm --files \
+         {task}"
     )
 }
 
@@ -113,5 +121,19 @@ fn explanation(reason: ReapReason) -> &'static str {
         ReapReason::Ownerless => "the process it belonged to is gone",
         ReapReason::Superseded => "another instance has taken its place",
         ReapReason::Expired => "unused for longer than the retention",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_directory_that_has_its_tasks_name_is_told_with_commands_on_the_task() {
+        let said = unrecorded_words(Path::new("/s/web"));
+        assert!(said.ends_with("vestal run -t web CMD; to remove them: vestal rm --files web"));
+        let said = unrecorded_words(Path::new("/s/web_work_a~0123456789ab"));
+        assert!(said.starts_with("/s/web_work_a~0123456789ab has files"), "{said}");
+        assert!(said.ends_with("left alone"), "{said}");
     }
 }
