@@ -246,7 +246,7 @@ impl Backend for Native {
         NativeLocator::of(locator).map(NativeLocator::describe).unwrap_or_default()
     }
 
-    async fn report(&self, _known: &BTreeSet<String>) -> Vec<Remark> {
-        report::report(self.trial().await)
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+        report::report(self.trial().await, known)
     }
 }

@@ -1,12 +1,19 @@
 //! What `vestal doctor` says of native sandboxes.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::cgroups;
 use super::enforce::Means;
 use super::trial::Trial;
 use crate::backend::Remark;
 use crate::backends::scope::Scope;
 
+/// How many control groups are named.
+const NAMED: usize = 5;
+
 /// Returns what there is to say beyond whether they work.
-pub(super) fn report(trial: &Trial) -> Vec<Remark> {
+pub(super) fn report(trial: &Trial, known: &BTreeSet<String>) -> Vec<Remark> {
     let Trial::Passed { tier, missing } = trial else {
         // The probe has said what is wrong.
         return Vec::new();
@@ -20,11 +27,31 @@ pub(super) fn report(trial: &Trial) -> Vec<Remark> {
         remarks.push(remark("tier", text.to_owned(), Some(advice.to_owned())));
     }
     remarks.push(limits(&means));
+    if let Means::Groups(hierarchies) = &means {
+        remarks.extend(stray_groups(&cgroups::strays(hierarchies, known)));
+    }
     if scope.is_some() {
         let text = "each sandbox has a systemd scope of its own and survives the session";
         remarks.push(remark("scope", text.to_owned(), None));
     }
     remarks
+}
+
+/// Returns what is said of control groups that no process is in and no sandbox of
+/// this profile has. Those of another home's cannot be told from those of nobody's;
+/// either's next start makes its own.
+fn stray_groups(groups: &[PathBuf]) -> Option<Remark> {
+    if groups.is_empty() {
+        return None;
+    }
+    let named = groups.iter().take(NAMED).map(|group| group.display().to_string());
+    let more = groups.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    let named = named.chain(more).collect::<Vec<_>>().join(", ");
+    let text = format!("no process and no sandbox of this profile has the control groups {named}");
+    let advice = "they are of sandboxes that are gone, or that another home has stopped, and do no \
+                  harm; to remove one: rmdir GROUP";
+    Some(remark("groups", text, Some(advice.to_owned())))
 }
 
 fn limits(means: &Means) -> Remark {

@@ -1,5 +1,6 @@
 //! Making and removing the control groups of an instance.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -32,9 +33,12 @@ pub(in crate::backends::native) struct Groups {
     pub(in crate::backends::native) refused: Vec<(Controller, String)>,
 }
 
+/// How the names of groups begin.
+const PREFIX: &str = "vestal-";
+
 /// Returns the name of an instance's groups.
 pub(in crate::backends::native) fn name(instance: &str) -> String {
-    format!("vestal-{instance}")
+    format!("{PREFIX}{instance}")
 }
 
 /// Returns where the groups of an instance will be, so that this can be written
@@ -215,13 +219,45 @@ pub(in crate::backends::native) async fn remove(
     Ok(())
 }
 
+/// Returns groups beside those of this process's instances that no process is in,
+/// and that are of none of these instances.
+pub(in crate::backends::native) fn strays(
+    hierarchies: &Hierarchies,
+    known: &BTreeSet<String>,
+) -> Vec<PathBuf> {
+    let all = [Controller::Cpu, Controller::Memory, Controller::Pids];
+    let own: BTreeSet<PathBuf> =
+        all.into_iter().filter_map(|one| hierarchies.own(one)).map(|own| own.dir).collect();
+    let is_stray = |dir: &PathBuf| {
+        let name = dir.file_name().and_then(|name| name.to_str());
+        let instance = name.and_then(|name| name.strip_prefix(PREFIX));
+        instance.is_some_and(|instance| !known.contains(instance)) && is_deserted(dir)
+    };
+    let mut found: Vec<PathBuf> = own.iter().flat_map(|dir| below(dir)).filter(is_stray).collect();
+    found.sort();
+    found
+}
+
+/// Returns whether no process is in a group or in those below it. Of one that
+/// cannot be looked at that is not known.
+fn is_deserted(dir: &Path) -> bool {
+    fs::read_to_string(dir.join("cgroup.procs")).is_ok_and(|processes| processes.is_empty())
+        && below(dir).all(|dir| is_deserted(&dir))
+}
+
+/// Returns the groups in a group.
+fn below(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let groups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    groups.map(|entry| entry.path())
+}
+
 /// Removes a group, and those that its own processes have made below it.
 fn remove_group(dir: &Path) -> io::Result<()> {
     match fs::remove_dir(dir) {
         Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-            let below = fs::read_dir(dir).into_iter().flatten().flatten();
-            for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-                remove_group(&entry.path()).ok();
+            for dir in below(dir) {
+                remove_group(&dir).ok();
             }
             fs::remove_dir(dir)
         }

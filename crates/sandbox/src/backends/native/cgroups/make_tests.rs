@@ -99,3 +99,26 @@ fn a_limit_that_the_kernel_does_not_take_is_told() {
     assert_eq!((groups.dirs.len(), groups.refused.len()), (0, 1));
     assert!(groups.refused[0].1.contains("memory.limit_in_bytes"), "{:?}", groups.refused);
 }
+
+#[test]
+fn groups_without_a_process_and_without_an_instance_are_strays() {
+    let root = tempfile::tempdir().unwrap();
+    let hierarchies = plain(root.path());
+    let group = |name: &str, processes: &str| {
+        let dir = root.path().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("cgroup.procs"), processes).unwrap();
+        dir
+    };
+    let stray = group("memory/vestal-gone", "");
+    let deep = group("pids/vestal-deep", "");
+    group("pids/vestal-deep/inner", "");
+    group("memory/vestal-known", "");
+    group("memory/vestal-runs", "7\n");
+    group("pids/vestal-below", "");
+    group("pids/vestal-below/inner", "7\n");
+    group("pids/another", "");
+    fs::create_dir(root.path().join("pids/vestal-unknown")).unwrap();
+    let known = BTreeSet::from(["known".to_owned()]);
+    assert_eq!(strays(&hierarchies, &known), [stray, deep]);
+}

@@ -6,4 +6,4 @@ mod make;
 
 pub(in crate::backends) use find::memory_kills;
 pub(super) use find::{Controller, Hierarchies};
-pub(super) use make::{Wanted, entrance, make, places, remove};
+pub(super) use make::{Wanted, entrance, make, places, remove, strays};
