@@ -74,7 +74,17 @@ impl Workshop {
     /// Returns the sandbox's files, relative paths starting where the
     /// conversation's shell is.
     pub async fn files(&self, events: &EventSink) -> Result<Files, Error> {
-        let files = self.sandbox(events).await?.files(Some(&self.session)).await?;
+        self.files_of(Some(&self.session), events).await
+    }
+
+    /// Returns the sandbox's files, relative paths starting where the conversation's
+    /// shell began, wherever it is by now.
+    pub(crate) async fn files_at_start(&self, events: &EventSink) -> Result<Files, Error> {
+        self.files_of(None, events).await
+    }
+
+    async fn files_of(&self, session: Option<&str>, events: &EventSink) -> Result<Files, Error> {
+        let files = self.sandbox(events).await?.files(session).await?;
         Ok(match &self.start_dir {
             Some(dir) => files.start_dir(dir),
             None => files,

@@ -20,6 +20,9 @@ pub(super) struct Ground {
     pub(super) mounts: Option<Vec<(String, String)>>,
     /// The directory in which a command begins, behind all links; none if nobody knows it.
     pub(super) dir: Option<String>,
+    /// The directory that the conversation was opened in, behind all links; the same as `dir`
+    /// where nothing is said.
+    pub(super) opened: Option<String>,
     /// The user's home behind all links.
     pub(super) real_home: Option<String>,
     /// Whether the files of the commands are those that this process sees.
@@ -63,6 +66,20 @@ impl Ground {
         let dir = dir.filter(|dir| dir.is_absolute()).map(|dir| real(&dir));
         self.dir = dir.map(|dir| paths::canonical(&dir, None, &self));
         self
+    }
+
+    /// Returns the ground of a conversation that was opened in another directory than
+    /// the one in which the command begins.
+    pub(super) fn opened_in(self, opened: Option<PathBuf>, sees_files: bool) -> Self {
+        let opened = self.clone().in_dir(opened, sees_files).dir;
+        // Without it nothing tells what is the conversation's own.
+        let dir = self.dir.clone().filter(|_| opened.is_some());
+        Self { dir, opened, ..self }
+    }
+
+    /// Returns the directory below which a conversation may write.
+    pub(super) fn own_dir(&self) -> Option<&str> {
+        self.opened.as_deref().or(self.dir.as_deref())
     }
 
     /// Reports whether commands that run in this directory may change files of

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use vestal_sandbox::files::Links;
+use vestal_sandbox::files::{Files, Links};
 use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
@@ -140,8 +140,9 @@ impl Guard {
         dir: WorkingDir<'_>,
     ) -> Result<Clearance, Refusal> {
         let scene = scene(context).await?;
-        let dir = if is_walled(&scene.reach) { None } else { located(context, dir).await };
-        let deed = self.command_deed(&scene.reach, dir, command);
+        let dirs =
+            if is_walled(&scene.reach) { Dirs::default() } else { located(context, dir).await };
+        let deed = self.command_deed(&scene.reach, dirs, command);
         self.decide(&scene, &deed, asking(context)).await
     }
 
@@ -183,8 +184,11 @@ impl Guard {
         self.decide(&scene, &deed, asking(context)).await
     }
 
-    pub(super) fn command_deed(&self, reach: &Reach, dir: Option<PathBuf>, command: &str) -> Deed {
-        let mut ground = Ground::new(&self.policy, reach).in_dir(dir, *reach == Reach::Host);
+    pub(super) fn command_deed(&self, reach: &Reach, dirs: Dirs, command: &str) -> Deed {
+        let sees_files = *reach == Reach::Host;
+        let mut ground = Ground::new(&self.policy, reach)
+            .in_dir(dirs.begins, sees_files)
+            .opened_in(dirs.opened, sees_files);
         ground.suspects.clone_from(&self.suspects());
         let Examined { mut findings, commands, suspects } = shell::examine(command, &ground);
         self.suspects().extend(suspects);
@@ -305,14 +309,30 @@ fn concerns_mounts(finding: &mut Finding) -> bool {
     reason.is_some() || finding.severity == Severity::Hardline
 }
 
-/// Returns the directory that a command runs in; nothing if that cannot be found out.
-async fn located(context: &ToolContext, dir: WorkingDir<'_>) -> Option<PathBuf> {
+/// Directories that a command is judged by; none where that cannot be found out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Dirs {
+    /// Where it begins.
+    pub(super) begins: Option<PathBuf>,
+    /// Where the conversation was opened: the model can choose the other, but not this.
+    pub(super) opened: Option<PathBuf>,
+}
+
+/// Finds out where a command runs, and where its conversation was opened.
+async fn located(context: &ToolContext, dir: WorkingDir<'_>) -> Dirs {
     let path = match dir {
         WorkingDir::Session => ".",
         WorkingDir::Given(dir) => dir,
-        WorkingDir::Unknown => return None,
+        WorkingDir::Unknown => return Dirs::default(),
     };
-    let files = context.workshop.files(&context.events).await.ok()?;
+    let Ok(files) = context.workshop.files(&context.events).await else { return Dirs::default() };
+    let Ok(start) = context.workshop.files_at_start(&context.events).await else {
+        return Dirs::default();
+    };
+    Dirs { begins: real_path(&files, path).await, opened: real_path(&start, ".").await }
+}
+
+async fn real_path(files: &Files, path: &str) -> Option<PathBuf> {
     let found = files.stat(path, Links::Follow).await.ok()?;
     Some(PathBuf::from(OsStr::from_bytes(&found.path)))
 }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
-use super::guard::{Guard, WorkingDir};
+use super::guard::{Dirs, Guard, WorkingDir};
 use super::judge::{Deed, Scene};
 use super::policy::{Mode, Policy, Unattended};
 use super::verdict::{Clearance, Refusal, RefusalStatus};
@@ -26,9 +26,9 @@ pub(super) fn policy() -> Policy {
 }
 
 /// Returns a directory of the user's, which nobody has made.
-#[expect(clippy::unnecessary_wraps, reason = "this is what a command is given")]
-pub(super) fn dir() -> Option<PathBuf> {
-    Some("/home/me/project".into())
+pub(super) fn dir() -> Dirs {
+    let dir = Some(PathBuf::from("/home/me/project"));
+    Dirs { begins: dir.clone(), opened: dir }
 }
 
 pub(super) fn guard(policy: Policy) -> Guard {
@@ -465,6 +465,8 @@ async fn a_command_is_judged_by_where_it_runs_and_by_what_came_before() {
         (WorkingDir::Session, "touch f", None),
         (WorkingDir::Given("/usr"), "touch f", Some(RefusalStatus::Unattended)),
         (WorkingDir::Given("/usr"), "ls f", None),
+        (WorkingDir::Given("/var/cache"), "touch f", Some(RefusalStatus::Unattended)),
+        (WorkingDir::Given("/var/cache"), "make", Some(RefusalStatus::Unattended)),
         (WorkingDir::Given("/no/such"), "touch f", Some(RefusalStatus::Unattended)),
         (WorkingDir::Unknown, "touch f", Some(RefusalStatus::Unattended)),
         // A session keeps its variables.
@@ -475,4 +477,24 @@ async fn a_command_is_judged_by_where_it_runs_and_by_what_came_before() {
         let decision = context.guard.command(context, command, dir).await;
         assert_eq!(status(&decision), expected, "{command} in {dir:?}");
     }
+}
+
+#[test]
+fn a_conversation_writes_and_builds_where_it_was_opened_wherever_its_shell_is() {
+    let guard = guard(policy());
+    let asked = |begins: &str, command: &str| {
+        let dirs = Dirs { begins: Some(begins.into()), ..dir() };
+        !guard.command_deed(&Reach::Host, dirs, command).findings.is_empty()
+    };
+    for command in ["touch f", "git status", "make", "cargo test", "unzip a.zip"] {
+        assert!(asked("/home/me/other", command), "{command}");
+        assert!(!asked("/home/me/project/sub", command), "{command}");
+    }
+    for command in ["ls", "grep -rn x .", "touch /home/me/project/f", "touch /tmp/f"] {
+        assert!(!asked("/home/me/other", command), "{command}");
+    }
+    assert!(asked("/tmp/e", "git status"));
+    assert!(!asked("/tmp/e", "touch f"));
+    let nowhere = Dirs { opened: None, ..dir() };
+    assert!(!guard.command_deed(&Reach::Host, nowhere, "touch f").findings.is_empty());
 }

@@ -3,7 +3,9 @@
 use super::Severity;
 use super::expand::Argument;
 use super::invocation::Invocation;
-use super::uses::{self, Known};
+use super::prefix::base_name;
+use super::understand::{FOREIGN_CODE, OTHER_USE};
+use super::uses::{self, Brought, Known, Target};
 use super::walk::Walk;
 
 pub(super) const EFFECTS: (&str, &str) =
@@ -105,15 +107,25 @@ impl Walk<'_> {
             && it.program == "node"
             && rest.iter().all(|word| plain(&word))
         {
-            return;
+            return self.tests(it);
         }
         let operand = it.operands().next();
         let deno_verb = it.program == "deno"
             && words.first().is_some_and(|verb| matches!(*verb, "fmt" | "lint" | "check" | "test"));
         if deno_verb {
-            return;
+            return self.tests(it);
         }
         self.script_file(operand, it, depth);
+    }
+
+    /// Tests and checks of the project, by the interpreter itself.
+    fn tests(&mut self, it: &Invocation<'_>) {
+        let files: Vec<Target<'_>> = it.operands().map(Target::code).collect();
+        if self.brought > Brought::Nothing {
+            self.asks(FOREIGN_CODE, it);
+        }
+        self.writes(&[Target { code: true, ..Target::here() }], it);
+        self.writes(&files, it);
     }
 
     /// A script that is run, or read from the input where none is named.
@@ -171,16 +183,33 @@ impl Walk<'_> {
     fn module(&mut self, module: &str, rest: &[Argument], it: &Invocation<'_>) {
         let inner = Invocation { program: module, arguments: rest, ..*it };
         match uses::look_at_module(&inner) {
-            Known::Harmless(written) => self.writes(&written, it),
+            Known::Harmless(_) if self.shadows_module(it) => self.asks(OTHER_USE, it),
+            Known::Harmless(written) => {
+                self.works_on_project(module, it);
+                self.writes(&written, it);
+            }
             Known::OtherUse | Known::Unknown => self.asks(super::understand::OTHER_USE, it),
         }
+    }
+
+    /// Reports whether Python may load a file of the directory it runs in for a module of its own.
+    fn shadows_module(&self, it: &Invocation<'_>) -> bool {
+        let named = |path: &String| uses::is_standard(base_name(path));
+        self.made.iter().any(named)
+            || self.brought > Brought::Nothing
+            || it.files_here().iter().any(|(name, is_dir)| {
+                let loaded = [".py", ".pyc", ".so"].iter().any(|end| name.ends_with(end));
+                let package = *is_dir && it.has_file(&format!("{name}/__init__.py"));
+                (loaded || package) && uses::is_standard(name)
+            })
     }
 
     /// Judges code: that it only computes must be seen.
     pub(super) fn judge_code(&mut self, code: &str, it: &Invocation<'_>, depth: usize) {
         if !EFFECTFUL.iter().any(|word| code.contains(word)) {
             let python = it.program.starts_with("py");
-            if !(python && uses::only_computes(code)) {
+            let shadowed = || code.contains("import") && self.shadows_module(it);
+            if !(python && uses::only_computes(code) && !shadowed()) {
                 let form = format!("{} {}", it.program, code);
                 let rule = super::understand::INLINE_CODE;
                 self.find(rule, Severity::Dangerous, form, it.is_definite());

@@ -98,14 +98,26 @@ impl<'a> Invocation<'a> {
 
     /// Reports whether there is a file of this name, as far as this process can see.
     pub(super) fn has_file(&self, text: &str) -> bool {
-        let Some(dir) = self.ground.dir.as_deref().filter(|_| self.ground.sees_files) else {
-            return false;
+        self.on_disk(text).is_some_and(|path| std::fs::symlink_metadata(path).is_ok())
+    }
+
+    /// Returns the names of what lies in the directory it runs in, and whether they are
+    /// directories, as far as this process can see.
+    pub(super) fn files_here(&self) -> Vec<(String, bool)> {
+        let found = self.on_disk(".").and_then(|dir| std::fs::read_dir(dir).ok());
+        let named = |entry: std::fs::DirEntry| {
+            let is_dir = entry.path().is_dir();
+            (entry.file_name().to_string_lossy().into_owned(), is_dir)
         };
+        found.into_iter().flatten().flatten().map(named).collect()
+    }
+
+    fn on_disk(&self, text: &str) -> Option<String> {
+        let dir = self.ground.dir.as_deref().filter(|_| self.ground.sees_files)?;
         let cwd = paths::canonical(self.cwd.unwrap_or("."), Some(dir), self.ground);
         let path = paths::canonical(text, Some(&cwd), self.ground);
         let home = self.ground.user_home.as_deref().unwrap_or("~");
-        let path = path.strip_prefix('~').map_or(path.clone(), |rest| format!("{home}{rest}"));
-        std::fs::symlink_metadata(path).is_ok()
+        Some(path.strip_prefix('~').map_or(path.clone(), |rest| format!("{home}{rest}")))
     }
 
     /// Returns the command in the form that approvals are kept for.

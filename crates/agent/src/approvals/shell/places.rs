@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use super::Severity;
 use super::expand::{Argument, NAME, SOME, UNKNOWN};
 use super::invocation::Invocation;
-use super::uses::Target;
+use super::understand::FOREIGN_CODE;
+use super::uses::{Brought, HERE, Runs, Target, is_system_program, runs_of_project};
 use super::walk::{WRITE_SENSITIVE, Walk};
 use crate::approvals::ground::Ground;
 use crate::approvals::paths;
@@ -115,6 +116,10 @@ impl Walk<'_> {
     /// Asks about what a program writes elsewhere than on its own ground.
     pub(super) fn writes(&mut self, targets: &[Target<'_>], it: &Invocation<'_>) {
         for target in targets {
+            if target.code {
+                self.takes_code(target, it);
+                continue;
+            }
             let path = paths::canonical(target.text, self.cwd.as_deref(), self.ground);
             self.made.push(path);
             if it.sweeps || it.xargs && target.argument.is_unknown() {
@@ -149,10 +154,10 @@ impl Walk<'_> {
     }
 
     fn place(&self, target: &Target<'_>) -> Place {
-        let Target { text, argument, replaced } = *target;
+        let Target { text, argument, replaced, code } = *target;
         let ground = self.ground;
         // As it is written: what is above a descriptor is wherever that leads.
-        if paths::is_harmless_device(text) {
+        if paths::is_harmless_device(text) && !code {
             return Place::Within;
         }
         let Some(dir) = &ground.dir else { return Place::Unknown };
@@ -161,7 +166,7 @@ impl Walk<'_> {
             || text.is_empty()
             || argument.parameters
             || argument.splits
-            || self.relinked
+            || self.relinked && !(code && text == "." && self.cwd.is_none())
             || relative && self.doubt.lost
             || argument.glob && !replaced && !self.ground.sees_files
             || !plain_globs(text, argument)
@@ -172,22 +177,69 @@ impl Walk<'_> {
         let places = bases.map(|base| {
             let base = paths::canonical(base.as_deref().unwrap_or("."), Some(dir), ground);
             let path = paths::canonical(text, Some(&base), ground);
-            let named = self.judge_place(&path, dir);
+            let judge = |path: &str| {
+                if code { self.judge_code_place(path) } else { self.judge_place(path) }
+            };
+            let named = judge(&path);
             if !ground.sees_files {
                 return named;
             }
             let whole = if relative { format!("{base}/{text}") } else { text.to_owned() };
             match self.real(&whole, argument, replaced) {
                 None => Place::Unknown,
-                Some(real) => named.max(self.judge_place(&real, dir)),
+                Some(real) => named.max(judge(&real)),
             }
         });
         places.max().unwrap_or(Place::Unknown)
     }
 
+    /// Reports whether a canonical path lies in the directory that the conversation was opened in.
+    fn is_own(&self, path: &str) -> bool {
+        let dir = self.ground.own_dir();
+        let own = dir.filter(|dir| *dir == "~" || paths::irreplaceable(dir).is_none());
+        own.is_some_and(|dir| paths::is_below(path, dir))
+    }
+
+    /// Judges a canonical path of code: anybody may have put it into a directory for
+    /// temporary files.
+    fn judge_code_place(&self, path: &str) -> Place {
+        let own = self.is_own(path) || is_system_program(path);
+        if own { Place::Within } else { Place::Outside }
+    }
+
+    /// Asks about code that is run unless it is the project's own.
+    fn takes_code(&mut self, target: &Target<'_>, it: &Invocation<'_>) {
+        // One value may name several, and one behind a name of another kind.
+        let whole = target.text;
+        let pieces = whole.split(['=', ':', ',', ';']).filter(|piece| !piece.is_empty());
+        // Another program may print it, or name it at that place.
+        let strange = whole.starts_with(['-', '@']) || whole.contains("://");
+        let own = |text: &str| self.place(&Target { text, ..*target }) == Place::Within;
+        let fetched =
+            self.brought >= Brought::Commits && runs_of_project(it.program) != Some(Runs::Settings);
+        if strange || fetched || !own(whole) || !pieces.clone().all(own) {
+            let definite = it.is_definite() && !strange && !fetched;
+            self.find(FOREIGN_CODE, Severity::Dangerous, it.form(), definite);
+        }
+    }
+
+    /// Asks about a tool that runs what the project says, in a directory that is not the
+    /// conversation's own or after the same command has brought something from elsewhere.
+    pub(super) fn works_on_project(&mut self, tool: &str, it: &Invocation<'_>) {
+        let Some(runs) = runs_of_project(tool) else { return };
+        let brought = match runs {
+            Runs::Code => self.brought >= Brought::Commits,
+            Runs::Settings => self.brought == Brought::Files,
+        };
+        if brought || self.place(&Target::code(&HERE)) != Place::Within {
+            let definite = it.is_definite() && !brought;
+            self.find(FOREIGN_CODE, Severity::Dangerous, it.form(), definite);
+        }
+    }
+
     /// Judges a canonical path by where it is.
-    fn judge_place(&self, path: &str, dir: &str) -> Place {
-        let own = dir == "~" || paths::irreplaceable(dir).is_none();
+    fn judge_place(&self, path: &str) -> Place {
+        let dir = self.ground.own_dir().unwrap_or_default();
         if path == "~"
             || paths::sensitive(path, self.ground).is_some()
             || paths::is_read_at_start(path)
@@ -196,7 +248,7 @@ impl Walk<'_> {
             Place::Sensitive
         } else if paths::is_harmless_device(path) {
             Place::Outside
-        } else if own && paths::is_below(path, dir) || paths::is_temporary(path) {
+        } else if self.is_own(path) || paths::is_temporary(path) {
             Place::Within
         } else {
             Place::Outside

@@ -327,3 +327,19 @@ fn links_are_followed_where_the_files_can_be_seen() {
     assert_eq!(unasked(&ground, &["tar cf a.tar *", "rm -f *.txt", "cp * sub"]), [""; 0]);
     assert_eq!(unasked(&ground, &["tar cf a.tar ./*"]), ["tar cf a.tar ./*"]);
 }
+
+#[test]
+fn python_is_asked_about_where_a_file_stands_in_for_a_module_of_its_own() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let project = root.path().join("home/project");
+    fs::create_dir_all(project.join("types")).expect("made");
+    let ground = seen(root.path());
+    let commands = ["python3 -c 'import json'", "python3 -m json.tool f"];
+    assert_eq!(unasked(&ground, &commands), commands);
+    fs::write(project.join("enum.py"), "").expect("written");
+    assert_eq!(unasked(&ground, &commands), [""; 0]);
+    fs::remove_file(project.join("enum.py")).expect("removed");
+    fs::write(project.join("types/__init__.py"), "").expect("written");
+    assert_eq!(unasked(&ground, &commands), [""; 0]);
+    assert_eq!(unasked(&ground, &["python3 -c 'print(1)'"]), ["python3 -c 'print(1)'"]);
+}

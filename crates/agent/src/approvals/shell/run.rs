@@ -40,6 +40,8 @@ struct Setting {
     prefix: Prefix,
     /// Whether what `find` hands it is everything there is.
     sweeps: bool,
+    /// Whether a program runs it, and not the shell.
+    by_program: bool,
 }
 
 impl Walk<'_> {
@@ -72,7 +74,7 @@ impl Walk<'_> {
             setting.merge(&next);
             for assignment in &next.assignments {
                 let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
-                self.judge_variable(name, value);
+                self.judge_handed(name, value);
                 self.suspect(name, value);
             }
             if let Some(payload) = last {
@@ -125,7 +127,7 @@ impl Walk<'_> {
         }
         self.downloaded(program, &invocation);
         if self.examined.findings.len() == before {
-            self.understand(program, &invocation);
+            self.understand(program, &invocation, !is_prefixed && !setting.by_program);
         }
         self.relinks(&invocation);
         self.printed_by(&invocation)
@@ -202,8 +204,14 @@ impl Walk<'_> {
             }
             "su" | "runuser" | "script" => self.after_c(it, depth),
             "watch" => {
-                let words: Vec<&str> = it.operands().map(|a| a.text.as_str()).collect();
-                let text = words.join(" ");
+                let options = "stop -bcdeghptxr -nq: --interval: --differences? --no-title --color \
+                               --exec --errexit --chgexit --precise --beep --version --help";
+                let Some(line) = uses::read_line(it.arguments, options) else {
+                    self.reads_text(&it.texts().collect::<Vec<_>>().join(" "), it);
+                    return self.asks(OTHER_USE, it);
+                };
+                let words = line.operands.into_iter().chain(line.rest);
+                let text = words.map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
                 self.reads_text(&text, it);
                 self.aside(&text, false, depth);
             }
@@ -213,18 +221,18 @@ impl Walk<'_> {
                 self.cwd = None;
                 self.doubt.lost = true;
             }
-            "export" | "declare" | "typeset" | "local" | "readonly" => {
+            "export" => it.texts().for_each(|text| self.exports(text)),
+            "declare" | "typeset" | "local" if it.has("x", "") => {
+                it.texts().for_each(|text| self.exports(text));
+            }
+            "declare" | "typeset" | "local" | "readonly" => {
                 for text in it.texts() {
                     if let Some((name, value)) = text.split_once('=').filter(|(n, _)| is_name(n)) {
                         self.assigns(name, value);
                     }
                 }
             }
-            "unset" => {
-                for text in it.texts().filter(|text| is_name(text)) {
-                    self.variables.forget(text);
-                }
-            }
+            "unset" => self.undefines(it),
             "printf" if it.texts().next() != Some("-v") => {}
             "read" | "mapfile" | "readarray" | "printf" => {
                 let lost = read_by_xargs(it.feed).into_iter().find(|read| {
@@ -375,7 +383,8 @@ impl Walk<'_> {
             if it.program != "find" {
                 command.push(Argument::unknown());
             }
-            let setting = Setting { sweeps: everything.is_some(), ..Setting::default() };
+            let setting =
+                Setting { sweeps: everything.is_some(), by_program: true, ..Setting::default() };
             self.run_in(&command, &Feed::Nothing, setting, depth + 1);
             words = &words[end..];
         }
@@ -462,6 +471,11 @@ impl Walk<'_> {
             _ => Feed::Other,
         }
     }
+}
+
+/// Reports whether a program gets things from other machines.
+pub(super) fn is_fetcher(program: &str) -> bool {
+    FETCHERS.contains(&program)
 }
 
 impl Setting {

@@ -75,12 +75,35 @@ pub(super) struct Script {
     /// Whether something in it may run more than once, or not at all: loops,
     /// conditions, groups and functions.
     pub(super) compound: bool,
+    /// Functions that are defined outside of all those, by where they stand in the items.
+    outermost: Vec<usize>,
 }
 
 impl Script {
     /// Reports whether it is one pipeline, so that its last command alone prints.
     pub(super) fn is_one_pipeline(&self) -> bool {
         self.items.iter().all(|item| matches!(item, Item::Command(_) | Item::Pipe))
+    }
+
+    /// Reports whether the function at this place of the items is defined for certain,
+    /// and in this very shell.
+    pub(super) fn defines_here(&self, at: usize, in_background: &[bool]) -> bool {
+        let mut open = 0_usize;
+        let end = self.items.iter().enumerate().skip(at + 1).find(|(_, item)| {
+            match item {
+                Item::Group | Item::Subshell => open += 1,
+                Item::GroupEnd | Item::SubshellEnd => {
+                    open = open.saturating_sub(1);
+                    return open == 0;
+                }
+                _ => {}
+            }
+            false
+        });
+        self.outermost.contains(&at)
+            && end.is_some_and(|(end, _)| {
+                self.items.get(end + 1) != Some(&Item::Pipe) && !in_background[end]
+            })
     }
 
     /// Says of each step whether the list it stands in runs in the background.
@@ -113,8 +136,8 @@ pub(super) fn parse(text: &str) -> Script {
     let mut parser = Parser { text, ..Parser::default() };
     let unfinished = parser.run().is_err();
     parser.end_command();
-    let Parser { items, heredocs, compound, .. } = parser;
-    Script { items, heredocs, unfinished, compound }
+    let Parser { items, heredocs, compound, outermost, .. } = parser;
+    Script { items, heredocs, unfinished, compound, outermost }
 }
 
 struct Pending {
@@ -133,6 +156,9 @@ struct Parser<'a> {
     /// `case`s that are open, and whether a pattern comes next.
     cases: Vec<bool>,
     compound: bool,
+    /// How many loops, conditions, groups and subshells are open.
+    blocks: usize,
+    outermost: Vec<usize>,
 }
 
 impl Parser<'_> {
@@ -158,7 +184,10 @@ impl Parser<'_> {
                 b'|' => self.operator(Item::Pipe, 1 + usize::from(next == Some(b'&'))),
                 b'<' | b'>' if next != Some(b'(') => self.redirect(self.at)?,
                 b'(' => self.parenthesis()?,
-                b')' => self.operator(Item::SubshellEnd, 1),
+                b')' => {
+                    self.close();
+                    self.operator(Item::SubshellEnd, 1);
+                }
                 _ => self.word()?,
             }
         }
@@ -236,6 +265,7 @@ impl Parser<'_> {
                 self.at = end;
                 if word.bare() == Some("esac") {
                     self.cases.pop();
+                    self.close();
                     self.items.push(Item::CompoundEnd);
                 } else {
                     self.items.push(Item::Words(vec![word]));
@@ -274,10 +304,11 @@ impl Parser<'_> {
         {
             self.simple = Simple::default();
             self.compound = true;
-            self.items.push(Item::Function(name));
+            self.function(name);
             self.at = scan::find(self.text.as_bytes(), self.at, b')').map_or(self.at, |at| at + 1);
             return Ok(());
         }
+        self.blocks += 1;
         self.operator(Item::Subshell, 1);
         Ok(())
     }
@@ -295,6 +326,11 @@ impl Parser<'_> {
                 || matches!(text, "{" | "for" | "select" | "case" | "function")
         };
         self.compound |= first && word.bare().is_some_and(opens);
+        match word.bare().filter(|_| first) {
+            Some("if" | "while" | "until" | "for" | "select" | "case" | "{") => self.blocks += 1,
+            Some("fi" | "done" | "esac" | "}") => self.close(),
+            _ => {}
+        }
         match word.bare() {
             Some(text) if first && BEFORE_COMMAND.contains(&text) => {}
             Some("{") if first => self.items.push(Item::Group),
@@ -311,7 +347,7 @@ impl Parser<'_> {
                 let (name, end) = word::read(self.text, self.skip_blanks(self.at))?;
                 self.at = end;
                 let name = name.bare().unwrap_or_default().to_owned();
-                self.items.push(Item::Function(name));
+                self.function(name);
                 let rest = self.text[self.at..].trim_start_matches([' ', '\t']);
                 if rest.starts_with("()") {
                     self.at = self.text.len() - rest.len() + 2;
@@ -320,6 +356,17 @@ impl Parser<'_> {
             _ => self.simple.words.push(word),
         }
         Ok(())
+    }
+
+    fn close(&mut self) {
+        self.blocks = self.blocks.saturating_sub(1);
+    }
+
+    fn function(&mut self, name: String) {
+        if self.blocks == 0 {
+            self.outermost.push(self.items.len());
+        }
+        self.items.push(Item::Function(name));
     }
 
     fn skip_blanks(&self, mut at: usize) -> usize {

@@ -5,11 +5,13 @@
 //! run without having been looked at.
 
 use super::Severity;
-use super::expand::{Argument, is_open};
-use super::invocation::Invocation;
+use super::expand::{Argument, UNKNOWN, is_open};
+use super::invocation::{Feed, Invocation};
 use super::prefix::base_name;
-use super::uses::{self, Known};
+use super::run::is_fetcher;
+use super::uses::{self, Brought, Known, Target};
 use super::walk::Walk;
+use super::word::is_name;
 use crate::approvals::paths;
 
 pub(super) const UNKNOWN_PROGRAM: (&str, &str) =
@@ -24,25 +26,29 @@ pub(super) const INLINE_CODE: (&str, &str) =
     ("inline-code", "runs code whose effects are not known");
 pub(super) const ENVIRONMENT: (&str, &str) =
     ("environment", "sets a variable that decides what other programs run");
+pub(super) const FOREIGN_CODE: (&str, &str) =
+    ("foreign-code", "runs code from outside the working directory, or what it has just fetched");
 pub(super) const SUPERUSER: (&str, &str) = ("superuser", "runs with the superuser's rights");
 pub(super) const REDEFINES: (&str, &str) =
     ("redefines", "gives the name of a program another meaning");
 
 /// Names of these rules.
-pub(super) const RULES: [&str; 8] = [
+pub(super) const RULES: [&str; 9] = [
     UNKNOWN_PROGRAM.0,
     OTHER_USE.0,
     RUN_FILE.0,
     INDIRECT.0,
     INLINE_CODE.0,
     ENVIRONMENT.0,
+    FOREIGN_CODE.0,
     SUPERUSER.0,
     REDEFINES.0,
 ];
 
 impl Walk<'_> {
     /// Asks about a program unless it is known and used in a way that is known.
-    pub(super) fn understand(&mut self, program: &Argument, it: &Invocation<'_>) {
+    /// The shell knows its functions, a program that runs another does not.
+    pub(super) fn understand(&mut self, program: &Argument, it: &Invocation<'_>, by_shell: bool) {
         if it.sudo.is_some() {
             self.find(SUPERUSER, Severity::Dangerous, it.form(), it.is_definite());
             return;
@@ -53,10 +59,14 @@ impl Walk<'_> {
             && !matches!(path, "./gradlew" | "./mvnw");
         if is_own {
             self.runs_file(program, it);
-        } else if !self.functions.contains(it.program) {
+        } else if !(by_shell && self.functions.contains(it.program)) {
             match uses::look(it) {
                 Known::Harmless(_) if self.may_be_options(it) => self.asks(OTHER_USE, it),
-                Known::Harmless(written) => self.writes(&written, it),
+                Known::Harmless(written) => {
+                    self.works_on_project(it.program, it);
+                    self.writes(&written, it);
+                    self.notes_brought(&written, it);
+                }
                 Known::OtherUse => self.asks(OTHER_USE, it),
                 Known::Unknown => {
                     let subject = Some(it.program.to_owned());
@@ -99,6 +109,43 @@ impl Walk<'_> {
         }
     }
 
+    /// Asks about a variable that a program is handed unless that is known to be harmless.
+    pub(super) fn judge_handed(&mut self, name: &str, value: &str) {
+        if !uses::may_be_handed(name, value) {
+            let definite = !is_open(value);
+            self.find(ENVIRONMENT, Severity::Dangerous, format!("{name}={value}"), definite);
+        }
+    }
+
+    /// Has programs be handed a variable from now on.
+    pub(super) fn exports(&mut self, text: &str) {
+        match text.split_once('=').filter(|(name, _)| is_name(name)) {
+            Some((name, value)) => {
+                self.judge_handed(name, value);
+                self.assigns(name, value);
+            }
+            None if is_name(text) && self.variables.is_set(text) => {
+                let value = self.variables.get(text).unwrap_or_else(|| UNKNOWN.to_string());
+                self.judge_handed(text, &value);
+            }
+            // What these were set to before was asked about.
+            None if is_name(text) && !uses::decides_what_runs(text, "\u{fffc}") => {
+                self.judge_handed(text, "\u{fffc}");
+            }
+            None => {}
+        }
+    }
+
+    /// Notes what a command has brought from elsewhere.
+    fn notes_brought(&mut self, written: &[Target<'_>], it: &Invocation<'_>) {
+        let files = |target: &Target<'_>| !target.code && !paths::is_harmless_device(target.text);
+        let fetches = *it.feed == Feed::Fetched || is_fetcher(it.program);
+        if fetches && written.iter().any(files) {
+            self.brought = Brought::Files;
+        }
+        self.brought = self.brought.max(uses::brings(it));
+    }
+
     /// Forgets a variable that gets a value nobody can know.
     pub(super) fn assigns_unknown(&mut self, name: &str) {
         if uses::decides_what_runs(name, "\u{fffc}") {
@@ -109,11 +156,23 @@ impl Walk<'_> {
     }
 
     /// A function is defined: what it does follows, and its name means that from now on.
-    pub(super) fn defines(&mut self, name: &str) {
+    pub(super) fn defines(&mut self, name: &str, certain: bool) {
         if uses::is_known(name) {
             self.find(REDEFINES, Severity::Dangerous, format!("{name}()"), false);
         }
-        self.functions.insert(name.to_owned());
+        if certain {
+            self.functions.insert(name.to_owned());
+        }
+    }
+
+    /// Takes the meaning of a function from its name, which others may have been read by.
+    pub(super) fn undefines(&mut self, it: &Invocation<'_>) {
+        for text in it.texts().filter(|text| is_name(text)) {
+            self.variables.forget(text);
+            if self.functions.remove(text) {
+                self.asks(REDEFINES, it);
+            }
+        }
     }
 
     /// Asks about text that is read as commands and is not known to its end.

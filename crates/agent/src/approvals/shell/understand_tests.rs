@@ -58,8 +58,6 @@ fn a_known_program_in_a_use_that_is_not_known_is_asked_about() {
             "sed 's/a/b/w /etc/x' f",
             "sed -f script f",
             "sed \"$X\" f",
-            "make -f -",
-            "make -f /dev/stdin",
             "make SHELL=/tmp/x",
             "make X='$(shell id)'",
             "tar --remove-files -cf a.tar src",
@@ -99,6 +97,7 @@ fn a_known_program_in_a_use_that_is_not_known_is_asked_about() {
             "ls | parallel id",
         ],
     );
+    asked("foreign-code", &["make -f -", "make -f /dev/stdin", "pytest /tmp/t.py"]);
     asked("git-settings", &["git config alias.x '!id'", "git config --global core.hooksPath x"]);
     asked(
         "write-sensitive",

@@ -9,7 +9,7 @@ use super::places::{Doubt, WRITE_OUTSIDE};
 use super::position::Position;
 use super::script::{self, Item, Redirect, Script, Simple};
 use super::understand::INDIRECT;
-use super::uses::Target;
+use super::uses::{self, Brought, Target};
 use super::word;
 use super::{Examined, Finding, Severity, rules};
 use crate::approvals::ground::Ground;
@@ -96,6 +96,12 @@ pub(super) struct Walk<'a> {
     pub(super) suspects: HashSet<String>,
     /// Whether the command that is looked at runs whatever happened before.
     pub(super) certain: bool,
+    /// What was brought from elsewhere so far.
+    pub(super) brought: Brought,
+    /// Whether the script that comes next runs for certain, so that its functions are defined.
+    sure: bool,
+    /// Whether the command that is looked at writes to a file by redirection.
+    redirected: bool,
     bytes: usize,
     words: usize,
 }
@@ -119,6 +125,9 @@ impl<'a> Walk<'a> {
             relinked: false,
             suspects: HashSet::new(),
             certain: true,
+            brought: Brought::Nothing,
+            sure: true,
+            redirected: false,
             bytes: 0,
             words: 0,
         }
@@ -217,6 +226,7 @@ impl<'a> Walk<'a> {
         }
         let script = script::parse(text);
         let fetched_before = std::mem::take(&mut self.fetched);
+        let sure = std::mem::take(&mut self.sure);
         let outer = (self.compound, self.chained, self.certain);
         self.compound |= script.compound;
         let mut position = Position {
@@ -237,6 +247,10 @@ impl<'a> Walk<'a> {
             let alone = next != Some(&Item::Pipe) && !in_background[at];
             let own = position.dirs.is_empty() && !position.piped && !position.depends;
             self.certain = outer.2 && alone && own && !self.compound;
+            if let Item::Function(name) = item {
+                let own = !position.piped && !position.depends;
+                self.defines(name, sure && own && script.defines_here(at, &in_background));
+            }
             self.item(item, &script, &mut position, depth);
         }
         (self.compound, self.chained, self.certain) = outer;
@@ -262,9 +276,14 @@ impl<'a> Walk<'a> {
     pub(super) fn aside(&mut self, text: &str, inherits: bool, depth: usize) -> Printed {
         let here = (self.cwd.clone(), self.doubt.clone(), self.compound, self.certain);
         let scope = self.variables.enter(inherits);
-        (self.compound, self.certain) = (false, true);
+        (self.compound, self.certain, self.sure) = (false, true, true);
+        let functions = self.functions.clone();
+        if !inherits {
+            self.functions.clear();
+        }
         let printed = self.script(text, depth + 1);
         self.variables.leave(scope);
+        self.functions = functions;
         (self.cwd, self.doubt, self.compound, self.certain) = here;
         printed
     }
@@ -327,7 +346,6 @@ impl<'a> Walk<'a> {
                 position.end_group(self.fetched);
             }
             Item::Function(name) => {
-                self.defines(name);
                 position.named = Some(name.clone());
             }
             Item::Loop(name, values) => self.loop_over(name, values, depth),
@@ -410,7 +428,9 @@ impl<'a> Walk<'a> {
         let arguments: Vec<Argument> =
             words.iter().flat_map(|word| self.expand(word, depth)).collect();
         self.words += words.len() + arguments.len();
+        self.redirected = false;
         let own_feed = self.redirects(simple, script, &arguments, depth);
+        let redirected = self.redirected;
         if arguments.is_empty() {
             for (name, value) in assigned {
                 if name == "IFS" && !value.text.trim().is_empty() {
@@ -424,11 +444,18 @@ impl<'a> Walk<'a> {
             return (Feed::Nothing, String::new());
         }
         for (name, value) in &assigned {
-            self.judge_variable(name, &value.text);
+            if uses::is_shells_own(&arguments[0].text) {
+                self.judge_variable(name, &value.text);
+            } else {
+                self.judge_handed(name, &value.text);
+            }
             self.suspect(name, &value.text);
         }
         let program = arguments[0].visible();
         let printed = self.run(&arguments, own_feed.as_ref().unwrap_or(feed), depth);
+        if redirected && printed == Feed::Fetched {
+            self.brought = Brought::Files;
+        }
         (printed, program)
     }
 
@@ -490,6 +517,7 @@ impl<'a> Walk<'a> {
             let form = format!("> {path}");
             self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());
         } else {
+            self.redirected |= !paths::is_harmless_device(&target.text);
             self.write_to(&Target::whole(target));
         }
     }

@@ -9,37 +9,24 @@ use super::{Words, packages, tools};
 pub(super) const GROUPS: &[(Words, Uses)] = &[
     (Words("make gmake bmake"), Writes(tools::make)),
     (Words("cmake"), Writes(tools::cmake)),
-    (Words("ninja"), Options("-vn -jkl: -C> -f: --quiet --verbose --version --help")),
+    (Words("ninja"), Options("-vn -jkl: -C! -f! --quiet --verbose --version --help")),
     (
         Words("meson"),
         Verbs(
             Words("setup compile test configure introspect"),
-            "-v -jD: -C> --buildtype: --prefix: --wipe --reconfigure --verbose --suite: --list \
+            "c1 -v -jD: -C! --buildtype: --prefix: --wipe --reconfigure --verbose --suite: --list \
              --print-errorlogs --no-rebuild --version --help --jobs: --targets --buildoptions",
         ),
     ),
     (
         Words("ctest"),
         Options(
-            "-VNQ -RELjCI: --output-on-failure --verbose --extra-verbose --rerun-failed \
-             --test-dir: --parallel: --tests-regex: --exclude-regex: --label-regex: --timeout: \
+            "c* -VNQ -RELCI: -j? --output-on-failure --verbose --extra-verbose --rerun-failed \
+             --test-dir! --parallel? --tests-regex: --exclude-regex: --label-regex: --timeout: \
              --show-only? --stop-on-failure --repeat: --progress --version --help --preset:",
         ),
     ),
-    (
-        Words("pytest py.test"),
-        Options(
-            "-vqxslhV -kmnrWdc: --verbose --quiet --exitfirst --maxfail: --lf --ff --nf \
-             --last-failed --failed-first --new-first --stepwise --sw --collect-only --co \
-             --tb: --durations: --durations-min: --no-header --no-summary --showlocals --capture: \
-             --color: --cov? --cov-report: --cov-config: --cov-branch --cov-fail-under: --no-cov \
-             --strict-markers --strict-config --disable-warnings --markers --fixtures --version \
-             --help --ignore: --ignore-glob: --deselect: --import-mode: --rootdir: --timeout: \
-             --numprocesses: --dist: --randomly-seed: --runxfail --setup-show --pyargs --asyncio-mode: \
-             --benchmark-only --benchmark-skip --reruns: --doctest-modules --full-trace --cache-clear \
-             --cache-show? --snapshot-update --log-cli-level: --log-level: --junitxml> --junit-xml>",
-        ),
-    ),
+    (Words("pytest py.test"), Writes(tools::pytest)),
     (Words("tox nox"), Writes(tools::tox)),
     (
         Words("mypy pyright"),
@@ -55,7 +42,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         Words("ruff"),
         Verbs(
             Words("check format rule linter clean version"),
-            "-qvsn --fix --unsafe-fixes --no-fix --diff --check --select: --ignore: --extend-select: \
+            "w1 -qvsn --fix --unsafe-fixes --no-fix --diff --check --select: --ignore: --extend-select: \
              --exclude: --statistics --watch --quiet --verbose --output-format: --no-cache \
              --show-fixes --preview --line-length: --target-version: --fix-only --exit-zero \
              --show-files --show-settings --add-noqa --version",
@@ -82,7 +69,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("golangci-lint staticcheck"),
         Options(
-            "-v -EDc: --fix --verbose --timeout: --enable: --disable: --fast --new --new-from-rev: \
+            "c* -v -ED: -c! --fix --verbose --timeout: --enable: --disable: --fast --new --new-from-rev: \
              --max-issues-per-linter: --max-same-issues: --tests? --tags: --no-config --version \
              +checks: +f: +tags: +tests?",
         ),
@@ -96,7 +83,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("javac"),
         Options(
-            "-g +cp: +classpath: +sourcepath: +d> +source: +target: +release: +Xlint? +Werror +verbose +version +parameters +nowarn +encoding: +proc:",
+            "c* -g +cp! +classpath! +sourcepath! +d> +source: +target: +release: +Xlint? +Werror +verbose +version +parameters +nowarn +encoding: +proc:",
         ),
     ),
     (Words("mvn mvnw"), Writes(tools::maven)),
@@ -104,7 +91,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("tsc"),
         Options(
-            "-wbvhd -p: -t: -m: --noEmit --watch --build --project: --pretty? --skipLibCheck --strict \
+            "c* -wbvhd -p! -t: -m: --noEmit --watch --build --project! --pretty? --skipLibCheck --strict \
              --incremental --emitDeclarationOnly --declaration --listFiles --showConfig --outDir> \
              --outFile> --target: --module: --jsx: --lib: --moduleResolution: --esModuleInterop \
              --allowJs --checkJs --resolveJsonModule --noEmitOnError --force --verbose --clean --version \
@@ -115,8 +102,8 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("eslint"),
         Options(
-            "-hv -f: -o> --fix --fix-dry-run --ext: --max-warnings: --quiet --cache --cache-location> \
-             --format: --output-file> --rule: --no-eslintrc --ignore-pattern: --ignore-path: \
+            "w* c* -hv -f! -o> --fix --fix-dry-run --ext: --max-warnings: --quiet --cache --cache-location> \
+             --format! --output-file> --rule: --no-eslintrc --ignore-pattern: --ignore-path: \
              --report-unused-disable-directives --debug --color --no-color --env: --version --fix-type: \
              --no-error-on-unmatched-pattern --cache-strategy: --no-warn-ignored --no-ignore",
         ),
@@ -124,7 +111,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("prettier"),
         Options(
-            "-wclu --write --check --list-different --ignore-unknown --no-config --loglevel: \
+            "w* c* -wclu --write --check --list-different --ignore-unknown --no-config --loglevel: \
              --log-level: --single-quote --no-semi --tab-width: --print-width: --trailing-comma: \
              --parser: --cache --no-error-on-unmatched-pattern --ignore-path: --version --end-of-line: --stdin-filepath:",
         ),
@@ -136,22 +123,22 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
              --updateSnapshot --testNamePattern: --testPathPattern: --testPathPatterns: --testPathIgnorePatterns: \
              --onlyChanged --onlyFailures --findRelatedTests --passWithNoTests --no-coverage --noCoverage \
              --detectOpenHandles --forceExit --maxWorkers: --json --no-cache --clearCache --listTests \
-             --changedSince: --run --reporter: --ui --typecheck --no-watch --testTimeout: --env: \
-             --environment: --project: --selectProjects --shard: --pool: --update --version --colors \
+             --changedSince: --run --reporter! --ui --typecheck --no-watch --testTimeout: --env! \
+             --environment! --project: --selectProjects --shard: --pool: --update --version --colors \
              --no-color --expand --logHeapUsage --no-file-parallelism --retry: --related --randomize",
         ),
     ),
     (
         Words("mocha"),
         Options(
-            "-bRGcw -gfst: --bail --grep: --fgrep: --timeout: --slow: --reporter: --recursive --exit --watch \
-             --parallel --jobs: --colors --color --no-color --spec: --retries: --invert --full-trace --forbid-only --version",
+            "c* -bRGcw -gfst: --bail --grep: --fgrep: --timeout: --slow: --reporter! --recursive --exit --watch \
+             --parallel --jobs: --colors --color --no-color --spec! --retries: --invert --full-trace --forbid-only --version",
         ),
     ),
     (
         Words("vite webpack rollup next turbo"),
         Options(
-            "-whdp -m: --watch? --mode: --port: --host? --open? --base: --minify? --sourcemap? --emptyOutDir \
+            "c* -whdp -m: --watch? --mode: --port: --host? --open? --base: --minify? --sourcemap? --emptyOutDir \
              --logLevel: --clearScreen --strictPort --force --debug --env: --progress --stats? --json? \
              --outDir> --output-path> --filter: --parallel --concurrency: --continue --dry? --no-cache --turbo \
              --hostname: --no-lint --profile --version --help --silent --failAfterWarnings",
@@ -167,34 +154,34 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("biome stylelint"),
         Options(
-            "-f: --fix --write --apply --unsafe --apply-unsafe --changed --staged --since: --max-diagnostics: \
-             --diagnostic-level: --no-errors-on-unmatched --quiet --max-warnings: --ignore-path: --cache --formatter: \
+            "w* c* -f! --fix --write --apply --unsafe --apply-unsafe --changed --staged --since: --max-diagnostics: \
+             --diagnostic-level: --no-errors-on-unmatched --quiet --max-warnings: --ignore-path: --cache --formatter! \
              --error-on-warnings --reporter: --colors: --verbose --version --allow-empty-input",
         ),
     ),
     (
         Words("rspec"),
         Options(
-            "-bpcw -fetP: --fail-fast? --format: --tag: --example: --pattern: --exclude-pattern: --seed: --order: --color \
+            "c* -bpcw -fet: -P! --fail-fast? --format: --tag: --example: --pattern! --exclude-pattern: --seed: --order: --color \
              --no-color --backtrace --only-failures --next-failure --profile? --bisect? --dry-run --version --force-color --warnings",
         ),
     ),
     (
         Words("rubocop"),
         Options(
-            "-aAPDlxE -f: --auto-correct --autocorrect --autocorrect-all --auto-correct-all --only: --except: --format: --parallel --no-parallel --display-cop-names --fail-level: --lint --version --force-exclusion --display-only-fail-level-offenses",
+            "w* c* -aAPDlxE -f: --auto-correct --autocorrect --autocorrect-all --auto-correct-all --only: --except: --format: --parallel --no-parallel --display-cop-names --fail-level: --lint --version --force-exclusion --display-only-fail-level-offenses",
         ),
     ),
     (
         Words("rake"),
         Options(
-            "-TPDntqvsm -j: --tasks? --trace? --dry-run --quiet --silent --verbose --version --prereqs --multitask --jobs: --all --describe? --where?",
+            "-TPDntqvsm -j? --tasks? --trace? --dry-run --quiet --silent --verbose --version --prereqs --multitask --jobs: --all --describe? --where?",
         ),
     ),
     (
         Words("phpunit phpstan"),
         Options(
-            "-vcl --filter: --group: --exclude-group: --testsuite: --stop-on-failure --stop-on-error --testdox \
+            "c* -vcl --filter: --group: --exclude-group: --testsuite: --stop-on-failure --stop-on-error --testdox \
              --colors? --verbose --debug --no-coverage --coverage-text? --list-tests --level: --memory-limit: --no-progress \
              --error-format: --version --order-by: --no-ansi --ansi --xdebug --display-warnings --display-deprecations",
         ),
@@ -209,7 +196,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("hadolint actionlint yamllint markdownlint"),
         Options(
-            "w* -sfv -dc: --ignore: --strict --format: --failure-threshold: --fix --config: --no-color --verbose --oneline --no-warnings --version --disable: --shellcheck? --no-fail --color",
+            "w* -sfv -d: -c! --ignore: --strict --format: --failure-threshold: --fix --config! --no-color --verbose --oneline --no-warnings --version --disable: --no-fail --color",
         ),
     ),
     (
@@ -221,7 +208,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("clang-tidy"),
         Options(
-            "-p: --checks: --fix --fix-errors --quiet --header-filter: --warnings-as-errors: --list-checks --format-style: --use-color --version --export-fixes> +checks: +p: +fix +quiet +header-filter: +warnings-as-errors: +format-style: +list-checks",
+            "c* -p! --checks: --fix --fix-errors --quiet --header-filter: --warnings-as-errors: --list-checks --format-style: --use-color --version --export-fixes> +checks: +p! +fix +quiet +header-filter: +warnings-as-errors: +format-style: +list-checks",
         ),
     ),
     (
@@ -234,8 +221,8 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         Words("playwright cypress"),
         Verbs(
             Words("test run open install show-report list-files verify version info cache"),
-            "-gbshqux -j: --headed --grep: --grep-invert: --project: --workers: --reporter: --debug --ui --list \
-             --retries: --timeout: --headless --browser: --spec: --with-deps --update-snapshots --max-failures: \
+            "c1 -gbshqux -j: --headed --grep: --grep-invert: --project! --workers: --reporter! --debug --ui --list \
+             --retries: --timeout: --headless --browser! --spec! --update-snapshots --max-failures: \
              --repeat-each: --shard: --trace: --last-failed --only-changed? --pass-with-no-tests --component --e2e --port: --version --quiet --tag:",
         ),
     ),
@@ -249,31 +236,19 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("autoconf automake autoreconf"),
         Options(
-            "-fivsa -I: -W: --force --install --verbose --symlink --add-missing --copy --foreign --version --help --warnings:",
+            "c* -fivsa -I! -W: --force --install --verbose --symlink --add-missing --copy --foreign --version --help --warnings:",
         ),
     ),
     (
         Words("virtualenv"),
         Options(
-            "w* -qv -p: --python: --system-site-packages --clear --prompt: --no-download --upgrade-embed-wheels --quiet --verbose --version",
+            "w* -qv -p! --python! --system-site-packages --clear --prompt: --no-download --upgrade-embed-wheels --quiet --verbose --version",
         ),
     ),
     (Words("cargo-nextest"), Verbs(Words("nextest"), tools::CARGO)),
     (Words("cargo"), Writes(tools::cargo)),
-    (
-        Words("rustc"),
-        Options(
-            "-gOVvh -L: -l: -o> --crate-type: --crate-name: --edition: --emit: --print: --test --explain: --target: \
-             --cfg: --extern: -A: -W: -D: --allow: --warn: --deny: --verbose --version --help --color: --error-format: --cap-lints: --check-cfg: --out-dir>",
-        ),
-    ),
-    (
-        Words("rustup"),
-        Verbs(
-            Words("show update check target component toolchain which doc"),
-            "-vq --toolchain: --profile: --no-self-update --installed --force --verbose --quiet --version --component: --target: --path --book --std",
-        ),
-    ),
+    (Words("rustc"), Writes(tools::rustc)),
+    (Words("rustup"), Writes(tools::rustup)),
     (Words("go"), Writes(tools::go)),
     (Words("gcc g++ cc c++ clang clang++ cpp"), Writes(tools::compiler)),
     (Words("npm pnpm yarn bun"), Writes(packages::node_packages)),
@@ -305,42 +280,42 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         Words("dotnet"),
         Verbs(
             Words("build test run restore new list clean format publish add"),
-            "-cfrvhn --configuration: --framework: --runtime: --verbosity: --no-restore --no-build --filter: --logger: --list-tests --project: --self-contained? --collect: --blame --nologo --version --info --list-sdks --list-runtimes --verify-no-changes --include: --exclude: --name: --outdated --vulnerable --include-transitive",
+            "c1 -cfrvhn --configuration: --framework: --runtime: --verbosity: --no-restore --no-build --filter: --logger: --list-tests --project! --self-contained? --collect: --blame --nologo --version --info --list-sdks --list-runtimes --verify-no-changes --include: --exclude: --name: --outdated --vulnerable --include-transitive",
         ),
     ),
     (
         Words("swift"),
         Verbs(
             Words("build test package format"),
-            "-cvj --configuration: --filter: --parallel --verbose --quiet --target: --product: --version --enable-code-coverage --skip: --list-tests --show-bin-path --arch:",
+            "c1 -cvj --configuration: --filter: --parallel --verbose --quiet --target: --product: --version --enable-code-coverage --skip: --list-tests --show-bin-path --arch:",
         ),
     ),
     (
         Words("bazel bazelisk buck2"),
         Verbs(
             Words("build test query cquery info version run clean"),
-            "-ckj: --config: --compilation_mode: --test_output: --test_filter: --keep_going --verbose_failures --jobs: --nocache_test_results --cache_test_results? --test_arg: --output: --noshow_progress --runs_per_test: --test_tag_filters: --build_tag_filters: --copt: --define: --features: --platforms: --curses: --color: --expunge",
+            "-k -cj: --config: --compilation_mode: --test_output: --test_filter: --keep_going --verbose_failures --jobs: --nocache_test_results --cache_test_results? --test_arg: --output: --noshow_progress --runs_per_test: --test_tag_filters: --build_tag_filters: --copt: --define: --features: --platforms: --curses: --color: --expunge",
         ),
     ),
     (
         Words("zig"),
         Verbs(
             Words("build test fmt version"),
-            "-D? --check --release? --summary: --verbose --help",
+            "c1 w1 -D? --check --release? --summary: --verbose --help",
         ),
     ),
     (
         Words("mix"),
         Verbs(
             Words("test compile deps.get format deps credo"),
-            "--only: --exclude: --include: --trace --failed --stale --cover --seed: --max-failures: --warnings-as-errors --force --check-formatted --dry-run --strict --all --color --no-color --slowest:",
+            "c1 --only: --exclude: --include: --trace --failed --stale --cover --seed: --max-failures: --warnings-as-errors --force --check-formatted --dry-run --strict --all --color --no-color --slowest:",
         ),
     ),
     (
         Words("cabal stack"),
         Verbs(
             Words("build test bench update check"),
-            "-vj? -f: --fast --pedantic --test --bench --no-run-tests --no-run-benchmarks --dependencies-only --only-dependencies --enable-tests --enable-benchmarks --test-show-details: --file-watch --coverage --flag: --fast --dry-run --ta: --test-arguments: --jobs?",
+            "c1 -vj? -f: --fast --pedantic --test --bench --no-run-tests --no-run-benchmarks --dependencies-only --only-dependencies --enable-tests --enable-benchmarks --test-show-details: --file-watch --coverage --flag: --fast --dry-run --ta: --test-arguments: --jobs?",
         ),
     ),
     (
@@ -353,7 +328,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("just"),
         Options(
-            "-lnqvu -d: --list --dry-run --summary --show: --evaluate --quiet --verbose --version --variables --unsorted --no-deps --yes --color: --list-heading: --groups --set:",
+            "c* -lnqvu -d! --list --dry-run --summary --show: --evaluate --quiet --verbose --version --variables --unsorted --no-deps --yes --color: --list-heading: --groups --set:",
         ),
     ),
 ];

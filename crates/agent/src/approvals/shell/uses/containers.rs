@@ -211,13 +211,8 @@ fn only_asks(text: &str) -> bool {
         "DBLINK",
     ];
     let own = text.trim();
-    let shows = own.starts_with("\\d")
-        || own.starts_with("\\l")
-        || [".tables", ".schema", ".headers on", ".databases", ".indexes"]
-            .iter()
-            .any(|verb| own.starts_with(verb));
-    if shows {
-        return !own.contains(['\n', '!', '|']) && own.matches('\\').count() <= 1 && !is_open(text);
+    if own.starts_with(['\\', '.']) {
+        return only_shows(own);
     }
     let upper = text.to_ascii_uppercase();
     let mut statements = upper.split(';').map(str::trim).filter(|statement| !statement.is_empty());
@@ -228,4 +223,18 @@ fn only_asks(text: &str) -> bool {
         && statements.all(|statement| {
             statement.split_ascii_whitespace().next().is_some_and(|word| STATEMENTS.has(word))
         })
+}
+
+/// Reports whether a client's own command shows something, and does nothing more:
+/// others run programs and write files, and so do some arguments.
+fn only_shows(command: &str) -> bool {
+    const SHOWS: Words = Words(
+        "\\d \\d+ \\da \\db \\dc \\dd \\df \\df+ \\dg \\di \\di+ \\dl \\dm \\dn \\dn+ \\do \\dp \\ds \\dt \\dt+ \
+         \\dT \\du \\du+ \\dv \\dv+ \\dx \\l \\l+ .tables .schema .headers .databases .indexes",
+    );
+    let plain = |word: &str| {
+        word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.*+".contains(&byte))
+    };
+    let mut words = command.split([' ', '\t']).filter(|word| !word.is_empty());
+    words.next().is_some_and(|verb| SHOWS.has(verb)) && words.all(plain)
 }

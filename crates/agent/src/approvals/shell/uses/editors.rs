@@ -6,7 +6,7 @@ use super::grammar::{self, Target};
 
 /// Returns the files that a `sed` changes; nothing if it does more than edit text.
 pub(super) fn sed<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    let options = "-nErsuz -el: -i? --expression: --quiet --silent --regexp-extended --null-data \
+    let options = "-nErsuz -e: -i? --expression: --quiet --silent --regexp-extended --null-data \
          --separate --unbuffered --posix --debug --version --help --sandbox --in-place? \
          --line-length:";
     let line = grammar::read(it.arguments, options)?;
@@ -19,6 +19,10 @@ pub(super) fn sed<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         given.iter().map(|script| script.text).collect::<Vec<_>>().join("\n")
     };
     if is_open(&script) || !(Sed { text: script.as_bytes(), at: 0 }).only_edits() {
+        return None;
+    }
+    // Some take an empty word for the suffix of the backup, and the next for the script.
+    if script.is_empty() && line.has(&["i"]) {
         return None;
     }
     // A backup may be kept elsewhere: `-i../*`.
@@ -210,7 +214,8 @@ fn only_prints(program: &str) -> bool {
         return false;
     }
     let (code, ends_well) = without_texts(program);
-    // A regular expression may hold a quote; where there may be one, texts are not told apart.
+    // What is left of these may begin a regular expression, which may hold a quote: texts are
+    // not told apart then.
     let unsure = code.contains('/');
     let code = if unsure { program } else { code.as_str() };
     let words = || program.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -226,8 +231,9 @@ fn writes(code: &str, unsure: bool) -> bool {
     for piece in code.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
         let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
         printing |= matches!(word, "print" | "printf");
-        // In a text, which may be one here, a semicolon ends nothing.
-        if piece.ends_with(['\n', ';', '}']) && !unsure {
+        // In a text, which may be one here, a semicolon ends nothing; nor does a line's end
+        // after a comma.
+        if piece.ends_with([';', '}']) && !unsure {
             printing = false;
         } else if piece.ends_with('>') && printing {
             return true;
@@ -236,26 +242,63 @@ fn writes(code: &str, unsure: bool) -> bool {
     false
 }
 
-/// Returns the code without what stands between quotes, and whether all were closed.
+/// Returns the code without texts, comments and what is certainly a regular
+/// expression, and whether all of them end.
 fn without_texts(program: &str) -> (String, bool) {
     let mut code = String::new();
     let mut characters = program.chars();
     while let Some(character) = characters.next() {
-        if character != '"' {
-            code.push(character);
-            continue;
-        }
-        code.push_str("\"\"");
-        loop {
-            match characters.next() {
-                Some('\\') => {
-                    characters.next();
+        match character {
+            '"' => {
+                code.push_str("\"\"");
+                loop {
+                    match characters.next() {
+                        Some('\\') => {
+                            characters.next();
+                        }
+                        Some('"') => break,
+                        Some(_) => {}
+                        None => return (code, false),
+                    }
                 }
-                Some('"') => break,
-                Some(_) => {}
-                None => return (code, false),
             }
+            '#' => {
+                characters = characters.as_str().trim_start_matches(|c| c != '\n').chars();
+            }
+            '/' if begins_regex(&code)
+                && let Some(rest) = after_regex(characters.as_str()) =>
+            {
+                code.push_str("\"\"");
+                characters = rest.chars();
+            }
+            other => code.push(other),
         }
     }
     (code, true)
+}
+
+/// Reports whether a slash after this code cannot divide: there is nothing to divide.
+fn begins_regex(code: &str) -> bool {
+    let before = code.trim_end_matches([' ', '\t', '\n']);
+    before.is_empty() || before.ends_with(['~', '(', ',', '!', '{', '}', ';', '&', '|'])
+}
+
+/// Returns what follows a regular expression. In brackets a slash means itself
+/// to some and the end to others, so there must be none.
+fn after_regex(text: &str) -> Option<&str> {
+    let mut bracket = false;
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => {
+                characters.next()?;
+            }
+            '\n' => return None,
+            '/' => return (!bracket).then(|| &text[at + 1..]),
+            '[' => bracket = true,
+            ']' => bracket = false,
+            _ => {}
+        }
+    }
+    None
 }

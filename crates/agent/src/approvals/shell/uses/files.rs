@@ -106,7 +106,7 @@ pub(super) fn links<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 
 /// An archive that is packed, listed or unpacked, and nothing else.
 pub(super) fn tar<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    const OPTIONS: &str = "-cxtrudvzjJakmpohOlWwSn -fTXbgNHV: -C> --extract --get --create --list \
+    const OPTIONS: &str = "-cxtrudvzjJakmpohOlwSn -fTXb: -gC> --extract --get --create --list \
          --append --update --diff --compare --file: --gzip --gunzip --ungzip --bzip2 --xz --lzma \
          --zstd --lzip --auto-compress --verbose --directory> --strip-components: --exclude: \
          --exclude-from: --exclude-vcs --wildcards --no-wildcards --anchored --no-anchored \
@@ -136,7 +136,7 @@ pub(super) fn tar<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
                 }
                 Some(Target::whole(value))
             }
-            letter if "cxtrudvzjJakmpohOlWwSn".contains(letter) => None,
+            letter if "cxtrudvzjJakmpohOlwSn".contains(letter) => None,
             _ => return None,
         };
         if letter == 'C' {
@@ -159,11 +159,20 @@ fn tar_line<'a>(line: &grammar::Line<'a>) -> Option<Vec<Target<'a>>> {
     }
     // A colon names another machine, and a program to reach it by.
     let elsewhere = line.values(&["f", "file"]).any(|archive| archive.text.contains(':'));
-    if line.has(&["x", "extract", "get"]) && line.written.is_empty() {
-        let archive = line.values(&["f", "file"]).next();
-        written.extend(archive.map(|archive| Target { text: ".", ..archive }));
+    if line.has(&["x", "extract", "get"]) && !line.has(&["C", "directory"]) {
+        written.push(Target::here());
     }
     (!elsewhere).then_some(written)
+}
+
+/// An archive that is listed, or unpacked where it says or right here.
+pub(super) fn unzip<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let line = grammar::read(it.arguments, "-lvtzpcqnoujaLCBKXx -P: -d>")?;
+    let mut written = line.written.clone();
+    if !line.has(&["l", "v", "t", "z", "p", "c", "d"]) {
+        written.push(Target::here());
+    }
+    Some(written)
 }
 
 /// Files that are copied, by plain means and on this machine.
@@ -181,7 +190,7 @@ pub(super) fn rsync<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 
 /// Something that is fetched, while no file of this machine is sent.
 pub(super) fn curl<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    let options = "-sSfLkIivgGNO#46012jR -HXdFAbueEmryzwxtYCZ: -oDc> --silent --show-error --fail \
+    let options = "-sSfLkIivgGNO#46012jRZ -HXdFAbueEmryzwxtYC: -oDc> --silent --show-error --fail \
          --fail-with-body --location --insecure --head --include --verbose --globoff --get \
          --no-buffer --remote-name --compressed --progress-bar \
          --no-progress-meter --http1.1 --http2 --http3 --ipv4 --ipv6 --remote-time --header: \
@@ -233,7 +242,7 @@ pub(super) fn curl<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 
 /// Files that are fetched, while nothing of this machine is sent.
 pub(super) fn wget<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    let options = "-qvcNSrkpE46 -tTUlwARQD: -OPoa> --quiet --verbose --no-verbose --continue \
+    let options = "-qvcNSrkpE46 -tTUlwARQDn: -OPoa> --quiet --verbose --no-verbose --continue \
          --timestamping --server-response --recursive --no-parent --no-check-certificate \
          --show-progress --spider --mirror --convert-links --page-requisites --tries: --timeout: \
          --user-agent: --header: --level: --wait: --accept: --reject: --max-redirect: --post-data: \
@@ -253,7 +262,7 @@ fn named_by(address: &Argument) -> Target<'_> {
     let path = address.text.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
     let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     let name = if name.is_empty() { "index.html" } else { name };
-    Target { text: name, argument: address, replaced: false }
+    Target { text: name, ..Target::whole(address) }
 }
 
 /// Reports whether what a command prints becomes a part of an address or a header.
@@ -312,5 +321,39 @@ pub(in crate::approvals::shell) fn relinks(it: &Invocation<'_>) -> bool {
         }
         "git" => super::git::changes_files(it),
         _ => false,
+    }
+}
+
+/// What a command has brought from elsewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::approvals::shell) enum Brought {
+    #[default]
+    Nothing,
+    /// Commits of a repository, whose settings stay what they are.
+    Commits,
+    /// Files of any kind.
+    Files,
+}
+
+/// Says what a command brings from elsewhere, or unpacks.
+pub(in crate::approvals::shell) fn brings(it: &Invocation<'_>) -> Brought {
+    let verb = || super::verb(it).map_or("", |(verb, _)| verb);
+    match it.program {
+        "unzip" => Brought::Files,
+        "tar" | "bsdtar" | "gtar" if relinks(it) => Brought::Files,
+        "git" if matches!(verb(), "clone" | "pull" | "fetch" | "submodule" | "lfs") => {
+            Brought::Commits
+        }
+        "gh" => {
+            let words = it.words();
+            if words.contains(&"download") {
+                Brought::Files
+            } else if words.contains(&"clone") || words.contains(&"checkout") {
+                Brought::Commits
+            } else {
+                Brought::Nothing
+            }
+        }
+        _ => Brought::Nothing,
     }
 }

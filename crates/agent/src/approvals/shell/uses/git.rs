@@ -13,22 +13,15 @@ const SETTINGS: Words = Words(
      pull.ff push.default push.autosetupremote branch. fetch.prune safe.directory",
 );
 
-/// Verbs that change nothing, in whatever repository.
-const READS: Words = Words(
-    "status log diff show blame annotate rev-parse rev-list ls-files ls-tree ls-remote cat-file \
-     describe shortlog grep help version merge-base name-rev for-each-ref show-ref show-branch \
-     diff-tree diff-index diff-files range-diff whatchanged count-objects check-ignore check-attr",
-);
-
 /// Options before the verb.
-const GLOBAL: &str = "stop -pP -Cc: --no-pager --paginate --bare --no-replace-objects \
-     --literal-pathspecs --glob-pathspecs --no-optional-locks --version --help --git-dir: \
-     --work-tree: --namespace:";
+const GLOBAL: &str = "stop -pP -C! -c: --no-pager --paginate --bare --no-replace-objects \
+     --literal-pathspecs --glob-pathspecs --no-optional-locks --version --help --git-dir! \
+     --work-tree! --namespace:";
 
 /// Options of what compares.
-const DIFF: &str = "-pusabwRzW0123456789 -UGSlO: -MCBD? --stat? --shortstat --numstat --dirstat? \
+const DIFF: &str = "-pusabwRzW0123456789 -GSlO: -UMCBD? --stat? --shortstat --numstat --dirstat? \
      --summary --name-only --name-status --patch --no-patch --raw --color? --no-color \
-     --color-words? --color-moved? --word-diff? --word-diff-regex: --unified: --cached --staged \
+     --color-words? --color-moved? --word-diff? --word-diff-regex: --unified? --cached --staged \
      --merge-base --no-index --exit-code --quiet --check --full-index --binary --abbrev? \
      --find-renames? --find-copies? --no-renames --diff-filter: --pickaxe-regex --pickaxe-all \
      --ignore-all-space --ignore-space-change --ignore-space-at-eol --ignore-blank-lines \
@@ -144,7 +137,7 @@ const VERBS: &[(&str, &str)] = &[
     ("cat-file", "-tpse --batch? --batch-check? --batch-all-objects --unordered --buffer"),
     (
         "describe",
-        "--all --tags --contains --abbrev: --candidates: --exact-match --long --match: --exclude: --always --dirty? --broken? --first-parent --debug",
+        "--all --tags --contains --abbrev? --candidates: --exact-match --long --match: --exclude: --always --dirty? --broken? --first-parent --debug",
     ),
     (
         "shortlog",
@@ -292,11 +285,8 @@ pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         return None;
     }
     // Another repository has hooks and settings of its own.
-    let mut written: Vec<Target<'a>> = global.values(&["git-dir", "work-tree"]).collect();
+    let mut written = global.written.clone();
     let Some((verb, line)) = verb else { return Some(written) };
-    if !READS.has(verb) {
-        written.extend(global.values(&["C"]));
-    }
     written.extend(&line.written);
     let words = line.words();
     let first = words.first().copied();
@@ -416,8 +406,8 @@ pub(in crate::approvals::shell) fn configures(words: &[&str]) -> bool {
 }
 
 /// Reports whether GitHub's program reads or does everyday work.
-pub(super) fn github(it: &Invocation<'_>) -> bool {
-    let Some((noun, rest)) = verb(it) else { return true };
+pub(super) fn github<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let Some((noun, rest)) = verb(it) else { return Some(Vec::new()) };
     let nouns =
         ["pr", "issue", "repo", "run", "release", "workflow", "search", "auth", "gist", "label"];
     let verbs = [
@@ -432,8 +422,15 @@ pub(super) fn github(it: &Invocation<'_>) -> bool {
             || word.starts_with("--output=")
             || word.len() > 2 && (word.starts_with("-D") || word.starts_with("-O"))
     };
-    matches!(noun, "status" | "version" | "help")
+    let ordinary = matches!(noun, "status" | "version" | "help")
         || nouns.contains(&noun)
             && verb.is_some_and(|verb| verbs.contains(verb))
-            && !rest.iter().any(elsewhere)
+            && !rest.iter().any(elsewhere);
+    let mut written = Vec::new();
+    if verb == Some(&"clone") {
+        // Behind the repository stands where it goes, if not here.
+        let dir = it.operands().skip_while(|word| word.text != "clone").nth(2);
+        written.push(dir.map_or_else(Target::here, Target::whole));
+    }
+    ordinary.then_some(written)
 }

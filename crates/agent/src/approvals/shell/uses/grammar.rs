@@ -7,16 +7,26 @@
 //! | `-abc` | short options without a value, which may be joined |
 //! | `-ab:` | short options with a value, joined or in the next word |
 //! | `-o>` | the value names a file or directory that is written |
+//! | `-f!` | the value names code that is run, or settings that name programs |
 //! | `-i?` | the value is joined, if there is one |
-//! | `--name`, `--name:`, `--name>`, `--name?` | the same by a long name; a value follows `=` or in the next word |
+//! | `--name`, `--name:`, `--name>`, `--name!`, `--name?` | the same by a long name; a value follows `=` or in the next word |
 //! | `+name…` | a long name after one dash or two |
 //! | `w*`, `w1`, `w-1` | which operands are written: all, all but the first, the last |
+//! | `w.` | the working directory is written to |
+//! | `c*`, `c1` | which operands name code: all, all but the first |
 //! | `stop` | the first operand ends the options |
 //!
 //! Whatever is not in it is not understood, abbreviations included: what a program
-//! makes of one depends on options that a specification leaves out.
+//! makes of one depends on options that a specification leaves out. Neither is a value in
+//! a word of its own that looks like an option: the program may take it for one.
+
+use std::sync::LazyLock;
 
 use super::super::expand::{Argument, UNKNOWN};
+
+/// The working directory, where a program writes to it without naming it.
+pub(in crate::approvals::shell) static HERE: LazyLock<Argument> =
+    LazyLock::new(|| Argument::known("."));
 
 /// What a program is given, taken apart.
 #[derive(Debug, Default)]
@@ -40,12 +50,24 @@ pub(in crate::approvals::shell) struct Target<'a> {
     pub(in crate::approvals::shell) argument: &'a Argument,
     /// Whether the file is replaced or removed, and no link to another is followed.
     pub(in crate::approvals::shell) replaced: bool,
+    /// Whether it is not written but run, or read for what to run.
+    pub(in crate::approvals::shell) code: bool,
 }
 
 impl<'a> Target<'a> {
     /// Returns an argument as a target.
     pub(in crate::approvals::shell) fn whole(argument: &'a Argument) -> Self {
-        Self { text: &argument.text, argument, replaced: false }
+        Self { text: &argument.text, argument, replaced: false, code: false }
+    }
+
+    /// Returns an argument that names code.
+    pub(in crate::approvals::shell) fn code(argument: &'a Argument) -> Self {
+        Self { code: true, ..Self::whole(argument) }
+    }
+
+    /// Returns the working directory as what is written.
+    pub(in crate::approvals::shell) fn here() -> Self {
+        Self::whole(&HERE)
     }
 }
 
@@ -54,6 +76,7 @@ enum Takes {
     Nothing,
     Value,
     Written,
+    Code,
     Joined,
 }
 
@@ -127,7 +150,7 @@ fn option<'a>(
     let long = takes(specification, if text.starts_with("--") { "--" } else { "+" }, name);
     let long = long.or_else(|| takes(specification, "+", name));
     if let Some(takes) = long {
-        let value = joined.map(|text| Target { text, argument: word, replaced: false });
+        let value = joined.map(|text| Target { text, ..Target::whole(word) });
         return line.add(name, takes, value, next);
     }
     if text.starts_with("--") {
@@ -142,7 +165,7 @@ fn option<'a>(
             line.options.push((name, None));
             continue;
         }
-        let value = Target { text: after, argument: word, replaced: false };
+        let value = Target { text: after, ..Target::whole(word) };
         let value = Some(value).filter(|value| !value.text.is_empty());
         return line.add(name, takes, value, next);
     }
@@ -157,30 +180,49 @@ impl<'a> Line<'a> {
         joined: Option<Target<'a>>,
         next: Option<&'a Argument>,
     ) -> Option<bool> {
-        let takes_next = joined.is_none() && matches!(takes, Takes::Value | Takes::Written);
+        let takes_next =
+            joined.is_none() && matches!(takes, Takes::Value | Takes::Written | Takes::Code);
         if takes == Takes::Nothing && joined.is_some() {
             return None;
         }
+        if takes_next && next.is_some_and(|next| looks_like_option(&next.text)) {
+            return None;
+        }
         let value = if takes_next { Some(Target::whole(next?)) } else { joined };
-        if takes == Takes::Written {
-            self.written.extend(value);
+        match takes {
+            Takes::Written => self.written.extend(value),
+            Takes::Code => {
+                self.written.extend(value.map(|value| Target { code: true, ..value }));
+            }
+            Takes::Nothing | Takes::Value | Takes::Joined => {}
         }
         self.options.push((name, value));
         Some(takes_next)
     }
 }
 
+/// Reports whether a word looks like an option, and not like a number: `-1 day`.
+fn looks_like_option(text: &str) -> bool {
+    let rest = text.strip_prefix('-').unwrap_or_default();
+    rest.starts_with(|c: char| !c.is_ascii_digit() && c != ' ')
+}
+
 fn operands(line: &mut Line<'_>, specification: &str) {
     let all = line.operands.len();
     for word in specification.split_ascii_whitespace() {
         let from = match word {
-            "w*" => 0,
-            "w1" => 1,
+            "w*" | "c*" => 0,
+            "w1" | "c1" => 1,
             // With one operand alone it is not the last that is meant.
             "w-1" if all > 1 => all - 1,
+            "w." => {
+                line.written.push(Target::here());
+                continue;
+            }
             _ => continue,
         };
-        let written: Vec<_> = line.operands.iter().skip(from).map(|o| Target::whole(o)).collect();
+        let target = if word.starts_with('c') { Target::code } else { Target::whole };
+        let written: Vec<_> = line.operands.iter().skip(from).map(|o| target(o)).collect();
         line.written.extend(written);
     }
 }
@@ -189,6 +231,7 @@ fn kind(word: &str) -> (&str, Takes) {
     match word.as_bytes().last() {
         Some(b':') => (&word[..word.len() - 1], Takes::Value),
         Some(b'>') => (&word[..word.len() - 1], Takes::Written),
+        Some(b'!') => (&word[..word.len() - 1], Takes::Code),
         Some(b'?') => (&word[..word.len() - 1], Takes::Joined),
         _ => (word, Takes::Nothing),
     }

@@ -17,18 +17,17 @@ mod python;
 mod table;
 mod tools;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::expand::{NAME, UNKNOWN};
 use super::invocation::Invocation;
 
-pub(super) use environment::{decides_what_runs, is_system_program};
-pub(super) use files::{prints_plain, relinks};
+pub(super) use environment::{decides_what_runs, is_system_program, may_be_handed};
+pub(super) use files::{Brought, brings, prints_plain, relinks};
 pub(super) use git::configures as configures_git;
-pub(super) use grammar::{Target, read as read_line};
-use python::is_known_module;
-pub(super) use python::{look_at_module, only_computes};
+pub(super) use grammar::{HERE, Target, read as read_line};
+pub(super) use python::{is_standard, look_at_module, only_computes};
 
 /// Words with blanks between them.
 pub(super) struct Words(&'static str);
@@ -90,6 +89,35 @@ pub(super) fn look<'a>(it: &Invocation<'a>) -> Known<'a> {
 /// Reports whether a program is known by this name.
 pub(super) fn is_known(program: &str) -> bool {
     find(program).is_some()
+}
+
+/// What of a project a tool runs by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runs {
+    /// Its code.
+    Code,
+    /// Programs that its settings name.
+    Settings,
+}
+
+/// Says what a tool runs of the project that it works on.
+pub(super) fn runs_of_project(program: &str) -> Option<Runs> {
+    static BUILDERS: LazyLock<HashSet<&'static str>> =
+        LazyLock::new(|| builds::GROUPS.iter().flat_map(|(names, _)| names.iter()).collect());
+    match program {
+        "git" | "gh" => Some(Runs::Settings),
+        "terraform" | "tofu" | "unittest" | "doctest" | "build" => Some(Runs::Code),
+        _ => BUILDERS.contains(program).then_some(Runs::Code),
+    }
+}
+
+/// Reports whether a command of the shell's own hands no variables to a program.
+pub(super) fn is_shells_own(program: &str) -> bool {
+    const OWN: Words = Words(
+        ": [ cd continue echo false getopts let mapfile printf pwd read readarray return shift \
+         test true umask wait",
+    );
+    OWN.has(program)
 }
 
 /// Reports whether a program is known for what it can do, whatever its use.

@@ -1,6 +1,6 @@
 //! Programs that are known by their options, in the words of `grammar.rs`.
 
-use super::Uses::{self, Options};
+use super::Uses::{self, Options, Verbs};
 use super::Words;
 
 /// Programs with the same options.
@@ -30,7 +30,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         ),
     ),
     (Words("iconv"), Options("-cls -ft: -o> --from-code: --to-code: --list --silent --output>")),
-    (Words("dos2unix unix2dos"), Options("w* -ckqfsv --keepdate --quiet --force")),
+    (Words("dos2unix unix2dos"), Options("w* -kqfsv --keepdate --quiet --force")),
     (
         Words("tree"),
         Options(
@@ -41,13 +41,13 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("split"),
         Options(
-            "w1 -dxetuv -abCln: --verbose --numeric-suffixes? --suffix-length: --bytes: --lines: --number: --additional-suffix:",
+            "w1 w. -dxeu -abClnt: --verbose --numeric-suffixes? --suffix-length: --bytes: --lines: --number: --additional-suffix:",
         ),
     ),
     (
         Words("csplit"),
         Options(
-            "-ksz -n: -fb> --quiet --silent --keep-files --elide-empty-files --digits: --prefix> --suffix-format>",
+            "w. -ksz -n: -fb> --quiet --silent --keep-files --elide-empty-files --digits: --prefix> --suffix-format>",
         ),
     ),
     (
@@ -62,20 +62,24 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
             "--noout --format --xpath: --schema: --valid --html --recover --nowarning --output> -o>",
         ),
     ),
-    (Words("csvtool"), Options("-tu:")),
+    // `call` runs a program.
+    (
+        Words("csvtool"),
+        Verbs(Words("col namedcol width height head drop take readable transpose sub"), "-tu:"),
+    ),
     (
         Words("yq xq"),
         Options(
-            "-reCMnPNscjSy -poI: --raw-output --exit-status --output-format: --input-format: \
+            "-reCMnPNcjSy -poI: --raw-output --exit-status --output-format: --input-format: \
              --prettyPrint --null-input --compact-output --slurp --arg: --yaml-output --no-doc --indent:",
         ),
     ),
     (Words("xxd"), Options("w1 -bEeiprRuVaCdv -cglnos:")),
-    (Words("ldd"), Options("-vdru --version --help")),
+    (Words("ldd"), Options("c* -vdru --version --help")),
     (Words("flock"), Options("-sxeunoFv -wE: --shared --exclusive --nonblock --timeout:")),
     (Words("strip"), Options("w* -sgdSxXpv --strip-all --strip-debug --strip-unneeded -o>")),
     (Words("ranlib"), Options("w* -DU")),
-    (Words("dot neato fdp"), Options("-vq? -TKGNEsnlxy: -o>")),
+    (Words("dot neato fdp"), Options("-vqsnxy? -TKGNEl: -o>")),
     // Changing files.
     (Words("mkdir"), Options("w* -pvZ -m: --parents --verbose --mode: --help --version")),
     (
@@ -131,14 +135,13 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (
         Words("zstd unzstd"),
         Options(
-            "w* -0123456789cdfklqrtvz -T: -o> --stdout --decompress --uncompress --compress --force --keep --list --test --verbose --ultra --threads? --rm --long?",
+            "w* -0123456789cdfklqrtvz -T? -o> --stdout --decompress --uncompress --compress --force --keep --list --test --verbose --ultra --threads? --rm --long?",
         ),
     ),
     (
         Words("zip"),
         Options(
-            "w* -0123456789cdefgjkloqrsuvwXyDF -xin: -b> --recurse-paths --quiet --junk-paths --exclude: --include: --symlinks",
+            "w* -0123456789cdefgjkloqruvwXyDFxi -n: -b> --recurse-paths --quiet --junk-paths --exclude: --include: --symlinks",
         ),
     ),
-    (Words("unzip"), Options("-lvtzpcqnoujaLCBKX -Px: -d>")),
 ];

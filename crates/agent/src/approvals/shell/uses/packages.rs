@@ -24,15 +24,11 @@ pub(super) fn is_place(text: &str) -> bool {
         || text.starts_with("..")
 }
 
-fn if_so<'a>(harmless: bool) -> Option<Vec<Target<'a>>> {
-    harmless.then(Vec::new)
-}
-
-const NODE: &str = "stop -gDESPOdsqhvry -wF: -C> --save-dev --save-exact --save-prod --save-optional --no-save --save --global --silent --quiet \
-     --prefix> --workspace: --workspaces --include-workspace-root --legacy-peer-deps --force --omit: --include: --production --prod --dev \
+const NODE: &str = "stop -gDESPOdsqhvry -wF: -C! --save-dev --save-exact --save-prod --save-optional --no-save --save --global --silent --quiet \
+     --prefix! --workspace: --workspaces --include-workspace-root --legacy-peer-deps --force --omit: --include: --production --prod --dev \
      --frozen-lockfile --no-frozen-lockfile --ignore-scripts --no-audit --no-fund --audit? --fund? --depth: --json --long --parseable --all \
      --if-present --dry-run --package-lock-only --no-package-lock --prefer-offline --offline --no-optional --immutable --yes --version --help \
-     --recursive --filter: --dir> --cwd> --loglevel: --verbose --parallel --stream --tag: --exact --watch --hot --coverage --timeout: --bail? --network-timeout: --no-progress --non-interactive --check-files --ignore-engines";
+     --recursive --filter: --dir! --cwd! --loglevel: --verbose --parallel --stream --tag: --exact --watch --hot --coverage --timeout: --bail? --network-timeout: --no-progress --non-interactive --check-files --ignore-engines";
 
 pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     const VERBS: Words = Words(
@@ -42,8 +38,16 @@ pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> 
     );
     let line = grammar::read(it.arguments, NODE)?;
     let Some(verb) = line.operands.first() else { return Some(line.written) };
-    let places = |rest: &[Argument]| rest.iter().any(|word| is_place(&word.text));
-    match verb.text.as_str() {
+    let verb = verb.text.as_str();
+    let all = |more: Vec<Target<'a>>| Some(line.written.iter().copied().chain(more).collect());
+    match verb {
+        "run" | "run-script" | "test" | "build" if it.program == "bun" => {
+            let own = grammar::read(line.rest, &NODE.replace("stop", "c*"))?;
+            // A name of a file is run in place of a script.
+            let file = |word: &&str| word.contains(['/', '.']);
+            let runs_file = verb.starts_with("run") && own.words().iter().any(file);
+            if runs_file { None } else { all(own.written) }
+        }
         "exec" | "dlx" | "x" => runs_tool(it, line.rest),
         // What follows the name of a script is the script's own.
         "run" | "run-script" | "test" | "t" | "start" | "dev" | "build" | "lint" | "typecheck"
@@ -53,21 +57,54 @@ pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> 
             let plain = before
                 .map(|word| &word.text)
                 .all(|word| !word.contains("shell") && !word.contains("config"));
-            let anywhere = line.rest.iter().take_while(|word| word.text != "--").any(|word| {
+            let given = line.rest.iter().take_while(|word| word.text != "--");
+            let anywhere = given.filter(|word| word.text.starts_with('-')).any(|word| {
                 let word = word.text.trim_start_matches('-');
-                ["script-shell", "node-options", "userconfig", "globalconfig", "shell", "prefix"]
-                    .iter()
-                    .any(|name| word.starts_with(name))
+                [
+                    "script-shell",
+                    "node-options",
+                    "userconfig",
+                    "globalconfig",
+                    "shell",
+                    "prefix",
+                    "dir",
+                    "cwd",
+                    "C",
+                ]
+                .iter()
+                .any(|name| word.starts_with(name))
             });
-            if_so(plain && !anywhere)
+            if plain && !anywhere { all(Vec::new()) } else { None }
         }
         verb if VERBS.has(verb) => {
+            const LOOKS: Words = Words("ls list outdated view info why root bin help explain");
             let more = grammar::read(line.rest, &NODE.replace("stop", ""))?;
-            (!places(line.rest))
-                .then(|| line.written.iter().chain(&more.written).copied().collect())
+            let global =
+                [&line, &more].iter().any(|line| line.has(&["g", "global"])) && !LOOKS.has(verb);
+            // `init` with a name fetches a package and runs it.
+            let fetches = verb == "init" && !more.operands.is_empty();
+            let mut named = more.written.clone();
+            for package in &more.operands {
+                named.extend(package_of(package)?);
+            }
+            if global || fetches { None } else { all(named) }
         }
         _ => None,
     }
+}
+
+/// Judges what is installed: a package of the registry, or a directory of the project's.
+fn package_of(word: &Argument) -> Option<Vec<Target<'_>>> {
+    let text = word.text.as_str();
+    if text == "." || text.starts_with("./") {
+        return Some(vec![Target::code(word)]);
+    }
+    // A slash stands in the name of a scope, a colon in an address.
+    let name = text
+        .strip_prefix('@')
+        .map_or(text, |scoped| scoped.split_once('/').map_or(scoped, |(_, name)| name));
+    let plain = !name.contains(['/', ':']) && !is_place(text) && !word.is_unknown();
+    plain.then(Vec::new)
 }
 
 pub(super) fn npx<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
@@ -110,10 +147,10 @@ fn runs_in_project<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec
         "python" | "python3" => {
             let (_, rest) = rest.split_first().filter(|(option, _)| option.text == "-m")?;
             let (module, rest) = rest.split_first()?;
-            if PROJECT_TOOLS.has(&module.text) {
-                covered(it, module, rest)
-            } else {
-                if_so(super::is_known_module(&module.text))
+            let inner = Invocation { program: &module.text, arguments: rest, ..*it };
+            match super::look_at_module(&inner) {
+                Known::Harmless(written) => Some(written),
+                Known::OtherUse | Known::Unknown => None,
             }
         }
         tool if PROJECT_TOOLS.has(tool) => covered(it, program, rest),
@@ -121,11 +158,11 @@ fn runs_in_project<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec
     }
 }
 
-const PACKAGES: &str = "-Uqvhyn -rceEGp: --requirement: --constraint: --editable: --upgrade --quiet --verbose --no-deps --user \
+const PACKAGES: &str = "-Uqvhyn -EG: -rcep! --requirement! --constraint! --editable! --upgrade --quiet --verbose --no-deps \
      --no-cache-dir --no-cache --pre --dev --group: --only-group: --extra: --all-extras --all-groups --no-dev --frozen --locked --no-sync --outdated --format: \
-     --no-build-isolation --force-reinstall --ignore-installed --disable-pip-version-check --no-input --break-system-packages \
-     --with: --without: --only: --no-root --no-interaction --sync --tree --top-level --all --latest --extras: --python: \
-     --version --help --seed --clear --prompt: --system --no-install-project --refresh --reinstall --upgrade-package: --bare --lib --app --package: \
+     --no-build-isolation --force-reinstall --ignore-installed --disable-pip-version-check --no-input \
+     --with: --without: --only: --no-root --no-interaction --sync --tree --top-level --all --latest --extras: --python! \
+     --version --help --seed --clear --prompt: --no-install-project --refresh --reinstall --upgrade-package: --bare --lib --app --package: \
      --check --optional: --prefer-binary --only-binary: --no-binary: --progress-bar: --use-pep517 --root-user-action: --no-warn-script-location --not-required --path --info";
 
 /// A manager of packages: verbs of its own, and those that run something.
@@ -134,14 +171,20 @@ fn packages<'a>(it: &Invocation<'a>, runs: &[&str], verbs: &[&str]) -> Option<Ve
     let Some(verb) = line.operands.first() else { return Some(Vec::new()) };
     let verb = verb.text.as_str();
     if runs.contains(&verb) {
-        return runs_in_project(it, line.rest);
+        let run = runs_in_project(it, line.rest)?;
+        return Some(line.written.iter().copied().chain(run).collect());
     }
-    let rest = grammar::read(line.rest, PACKAGES)?;
+    let rest = grammar::read(line.rest, &format!("c* {PACKAGES}"))?;
     let places = line.rest.iter().any(|word| is_place(&word.text));
-    if_so(verbs.contains(&verb) && !places && rest.written.is_empty())
+    (verbs.contains(&verb) && !places)
+        .then(|| line.written.iter().chain(&rest.written).copied().collect())
 }
 
 pub(super) fn pip<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    // Another interpreter's packages may lie anywhere.
+    if it.has("", "python") {
+        return None;
+    }
     packages(it, &[], &["install", "list", "show", "freeze", "check", "index", "help"])
 }
 
@@ -165,7 +208,7 @@ pub(super) fn bundle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 pub(super) fn coverage<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    let options = "-aimq -d> -o> --include: --omit: --show-missing --skip-covered --skip-empty --fail-under: --sort: --precision: --format: --append --quiet --branch --source: --rcfile:";
+    let options = "-aimq -d> -o> --include: --omit: --show-missing --skip-covered --skip-empty --fail-under: --sort: --precision: --format: --append --quiet --branch --source: --rcfile!";
     let line = grammar::read(it.arguments, &format!("stop {options}"))?;
     let Some(verb) = line.operands.first() else { return Some(Vec::new()) };
     match verb.text.as_str() {

@@ -25,7 +25,7 @@ const FUNCTIONS: Words = Words(
 /// Attributes that may be used, called or not.
 const ATTRIBUTES: Words = Words(
     "load loads dumps stdin read readline readlines argv version version_info platform \
-     maxsize executable path strip lstrip rstrip split rsplit splitlines join replace lower \
+     maxsize executable strip lstrip rstrip split rsplit splitlines join replace lower \
      upper title startswith endswith find count index items keys values get append extend \
      sort encode decode hexdigest digest sha256 sha1 md5 b64encode b64decode sqrt floor ceil \
      pi log log2 log10 sin cos pow factorial gcd comb mean median stdev now today utcnow \
@@ -69,10 +69,19 @@ pub(in crate::approvals::shell) fn look_at_module<'a>(it: &Invocation<'a>) -> Kn
             let plain = it.texts().all(|word| word.bytes().all(|b| b.is_ascii_digit()));
             plain.then(Vec::new)
         }
-        "build" | "compileall" | "tabnanny" | "tokenize" => {
+        "unittest" => grammar::read(
+            it.arguments,
+            "c* -vqfbch -kp: -st! --verbose --quiet --failfast --buffer --catch --locals \
+             --start-directory! --pattern: --top-level-directory! --durations:",
+        )
+        .map(|line| line.written),
+        "doctest" => {
+            grammar::read(it.arguments, "c* -vfo --verbose --fail-fast").map(|line| line.written)
+        }
+        "build" | "compileall" | "py_compile" | "tabnanny" | "tokenize" => {
             let plain = grammar::read(
                 it.arguments,
-                "-qvfswnx -o> --sdist --wheel --no-isolation --outdir>",
+                "c* w* -qvfswnx -o> --sdist --wheel --no-isolation --outdir>",
             );
             plain.map(|line| line.written)
         }
@@ -82,9 +91,20 @@ pub(in crate::approvals::shell) fn look_at_module<'a>(it: &Invocation<'a>) -> Kn
     written.map_or(Known::OtherUse, Known::Harmless)
 }
 
-/// Reports whether `python -m` runs a module that is known.
-pub(in crate::approvals::shell) fn is_known_module(module: &str) -> bool {
-    PROGRAMS.has(module)
+/// Modules that those of [`MODULES`] may import in their turn.
+const STANDARD: Words = Words(
+    "abc ast bisect bz2 codecs contextlib copy copyreg ctypes dataclasses dis encodings enum \
+     fnmatch genericpath gettext heapq importlib inspect io keyword linecache locale lzma netrc \
+     numbers opcode operator os posixpath queue reprlib select selectors shutil signal site socket \
+     sre_compile sre_constants sre_parse ssl stat subprocess tempfile threading token tokenize \
+     traceback types typing warnings weakref zipfile zlib argparse _strptime _pydatetime \
+     _pydecimal _collections_abc _weakrefset _compat_pickle _sitebuiltins __future__",
+);
+
+/// Reports whether a file of this name is loaded in place of a module of Python's own.
+pub(in crate::approvals::shell) fn is_standard(file: &str) -> bool {
+    let stem = file.split('.').next().unwrap_or(file);
+    MODULES.has(stem) || STANDARD.has(stem)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,8 +148,40 @@ fn statement(tokens: &[Token]) -> bool {
         {
             false
         }
-        tokens => tokens.iter().enumerate().all(|(at, token)| expression(tokens, at, token)),
+        tokens => {
+            !binds_attribute(tokens)
+                && tokens.iter().enumerate().all(|(at, token)| expression(tokens, at, token))
+        }
     }
+}
+
+/// Reports whether something of another's is bound anew: `sys.path = …`, `for a.b in …`.
+fn binds_attribute(tokens: &[Token]) -> bool {
+    let dot = |tokens: &[Token]| tokens.contains(&Token::Sign('.'));
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        let next = tokens.get(at + 1);
+        let before = at.checked_sub(1).and_then(|at| tokens.get(at));
+        match token {
+            Token::Sign('(' | '[' | '{') => depth += 1,
+            Token::Sign(')' | ']' | '}') => depth = depth.saturating_sub(1),
+            Token::Sign('=') if depth == 0 => {
+                let compares = next == Some(&Token::Sign('='))
+                    || matches!(before, Some(Token::Sign('=' | '!' | '<' | '>')));
+                if !compares && dot(&tokens[..at]) {
+                    return true;
+                }
+            }
+            Token::Word(word) if word == "for" => {
+                let names = tokens[at..].split(|token| *token == Token::Word("in".to_owned()));
+                if names.take(1).any(dot) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 fn expression(tokens: &[Token], at: usize, token: &Token) -> bool {

@@ -25,9 +25,11 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         Told(|it| {
             let plain = |text: &str| match text.strip_prefix(['-', '+']) {
                 Some("") | Option::None => true,
-                Some(letters) => letters.chars().all(|letter| "aefhmnopuvxCE-".contains(letter)),
+                Some(letters) => letters.chars().all(|letter| "efhmnopuvxCE-".contains(letter)),
             };
-            it.texts().all(|text| plain(text) && text != "physical")
+            // What is set from then on would be handed to every program.
+            let named = ["physical", "allexport", "keyword"];
+            it.texts().all(|text| plain(text) && !named.contains(&text))
         }),
     ),
     (
@@ -114,6 +116,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (Words("rm unlink"), Writes(files::removes_named)),
     (Words("chmod"), Writes(files::sets_mode)),
     (Words("tar bsdtar gtar"), Writes(files::tar)),
+    (Words("unzip"), Writes(files::unzip)),
     (Words("rsync"), Writes(files::rsync)),
     // What a patch changes is in the patch.
     (Words("dd shred patch"), None),
@@ -122,7 +125,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     (Words("wget"), Writes(files::wget)),
     (Words("ssh"), Told(only_plain_ssh)),
     (Words("git"), Writes(git::is_ordinary)),
-    (Words("gh"), Told(git::github)),
+    (Words("gh"), Writes(git::github)),
     (Words("docker podman nerdctl"), Told(containers::engine)),
     (
         Words("docker-compose podman-compose"),

@@ -3,34 +3,30 @@
 use super::Words;
 use super::grammar::{self, Target};
 use super::is_static;
-use super::packages::is_place;
 use crate::approvals::shell::expand::Argument;
 use crate::approvals::shell::invocation::Invocation;
 
 /// Options of cargo's verbs.
-pub(super) const CARGO: &str = "-vqrFjhnV -p: -Z: --verbose --quiet --release --package: --workspace --all --exclude: --lib --bins \
+pub(super) const CARGO: &str = "-vqrhnV -Fpj: -Z: --verbose --quiet --release --package: --workspace --all --exclude: --lib --bins \
      --bin: --examples --example: --tests --test: --benches --bench: --all-targets --doc --features: --all-features \
-     --no-default-features --profile: --jobs: --keep-going --target: --target-dir> --manifest-path: --locked --offline --frozen \
+     --no-default-features --profile: --jobs: --keep-going --target: --target-dir> --manifest-path! --locked --offline --frozen \
      --message-format: --color: --no-run --no-fail-fast --fix --allow-dirty --allow-staged --allow-no-vcs --check --no-deps --open \
      --document-private-items --depth: --invert: --edges: --duplicates --prefix: --format: --format-version: --filter-platform: --dry-run \
      --dev --build --optional --rename: --default-features --precise: --aggressive --recursive --lib --name: --edition: --vcs: --limit: \
      --version --list --help --ignore-rust-version --timings? --nocapture --no-capture --run-ignored: --retries: --test-threads: -E: \
      --filter-expr: --partition: --status-level: --final-status-level: --failure-output: --success-output: --hide-inclusion-graph --hide-progress-bar --fail-fast \
-     --root> --force --version: --bin: --branch: --tag: --rev: --path: --debug --no-track --registry: --verbose --deny: --ignore: --json --with-metadata --no-metadata --stress-count: --max-fail: --cargo-quiet --all-features --unstable-features: -i: -e: --profile-time:";
+     --root> --force --version: --bin: --branch: --tag: --rev: --path! --debug --no-track --registry: --verbose --deny: --ignore: --json --with-metadata --no-metadata --stress-count: --max-fail: --cargo-quiet --all-features --unstable-features: -i: -e: --profile-time:";
 
 fn if_so<'a>(harmless: bool) -> Option<Vec<Target<'a>>> {
     harmless.then(Vec::new)
 }
 
 pub(super) fn make<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    let options = "-bBdeiknpqrRsStvwmh -fILoW: -j? -l? -O? -C: --always-make --directory: --file: --makefile: \
+    let options = "-bBdeiknpqrRsStvwmhL -fIC! -oW: -j? -l? -O? --always-make --directory! --file! --makefile! \
          --jobs? --keep-going --dry-run --just-print --question --silent --quiet --touch --no-print-directory \
          --print-directory --trace --output-sync? --load-average? --ignore-errors --warn-undefined-variables \
-         --no-builtin-rules --version --help --debug? --environment-overrides --include-dir:";
+         --no-builtin-rules --version --help --debug? --environment-overrides --include-dir!";
     let line = grammar::read(it.arguments, options)?;
-    let from_elsewhere = |file: Target<'_>| {
-        file.text == "-" || file.text.starts_with(['/', '~']) || file.text.contains("..")
-    };
     let set = |word: &&str| {
         word.split_once('=').is_some_and(|(name, value)| {
             let name = name.trim_end_matches([':', '?', '+', '!']);
@@ -39,11 +35,10 @@ pub(super) fn make<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
                 || name.starts_with('.')
         })
     };
-    let harmless = !line.values(&["f", "file", "makefile", "I", "include-dir"]).any(from_elsewhere)
-        && !line.words().iter().any(set)
+    let harmless = !line.words().iter().any(set)
         && !line.words().iter().any(|word| word.contains("$("))
         && is_static(it);
-    if_so(harmless)
+    harmless.then_some(line.written)
 }
 
 pub(super) fn tox<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
@@ -58,33 +53,32 @@ pub(super) fn tox<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 
 pub(super) fn cmake<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     // `-P` and `-C` run scripts, `-E` programs.
-    let options = "-LNh -SGATUDt: -jW? -B> --build: --target: --config: --parallel? --preset: --workflow --list-presets? \
-         --fresh --clean-first --verbose -v --version --help --open: --log-level: \
-         --graphviz> --toolchain:";
+    let options = "c* -LNh -S! -GATUDt: -jW? -B> --build! --target: --config: --parallel? --preset: --workflow --list-presets? \
+         --fresh --clean-first --verbose -v --version --help --open! --log-level: \
+         --graphviz> --toolchain!";
     let line = grammar::read(it.arguments, options)?;
-    let names_program = |setting: Target<'_>| {
-        let upper = setting.text.to_ascii_uppercase();
-        [
-            "LAUNCHER",
-            "PROGRAM",
-            "_RULE",
-            "COMMAND",
-            "CMAKE_C_COMPILER",
-            "CMAKE_CXX_COMPILER",
-            "LINKER",
-            "INCLUDE=",
-        ]
-        .iter()
-        .any(|name| upper.contains(name))
-            && !PLAIN_COMPILERS.iter().any(|plain| setting.text.ends_with(plain))
-    };
-    let built: Vec<Target<'a>> = line.values(&["build"]).collect();
     let mut written = line.written.clone();
-    written.extend(&built);
-    (!line.values(&["D"]).any(names_program)).then_some(written)
+    written.extend(line.values(&["build"]));
+    for setting in line.values(&["D"]) {
+        written.extend(cmake_setting(setting)?);
+    }
+    Some(written)
 }
 
-const PLAIN_COMPILERS: [&str; 6] = ["=gcc", "=g++", "=clang", "=clang++", "=ccache", "=sccache"];
+/// Judges a setting of cmake's: it may name programs, scripts and where to look for them.
+fn cmake_setting(setting: Target<'_>) -> Option<Vec<Target<'_>>> {
+    const PROGRAMS: [&str; 6] = ["LAUNCHER", "PROGRAM", "_RULE", "COMMAND", "COMPILER", "LINKER"];
+    const PLAIN: [&str; 6] = ["gcc", "g++", "clang", "clang++", "ccache", "sccache"];
+    let (name, value) = setting.text.split_once('=')?;
+    let name = name.split(':').next().unwrap_or(name).to_ascii_uppercase();
+    let names_program = PROGRAMS.iter().any(|part| name.contains(part)) && !PLAIN.contains(&value);
+    if names_program || name.contains("FLAGS") && !super::environment::are_plain_flags(value) {
+        return None;
+    }
+    let path = value.contains(['/', '~', '.']) || name.contains("INCLUDE");
+    let code = Target { text: value, code: true, ..setting };
+    Some(if path { vec![code] } else { Vec::new() })
+}
 
 pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     const GOALS: Words = Words(
@@ -99,7 +93,9 @@ pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     let line = grammar::read(it.arguments, options)?;
     let runs = |value: Target<'_>| {
         let upper = value.text.to_ascii_lowercase();
-        upper.starts_with("exec.")
+        // A path may be one of code that is loaded.
+        upper.contains('/')
+            || upper.starts_with("exec.")
             || upper.contains("argline")
             || upper.contains("jvm")
             || upper.contains("executable")
@@ -112,11 +108,12 @@ pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 pub(super) fn gradle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    let options = "-qiwdsSmatvh -x: -P? -p: --quiet --info --warn --debug --stacktrace --full-stacktrace --dry-run --continue \
+    let options = "-qiwdsSmatvh -x: -P? -p! --quiet --info --warn --debug --stacktrace --full-stacktrace --dry-run --continue \
          --offline --parallel --no-parallel --daemon --no-daemon --build-cache --no-build-cache --rerun-tasks --tests: --exclude-task: \
          --refresh-dependencies --warning-mode: --console: --scan --no-scan --configuration-cache --no-configuration-cache --version \
          --help --max-workers: --continuous --configuration: --dependency: --all --stop --status --profile";
-    if_so(grammar::read(it.arguments, options).is_some() && is_static(it))
+    let line = grammar::read(it.arguments, options)?;
+    is_static(it).then_some(line.written)
 }
 
 /// A setting on the command line can name a linker, a wrapper or a runner.
@@ -124,29 +121,36 @@ pub(super) fn cargo<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     const VERBS: Words = Words(
         "build b check c test t run r bench clippy fmt doc d tree metadata fetch update add \
          remove new init search version nextest clean deny audit machete generate-lockfile \
-         expand install rustdoc pkgid locate-project help",
+         expand rustdoc pkgid locate-project help",
     );
     // What follows `--` is the program's own, or the tests'.
     let end = it.arguments.iter().position(|word| word.text == "--").unwrap_or(it.arguments.len());
-    let toolchain = it.arguments.first().is_some_and(|first| {
-        first
-            .text
-            .strip_prefix('+')
-            .is_some_and(|name| !name.contains(['/', '.']) && !first.is_unknown())
-    });
+    let toolchain = it
+        .arguments
+        .first()
+        .is_some_and(|first| first.text.strip_prefix('+').is_some_and(is_known_toolchain));
     let line = grammar::read(&it.arguments[usize::from(toolchain)..end], CARGO)?;
     let words = line.words();
     let named: Vec<Target<'a>> = match words.first() {
         Some(&("new" | "init")) => {
             line.operands.iter().skip(1).map(|dir| Target::whole(dir)).collect()
         }
-        Some(&"install") if words.iter().any(|word| is_place(word)) => return None,
         Some(&"clippy" | &"rustdoc") if passes_loader(&it.arguments[end..]) => return None,
         Some(verb) if VERBS.has(verb) => Vec::new(),
         Some(_) => return None,
         None => Vec::new(),
     };
     Some(line.written.iter().copied().chain(named).collect())
+}
+
+/// Reports whether a toolchain comes from where all do: others are linked by their names.
+fn is_known_toolchain(name: &str) -> bool {
+    matches!(name, "stable" | "beta" | "nightly")
+        || name
+            .strip_prefix("nightly-")
+            .unwrap_or(name)
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b".-".contains(&b))
 }
 
 /// Reports whether the compiler behind a tool is told to load or to run something.
@@ -160,12 +164,11 @@ fn passes_loader(words: &[Argument]) -> bool {
 }
 
 pub(super) fn go<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
-    const VERBS: Words = Words(
-        "build test vet fmt run get mod list version install doc generate work clean env tool help",
-    );
-    let options = "+v +x +n +a +race +msan +cover +json +short +count: +run: +bench: +benchmem +benchtime: +timeout: +parallel: +cpu: \
+    const VERBS: Words =
+        Words("build test vet fmt run get mod list version doc generate work clean env tool help");
+    let options = "c1 +v +x +n +a +race +msan +cover +json +short +count: +run: +bench: +benchmem +benchtime: +timeout: +parallel: +cpu: \
          +failfast +tags: +ldflags: +mod: +o> +p: +u +t +m +f: +deps +test +e +c +i +shuffle: +coverprofile> +covermode: +coverpkg: +cpuprofile> \
-         +memprofile> +trace> +buildvcs? +trimpath +compiled +find +go: +all +skip: +list: +work +asmflags: +gcflags: +modcacherw +export +cache +testcache +modcache +fuzz: +fuzztime: +r +insecure +require: +replace: +fullpath +versions +s +src +compat: +C: +diff";
+         +memprofile> +trace> +buildvcs? +trimpath +compiled +find +go: +all +skip: +list: +work +asmflags: +gcflags: +modcacherw +export +cache +testcache +modcache +fuzz: +fuzztime: +r +insecure +require: +replace! +fullpath +versions +s +src +compat: +C! +diff";
     let line = grammar::read(it.arguments, options)?;
     let words = line.words();
     let fetched = |word: &&str| word.contains('@') || word.contains("://");
@@ -251,4 +254,45 @@ pub(super) fn compiler<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         }
     }
     Some(written)
+}
+
+/// A compiler that may load what it compiles with.
+pub(super) fn rustc<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "c* -gOVvh -L! -l: -o> --crate-type: --crate-name: --edition: --emit: --print: --test --explain: --target! \
+             --cfg: --extern! -A: -W: -D: -C: --allow: --warn: --deny: --verbose --version --help --color: --error-format: --cap-lints: --check-cfg: --out-dir>";
+    let line = grammar::read(it.arguments, options)?;
+    let plain = line.values(&["C"]).all(|setting| super::environment::is_plain_codegen(setting.text))
+        // Behind a kind stands where it is written.
+        && !line.values(&["emit"]).any(|kind| kind.text.contains('='))
+        && !line.words().iter().any(|word| word.starts_with('+'));
+    plain.then_some(line.written)
+}
+
+/// What shows toolchains, or adds to one; another toolchain may be anybody's.
+pub(super) fn rustup<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options =
+        "-vq --toolchain: --installed --verbose --quiet --version --target: --path --book --std";
+    let line = grammar::read(it.arguments, options)?;
+    let words = line.words();
+    if_so(match words.as_slice() {
+        [] | ["show" | "check" | "which" | "doc", ..] | ["toolchain", "list"] => true,
+        ["target" | "component", verb, ..] => matches!(*verb, "add" | "list"),
+        _ => false,
+    })
+}
+
+/// Tests of the project; a plugin may be left out, but none added.
+pub(super) fn pytest<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    let options = "c* -vqxslhV -kmnrWp: -c! --verbose --quiet --exitfirst --maxfail: --lf --ff --nf \
+             --last-failed --failed-first --new-first --stepwise --sw --collect-only --co \
+             --tb: --durations: --durations-min: --no-header --no-summary --showlocals --capture: \
+             --color: --cov? --cov-report: --cov-config! --cov-branch --cov-fail-under: --no-cov \
+             --strict-markers --strict-config --disable-warnings --markers --fixtures --version \
+             --help --ignore: --ignore-glob: --deselect: --import-mode: --rootdir! --timeout: \
+             --numprocesses: --dist: --randomly-seed: --runxfail --setup-show --asyncio-mode: \
+             --benchmark-only --benchmark-skip --reruns: --doctest-modules --full-trace --cache-clear \
+             --cache-show? --snapshot-update --log-cli-level: --log-level: --junitxml> --junit-xml>";
+    let line = grammar::read(it.arguments, options)?;
+    let plain = line.values(&["p"]).all(|plugin| plugin.text.starts_with("no:"));
+    plain.then_some(line.written)
 }
