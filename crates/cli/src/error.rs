@@ -186,6 +186,15 @@ impl From<StoreError> for Failure {
             StoreError::Io { action, path, source } => {
                 Self::io(&format!("{action} {}", path.display()), &source)
             }
+            StoreError::Damaged { path, .. } if path.ends_with("home.json") => failure
+                .advise(format!(
+                    "put {} back from a backup; the sandboxes of this home go by the id in it",
+                    path.display()
+                ))
+                .advise(
+                    "without it: end what runs (its processes are called vestal-guest), save what \
+                     you need from sandboxes/*/workspace and home, move the whole home away",
+                ),
             StoreError::Damaged { path, .. } => failure.advise(format!(
                 "move {} away to start anew; nothing else was changed",
                 path.display()
