@@ -129,6 +129,22 @@ fn no_trick_runs_unasked() {
         ..Ground::default()
     };
     let commands = [
+        "RANDOM='a[$(touch ../f)]'",
+        "export OPTIND='a[$(touch ../f)]'",
+        "for RANDOM in 'a[$(touch ../f)]'; do :; done",
+        "x='a[$(touch ../f)]'; SECONDS=$x",
+        "x='a[$(touch ../f)]'; y=([x]=1)",
+        "x='a[$(touch ../f)]'; y+=([x]=1)",
+        "x='a[$(touch ../f)]'; declare -a y=([x]=1)",
+        "y=([a[\\$(touch ../f)]]=1)",
+        "BASH_CMDS[ls]=./t.sh; ls",
+        "BASH_ALIASES[ls]='touch ../f'",
+        "(( PATH = 1 ))",
+        "let PATH=1",
+        "echo $((PATH=1))",
+        "git rm -rf .",
+        "kill 1",
+        "kill -STOP 1",
         "echo x > $'..\\x2ff'",
         "echo x > \"..\"/f",
         "echo x > ..''/f",

@@ -1,6 +1,7 @@
 //! Shell text, taken apart into simple commands.
 
 use super::scan::{self, Open};
+use super::sums;
 use super::word::{self, Inner, Part, Unfinished, Word, is_name};
 
 /// A step of a script.
@@ -280,7 +281,9 @@ impl Parser<'_> {
         let adjacent = self.at > 0 && self.text.as_bytes()[self.at - 1] == b'=';
         if array && adjacent {
             let end = scan::close(self.text, self.at + 1, Open::Parenthesis).ok_or(Unfinished)?;
-            let inner = word::inner(&self.text[self.at + 1..end]);
+            let values = &self.text[self.at + 1..end];
+            let mut inner = word::inner(values);
+            inner.sums.extend(sums::subscripts(values));
             if let Some(word) = self.simple.words.last_mut() {
                 word.parts.push(Part::Opaque(inner));
             }

@@ -10,6 +10,7 @@ use super::expand::{SOME, UNKNOWN};
 use super::invocation::Invocation;
 use super::scan;
 use super::understand::INDIRECT;
+use super::uses;
 use super::walk::Walk;
 use super::word::{self, Inner, Part, Word, is_name};
 
@@ -37,6 +38,19 @@ const COMPARES: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 /// Reports whether a text is nothing but numbers and signs.
 fn is_numeric(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_digit() || c == SOME || " \t\n+-*/%()<>=!&|^~?:,;".contains(c))
+}
+
+/// Returns the subscripts that the values of an array are given with, as in `([x]=1)`.
+pub(super) fn subscripts(values: &str) -> Vec<String> {
+    let begins = |at: usize| at == 0 || values[..at].ends_with(char::is_whitespace);
+    let starts = values.match_indices('[').filter(|(at, _)| begins(*at));
+    let subscript = |(at, _): (usize, &str)| {
+        let rest = &values[at + 1..];
+        let end = [rest.find("]="), rest.find("]+=")].into_iter().flatten().min();
+        // Without an end it is a pattern, or nothing that is understood.
+        rest[..end.unwrap_or(rest.len())].to_owned()
+    };
+    starts.map(subscript).collect()
 }
 
 impl Walk<'_> {
@@ -98,7 +112,9 @@ impl Walk<'_> {
                 }
                 b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
                     at += count(&bytes[at..], |b| b.is_ascii_alphanumeric() || b == b'_');
-                    understood &= self.is_number(&text[begin..at]);
+                    let name = &text[begin..at];
+                    // A sum can set what it names.
+                    understood &= self.is_number(name) && !uses::decides_what_runs(name, "0");
                 }
                 b'"' => at += 1,
                 b'$' | b'`' => {

@@ -34,8 +34,10 @@ pub(super) const RULES: &[Rule] = &[
         name: "kill-vestal",
         reason: "ends Vestal itself",
         applies: |it| {
-            matches!(it.program, "pkill" | "killall")
-                && it.words().iter().any(|w| w.contains("vestal"))
+            let by_name = matches!(it.program, "pkill" | "killall")
+                && it.words().iter().any(|w| w.contains("vestal"));
+            // The first process of the machine, or of the sandbox.
+            by_name || it.program == "kill" && it.words().last().is_some_and(|w| *w == "1")
         },
     },
     Rule {

@@ -103,6 +103,7 @@ fn git_discards(it: &Invocation<'_>) -> bool {
         "switch" => flag(&words, "fC", &["force", "discard-changes", "force-create"]),
         // With the index alone nothing is lost.
         "restore" => !flag(&words, "S", &["staged"]) || flag(&words, "W", &["worktree"]),
+        "rm" => flag(&words, "f", &["force"]) && !flag(&words, "n", &["cached", "dry-run"]),
         "stash" => matches!(words.first(), Some(&("drop" | "clear"))),
         "worktree" => words.first() == Some(&"remove") && flag(&words, "f", &["force"]),
         _ => false,

@@ -20,7 +20,14 @@ const NAMES: Words = Words(
 
 /// Beginnings of such names.
 const BEGINNINGS: Words = Words(
-    "LD_ DYLD_ GIT_ PYTHON BASH_FUNC_ npm_config_ NPM_CONFIG_ PIP_ VESTAL_ CARGO_ RUSTUP_ BUNDLE_",
+    "LD_ DYLD_ GIT_ PYTHON BASH_ npm_config_ NPM_CONFIG_ PIP_ VESTAL_ CARGO_ RUSTUP_ BUNDLE_",
+);
+
+/// Names that the shell gives a meaning of its own. What they are set to it works out
+/// as a sum, commands in subscripts included; a number is harmless.
+const WORKED_OUT: Words = Words(
+    "RANDOM SRANDOM SECONDS EPOCHSECONDS EPOCHREALTIME OPTIND HISTCMD LINENO UID EUID PPID BASHPID \
+     GROUPS DIRSTACK FUNCNAME PIPESTATUS COMP_WORDBREAKS",
 );
 
 /// Ends of such names.
@@ -76,6 +83,7 @@ const PROGRAM_DIRS: Words = Words(
 pub(in crate::approvals::shell) fn decides_what_runs(name: &str, value: &str) -> bool {
     let named = NAMES.has(name)
         || name == "PATH"
+        || WORKED_OUT.has(name)
         || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
         || ENDS.iter().any(|end| name.ends_with(end));
     named && !is_harmless(name, value)
@@ -96,6 +104,7 @@ fn is_harmless(name: &str, value: &str) -> bool {
     // Code of the project, which tests run anyway.
     let own = |dir: &str| !dir.starts_with(['/', '~']) && !dir.contains("..") && dir.is_ascii();
     match name {
+        _ if WORKED_OUT.has(name) => value.chars().all(|c| c.is_ascii_digit()),
         "PATH" => value.split(':').all(is_program_dir),
         "PYTHONPATH" => value.split(':').all(own),
         // Another value names a module, which is loaded.
