@@ -89,6 +89,8 @@ fn everyday_work_is_not_asked_about() {
         "psql -c \"delete from t where id = 1\"",
         "systemctl status nginx",
         "kill 1234",
+        "export STAGE=test",
+        "DATABASE_URL=postgres://localhost/test cargo test",
         "SECONDS=0; sleep 1; echo $SECONDS",
         "echo $((RANDOM % 10))",
         "names=(a b c); echo ${#names[@]}",
