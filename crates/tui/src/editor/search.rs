@@ -40,8 +40,8 @@ impl Editor {
 
     /// Takes a key while a search is open.
     pub(super) fn search_key(&mut self, key: Key) -> Reaction {
-        let key = usual(key);
-        match (key.code, key.modifiers.control, key.modifiers.alt) {
+        let read = usual(key);
+        match (read.code, read.modifiers.control, read.modifiers.alt) {
             (KeyCode::Char(c), false, false) if !c.is_control() => {
                 self.narrow(|query| query.push(c));
             }

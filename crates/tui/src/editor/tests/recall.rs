@@ -108,3 +108,11 @@ fn what_was_sent_twice_is_found_once() {
     editor.key(Key::control('r'));
     assert_eq!(rows(&mut editor, 40, 5), ["› cargo test", "no such message: cargo"]);
 }
+
+#[test]
+fn a_key_that_ends_a_search_and_is_unused_is_handed_back_as_it_was_pressed() {
+    let mut editor = Editor::new(History::in_memory());
+    editor.key(Key::control('r'));
+    let pressed = Key::control('T');
+    assert_eq!(editor.key(pressed), Reaction::Unused(pressed));
+}
