@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use vestal_wire::Role;
 
 use super::owned::see_through;
-use super::reap::Begin;
+use super::sweep::Begin;
 use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};

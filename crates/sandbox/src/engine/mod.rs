@@ -36,6 +36,7 @@ mod session;
 mod snapshot;
 mod still;
 mod stop;
+mod sweep;
 
 pub use attach::{Notice, StateBefore};
 pub use close::{CLOSE_WITHIN, Termination, Terminations};
