@@ -1,9 +1,14 @@
+use std::sync::LazyLock;
+
 use vestal_model::{Cost, Usage};
 
 use super::*;
 
+/// The moment at which everything happens, so that nothing takes any time.
+static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 fn events(live: &mut Live, tails: &Tails, events: impl IntoIterator<Item = Event>) -> String {
-    let now = Instant::now();
+    let now = *NOW;
     let mut text = String::new();
     for event in events {
         for said in live.take(event, now, tails, &mut |_| {}) {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use vestal_board::boards::{Boards, Make, Slug};
@@ -297,6 +298,10 @@ pub(crate) fn kill(run: &Run) {
     id.handle().unwrap().unwrap().kill().unwrap();
 }
 
+fn wait<T>(what: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| Handle::current().block_on(what))
+}
+
 /// Ends whatever workers are left, however a test ends.
 impl Drop for Stage {
     fn drop(&mut self) {
@@ -311,6 +316,8 @@ impl Drop for Stage {
                 && let Ok(Some(handle)) = process.handle()
             {
                 handle.kill().ok();
+                // What it writes in its last moment would stay.
+                wait(handle.ended_within(LONG)).ok();
             }
         }
     }
@@ -341,10 +348,13 @@ impl Watching {
     }
 }
 
+/// Waits for the end: a launch that is under way would write below the home
+/// while that is removed.
 impl Drop for Watching {
     fn drop(&mut self) {
+        drop(self.stop.take());
         if let Some(task) = self.task.take() {
-            task.abort();
+            wait(task).ok();
         }
     }
 }
