@@ -12,7 +12,6 @@ mod limits;
 mod log;
 mod memory;
 mod notebook;
-mod notice;
 mod prompt;
 mod registry;
 mod source;

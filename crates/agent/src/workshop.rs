@@ -64,8 +64,8 @@ impl Workshop {
         let sandbox = Box::pin(engine.sandbox_with(task, overrides)).await?;
         let before = self.held().replace(sandbox.clone());
         if !before.is_some_and(|before| before.is_same_hold(&sandbox)) {
-            for notice in sandbox.notices() {
-                events.tell(Event::Warning { text: crate::notice::in_words(notice) });
+            for text in sandbox.notice_texts() {
+                events.tell(Event::Warning { text });
             }
         }
         Ok(sandbox)

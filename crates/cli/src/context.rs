@@ -11,7 +11,6 @@ use vestal_config::{
     AnyKey as _, Audience, BackendChoice, Environment, Home, HomeError, Override, ProfileName,
     Settings, keys,
 };
-use vestal_sandbox::backend::Remedy;
 use vestal_sandbox::{
     CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
 };
@@ -20,7 +19,6 @@ use crate::cli::{Global, Wanted};
 use crate::console::{Activity, Console};
 use crate::error::Failure;
 use crate::follow::unless_terminated;
-use crate::notices::About;
 use crate::values::quoted;
 
 /// How long the end of a command waits for the sweep its beginning set off.
@@ -235,7 +233,7 @@ impl Context {
         if overrides.image.is_some() {
             refuse_other_image(engine, &sandbox)?;
         }
-        self.tell(engine, &sandbox);
+        self.tell(&sandbox);
         if let Some(dir) = &overrides.mount
             && sandbox.state_before() == StateBefore::Absent
         {
@@ -267,21 +265,10 @@ impl Context {
     }
 
     /// Says what there is to know about a sandbox that was just attached to.
-    fn tell(&self, engine: &Engine, sandbox: &Sandbox) {
-        if sandbox.notices().is_empty() {
-            return;
+    fn tell(&self, sandbox: &Sandbox) {
+        for text in sandbox.notice_texts() {
+            self.console.note(&text);
         }
-        let about = self.about(engine, sandbox.task().as_str(), sandbox.backend());
-        for notice in sandbox.notices() {
-            self.console.note(&about.describe(notice));
-        }
-    }
-
-    /// Returns what it takes to speak of a sandbox.
-    pub(crate) fn about<'a>(&self, engine: &Engine, task: &'a str, backend: &'a str) -> About<'a> {
-        // What is unknown has to be made anew in any case.
-        let remedy = engine.remedy(backend).unwrap_or(Remedy::Recreate);
-        About { task, backend, remedy, persistent: self.is_persistent() }
     }
 
     /// Returns whether the files of a sandbox outlive its instance. A setting

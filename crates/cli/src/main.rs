@@ -13,7 +13,6 @@ mod find;
 mod follow;
 mod interact;
 mod json;
-mod notices;
 mod program;
 mod suggest;
 mod transfer;

@@ -9,6 +9,7 @@ mod error;
 mod failpoint;
 mod key;
 mod mounts;
+mod notice;
 mod output;
 mod overrides;
 mod owner;
@@ -27,13 +28,14 @@ pub mod job;
 pub use command::{Command, Input, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{
-    CLOSE_WITHIN, Engine, FilesOnRemoval, Notice, Pruned, ReapReason, Reaped, Removal, StateBefore,
+    CLOSE_WITHIN, Engine, FilesOnRemoval, Pruned, ReapReason, Reaped, Removal, StateBefore,
     Summary, SummaryState, Termination, Terminations,
 };
 pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]
 pub use failpoint::NAMES as FAILPOINTS;
 pub use key::{HomeId, InvalidTask, Key, Task, label_value};
+pub use notice::{Notice, Wording};
 pub use output::{Captured, Output};
 pub use overrides::Overrides;
 pub use progress::{Progress, ProgressSink};

@@ -15,7 +15,8 @@ pub use remarks::Remark;
 
 use std::sync::Arc;
 
-use crate::engine::{Notice, StateBefore};
+use crate::engine::StateBefore;
+use crate::notice::Notice;
 use crate::{Key, Task};
 
 /// A durable place where commands run.
@@ -72,6 +73,12 @@ impl Sandbox {
     /// Returns what the user should hear about.
     pub fn notices(&self) -> &[Notice] {
         self.handle.notices()
+    }
+
+    /// Returns what the user should hear about, a sentence each.
+    pub fn notice_texts(&self) -> Vec<String> {
+        let wording = self.handle.engine.wording(self.task().as_str(), self.backend());
+        self.notices().iter().map(|notice| wording.describe(notice)).collect()
     }
 
     /// Returns whether both are one hold of this process on one sandbox: what

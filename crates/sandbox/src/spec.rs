@@ -113,6 +113,13 @@ pub struct Drift {
     pub loosens: bool,
 }
 
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [was, now] = [&self.was, &self.now].map(|value| value.as_deref().unwrap_or("default"));
+        write!(f, "{} ({was} → {now})", self.key)
+    }
+}
+
 impl Spec {
     /// Adds a setting with a value that is not its default.
     #[must_use]

@@ -7,13 +7,12 @@ use clap::Args;
 use serde::Serialize;
 use vestal_config::{BackendChoice, Settings, Severity, keys};
 use vestal_sandbox::backend::{Availability, Remark};
-use vestal_sandbox::{Engine, GUEST, Pruned, Summary, SummaryState};
+use vestal_sandbox::{Drift, Engine, GUEST, Pruned, Summary, SummaryState};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::notices::changes;
 use crate::values::quoted;
 
 /// Free space below which things begin to fail.
@@ -269,7 +268,7 @@ async fn sandboxes(context: &Context, engine: &Engine) -> Vec<Check> {
     let message = format!("{} in all, {} running", summaries.len(), running.count());
     let mut checks = vec![Check::new("sandboxes", Health::Ok, message)];
     for summary in &summaries {
-        checks.extend(sandbox(context, engine, summary));
+        checks.extend(sandbox(engine, summary));
     }
     checks.extend(limits(&summaries));
     checks
@@ -295,7 +294,7 @@ fn sandbox_count(count: u64) -> String {
 }
 
 /// Says what is wrong with one sandbox.
-fn sandbox(context: &Context, engine: &Engine, summary: &Summary) -> Vec<Check> {
+fn sandbox(engine: &Engine, summary: &Summary) -> Vec<Check> {
     let name = format!("sandbox {}", summary.task);
     let mut checks = Vec::new();
     match summary.state {
@@ -315,9 +314,10 @@ fn sandbox(context: &Context, engine: &Engine, summary: &Summary) -> Vec<Check> 
         SummaryState::Running | SummaryState::Stopped | SummaryState::Absent => {}
     }
     if !summary.drift.is_empty() {
-        let about = context.about(engine, &summary.task, &summary.backend);
-        let message = format!("settings changed since: {}", changes(&summary.drift));
-        checks.push(Check::new(&*name, Health::Note, message).advise(about.remedy()));
+        let changes: Vec<String> = summary.drift.iter().map(Drift::to_string).collect();
+        let message = format!("settings changed since: {}", changes.join(", "));
+        let wording = engine.wording(&summary.task, &summary.backend);
+        checks.push(Check::new(&*name, Health::Note, message).advise(wording.remedy()));
     }
     let weakened = &summary.description.weakened;
     if !weakened.is_empty() {

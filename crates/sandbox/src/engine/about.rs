@@ -3,6 +3,7 @@
 
 use super::{Engine, Inner};
 use crate::backend::{Backend, Confinement, Remedy};
+use crate::notice::Wording;
 
 impl Engine {
     /// Returns how far the instances of a backend keep commands away from the
@@ -20,6 +21,11 @@ impl Engine {
     pub fn remedy(&self, backend: &str) -> Option<Remedy> {
         self.inner.backend_called(backend).map(Backend::remedy)
     }
+
+    /// Returns how to speak about a task's sandbox on a backend.
+    pub fn wording<'a>(&self, task: &'a str, backend: &'a str) -> Wording<'a> {
+        self.inner.wording(task, backend)
+    }
 }
 
 impl Inner {
@@ -30,7 +36,7 @@ impl Inner {
             .is_some_and(|backend| backend.confinement() == Confinement::None)
     }
 
-    fn backend_called(&self, name: &str) -> Option<&dyn Backend> {
+    pub(crate) fn backend_called(&self, name: &str) -> Option<&dyn Backend> {
         self.backends.iter().map(|backend| &**backend).find(|backend| backend.name() == name)
     }
 }

@@ -12,8 +12,8 @@ use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::mounts::quoted;
+use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
-use crate::spec::Drift;
 use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
 use crate::{Error, Key, Overrides, Sandbox, Task};
 
@@ -38,31 +38,6 @@ pub enum StateBefore {
     Stopped,
     /// It ran.
     Running,
-}
-
-/// Something the caller should hear about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
-    /// The sandbox was just made on a backend that does not isolate.
-    NoIsolation,
-    /// Settings have changed since the instance was made.
-    Drift(Vec<Drift>),
-    /// The instance could not be started and was made anew.
-    Recreated {
-        /// Why the start failed.
-        reason: String,
-    },
-    /// Settings had changed and the instance was made, or started, with them:
-    /// anew, or because it was not running.
-    Applied(Vec<Drift>),
-    /// Another instance of the same sandbox runs and has jobs; it was left
-    /// alone.
-    Duplicate {
-        /// What its backend knows it by.
-        name: String,
-    },
-    /// The backend has something to say about the new instance.
-    Remark(String),
 }
 
 /// An instance with a connection to its guest.

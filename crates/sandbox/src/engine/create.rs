@@ -7,12 +7,13 @@ use vestal_config::OnConfigChange;
 use vestal_wire::Role;
 
 use super::Inner;
-use super::attach::{Attached, GreetError, Notice, Site, StateBefore, greet};
+use super::attach::{Attached, GreetError, Site, StateBefore, greet};
 use super::order::{Lifespan, Wanted};
 use super::remove::kept_files;
 use crate::backend::{Backend, BackendError, Base, Confinement, Instance, Order, Remedy};
 use crate::failpoint;
 use crate::key::random_hex;
+use crate::notice::Notice;
 use crate::store::{
     InstanceMark, InstanceRecord, Intent, KeyLock, Record, SandboxDir, StoreError, make_private_dir,
 };

@@ -6,11 +6,12 @@ use vestal_config::OnConfigChange;
 use vestal_wire::{JobId, Request};
 
 use super::Inner;
-use super::attach::{Attached, Notice};
+use super::attach::Attached;
 use super::order::millis;
 use super::stop::Interrupt;
 use crate::backend::{Backend, Remedy};
 use crate::job::{self, JobFilter};
+use crate::notice::Notice;
 use crate::spec::Drift;
 use crate::store::{KeyLock, SandboxDir};
 use crate::{Error, Key, Task};

@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 
 use super::Inner;
-use super::attach::{Notice, Site};
+use super::attach::Site;
 use super::recover::unlocated;
 use super::stop::{END_PATIENCE, Interrupt};
 use crate::Error;
 use crate::backend::{Backend, Found, Instance, InstanceState, Whose};
+use crate::notice::Notice;
 use crate::spec::UNKNOWN_SETTINGS;
 use crate::store::{InstanceRecord, Record};
 

@@ -38,7 +38,7 @@ mod still;
 mod stop;
 mod sweep;
 
-pub use attach::{Notice, StateBefore};
+pub use attach::StateBefore;
 pub use close::{CLOSE_WITHIN, Termination, Terminations};
 pub use list::{Summary, SummaryState};
 pub use open::Engine;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use vestal_wire::Role;
 
 use super::Inner;
-use super::attach::{Attached, GreetError, Notice, StateBefore, greet};
+use super::attach::{Attached, GreetError, StateBefore, greet};
 use super::locking::LOCK_PATIENCE;
 use super::order::{Lifespan, Wanted};
 use super::remove::kept_files;
@@ -15,6 +15,7 @@ use super::stop::Interrupt;
 use super::sweep::Begin;
 use crate::backend::{Backend, Confinement, Instance};
 use crate::key::random_hex;
+use crate::notice::Notice;
 use crate::owner::Owner;
 use crate::store::{
     InstanceMark, InstanceRecord, KeyLock, SandboxDir, StoreError, make_private_dir,

@@ -8,7 +8,8 @@ use tokio::sync::{Mutex, watch};
 use super::cleanup::Progress;
 use crate::backend::{Backend, Instance};
 use crate::client::Connection;
-use crate::engine::{Attached, Inner, Interrupt, Notice, OwnedInstance, StateBefore};
+use crate::engine::{Attached, Inner, Interrupt, OwnedInstance, StateBefore};
+use crate::notice::Notice;
 use crate::store::InstanceRecord;
 use crate::{Error, Key, Overrides};
 

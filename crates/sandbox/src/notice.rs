@@ -1,24 +1,64 @@
-//! What there is to know about a sandbox, in words.
+//! What a caller should know about a sandbox it was given, and how to say it.
 
-use vestal_sandbox::backend::Remedy;
-use vestal_sandbox::{Drift, Notice};
+use crate::Drift;
+use crate::backend::{Backend, Remedy};
+use crate::engine::Inner;
+use crate::mounts::quoted;
 
-use crate::values::quoted;
-
-/// A sandbox that something is said about.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a> {
-    pub(crate) task: &'a str,
-    pub(crate) backend: &'a str,
-    /// How changed settings reach it.
-    pub(crate) remedy: Remedy,
-    /// Whether its workspace and home outlive its instance.
-    pub(crate) persistent: bool,
+/// Something that a caller should know about a sandbox it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// The sandbox was just made on a backend that does not isolate.
+    NoIsolation,
+    /// Settings have changed since the instance was made.
+    Drift(Vec<Drift>),
+    /// The instance could not be started and was made anew.
+    Recreated {
+        /// Why the start failed.
+        reason: String,
+    },
+    /// Settings had changed and the instance was made, or started, with them:
+    /// anew, or because it was not running.
+    Applied(Vec<Drift>),
+    /// Another instance of the same sandbox runs and has jobs; it was left
+    /// alone.
+    Duplicate {
+        /// What its backend knows it by.
+        name: String,
+    },
+    /// The backend has something to say about the new instance.
+    Remark(String),
 }
 
-impl About<'_> {
-    /// Returns a notice in words.
-    pub(crate) fn describe(self, notice: &Notice) -> String {
+/// What the sentences about one sandbox depend on. Every front end uses the same
+/// sentences: [`Engine::wording`](crate::Engine::wording), [`Sandbox::notice_texts`](crate::Sandbox::notice_texts).
+#[derive(Debug, Clone, Copy)]
+pub struct Wording<'a> {
+    task: &'a str,
+    backend: &'a str,
+    /// How changed settings reach it.
+    remedy: Remedy,
+    /// Whether its workspace and home outlive its instance.
+    persistent: bool,
+}
+
+impl Inner {
+    pub(crate) fn wording<'a>(&self, task: &'a str, backend: &'a str) -> Wording<'a> {
+        Wording {
+            task,
+            backend,
+            // What is unknown has to be made anew in any case.
+            remedy: self.backend_called(backend).map_or(Remedy::Recreate, Backend::remedy),
+            // Whoever needed a setting that cannot be read has been told.
+            persistent: self.persistent_files().unwrap_or(true),
+        }
+    }
+}
+
+impl Wording<'_> {
+    /// Returns a notice as a sentence.
+    #[must_use]
+    pub fn describe(self, notice: &Notice) -> String {
         let Self { task, backend, .. } = self;
         match notice {
             Notice::NoIsolation => format!(
@@ -52,7 +92,8 @@ impl About<'_> {
     }
 
     /// Returns what applies changed settings.
-    pub(crate) fn remedy(self) -> String {
+    #[must_use]
+    pub fn remedy(self) -> String {
         let task = quoted(self.task);
         if self.is_restarted() {
             let lost = " (workspace and home are in memory and go)";
@@ -79,14 +120,9 @@ fn loosened(drift: &[Drift]) -> String {
     format!("; it may be isolated less than before: {}", keys.join(", "))
 }
 
-/// Returns what has changed from what to what.
-pub(crate) fn changes(drift: &[Drift]) -> String {
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "default".to_owned());
-    drift
-        .iter()
-        .map(|drift| format!("{} ({} → {})", drift.key, value(&drift.was), value(&drift.now)))
-        .collect::<Vec<_>>()
-        .join(", ")
+/// Lists settings with the values they had and have.
+fn changes(drift: &[Drift]) -> String {
+    drift.iter().map(Drift::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -100,7 +136,7 @@ mod tests {
 
     fn drift(remedy: Remedy, persistent: bool) -> String {
         let drift = change(false);
-        let about = About { task: "a b", backend: "any", remedy, persistent };
+        let about = Wording { task: "a b", backend: "any", remedy, persistent };
         about.describe(&Notice::Drift(vec![drift]))
     }
 
@@ -128,7 +164,7 @@ mod tests {
     #[test]
     fn settings_taken_at_a_start_are_told_and_those_that_isolate_less_are_named() {
         let (remedy, persistent) = (Remedy::Restart, true);
-        let about = About { task: "web", backend: "any", remedy, persistent };
+        let about = Wording { task: "web", backend: "any", remedy, persistent };
         let told = |loosens| about.describe(&Notice::Applied(vec![change(loosens)]));
         let taken = "sandbox web was started with changed settings: terminal.k (default → 1)";
         assert_eq!(told(false), taken);
