@@ -5,7 +5,6 @@ mod authority;
 mod board;
 mod error;
 mod event;
-mod failpoint;
 mod host;
 mod id;
 mod run;
@@ -15,13 +14,14 @@ mod time;
 
 pub mod boards;
 pub mod dispatch;
+pub mod leftovers;
+pub mod log;
 pub mod settings;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 pub mod verbs;
-pub mod workers;
 
 pub use attachments::{MAX_ATTACHMENT, Source};
 pub use authority::{Authority, Fence};
@@ -30,6 +30,7 @@ pub use error::{Error, Refusal};
 pub use event::{Event, Kind, NewEvent};
 pub use host::{Host, HostName};
 pub use id::{InvalidId, RunId, TaskId};
+pub use log::{LogPolicy, log_path};
 pub use run::{Outcome, Process, Role, Run};
 pub use status::{BlockKind, Status};
 pub use task::{

@@ -1,7 +1,6 @@
 //! From the settings to what boards and dispatchers go by.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_config::{AnyKey as _, Cap, ConfigError, Key, ProfileName, Resolved, Settings, keys};
@@ -9,9 +8,9 @@ use vestal_config::{AnyKey as _, Cap, ConfigError, Key, ProfileName, Resolved, S
 use crate::boards::Boards;
 use crate::dispatch::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
 use crate::host::{Host, HostName};
+use crate::log::LogPolicy;
 use crate::store::{Durability, Retention};
 use crate::verbs::Thresholds;
-use crate::workers::{LogPolicy, Room, memory_room};
 
 #[cfg(test)]
 #[path = "settings_tests.rs"]
@@ -109,13 +108,6 @@ fn cap(
         ));
     }
     Ok(if value.is_auto() { Some(MOST) } else { value.get() })
-}
-
-/// Returns what says how many more workers this host has room for, where that bounds
-/// them: nobody has set how many there may be.
-pub fn room(settings: &Settings) -> Result<Option<Room>, ConfigError> {
-    let set = settings.get(&keys::KANBAN_MAX_IN_PROGRESS_PER_HOST)?.value;
-    Ok(set.is_auto().then(|| Arc::new(memory_room) as Room))
 }
 
 /// Returns who gets tasks that nobody is assigned to. A name that is none must

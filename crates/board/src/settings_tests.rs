@@ -29,17 +29,6 @@ fn without_settings_only_the_host_is_capped() {
 }
 
 #[test]
-fn memory_bounds_a_host_unless_a_number_is_set() {
-    let bounded = |config: &str| {
-        let (_dir, settings) = settings(config, &[]);
-        room(&settings).expect("a setting").is_some()
-    };
-    assert!(bounded("") && bounded("kanban: {max_in_progress_per_host: auto}"));
-    assert!(!bounded("kanban: {max_in_progress_per_host: 9}"));
-    assert!(!bounded("kanban: {max_in_progress_per_host: none}"));
-}
-
-#[test]
 fn a_cap_that_is_none_is_said_and_stops_nothing() {
     for cap in ["0", "-1", "abc", "[2]", "1.5"] {
         let (policy, said) = policy_of(&format!("kanban: {{max_in_progress_per_profile: {cap}}}"));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Zoned;
 use vestal_agent::redact::Redactor;
-use vestal_board::workers::LogPolicy;
+use vestal_board::LogPolicy;
 
 /// Bytes of one entry; what is longer is in the conversation.
 const LONGEST: usize = 16 * 1024;

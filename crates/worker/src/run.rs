@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 use vestal_board::dispatch::FailurePolicy;
-use vestal_board::workers::{LogPolicy, log_path};
 use vestal_board::{
-    Authority, Block, Board, Error, Fence, Outcome, Process, Run, RunEnd, RunId, Task, TaskId,
+    Authority, Block, Board, Error, Fence, LogPolicy, Outcome, Process, Run, RunEnd, RunId, Task,
+    TaskId, log_path,
 };
 use vestal_config::{ProfileName, Settings};
 use vestal_sandbox::{CLOSE_WITHIN, Engine, Terminations};

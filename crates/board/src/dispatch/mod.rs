@@ -1,7 +1,7 @@
 //! Dispatch: a plan, made of a snapshot by a pure function, and its execution.
 //!
 //! [`Snapshot::take`] reads the board, [`plan()`] decides, and
-//! [`crate::workers::Dispatcher`] does what was decided. A dry run ends after
+//! the dispatcher (`vestal-dispatcher`) does what was decided. A dry run ends after
 //! the second step, so it cannot change anything.
 
 mod allot;
@@ -9,7 +9,7 @@ mod draft;
 mod load;
 mod plan;
 mod policy;
-pub(crate) mod repair;
+mod repair;
 mod result;
 mod snapshot;
 mod take;
@@ -18,7 +18,7 @@ mod testing;
 
 pub use plan::{Plan, Start, plan, plan_together};
 pub use policy::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
-pub use repair::Repair;
+pub use repair::{Repair, takes_slot};
 pub use result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
 pub use snapshot::{Elsewhere, Life, Snapshot, Watched};
 pub use take::View;

@@ -179,7 +179,7 @@ pub(super) fn counts(watched: &Watched, now: Time, policy: &Policy) -> bool {
 /// Reports whether a run takes a slot, as far as can be seen from here. It does
 /// not once it is over and only the books of its board are to be put right:
 /// whoever does that may never come, and the slot is free all the same.
-pub(crate) fn takes_slot(watched: &Watched, now: Time, policy: &Policy) -> bool {
+pub fn takes_slot(watched: &Watched, now: Time, policy: &Policy) -> bool {
     let freed = of(watched, now, policy).is_some_and(|repair| repair.frees());
     !freed && counts(watched, now, policy)
 }

@@ -8,8 +8,9 @@ use super::{authority, scene};
 use crate::authority::Authority;
 use crate::error::Refusal;
 use crate::id::TaskId;
+use crate::leftovers::remember_deleted;
+use crate::log::log_path;
 use crate::status::Status;
-use crate::workers::{log_path, remember_deleted};
 use crate::{Board, Result};
 
 /// Runs that are looked at: more than any task has whose workers may live.

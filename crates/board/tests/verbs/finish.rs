@@ -200,7 +200,7 @@ async fn a_deleted_task_leaves_neither_row_nor_file_behind() {
         source: Source::Bytes(b"bytes".to_vec()),
     };
     let file = place.attachment_path(&place.attach(&ann(), &id, new).await.unwrap());
-    let log = vestal_board::workers::log_path(place.dir(), &id);
+    let log = vestal_board::log_path(place.dir(), &id);
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     std::fs::write(&log, "log").unwrap();
     assert!(file.exists());

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tokio::sync::OnceCell;
 use vestal_board::boards::{Boards, BoardsError, ChosenBy, Current, Make, Slug};
-use vestal_board::workers::{self, Stopped};
 use vestal_board::{Authority, Board, Error, Run, TaskId, settings};
 use vestal_config::{ProfileName, Settings};
+use vestal_dispatcher::{PATIENCE, Stopped, stop_worker};
 
 use crate::console::Console;
 use crate::context::Context;
@@ -174,7 +174,7 @@ impl<'c> Desk<'c> {
             return Ok(WorkerEnd::None);
         }
         let launcher = dispatch::launcher(self)?;
-        let stopping = workers::stop_worker(board, run, Some(&launcher), workers::PATIENCE);
+        let stopping = stop_worker(board, run, Some(&launcher), PATIENCE);
         let what = format!("stopping the worker of run {}", run.id);
         Ok(match self.console().while_waiting(&what, stopping).await? {
             Stopped::Gone => WorkerEnd::Stopped,

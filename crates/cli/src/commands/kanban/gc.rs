@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_board::settings;
-use vestal_board::workers::{self, GcPolicy};
+use vestal_dispatcher::GcPolicy;
 
 use super::desk::Desk;
 use super::dispatch;
@@ -68,9 +68,9 @@ pub(super) async fn run(desk: &Desk<'_>, args: &GcArgs) -> Result<Exit, Failure>
     let collected = match desk.board_if_any().await? {
         Some(board) => {
             let launcher = dispatch::launcher(desk)?;
-            workers::gc(&board, &policy, Some(&launcher)).await?
+            vestal_dispatcher::gc(&board, &policy, Some(&launcher)).await?
         }
-        None => workers::Collected::default(),
+        None => vestal_dispatcher::Collected::default(),
     };
     if args.json {
         desk.print(&collected)?;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use vestal_board::workers::log_path;
-use vestal_board::{Board, Status, TaskId};
+use vestal_board::{Board, Status, TaskId, log_path};
 use vestal_sandbox::Terminations;
 
 use super::desk::Desk;

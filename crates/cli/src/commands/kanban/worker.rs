@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use vestal_board::workers::log_path;
-use vestal_board::{RunId, TaskId, settings as board_settings};
+use vestal_board::{RunId, TaskId, log_path, settings as board_settings};
 use vestal_config::keys;
 use vestal_sandbox::Terminations;
 use vestal_worker::{Ending, Limits, Log, SweepParts, WorkerParts};

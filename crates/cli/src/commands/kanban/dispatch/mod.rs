@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use vestal_board::dispatch::{DispatchResult, Policy, Shown};
 use vestal_board::settings;
-use vestal_board::workers::{
+use vestal_dispatcher::{
     Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, Said,
 };
 
@@ -154,7 +154,7 @@ fn options(
     Ok(Options {
         lock: lock(desk),
         policy,
-        room: settings::room(desk.settings())?,
+        room: vestal_dispatcher::memory_room(desk.settings())?,
         launcher: Arc::new(launcher),
         profiles: Arc::new(profiles),
         environment: desk.context.environment().clone(),

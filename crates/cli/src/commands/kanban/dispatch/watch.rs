@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vestal_board::Time;
 use vestal_board::dispatch::Policy;
-use vestal_board::workers::{Dispatcher, OpenBoards, Said};
+use vestal_dispatcher::{Dispatcher, OpenBoards, Said};
 use vestal_sandbox::Terminations;
 
 use super::presence::Presence;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
-use vestal_board::workers::log_path;
 use vestal_board::{
     Authority, Board, Claim, Host, HostName, NewTask, Role, Run, RunId, Sheet, Task, TaskId,
+    log_path,
 };
 use vestal_config::ProfileName;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};

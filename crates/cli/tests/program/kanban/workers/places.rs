@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use vestal_board::dispatch::FailurePolicy;
-use vestal_board::workers::{Launcher as _, LogPolicy, Order, Place, ProgramLauncher};
 use vestal_board::{
-    Authority, Claim, NewAttachment, NewTask, Outcome, Promotion, Role, RunEnd, Source, Status,
-    TaskId, Workspace,
+    Authority, Claim, LogPolicy, NewAttachment, NewTask, Outcome, Promotion, Role, RunEnd, Source,
+    Status, TaskId, Workspace,
 };
 use vestal_config::{Environment, ProfileName};
+use vestal_dispatcher::{Launcher as _, Order, Place, ProgramLauncher};
 use vestal_scripted_model::Reply;
 
 use super::bench::{Bench, complete, some};

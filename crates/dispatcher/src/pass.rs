@@ -1,0 +1,460 @@
+//! Deciding about boards, and writing the decision down.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use vestal_board::dispatch::{
+    Bucket, Caps, DispatchResult, Life, Plan, Policy, Repair, Snapshot, View, Watched,
+    plan_together,
+};
+use vestal_board::store::Write;
+use vestal_board::verbs::{Claim, RunEnd, steps};
+use vestal_board::{Authority, Board, Error, Outcome, Result, Run, RunId, TaskId};
+
+use crate::dispatcher::Dispatcher;
+use crate::failpoint;
+use crate::launching::Launching;
+use crate::lock::{Held, Turn};
+use crate::said::Said;
+use crate::stopping::{Stopping, is_tidy};
+use crate::surroundings::{Shares, left_over};
+use crate::sweeping::Sweeping;
+
+/// How often a plan is made anew because somebody else was faster.
+const ATTEMPTS: usize = 5;
+
+/// How long a pass waits for others that write to a board.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// What a pass decided.
+#[derive(Debug, Default)]
+pub(crate) struct Pass {
+    /// What it did so far, as far as it is decided.
+    pub(crate) result: DispatchResult,
+    /// Workers to be started.
+    pub(crate) launches: Vec<Launching>,
+    /// Workers to be stopped.
+    pub(crate) stops: Vec<Stopping>,
+    /// Workers that are gone and may have left something in their sandbox.
+    pub(crate) sweeps: Vec<Sweeping>,
+    /// Runs that ended, and what is to be said about them.
+    pub(crate) said: Vec<Said>,
+    /// When to look again, at the latest.
+    pub(crate) next: Option<Duration>,
+}
+
+/// What is decided, and what it was decided on.
+struct Decision {
+    snapshot: Snapshot,
+    plan: Plan,
+}
+
+impl Dispatcher {
+    /// Decides what would be done, and does nothing.
+    pub(crate) async fn look(&self, board: &Board, all: &[Board]) -> Result<DispatchResult> {
+        let decided = self.decide(&[board], all).await.pop();
+        Ok(decided.transpose()?.map(|decision| decision.plan.result).unwrap_or_default())
+    }
+
+    /// Decides what is to be done about some boards, and writes down that it is
+    /// about to be. Returns what came of it for each of them, in their order.
+    ///
+    /// A board that cannot be written to keeps the others waiting for a moment
+    /// at most.
+    pub(crate) async fn pass(
+        &self,
+        boards: &[Board],
+        all: &[Board],
+        held: Held,
+    ) -> Result<Vec<Result<Pass>>> {
+        let _turn = match Turn::take(&self.options().lock, held).await? {
+            Turn::Others => {
+                let skipped = || DispatchResult { skipped_locked: true, ..Default::default() };
+                let skip = |_| Ok(Pass { result: skipped(), ..Pass::default() });
+                return Ok(boards.iter().map(skip).collect());
+            }
+            turn @ (Turn::Mine { .. } | Turn::Unguarded) => turn,
+        };
+        let mut passes: Vec<Option<Result<Pass>>> = boards.iter().map(|_| None).collect();
+        for _ in 0..ATTEMPTS {
+            let open = passes.iter().enumerate().filter(|(_, pass)| pass.is_none());
+            let open: Vec<usize> = open.map(|(at, _)| at).collect();
+            if open.is_empty() {
+                break;
+            }
+            let undecided: Vec<&Board> = open.iter().filter_map(|at| boards.get(*at)).collect();
+            let decisions = self.decide(&undecided, all).await;
+            // Each board is a file of its own, so none waits for another.
+            let mut writing = JoinSet::new();
+            for ((at, board), decision) in open.into_iter().zip(undecided).zip(decisions) {
+                let (dispatcher, board) = (self.clone(), board.clone());
+                writing.spawn(async move {
+                    let written = match decision {
+                        Ok(decision) => dispatcher.settle(&board, decision).await.transpose(),
+                        Err(error) => Some(Err(error)),
+                    };
+                    (at, written)
+                });
+            }
+            while let Some(done) = writing.join_next().await {
+                match done {
+                    Ok((at, written)) => {
+                        if let Some(pass) = passes.get_mut(at) {
+                            *pass = written;
+                        }
+                    }
+                    Err(error) => tracing::error!(%error, "a part of a dispatch did not end well"),
+                }
+            }
+        }
+        // Of those that are left, others are at it without a pause, so what is to
+        // be done gets done; the next change is the time to look again.
+        let later = || Ok(Pass { next: Some(Duration::ZERO), ..Pass::default() });
+        let mut passes: Vec<Result<Pass>> =
+            passes.into_iter().map(|pass| pass.unwrap_or_else(later)).collect();
+        self.keep_caps(all, &mut passes).await;
+        Ok(passes)
+    }
+
+    /// Decides about some boards together, and returns what is decided for each
+    /// that could be read.
+    async fn decide(&self, boards: &[&Board], all: &[Board]) -> Vec<Result<Decision>> {
+        let shares = self.shares(all).await;
+        let policy = self.policy_with(shares.total().running_here);
+        let profiles = (self.options().profiles)();
+        let mut snapshots = Vec::new();
+        for board in boards {
+            snapshots.push(self.snapshot(board, &policy, &shares, &profiles).await);
+        }
+        let read: Vec<&Snapshot> =
+            snapshots.iter().filter_map(|snapshot| snapshot.as_ref().ok()).collect();
+        let mut plans = plan_together(&read, &policy).into_iter();
+        let mut decisions = Vec::new();
+        for snapshot in snapshots {
+            match snapshot {
+                Ok(snapshot) => {
+                    let plan = plans.next();
+                    decisions.extend(plan.map(|plan| Ok(Decision { snapshot, plan })));
+                }
+                Err(error) => decisions.push(Err(error)),
+            }
+        }
+        decisions
+    }
+
+    async fn snapshot(
+        &self,
+        board: &Board,
+        policy: &Policy,
+        shares: &Shares,
+        profiles: &BTreeSet<String>,
+    ) -> Result<Snapshot> {
+        let (outside, busy_elsewhere) = shares.outside(board);
+        let view = View {
+            profiles: profiles.clone(),
+            outside,
+            busy_elsewhere,
+            life: &|run| self.life(board, run),
+        };
+        let mut read = board.read().await?;
+        Snapshot::take(&mut *read, policy, view).await
+    }
+
+    /// Writes down what was decided about a board; nothing, where it has to be
+    /// decided anew.
+    async fn settle(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
+        let next = self.next_look(board, &decision.snapshot).await?;
+        let written = self.write_down(board, decision).await?;
+        Ok(written.map(|pass| Pass { next, ..pass }))
+    }
+
+    /// Gives back what was claimed beyond the caps that several boards share:
+    /// dispatchers that decided at the same moment, each about another board, may
+    /// have counted on the same slot. Whoever wrote last sees all of it, so no
+    /// worker is started beyond a cap.
+    async fn keep_caps(&self, all: &[Board], passes: &mut [Result<Pass>]) {
+        let Caps { global, host, .. } = self.policy().caps;
+        let mut claimed = passes.iter_mut().flatten().filter(|pass| !pass.launches.is_empty());
+        if all.len() < 2 || (global.is_none() && host.is_none()) || claimed.next().is_none() {
+            return;
+        }
+        let total = self.shares(all).await.total();
+        let over =
+            |cap: Option<u32>, count: u64| cap.map_or(0, |cap| count.saturating_sub(cap.into()));
+        let excess = over(global, total.running).max(over(host, total.running_here));
+        for _ in 0..excess {
+            let largest = passes.iter_mut().flatten().max_by_key(|pass| pass.launches.len());
+            let Some(pass) = largest else { return };
+            let Some(launching) = pass.launches.pop() else { return };
+            let task = &launching.run.task_id;
+            pass.result.spawned.entries.retain(|spawned| spawned.task_id != *task);
+            pass.result.spawned.count = pass.result.spawned.count.saturating_sub(1);
+            let given = give_back(&launching.board, launching.run.id).await;
+            if let Err(error) = given {
+                // Its lease runs out, and the task is taken back.
+                self.tell_trouble(Some(launching.board.slug()), &error);
+            }
+        }
+    }
+
+    /// Returns how long nothing has to be looked at unless something changes.
+    async fn next_look(&self, board: &Board, snapshot: &Snapshot) -> Result<Option<Duration>> {
+        let mut read = board.read().await?;
+        let now = read.now();
+        let mut moments: Vec<_> = read.next_moment().await?.into_iter().collect();
+        drop(read);
+        for watched in &snapshot.runs {
+            let run = &watched.run;
+            if !run.is_open() {
+                // Until then its worker may leave by itself.
+                let may_be_there = matches!(watched.life, Life::Alive | Life::Unknown);
+                moments.extend(may_be_there.then_some(run.expires_at));
+                continue;
+            }
+            moments.extend(run.max_runtime.map(|limit| run.started_at.after(limit)));
+            let quiet_since = run.activity_at.map_or(run.started_at, |at| at.max(run.started_at));
+            moments.extend(self.policy().stale_after.map(|limit| quiet_since.after(limit)));
+        }
+        let leaving = |watched: &&Watched| {
+            !watched.run.is_open() && watched.life == Life::Alive && watched.run.expires_at > now
+        };
+        moments.extend(snapshot.runs.iter().filter(leaving).map(|watched| watched.run.expires_at));
+        Ok(moments.into_iter().min().map(|moment| now.until(moment)))
+    }
+
+    /// Writes down what was decided, each step checked again. Returns nothing
+    /// where somebody took a slot since, so that caps would not hold.
+    async fn write_down(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
+        let Decision { snapshot, plan } = decision;
+        for name in &plan.unknown_profiles {
+            self.tell_once(Said::UnknownProfile { name: name.clone() });
+        }
+        let live: Vec<RunId> = snapshot.runs.iter().map(|watched| watched.run.id).collect();
+        self.shared.children.forget(board.slug(), &live);
+        let mut pass = Pass { result: plan.result, ..Pass::default() };
+        let idle = plan.repairs.is_empty()
+            && plan.wakes.is_empty()
+            && plan.assigns.is_empty()
+            && plan.starts.is_empty();
+        if idle {
+            return Ok(Some(pass));
+        }
+
+        let mended = plan.repairs.iter().filter(|repair| repair.frees()).map(Repair::run);
+        let mended: BTreeSet<RunId> = mended.collect();
+        let watched = |id: RunId| snapshot.runs.iter().find(|watched| watched.run.id == id);
+        let left = left_over(board, mended.iter().filter_map(|id| watched(*id)).map(|w| &w.run));
+
+        let by = Authority::Dispatcher(self.policy().host.name.clone());
+        let mut tx = match tokio::time::timeout(BUSY, board.write()).await {
+            Ok(tx) => tx?,
+            Err(_) => {
+                let path = board.dir().to_owned();
+                return Err(vestal_database::Error::Contended { path, waited: BUSY }.into());
+            }
+        };
+        if !plan.starts.is_empty() {
+            let known: BTreeSet<RunId> = live.iter().copied().collect();
+            if tx.live_runs().await?.iter().any(|run| !known.contains(&run.id)) {
+                return Ok(None);
+            }
+        }
+        for repair in &plan.repairs {
+            let Some(watched) = watched(repair.run()) else { continue };
+            let left = left.iter().any(|run| run.id == repair.run());
+            self.mend(&mut *tx, board, repair, watched.run.clone(), watched.life, left, &mut pass)
+                .await?;
+        }
+        let mut refused = BTreeSet::new();
+        for id in &plan.wakes {
+            if steps::wake_in(&mut *tx, &by, id).await?.is_none() {
+                pass.result.promoted = pass.result.promoted.saturating_sub(1);
+            }
+        }
+        if let Some(assignee) = &self.policy().default_assignee {
+            for id in &plan.assigns {
+                if steps::assign_default_in(&mut *tx, &by, id, assignee).await?.is_none() {
+                    take(&mut pass.result.auto_assigned_default, id);
+                }
+            }
+        }
+        for start in &plan.starts {
+            let claim = Claim {
+                lease: self.policy().lease,
+                profile: Some(start.profile.clone()),
+                role: start.role,
+                host: Some(self.policy().host.clone()),
+            };
+            match steps::claim_in(&mut *tx, &by, &start.task, &claim).await {
+                Ok(run) => pass.launches.push(Launching {
+                    board: board.clone(),
+                    run,
+                    profile: start.profile.clone(),
+                }),
+                // It is not what it was any more; the next plan sees that.
+                Err(Error::Refused(_) | Error::NotFound { .. }) => {
+                    refused.insert(start.task.clone());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        tx.commit().await?;
+        pass.result.spawned.entries.retain(|spawned| !refused.contains(&spawned.task_id));
+        let refused = u64::try_from(refused.len()).unwrap_or(u64::MAX);
+        pass.result.spawned.count = pass.result.spawned.count.saturating_sub(refused);
+        if !pass.launches.is_empty() {
+            failpoint::reach("dispatch.claimed");
+        }
+        if !pass.stops.is_empty() {
+            failpoint::reach("dispatch.stop-intended");
+        }
+        Ok(Some(pass))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is known about one run")]
+    async fn mend(
+        &self,
+        tx: &mut dyn Write,
+        board: &Board,
+        repair: &Repair,
+        run: Run,
+        life: Life,
+        left: bool,
+        pass: &mut Pass,
+    ) -> Result<()> {
+        // It may have ended, with proof, since the board was looked at; and what
+        // this process is about to do with it is not done twice.
+        let now = tx.run(run.id).await?.filter(|run| !run.gone || run.is_open());
+        let Some(now) = now.filter(|_| !self.is_begun(board, run.id)) else { return Ok(()) };
+        let code = match life {
+            Life::Gone { code } => code,
+            Life::Unknown | Life::Alive | Life::Foreign | Life::Person => None,
+        };
+        match repair {
+            Repair::Extend { run } => {
+                steps::extend_in(tx, *run, self.policy().lease).await?;
+            }
+            Repair::Stop { outcome, reason, .. } => {
+                self.intend(tx, board, run, *outcome, reason, pass).await?;
+            }
+            // Its leader is gone, but not all that it started.
+            Repair::End { outcome, reason, .. } if left => {
+                self.intend(tx, board, run, *outcome, reason, pass).await?;
+            }
+            Repair::Gone { .. } if left => {
+                let outcome = run.outcome.unwrap_or(Outcome::Reclaimed);
+                self.intend(tx, board, run, outcome, "its run has ended", pass).await?;
+            }
+            Repair::End { outcome, reason, .. } => {
+                let end = RunEnd { outcome: *outcome, error: reason.clone(), exit_code: code };
+                let moved = steps::end_run_in(tx, run.id, &end, &self.policy().failures).await?;
+                match moved.ended {
+                    Some(_) => pass.said.push(Said::Ended {
+                        board: board.slug().to_owned(),
+                        task: run.task_id.clone(),
+                        outcome: *outcome,
+                        reason: reason.clone(),
+                    }),
+                    None => {
+                        forget(&mut pass.result, &run.task_id, *outcome);
+                        // It reported, and left, while the board was looked at.
+                        if matches!(life, Life::Gone { .. }) {
+                            return self.leave(tx, board, now, code, pass).await;
+                        }
+                    }
+                }
+                if matches!(life, Life::Gone { .. }) {
+                    self.sweep_later(board, run, pass);
+                }
+            }
+            Repair::Gone { .. } => self.leave(tx, board, run, code, pass).await?,
+        }
+        Ok(())
+    }
+
+    /// Sees to a worker that is gone after its run had ended.
+    async fn leave(
+        &self,
+        tx: &mut dyn Write,
+        board: &Board,
+        run: Run,
+        code: Option<i32>,
+        pass: &mut Pass,
+    ) -> Result<()> {
+        let tidy = code.is_some_and(is_tidy);
+        if let Some(outcome) = run.outcome.filter(|_| run.process.is_some()) {
+            let (board, task) = (board.slug().to_owned(), run.task_id.clone());
+            pass.said.push(Said::Finished { board, task, outcome });
+        }
+        if tidy || run.process.is_none() {
+            steps::gone_in(tx, run.id).await?;
+        } else {
+            self.sweep_later(board, run, pass);
+        }
+        Ok(())
+    }
+
+    /// Has cleaned up what a worker left that is gone. Only then does its run
+    /// count as gone, so that it is done even if this process dies before.
+    fn sweep_later(&self, board: &Board, run: Run, pass: &mut Pass) {
+        if run.process.is_some()
+            && let Some(begun) = self.begin(board, run.id)
+        {
+            pass.sweeps.push(Sweeping { board: board.clone(), run, begun });
+        }
+    }
+
+    /// Writes down that a worker is about to be stopped, unless this process is
+    /// at it.
+    async fn intend(
+        &self,
+        tx: &mut dyn Write,
+        board: &Board,
+        run: Run,
+        outcome: Outcome,
+        reason: &str,
+        pass: &mut Pass,
+    ) -> Result<()> {
+        let Some(begun) = self.begin(board, run.id) else { return Ok(()) };
+        if run.is_open() {
+            steps::stop_in(tx, run.id, outcome, reason).await?;
+        }
+        let reason = reason.to_owned();
+        pass.stops.push(Stopping { board: board.clone(), run, outcome, reason, begun });
+        Ok(())
+    }
+}
+
+async fn give_back(board: &Board, run: RunId) -> Result<()> {
+    let mut tx = board.write().await?;
+    steps::give_back_in(&mut *tx, run, "another board took the last slot").await?;
+    tx.commit().await
+}
+
+/// Takes out of a result what did not come about.
+fn forget(result: &mut DispatchResult, task: &TaskId, outcome: Outcome) {
+    match outcome {
+        Outcome::Crashed => take(&mut result.crashed, task),
+        Outcome::NoReport => take(&mut result.no_report, task),
+        Outcome::TimedOut => take(&mut result.timed_out, task),
+        Outcome::Stale => take(&mut result.stale, task),
+        Outcome::RateLimited => take(&mut result.rate_limited, task),
+        Outcome::Reclaimed => result.reclaimed = result.reclaimed.saturating_sub(1),
+        Outcome::Completed
+        | Outcome::Submitted
+        | Outcome::ChangesRequested
+        | Outcome::Blocked
+        | Outcome::Scheduled
+        | Outcome::SpawnFailed
+        | Outcome::Terminated => {}
+    }
+    take(&mut result.auto_blocked, task);
+}
+
+fn take(bucket: &mut Bucket<TaskId>, task: &TaskId) {
+    if let Some(at) = bucket.entries.iter().position(|entry| entry == task) {
+        bucket.entries.remove(at);
+        bucket.count = bucket.count.saturating_sub(1);
+    }
+}

@@ -1,0 +1,163 @@
+//! Dispatchers that stay.
+
+use std::time::Duration;
+
+use vestal_board::boards::{NewBoard, Slug};
+use vestal_board::{Initial, NewTask, Outcome, Status};
+use vestal_config::ProfileName;
+use vestal_dispatcher::Said;
+
+use crate::stage::{Stage, person};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_is_started_at_once_when_its_parent_is_done() {
+    let stage = Stage::new().await;
+    // Nothing but the change itself can wake it.
+    let _watch = stage.watch(|options| options.interval = Duration::from_hours(1));
+    let go = stage.path("go");
+    let parent = stage.task(&[&format!("wait-for {}", go.display()), "complete"]).await;
+    let child = stage.task_with(&["complete"], |new| new.parents = vec![parent.clone()]).await;
+    stage.until_running(&parent).await;
+    assert_eq!(stage.get(&child).await.status, Status::Todo);
+    std::fs::write(&go, "").unwrap();
+    stage.until_ended(&child, Outcome::Completed).await;
+    let done = stage.get(&parent).await.completed_at.unwrap();
+    let started = stage.runs(&child).await[0].started_at;
+    let waited = done.until(started);
+    // The bar is 200 ms; this is a slow machine's.
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_that_comes_wakes_it() {
+    let stage = Stage::new().await;
+    let _watch = stage.watch(|options| options.interval = Duration::from_hours(1));
+    let now = stage.board.read().await.unwrap().now();
+    let task = stage
+        .task_with(&["complete"], |new| {
+            new.initial = Initial::At(now.after(Duration::from_millis(700)));
+        })
+        .await;
+    assert_eq!(stage.get(&task).await.status, Status::Scheduled);
+    let run = stage.until_ended(&task, Outcome::Completed).await;
+    assert!(run.started_at >= now.after(Duration::from_millis(700)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_goes_on_when_the_other_dispatcher_dies() {
+    let stage = Stage::new().await;
+    let mut first = stage.process(&["--watch"], None);
+    let _standby = stage.process(&["--watch"], None);
+    let before = stage.task(&["complete"]).await;
+    stage.until_ended(&before, Outcome::Completed).await;
+    first.kill();
+    let after = stage.task(&["complete"]).await;
+    stage.until_ended(&after, Outcome::Completed).await;
+    for task in [before, after] {
+        assert_eq!(stage.runs(&task).await.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn boards_that_come_are_dispatched_and_archived_ones_are_not() {
+    let stage = Stage::new().await;
+    let _watch = stage.watch(|options| options.interval = Duration::from_hours(1));
+    let first = stage.task(&["complete"]).await;
+    stage.until_ended(&first, Outcome::Completed).await;
+
+    let slug = Slug::new("later").unwrap();
+    stage.boards.create(&slug, NewBoard::default()).await.unwrap();
+    let board = stage.boards.open_any(&slug).await.unwrap();
+    let new = || NewTask {
+        title: "a task".to_owned(),
+        body: "complete".to_owned(),
+        assignee: Some(ProfileName::new("ada").unwrap()),
+        ..NewTask::default()
+    };
+    let mut changes = board.changes().unwrap();
+    let task = board.create(&person(), new()).await.unwrap().task.id;
+    let done = async {
+        loop {
+            let runs = board.read().await.unwrap().runs(&task, 1).await.unwrap();
+            if runs.last().is_some_and(|run| run.gone && !run.is_open()) {
+                break;
+            }
+            changes.next().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), done).await.unwrap();
+    assert_eq!(board.get(&task).await.unwrap().status, Status::Done);
+
+    stage.boards.remove(&slug).await.unwrap();
+    let idle = board.create(&person(), new()).await.unwrap().task.id;
+    // Whatever else is done, this is not.
+    for _ in 0..3 {
+        let other = stage.task(&["complete"]).await;
+        stage.until_ended(&other, Outcome::Completed).await;
+    }
+    assert_eq!(board.get(&idle).await.unwrap().status, Status::Ready);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caps_hold_over_several_boards() {
+    let stage = Stage::new().await;
+    let slug = Slug::new("other").unwrap();
+    stage.boards.create(&slug, NewBoard::default()).await.unwrap();
+    let other = stage.boards.open_any(&slug).await.unwrap();
+    let go = stage.path("go");
+    let wait = format!("wait-for {}", go.display());
+    let (mut here, mut there) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        here.push(stage.task(&[&wait, "complete"]).await);
+        let new = NewTask {
+            title: "a task".to_owned(),
+            body: format!("{wait}\ncomplete"),
+            assignee: Some(ProfileName::new("ada").unwrap()),
+            ..NewTask::default()
+        };
+        there.push(other.create(&person(), new).await.unwrap().task.id);
+    }
+    let watch = stage.watch(|options| options.policy.caps.host = Some(2));
+    let started =
+        |heard: &[Said]| heard.iter().filter(|said| matches!(said, Said::Started { .. })).count();
+    while started(&watch.heard.all()) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let live = async || {
+        let mut count = 0;
+        for board in [&stage.board, &other] {
+            count += board.read().await.unwrap().live_runs().await.unwrap().len();
+        }
+        count
+    };
+    assert_eq!(live().await, 2);
+    std::fs::write(&go, "").unwrap();
+    let mut changes = other.changes().unwrap();
+    for task in &here {
+        stage.until_ended(task, Outcome::Completed).await;
+        assert!(live().await <= 2);
+    }
+    for task in &there {
+        while other.get(task).await.unwrap().status != Status::Done {
+            tokio::time::timeout(Duration::from_mins(1), changes.next()).await.unwrap().unwrap();
+            assert!(live().await <= 2);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_board_that_cannot_be_read_keeps_no_other_from_going_on() {
+    let stage = Stage::new().await;
+    let dir = stage.path("kanban/boards/broken");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("kanban.db"), "this is no database".repeat(500)).unwrap();
+    let watch = stage.watch(|options| options.interval = Duration::from_millis(50));
+    for _ in 0..3 {
+        let task = stage.task(&["complete"]).await;
+        stage.until_ended(&task, Outcome::Completed).await;
+    }
+    let about =
+        |said: &Said| matches!(said, Said::Trouble { board: Some(board), .. } if board == "broken");
+    let heard = watch.heard.all();
+    assert_eq!(heard.iter().filter(|said| about(said)).count(), 1, "{heard:?}");
+}
