@@ -120,7 +120,7 @@ async fn examine(context: &Context) -> Vec<Check> {
             // Asked at the same time: what does not answer delays nothing else.
             let (backends, sandboxes, snapshots, leftovers) = tokio::join!(
                 backends(&engine, chosen),
-                sandboxes(context, &engine),
+                sandboxes(&engine),
                 snapshots(&engine),
                 leftovers(&engine)
             );
@@ -259,7 +259,7 @@ async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> 
     checks
 }
 
-async fn sandboxes(context: &Context, engine: &Engine) -> Vec<Check> {
+async fn sandboxes(engine: &Engine) -> Vec<Check> {
     let summaries = match engine.list().await {
         Ok(summaries) => summaries,
         Err(error) => return vec![Check::failure("sandboxes", &error.into())],
