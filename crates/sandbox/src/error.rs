@@ -212,6 +212,14 @@ pub enum CopyError {
         /// Its backend.
         backend: String,
     },
+    /// The backend makes no copies.
+    #[error("the sandbox of task {task:?} is on backend {backend}, which cannot copy sandboxes")]
+    Unsupported {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: String,
+    },
     /// The sandbox ends with the process that uses it.
     #[error("the sandbox of task {task:?} ends with the process that uses it, and is not copied")]
     Owned {
@@ -277,6 +285,7 @@ impl CopyError {
             Self::OtherBackend { task, was, .. } => {
                 format!("move the sandbox there first: vestal rebuild --backend {was} {task:?}")
             }
+            Self::Unsupported { .. } => "take what is needed with `vestal cp`".to_owned(),
             Self::HostsFiles { task, .. } => format!(
                 "give the task a sandbox of its own: vestal rebuild --backend native {task:?}"
             ),

@@ -1,7 +1,7 @@
 //! What a caller should know about a sandbox it was given, and how to say it.
 
 use crate::Drift;
-use crate::backend::{Backend, Remedy};
+use crate::backend::Remedy;
 use crate::engine::Inner;
 use crate::mounts::quoted;
 
@@ -48,7 +48,7 @@ impl Inner {
             task,
             backend,
             // What is unknown has to be made anew in any case.
-            remedy: self.backend_called(backend).map_or(Remedy::Recreate, Backend::remedy),
+            remedy: self.declaration(backend).map_or(Remedy::Recreate, |declared| declared.remedy),
             // Whoever needed a setting that cannot be read has been told.
             persistent: self.persistent_files().unwrap_or(true),
         }

@@ -69,6 +69,9 @@ pub enum PublishError {
         "{0:?} is no name for files to show: use letters, digits, - and _, as in skills/deploy"
     )]
     Name(String),
+    /// The backend shows no files.
+    #[error("backend {0} cannot show files of this machine to its sandboxes")]
+    Unsupported(&'static str),
     /// The files cannot be taken.
     #[error("{} cannot be shown to the sandbox: {reason}", path.display())]
     Source {

@@ -1,4 +1,3 @@
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,12 +7,12 @@ use vestal_config::{ConfigError, Environment, Home, Override, Settings};
 use super::super::open::Waiting;
 use super::*;
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Found, Instance, JobEnvironment, Made, Order,
-    Remark, Remedy, Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Declaration, Diagnostics, Found, Instance,
+    JobEnvironment, Made, Order, Remark, Remedy, Stream, Whose,
 };
 use crate::spec::{Spec, Tightening};
 use crate::store::{InstanceRecord, SandboxDir};
-use crate::{Bundle, Engine, Key, PublishedName};
+use crate::{Engine, Key};
 
 /// Enough for what never comes.
 const SHORT: Duration = Duration::from_millis(20);
@@ -24,26 +23,23 @@ struct Hung;
 
 #[async_trait]
 impl Backend for Hung {
-    fn name(&self) -> &'static str {
-        "hung"
+    fn declaration(&self) -> &'static Declaration {
+        static HUNG: Declaration = Declaration {
+            name: "hung",
+            confinement: Confinement::Contained,
+            takes_images: false,
+            asks_engine: true,
+            remedy: Remedy::Recreate,
+            job_environment: JobEnvironment::Guests,
+            tightening: |_| Tightening::Never,
+        };
+        &HUNG
     }
     async fn probe(&self) -> Availability {
         std::future::pending().await
     }
-    fn confinement(&self) -> Confinement {
-        Confinement::Contained
-    }
     fn spec(&self, _: &Settings, _: &Overrides) -> Result<Spec, ConfigError> {
         Ok(Spec::default())
-    }
-    fn tightening(&self, _: &str) -> Tightening {
-        Tightening::Never
-    }
-    fn remedy(&self) -> Remedy {
-        Remedy::Recreate
-    }
-    fn job_environment(&self) -> JobEnvironment {
-        JobEnvironment::Guests
     }
     async fn create(&self, _: Order) -> Result<Made, BackendError> {
         std::future::pending().await
@@ -66,16 +62,18 @@ impl Backend for Hung {
     async fn find(&self, _: Whose<'_>) -> Result<Vec<Found>, BackendError> {
         std::future::pending().await
     }
-    async fn publish(
-        &self,
-        _: &Instance,
-        _: &PublishedName,
-        _: &Bundle,
-    ) -> Result<PathBuf, BackendError> {
-        std::future::pending().await
+    fn diagnostics(&self) -> Option<&dyn Diagnostics> {
+        Some(self)
     }
+}
+
+#[async_trait]
+impl Diagnostics for Hung {
     async fn report(&self, _: &std::collections::BTreeSet<String>) -> Vec<Remark> {
         std::future::pending().await
+    }
+    fn memory_kills(&self, _: &Locator) -> Option<u64> {
+        None
     }
 }
 

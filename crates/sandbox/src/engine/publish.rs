@@ -39,10 +39,11 @@ impl Inner {
         backend: &dyn Backend,
         instance: &Instance,
     ) {
+        let Some(publishing) = backend.publishing() else { return };
         for (name, link) in remembered(dir) {
             let Ok(source) = fs::read_link(&link) else { continue };
             let shown = match read(&source).await {
-                Ok(bundle) => backend.publish(instance, &name, &bundle).await.map(drop),
+                Ok(bundle) => publishing.publish(instance, &name, &bundle).await.map(drop),
                 Err(_) if !source.is_dir() => {
                     fs::remove_file(&link).ok();
                     continue;

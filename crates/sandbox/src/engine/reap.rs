@@ -157,7 +157,7 @@ impl Inner {
         let recorded = dir.read_record().ok().flatten().map(|record| record.backend);
         let asks_engine = |name: &str| {
             let backend = self.backends.iter().find(|backend| backend.name() == name);
-            backend.is_none_or(|backend| backend.asks_engine())
+            backend.is_none_or(|backend| backend.declaration().asks_engine)
         };
         recorded.is_none_or(|name| name == used || !asks_engine(&name))
     }

@@ -7,7 +7,7 @@ use super::rebuild::UNUSABLE_STATE;
 use super::recover::unlocated;
 use super::stop::Interrupt;
 use super::{Engine, Inner};
-use crate::backend::{Backend, Confinement, KeptVolumes};
+use crate::backend::{Backend, KeptVolumes};
 use crate::failpoint;
 use crate::store::{InstanceMark, Intent, Record, SandboxDir, StoreError, remove_tree};
 use crate::{Error, Key, Overrides, SnapshotName, Task};
@@ -115,7 +115,7 @@ impl Inner {
             if result.is_ok() {
                 break;
             }
-            if backend.confinement() == Confinement::Contained {
+            if backend.host_files().is_some() {
                 result = self.delete(&**backend, path).await;
             }
         }

@@ -113,10 +113,10 @@ impl Inner {
         self.copy_trees(backend, dir.path(), snapshot.path(), &tally).await?;
         failpoint::reach("snapshot.files-copied");
         let mut written = SnapshotRecord::new(key, record, note);
-        if let Some(instance) = instance {
+        if let (Some(instance), Some(copies)) = (instance, backend.copies()) {
             make_private_dir(&snapshot.system())?;
             let progress = tally.listen(&self.progress);
-            let saved = backend.save(instance, &snapshot.system(), &progress).await;
+            let saved = copies.save(instance, &snapshot.system(), &progress).await;
             let saved = saved.map_err(|error| full_or(snapshot.path(), backend, error))?;
             failpoint::reach("snapshot.saved");
             written.saved = Some(saved);

@@ -44,9 +44,13 @@ impl Inner {
         let task = || key.task().to_string();
         let record = dir.record_of(key)?.ok_or_else(|| Error::NoSandbox { task: task() })?;
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        if backend.confinement() == Confinement::None {
-            let backend = record.backend.clone();
-            return Err(CopyError::HostsFiles { task: task(), backend }.into());
+        if backend.copies().is_none() {
+            let (task, backend_name) = (task(), record.backend.clone());
+            return Err(match backend.confinement() {
+                Confinement::None => CopyError::HostsFiles { task, backend: backend_name },
+                Confinement::Contained => CopyError::Unsupported { task, backend: backend_name },
+            }
+            .into());
         }
         let volumes = backend.volumes(&record.key).await;
         let volumes = volumes.map_err(Error::backend(backend.name()))?;
@@ -152,7 +156,8 @@ impl Inner {
         self.copy_trees_each(backend, from, &|name| to.join(name), tally).await
     }
 
-    /// The same, each tree to a place of its own.
+    /// The same, each tree to a place of its own. A sandbox that has no files in
+    /// directories of this machine has no such trees.
     pub(super) async fn copy_trees_each(
         &self,
         backend: &dyn Backend,
@@ -160,10 +165,13 @@ impl Inner {
         place: &(dyn Fn(&str) -> PathBuf + Sync),
         tally: &Tally,
     ) -> Result<(), Error> {
+        let Some(files) = backend.host_files() else {
+            return Ok(());
+        };
         for name in TREES {
             let (source, target) = (from.join(name), place(name));
             if is_dir(&source) {
-                let copied = backend.copy(&source, &target, &self.progress).await;
+                let copied = files.copy(&source, &target, &self.progress).await;
                 tally.add(copied.map_err(|error| full_or(&target, backend, error))?);
             }
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Sandbox;
 use crate::engine::read_bundle;
-use crate::{Error, PublishedName};
+use crate::{Error, PublishError, PublishedName};
 
 impl Sandbox {
     /// Shows a directory of the host to the sandbox, under a name of two parts
@@ -21,9 +21,10 @@ impl Sandbox {
         let bundle = read_bundle(source).await?;
         // One that has ended meanwhile is there again after this.
         self.connection().await?;
-        let (backend, _, _) = self.handle.made().await;
-        let instance = self.handle.instance().await;
-        let shown = backend.publish(&instance, &name, &bundle).await;
+        let (backend, instance) = self.handle.place().await;
+        let publishing = backend.publishing();
+        let publishing = publishing.ok_or(PublishError::Unsupported(backend.name()))?;
+        let shown = publishing.publish(&instance, &name, &bundle).await;
         let shown = shown.map_err(Error::backend(backend.name()))?;
         if !self.is_owned() {
             self.handle.engine.remember_published(self.key(), &name, source)?;

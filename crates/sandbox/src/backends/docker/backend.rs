@@ -18,15 +18,25 @@ use super::plan::{self, container_name};
 use super::settings::{self, DockerSettings};
 use super::{exec, places, remove};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copied, Description, Found, Instance,
-    InstanceState, JobEnvironment, KeptVolumes, Locator, Made, Order, Remark, Remedy, Saved,
-    Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Copied, Copies, Declaration, Description,
+    Diagnostics, Found, HostFiles, Instance, InstanceState, JobEnvironment, KeptVolumes, Locator,
+    Made, Marked, Order, Preflight, Publishing, Remark, Remedy, Saved, Stream, VolumeStore, Whose,
 };
 use crate::backends::guest_process;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::key::random_hex;
-use crate::spec::Tightening;
 use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
+
+/// What holds for all its instances.
+pub(crate) static DECLARATION: Declaration = Declaration {
+    name: "docker",
+    confinement: Confinement::Contained,
+    takes_images: true,
+    asks_engine: true,
+    remedy: Remedy::Recreate,
+    job_environment: JobEnvironment::Guests,
+    tightening: settings::tightening,
+};
 
 /// The backend `docker`.
 #[derive(Debug)]
@@ -79,8 +89,8 @@ impl Docker {
 
 #[async_trait]
 impl Backend for Docker {
-    fn name(&self) -> &'static str {
-        "docker"
+    fn declaration(&self) -> &'static Declaration {
+        &DECLARATION
     }
 
     async fn probe(&self) -> Availability {
@@ -97,44 +107,8 @@ impl Backend for Docker {
         }
     }
 
-    fn asks_engine(&self) -> bool {
-        true
-    }
-
-    fn takes_images(&self) -> bool {
-        true
-    }
-
-    fn confinement(&self) -> Confinement {
-        Confinement::Contained
-    }
-
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
         Ok(DockerSettings::read(settings, overrides)?.spec())
-    }
-
-    fn tightening(&self, key: &str) -> Tightening {
-        settings::tightening(key)
-    }
-
-    fn remedy(&self) -> Remedy {
-        Remedy::Recreate
-    }
-
-    fn job_environment(&self) -> JobEnvironment {
-        JobEnvironment::Guests
-    }
-
-    async fn vet(
-        &self,
-        overrides: &Overrides,
-        progress: &ProgressSink,
-    ) -> Result<(), BackendError> {
-        let client = self.client().await?;
-        let settings = DockerSettings::read(&self.settings, overrides)?;
-        plan::vet(&settings, client.info().await?)?;
-        places::check_sources(&client, &settings)?;
-        api::resolve(&client, settings.image.as_str(), progress).await.map(drop)
     }
 
     async fn create(&self, order: Order) -> Result<Made, BackendError> {
@@ -150,30 +124,6 @@ impl Backend for Docker {
         self.check_engine(&client, instance).await?;
         let seen = look(&client, &self.home, instance).await?;
         Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
-    }
-
-    async fn locate(&self, instance: &Instance) -> Result<Locator, BackendError> {
-        let client = self.client().await?;
-        let Some(mut locator) = DockerLocator::of_instance(instance) else {
-            return Ok(instance.locator.clone());
-        };
-        let Some(seen) = look(&client, &self.home, instance).await? else {
-            return Ok(instance.locator.clone());
-        };
-        if seen.state == InstanceState::Paused {
-            let unpaused = client.api().unpause_container(&seen.id).await;
-            unpaused.map_err(client.error("let the container go on"))?;
-        }
-        // Under an init of the image's the guest is another process: whoever
-        // listens now was started with the container.
-        if let Transport::Socket { pid: Some(known) } = &mut locator.transport
-            && let Some(first) = seen.pid
-            && !is_below(*known, first)
-        {
-            *known = listener(instance).await.filter(|pid| is_below(*pid, first)).unwrap_or(first);
-        }
-        locator.container = seen.id;
-        Ok(locator.to_locator())
     }
 
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
@@ -202,15 +152,6 @@ impl Backend for Docker {
         remove::end(&self.client().await?, &self.home, instance, patience).await
     }
 
-    async fn publish(
-        &self,
-        instance: &Instance,
-        name: &PublishedName,
-        bundle: &Bundle,
-    ) -> Result<PathBuf, BackendError> {
-        self.show(instance, name, bundle).await
-    }
-
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         let client = self.client().await?;
         remove::remove(&client, &self.home, instance).await?;
@@ -229,6 +170,80 @@ impl Backend for Docker {
             }
         }
         Ok(found)
+    }
+
+    fn describe(&self, locator: &Locator) -> Description {
+        DockerLocator::of(locator).map(DockerLocator::describe).unwrap_or_default()
+    }
+
+    fn preflight(&self) -> Option<&dyn Preflight> {
+        Some(self)
+    }
+
+    fn marked(&self) -> Option<&dyn Marked> {
+        Some(self)
+    }
+
+    fn volume_store(&self) -> Option<&dyn VolumeStore> {
+        Some(self)
+    }
+
+    fn host_files(&self) -> Option<&dyn HostFiles> {
+        Some(self)
+    }
+
+    fn copies(&self) -> Option<&dyn Copies> {
+        Some(self)
+    }
+
+    fn publishing(&self) -> Option<&dyn Publishing> {
+        Some(self)
+    }
+
+    fn diagnostics(&self) -> Option<&dyn Diagnostics> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Preflight for Docker {
+    async fn vet(
+        &self,
+        overrides: &Overrides,
+        progress: &ProgressSink,
+    ) -> Result<(), BackendError> {
+        let client = self.client().await?;
+        let settings = DockerSettings::read(&self.settings, overrides)?;
+        plan::vet(&settings, client.info().await?)?;
+        places::check_sources(&client, &settings)?;
+        api::resolve(&client, settings.image.as_str(), progress).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Marked for Docker {
+    async fn locate(&self, instance: &Instance) -> Result<Locator, BackendError> {
+        let client = self.client().await?;
+        let Some(mut locator) = DockerLocator::of_instance(instance) else {
+            return Ok(instance.locator.clone());
+        };
+        let Some(seen) = look(&client, &self.home, instance).await? else {
+            return Ok(instance.locator.clone());
+        };
+        if seen.state == InstanceState::Paused {
+            let unpaused = client.api().unpause_container(&seen.id).await;
+            unpaused.map_err(client.error("let the container go on"))?;
+        }
+        // Under an init of the image's the guest is another process: whoever
+        // listens now was started with the container.
+        if let Transport::Socket { pid: Some(known) } = &mut locator.transport
+            && let Some(first) = seen.pid
+            && !is_below(*known, first)
+        {
+            *known = listener(instance).await.filter(|pid| is_below(*pid, first)).unwrap_or(first);
+        }
+        locator.container = seen.id;
+        Ok(locator.to_locator())
     }
 
     async fn collect(&self, found: &Found) -> Result<bool, BackendError> {
@@ -258,7 +273,10 @@ impl Backend for Docker {
         remove::kill_blindly(&client, &container).await?;
         rename_aside(&client, &container, &name).await
     }
+}
 
+#[async_trait]
+impl VolumeStore for Docker {
     async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {
         places::volumes(&self.client().await?, key).await
     }
@@ -266,11 +284,26 @@ impl Backend for Docker {
     async fn remove_volumes(&self, key: &str, kept: KeptVolumes) -> Result<(), BackendError> {
         places::remove_volumes(&self.client().await?, key, kept).await
     }
+}
 
+#[async_trait]
+impl HostFiles for Docker {
     async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
         self.empty(dir).await
     }
 
+    async fn copy(
+        &self,
+        from: &Path,
+        to: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Copied, BackendError> {
+        self.copy_tree(from, to, progress).await
+    }
+}
+
+#[async_trait]
+impl Copies for Docker {
     async fn save(
         &self,
         instance: &Instance,
@@ -283,16 +316,22 @@ impl Backend for Docker {
     async fn discard(&self, dir: &Path) -> Result<(), BackendError> {
         self.discard_image(dir).await
     }
+}
 
-    async fn copy(
+#[async_trait]
+impl Publishing for Docker {
+    async fn publish(
         &self,
-        from: &Path,
-        to: &Path,
-        progress: &ProgressSink,
-    ) -> Result<Copied, BackendError> {
-        self.copy_tree(from, to, progress).await
+        instance: &Instance,
+        name: &PublishedName,
+        bundle: &Bundle,
+    ) -> Result<PathBuf, BackendError> {
+        self.show(instance, name, bundle).await
     }
+}
 
+#[async_trait]
+impl Diagnostics for Docker {
     async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
         match self.client().await {
             Ok(client) => {
@@ -311,10 +350,6 @@ impl Backend for Docker {
             Transport::Socket { pid } => crate::backends::native::memory_kills(pid?),
             Transport::Exec => None,
         }
-    }
-
-    fn describe(&self, locator: &Locator) -> Description {
-        DockerLocator::of(locator).map(DockerLocator::describe).unwrap_or_default()
     }
 }
 

@@ -11,8 +11,8 @@ use vestal_config::{ConfigError, Settings};
 use super::guest_file::{self, socket_dir};
 use super::{spawn, sweep};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Instance, InstanceState, JobEnvironment,
-    Made, Order, Remedy, Stream,
+    Availability, Backend, BackendError, Confinement, Declaration, Found, Instance, InstanceState,
+    JobEnvironment, Made, Order, Publishing, Remedy, Stream, Whose,
 };
 use crate::backends::guest_process;
 use crate::backends::scope::Scope;
@@ -23,6 +23,17 @@ use crate::spec::Tightening;
 use crate::store::{make_private_dir, remove_tree};
 use crate::{Bundle, Overrides, PublishedName, Spec};
 use vestal_process::ProcessId;
+
+/// What holds for all its instances.
+pub(crate) static DECLARATION: Declaration = Declaration {
+    name: "local",
+    confinement: Confinement::None,
+    takes_images: false,
+    asks_engine: false,
+    remedy: Remedy::Restart,
+    job_environment: JobEnvironment::Callers,
+    tightening: |_| Tightening::Never,
+};
 
 /// What the backend remembers of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +88,8 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    fn name(&self) -> &'static str {
-        "local"
+    fn declaration(&self) -> &'static Declaration {
+        &DECLARATION
     }
 
     async fn probe(&self) -> Availability {
@@ -95,24 +106,8 @@ impl Backend for Local {
         Availability::Works { notes }
     }
 
-    fn confinement(&self) -> Confinement {
-        Confinement::None
-    }
-
     fn spec(&self, _settings: &Settings, _overrides: &Overrides) -> Result<Spec, ConfigError> {
         Ok(Spec::default())
-    }
-
-    fn tightening(&self, _key: &str) -> Tightening {
-        Tightening::Never
-    }
-
-    fn remedy(&self) -> Remedy {
-        Remedy::Restart
-    }
-
-    fn job_environment(&self) -> JobEnvironment {
-        JobEnvironment::Callers
     }
 
     async fn create(&self, order: Order) -> Result<Made, BackendError> {
@@ -162,6 +157,26 @@ impl Backend for Local {
         }
     }
 
+    async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
+        self.end(instance, Duration::from_secs(10)).await?;
+        remove_tree(&instance.dir).map_err(|error| {
+            let action = format!("remove {}", instance.dir.display());
+            BackendError::io(action)(std::io::Error::other(error))
+        })
+    }
+
+    async fn find(&self, _whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+        // Those that there are have a directory in their home.
+        Ok(Vec::new())
+    }
+
+    fn publishing(&self) -> Option<&dyn Publishing> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Publishing for Local {
     /// They are a copy here, too: a command that writes where it was told to read
     /// must not change what it was shown. Where nothing confines commands, what
     /// keeps them from writing are the files' permissions, which root ignores.
@@ -172,13 +187,5 @@ impl Backend for Local {
         bundle: &Bundle,
     ) -> Result<PathBuf, BackendError> {
         show::show(instance, "shown", name, bundle).await
-    }
-
-    async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
-        self.end(instance, Duration::from_secs(10)).await?;
-        remove_tree(&instance.dir).map_err(|error| {
-            let action = format!("remove {}", instance.dir.display());
-            BackendError::io(action)(std::io::Error::other(error))
-        })
     }
 }

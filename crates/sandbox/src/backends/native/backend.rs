@@ -19,8 +19,9 @@ use super::settings::{self, NativeSettings};
 use super::trial::Trial;
 use super::{identity, launch, report, rootfs};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copied, Description, Found, Instance,
-    InstanceState, JobEnvironment, Locator, Made, Order, Remark, Remedy, Saved, Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Copied, Copies, Declaration, Description,
+    Diagnostics, Found, HostFiles, Instance, InstanceState, JobEnvironment, Locator, Made, Order,
+    Preflight, Publishing, Remark, Remedy, Saved, Stream, Whose,
 };
 use crate::backends::guest_process;
 use crate::backends::layout::BOOT_DIR;
@@ -28,9 +29,19 @@ use crate::backends::scope::Scope;
 use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
-use crate::spec::Tightening;
 use crate::store::InstanceMark;
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
+
+/// What holds for all its instances.
+pub(crate) static DECLARATION: Declaration = Declaration {
+    name: "native",
+    confinement: Confinement::Contained,
+    takes_images: false,
+    asks_engine: false,
+    remedy: Remedy::Restart,
+    job_environment: JobEnvironment::Guests,
+    tightening: settings::tightening,
+};
 
 /// The backend `native`.
 #[derive(Debug)]
@@ -94,44 +105,16 @@ pub(super) fn widest_users() -> vestal_wire::Users {
 
 #[async_trait]
 impl Backend for Native {
-    fn name(&self) -> &'static str {
-        "native"
+    fn declaration(&self) -> &'static Declaration {
+        &DECLARATION
     }
 
     async fn probe(&self) -> Availability {
         self.trial().await.availability()
     }
 
-    fn confinement(&self) -> Confinement {
-        Confinement::Contained
-    }
-
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
         Ok(NativeSettings::read(settings, overrides)?.spec())
-    }
-
-    fn tightening(&self, key: &str) -> Tightening {
-        settings::tightening(key)
-    }
-
-    fn remedy(&self) -> Remedy {
-        Remedy::Restart
-    }
-
-    fn job_environment(&self) -> JobEnvironment {
-        JobEnvironment::Guests
-    }
-
-    async fn vet(
-        &self,
-        overrides: &Overrides,
-        _progress: &ProgressSink,
-    ) -> Result<(), BackendError> {
-        let settings = NativeSettings::read(&self.settings, overrides)?;
-        plan::check_sources(&settings)?;
-        rootfs::check(&settings)?;
-        let uid = rustix::process::geteuid().as_raw();
-        Means::of_this_machine(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
     }
 
     async fn create(&self, order: Order) -> Result<Made, BackendError> {
@@ -177,16 +160,6 @@ impl Backend for Native {
         self.end_all(instance, patience).await
     }
 
-    async fn publish(
-        &self,
-        instance: &Instance,
-        name: &PublishedName,
-        bundle: &Bundle,
-    ) -> Result<PathBuf, BackendError> {
-        show::show(instance, "boot", name, bundle).await?;
-        Ok(Path::new(BOOT_DIR).join(name.shelf()).join(name.name()))
-    }
-
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         self.end_all(instance, super::END_PATIENCE).await?;
         self.remove_all(&instance.dir).await
@@ -216,17 +189,50 @@ impl Backend for Native {
         Ok(found)
     }
 
-    async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
-        self.empty(dir).await
+    fn describe(&self, locator: &Locator) -> Description {
+        NativeLocator::of(locator).map(NativeLocator::describe).unwrap_or_default()
     }
 
-    async fn save(
+    fn preflight(&self) -> Option<&dyn Preflight> {
+        Some(self)
+    }
+
+    fn host_files(&self) -> Option<&dyn HostFiles> {
+        Some(self)
+    }
+
+    fn copies(&self) -> Option<&dyn Copies> {
+        Some(self)
+    }
+
+    fn publishing(&self) -> Option<&dyn Publishing> {
+        Some(self)
+    }
+
+    fn diagnostics(&self) -> Option<&dyn Diagnostics> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Preflight for Native {
+    async fn vet(
         &self,
-        instance: &Instance,
-        into: &Path,
-        progress: &ProgressSink,
-    ) -> Result<Saved, BackendError> {
-        self.save_layers(instance, into, progress).await
+        overrides: &Overrides,
+        _progress: &ProgressSink,
+    ) -> Result<(), BackendError> {
+        let settings = NativeSettings::read(&self.settings, overrides)?;
+        plan::check_sources(&settings)?;
+        rootfs::check(&settings)?;
+        let uid = rustix::process::geteuid().as_raw();
+        Means::of_this_machine(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
+    }
+}
+
+#[async_trait]
+impl HostFiles for Native {
+    async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
+        self.empty(dir).await
     }
 
     async fn copy(
@@ -237,16 +243,45 @@ impl Backend for Native {
     ) -> Result<Copied, BackendError> {
         self.copy_tree(from, to, progress).await
     }
+}
+
+#[async_trait]
+impl Copies for Native {
+    async fn save(
+        &self,
+        instance: &Instance,
+        into: &Path,
+        progress: &ProgressSink,
+    ) -> Result<Saved, BackendError> {
+        self.save_layers(instance, into, progress).await
+    }
+
+    /// All of it is in the directory.
+    async fn discard(&self, _dir: &Path) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Publishing for Native {
+    async fn publish(
+        &self,
+        instance: &Instance,
+        name: &PublishedName,
+        bundle: &Bundle,
+    ) -> Result<PathBuf, BackendError> {
+        show::show(instance, "boot", name, bundle).await?;
+        Ok(Path::new(BOOT_DIR).join(name.shelf()).join(name.name()))
+    }
+}
+
+#[async_trait]
+impl Diagnostics for Native {
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+        report::report(self.trial().await, known)
+    }
 
     fn memory_kills(&self, locator: &Locator) -> Option<u64> {
         super::memory_kills(NativeLocator::of(locator)?.process.pid)
-    }
-
-    fn describe(&self, locator: &Locator) -> Description {
-        NativeLocator::of(locator).map(NativeLocator::describe).unwrap_or_default()
-    }
-
-    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
-        report::report(self.trial().await, known)
     }
 }

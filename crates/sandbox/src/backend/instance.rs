@@ -1,0 +1,159 @@
+//! Instances: what is asked of a backend, and what it says of them.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use vestal_wire::GuestSettings;
+
+use super::Saved;
+#[cfg(doc)]
+use super::{Copies, Marked};
+use crate::owner::Owner;
+use crate::{HomeId, Key, Overrides, ProgressSink, Spec};
+
+/// What a backend needs to find an instance again; only it can read this.
+pub type Locator = serde_json::Value;
+
+/// An instance, as the engine hands it to a backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its id.
+    pub id: String,
+    /// Its directory on the host: sockets and what the backend keeps.
+    pub dir: PathBuf,
+    /// What `create` or `start` returned; null when that is not known.
+    pub locator: Locator,
+}
+
+/// An instance to make or start.
+#[derive(Debug)]
+pub struct Order {
+    /// The sandbox it is for.
+    pub key: Key,
+    /// Number of the instance among the sandbox's.
+    pub generation: u64,
+    /// The instance; its locator is the one from before a start.
+    pub instance: Instance,
+    /// The sandbox's directory on the host, where its files are.
+    pub sandbox_dir: PathBuf,
+    /// The process it ends with; absent: it outlives processes.
+    pub owner: Option<Owner>,
+    /// What was asked for this sandbox alone.
+    pub overrides: Overrides,
+    /// What the guest is told. Paths are the host's: a backend whose guests
+    /// see others puts those in their place.
+    pub guest: GuestSettings,
+    /// What its own filesystem begins with; absent: with nothing of its own.
+    pub base: Option<Base>,
+    /// The settings that shape it.
+    pub spec: Spec,
+    /// Whom to tell what takes long.
+    pub progress: ProgressSink,
+    /// Keeps the key's lock: to be closed by the guest once it can be found.
+    pub hold: OwnedFd,
+}
+
+/// What a new instance's own filesystem begins with: a copy of another's, made
+/// by the same backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// An instance that does not run, and is not started meanwhile.
+    Instance(Instance),
+    /// What [`Copies::save`] has kept.
+    Saved {
+        /// The directory it was given.
+        dir: PathBuf,
+        /// What it returned.
+        saved: Saved,
+    },
+}
+
+/// An instance that was made or started.
+#[derive(Debug)]
+pub struct Made {
+    /// How it is found again.
+    pub locator: Locator,
+    /// What its users should hear about.
+    pub remarks: Vec<String>,
+}
+
+/// What an instance is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstanceState {
+    /// Its first process runs; whether the guest answers is another matter.
+    Running,
+    /// Its processes are there and held; [`Marked::locate`] lets them go on.
+    Paused,
+    /// It exists and does not run.
+    Stopped {
+        /// Since when, as far as anyone can tell.
+        since: Option<Timestamp>,
+    },
+    /// It exists and cannot be started: it was never quite made, or never quite
+    /// removed.
+    Broken {
+        /// Since when, as far as anyone can tell.
+        since: Option<Timestamp>,
+    },
+    /// It does not exist.
+    Absent,
+}
+
+/// Which instances to look for.
+#[derive(Debug, Clone, Copy)]
+pub enum Whose<'a> {
+    /// Those of one sandbox, by the hash of its key.
+    Key(&'a str),
+    /// Those of all sandboxes of a profile home.
+    Home(&'a HomeId),
+}
+
+/// An instance that was found by its marks.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its id.
+    pub id: String,
+    /// Hash of the key it was made for.
+    pub key: String,
+    /// The task, as far as a mark can carry it.
+    pub task: String,
+    /// Its generation.
+    pub generation: u64,
+    /// Whether it was made to outlive processes.
+    pub persistent: bool,
+    /// The process it was to end with.
+    pub owner: Option<Owner>,
+    /// Hash of the settings it was made with.
+    pub spec: String,
+    /// What it is doing.
+    pub state: InstanceState,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+    /// How it is found.
+    pub locator: Locator,
+}
+
+/// What a locator tells people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The image's name.
+    pub image: Option<String>,
+    /// The image's id when the instance was made.
+    pub image_id: Option<String>,
+    /// What the backend's own tools know the instance by.
+    pub name: Option<String>,
+    /// How its guest is reached.
+    pub transport: Option<String>,
+    /// Limits that were left out because they cannot be enforced here.
+    pub unenforced: Vec<String>,
+    /// What weakens its isolation, at the user's own wish.
+    pub weakened: Vec<String>,
+    /// Whether its own filesystem began as a copy of another's, which is given
+    /// up when it is made anew.
+    pub is_copy: bool,
+    /// How far it is a system of its own, where that depends on the machine.
+    pub tier: Option<String>,
+    /// What is missing for a better tier, and how to have it.
+    pub missing: Vec<String>,
+}
