@@ -61,6 +61,7 @@ macro_rules! escapes {
                 tests!(native $everywhere);
                 tests!(native $enclosed);
                 tests!(native $several_users);
+                tests!(native { users: { commands_can_be_somebody_else_than_root } });
             }
             mod rootfs {
                 tests!(rootfs $everywhere);
@@ -72,6 +73,16 @@ macro_rules! escapes {
             mod read_only {
                 tests_of_user!("native_user::read_only" native $everywhere);
                 tests_of_user!("native_user::read_only" native $enclosed);
+                tests_of_user!("native_user::read_only" native $several_users);
+                tests_of_user!("native_user::read_only" native {
+                    users: { commands_can_be_somebody_else_than_root }
+                });
+            }
+            // By who has no subordinate ids.
+            mod alone {
+                tests_of_user!("native_user::alone" alone {
+                    users: { commands_have_no_power_and_gain_none }
+                });
             }
             mod rootfs {
                 tests_of_user!("native_user::rootfs" rootfs $everywhere);

@@ -143,7 +143,12 @@ impl Who {
 impl Facts {
     /// Looks at this host.
     pub(in crate::backends::native) fn gather() -> Self {
-        Self::of(Path::new("/"), Who::current())
+        let mut facts = Self::of(Path::new("/"), Who::current());
+        // A process that can gain no rights gains none by the helpers either.
+        if rustix::thread::no_new_privs().unwrap_or(false) {
+            facts.helpers = None;
+        }
+        facts
     }
 
     /// Looks at a host whose `/` is at `root`. What cannot be read is taken for

@@ -73,25 +73,21 @@ pub(super) fn missing(tier: Tier, owners: Owners, lack: Option<Lack>, user: &str
              directory or tar file with a Linux root, or run vestal as root"
                 .to_owned(),
         );
-        missing.push(
-            "there is no user but root: tar unpacks without owners, and servers that refuse to be \
-             root, like PostgreSQL, do not run; a system of terminal.native_rootfs has users where \
-             you have subordinate ids, and so have the sandboxes of root"
-                .to_owned(),
-        );
     }
-    if tier == Tier::Rootfs && owners == Owners::One {
-        missing.push(match lack {
-            Some(Lack::Helpers) => "files can belong to one user only, which some packages cannot \
-                                    do with: install newuidmap and newgidmap (package uidmap or \
-                                    shadow-utils)"
-                .to_owned(),
+    if owners == Owners::One {
+        let remedy = match lack {
+            Some(Lack::Helpers) => {
+                "install newuidmap and newgidmap (package uidmap or shadow-utils)".to_owned()
+            }
             Some(Lack::Subordinates) | None => format!(
-                "files can belong to one user only, which some packages cannot do with: get \
-                 subordinate ids: sudo usermod --add-subuids 100000-165535 --add-subgids \
+                "get subordinate ids: sudo usermod --add-subuids 100000-165535 --add-subgids \
                  100000-165535 {user}"
             ),
-        });
+        };
+        missing.push(format!(
+            "there is no user but root: tar unpacks without owners, some packages cannot be \
+             installed, and servers that refuse to be root, like PostgreSQL, do not run; {remedy}"
+        ));
     }
     missing
 }
@@ -112,6 +108,8 @@ mod tests {
         assert!(one[0].ends_with("--add-subgids 100000-165535 ada"), "{one:?}");
         let helpers = missing(Tier::Rootfs, Owners::One, Some(Lack::Helpers), "ada");
         assert!(helpers[0].contains("newuidmap"), "{helpers:?}");
+        let with_users = missing(Tier::ReadOnly, Owners::Many, None, "ada");
+        assert_eq!(with_users, read_only[..1]);
     }
 
     #[test]

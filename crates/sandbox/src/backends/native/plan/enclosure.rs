@@ -14,6 +14,7 @@ use super::system::{directory, system};
 use super::user_limits::user_limits;
 use crate::backend::BackendError;
 use crate::backends::layout::WORKSPACE;
+use crate::backends::native::choose;
 use crate::backends::native::filters::filters;
 
 /// The name of the machine that a sandbox takes itself for. It is in the
@@ -42,7 +43,7 @@ pub(in crate::backends::native) fn enclosure(
         root,
         places,
         cgroups: input.cgroups.iter().map(|file| bytes(file)).collect(),
-        capabilities: capabilities(input.tier),
+        capabilities: capabilities(input.tier, choose::owners(&input.users)),
         filters: filters()?,
         max_processes: input.max_processes,
         purpose: input.purpose.clone(),

@@ -48,10 +48,22 @@ make /s/home 0700 us
 make /s/i/layers 0700 us
 make /s/i/layers/root 0755 us
 uid 0 1000 1
+uid 1 100000 65535
+gid 0 100 1
+gid 1 200000 65535
+users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
+";
+    let mut bench = Bench::new(Tier::ReadOnly).ordinary();
+    assert_eq!(text(&bench.plan()), expected);
+    bench.facts.sub_gids.clear();
+    let alone = text(&bench.plan());
+    let users = alone.find("uid 0").map(|start| &alone[start..]);
+    let expected = "\
+uid 0 1000 1
 gid 0 100 1
 users Own, network Host, host vestal, capabilities 0x0, processes Some(256)
 ";
-    assert_eq!(text(&Bench::new(Tier::ReadOnly).ordinary().plan()), expected);
+    assert_eq!(users, Some(expected));
 }
 
 #[test]
@@ -164,9 +176,8 @@ fn host_root_is_in_no_map() {
 }
 
 #[test]
-fn subordinate_users_are_taken_where_there_is_a_system_to_use_them_in() {
+fn subordinate_users_are_taken_where_there_are_any() {
     let mut bench = Bench::new(Tier::Rootfs).ordinary();
-    assert_eq!(users(Tier::ReadOnly, &bench.facts).mapping, Mapping::Own);
     bench.facts.sub_uids = vec![
         Subordinates { first: 900, count: 200 },
         Subordinates { first: 5000, count: 10 },
@@ -177,7 +188,9 @@ fn subordinate_users_are_taken_where_there_is_a_system_to_use_them_in() {
     let expected = [range(0, 1000, 1), range(1, 5000, 10), range(11, 9000, 65_525)];
     assert_eq!(users(Tier::Rootfs, &bench.facts).uids, expected);
     bench.facts.helpers = None;
-    assert_eq!(users(Tier::Rootfs, &bench.facts).mapping, Mapping::Own);
+    for tier in [Tier::ReadOnly, Tier::Rootfs] {
+        assert_eq!(users(tier, &bench.facts).mapping, Mapping::Own);
+    }
     let mut bench = Bench::new(Tier::Rootfs).ordinary();
     bench.facts.sub_gids.clear();
     assert_eq!(users(Tier::Rootfs, &bench.facts).mapping, Mapping::Own);

@@ -24,7 +24,7 @@ pub(in crate::backends::native) fn users(tier: Tier, facts: &Facts) -> Users {
     let own = |number: u32| IdRange { inside: 0, outside: number, count: 1 };
     let (uid, gid) = (own(facts.uid), own(facts.gid));
     match (tier, &facts.helpers) {
-        (Tier::Rootfs, Some(helpers)) if facts.lack().is_none() => Users {
+        (Tier::Rootfs | Tier::ReadOnly, Some(helpers)) if facts.lack().is_none() => Users {
             uids: with_subordinates(uid, &facts.sub_uids),
             gids: with_subordinates(gid, &facts.sub_gids),
             mapping: Mapping::Helpers {
@@ -32,8 +32,6 @@ pub(in crate::backends::native) fn users(tier: Tier, facts: &Facts) -> Users {
                 newgidmap: helpers.newgidmap.as_os_str().as_bytes().to_vec().into(),
             },
         },
-        // Files of the host are all that there is to see: others' numbers would
-        // only be more to attack.
         _ => Users { uids: vec![uid], gids: vec![gid], mapping: Mapping::Own },
     }
 }
