@@ -387,3 +387,24 @@ fn print(console: Console, check: &Check) -> Result<(), Failure> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_the_promised_shape() {
+        let report = Report {
+            ok: false,
+            version: "1.2.3",
+            checks: vec![
+                Check::new("guest", Health::Ok, "built in"),
+                Check::new("home", Health::Broken, "is full").advise("free some space"),
+            ],
+        };
+        assert_eq!(
+            serde_json::to_string(&report).unwrap(),
+            r#"{"ok":false,"version":"1.2.3","checks":[{"name":"guest","health":"ok","message":"built in","advice":null},{"name":"home","health":"broken","message":"is full","advice":"free some space"}]}"#
+        );
+    }
+}

@@ -129,6 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_reaped_has_the_promised_shape() {
+        let instance = Some("i".to_owned());
+        let reaped = Reaped { task: "web".to_owned(), instance, reason: ReapReason::Ownerless };
+        assert_eq!(
+            serde_json::to_string(&view(&reaped, true)).unwrap(),
+            r#"{"task":"web","id":"i","reason":"ownerless","removed":true}"#
+        );
+    }
+
+    #[test]
     fn only_a_directory_that_has_its_tasks_name_is_told_with_commands_on_the_task() {
         let said = unrecorded_words(Path::new("/s/web"));
         assert!(said.ends_with("vestal run -t web CMD; to remove them: vestal rm --files web"));

@@ -45,7 +45,7 @@ fn answer(text: &str) -> NewMessage {
 
 /// Makes two conversations: one about a build, in which all happens that can,
 /// and another one.
-fn seed(world: &World) {
+pub(crate) fn seed(world: &World) {
     block_on(async {
         let store = Store::open(file(world)).await.unwrap();
         let other = begin(&store, OTHER, None).await;

@@ -18,7 +18,7 @@ while read -r line; do
 done
 "#;
 
-fn server(world: &World) -> PathBuf {
+pub(crate) fn server(world: &World) -> PathBuf {
     fs::create_dir_all(world.home()).unwrap();
     let file = world.home().join("server");
     fs::write(&file, SERVER).unwrap();

@@ -13,7 +13,7 @@ use crate::chat::world::{Chatting, terminal};
 use crate::support::{World, finish};
 
 /// Makes the folder of a skill where the program is started.
-fn skill(world: &World, name: &str, more: &str) -> PathBuf {
+pub(crate) fn skill(world: &World, name: &str, more: &str) -> PathBuf {
     let dir = world.work().join(name);
     fs::create_dir_all(dir.join("scripts")).unwrap();
     let text = format!("---\nname: {name}\ndescription: About {name}.\n{more}---\nDo it.\n");
