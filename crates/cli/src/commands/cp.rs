@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::{CopiedView, TransferPlan};
 use vestal_sandbox::{Engine, Overrides, Terminations};
 
 use crate::cli::Wanted;
@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::unless_terminated;
-use crate::transfer::{Download, Endpoint, Upload};
+use crate::transfer::{Download, Upload};
 
 /// The session whose directory relative paths start in.
 const SESSION: &str = "main";
@@ -48,22 +48,16 @@ pub(crate) struct CpArgs {
     destination: OsString,
 }
 
-#[derive(Debug, Serialize)]
-struct Copied {
-    files: u64,
-    bytes: u64,
-}
-
 pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Failure> {
-    let parse =
-        |text: &OsString| Endpoint::parse(text).map_err(|error| Failure::usage(error.to_string()));
-    let (source, destination) = (parse(&args.source)?, parse(&args.destination)?);
+    let plan = TransferPlan::new(&args.source, &args.destination).map_err(|error| {
+        error.advice().into_iter().fold(Failure::usage(error.to_string()), Failure::advise)
+    })?;
     let mut signals =
         Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
     let engine = context.engine()?;
     let overrides = context.overrides(&args.wanted)?;
-    let to_stdout = destination == Endpoint::Stdio;
-    let copying = Box::pin(copy(context, &engine, &overrides, source, destination));
+    let is_printed = plan.is_printed();
+    let copying = Box::pin(copy(context, &engine, &overrides, plan));
     let copied = unless_terminated(&mut signals, copying).await;
     context.close(&engine).await;
     let copied = match copied {
@@ -71,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Failure
         // What was half copied is gone with the copy.
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };
-    if args.json && !to_stdout {
+    if args.json && !is_printed {
         context.console.print_json(&copied)?;
     } else {
         context.console.note(&format!(
@@ -87,15 +81,10 @@ async fn copy(
     context: &Context,
     engine: &Engine,
     overrides: &Overrides,
-    source: Endpoint,
-    destination: Endpoint,
-) -> Result<Copied, Failure> {
-    match (source, destination) {
-        (Endpoint::Sandbox { .. }, Endpoint::Sandbox { .. }) => Err(Failure::usage(
-            "one side must be on this machine",
-        )
-        .advise("from sandbox to sandbox, through here: vestal cp a:file - | vestal cp - b:file")),
-        (Endpoint::Sandbox { task, path }, to) => {
+    plan: TransferPlan,
+) -> Result<CopiedView, Failure> {
+    match plan {
+        TransferPlan::Download { task, from, to } => {
             let task = match &overrides.mount {
                 Some(dir) => engine.task_with_mount(&task, dir)?,
                 None => find::task(engine, Some(&task))?,
@@ -109,12 +98,12 @@ async fn copy(
             let mut download =
                 Download { files, console: context.console, progress: Progress::new() };
             match to {
-                Endpoint::Host(to) => download.save(&path, &to).await?,
-                _ => download.print(&path).await?,
+                Some(to) => download.save(&from, &to).await?,
+                None => download.print(&from).await?,
             }
-            Ok(download.progress.into())
+            Ok(download.progress.totals())
         }
-        (from, Endpoint::Sandbox { task, path }) => {
+        TransferPlan::Upload { from, task, to } => {
             let sandbox = context.sandbox(engine, &task, overrides).await?;
             let files = sandbox.files(Some(SESSION)).await?;
             let mut upload = Upload {
@@ -124,20 +113,10 @@ async fn copy(
                 progress: Progress::new(),
             };
             match from {
-                Endpoint::Host(from) => upload.send(&from, &path).await?,
-                _ => upload.send_stdin(&path).await?,
+                Some(from) => upload.send(&from, &to).await?,
+                None => upload.send_stdin(&to).await?,
             }
-            Ok(upload.progress.into())
+            Ok(upload.progress.totals())
         }
-        (Endpoint::Host(_) | Endpoint::Stdio, Endpoint::Host(_) | Endpoint::Stdio) => {
-            Err(Failure::usage("neither side is in a sandbox").advise("write it as task:path"))
-        }
-    }
-}
-
-impl From<Progress> for Copied {
-    fn from(progress: Progress) -> Self {
-        let (files, bytes) = progress.totals();
-        Self { files, bytes }
     }
 }

@@ -1,6 +1,7 @@
 //! `vestal fork`.
 
 use clap::Args;
+use vestal_api::ForkedView;
 use vestal_sandbox::{Engine, SnapshotName, Task};
 
 use crate::cli::Busy;
@@ -11,7 +12,6 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::values::quoted;
-use crate::views::ForkedView;
 
 const AFTER_HELP: &str = "\
 The new sandbox has the same backend, workspace, home and everything installed, and goes its own way

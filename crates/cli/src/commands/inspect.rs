@@ -1,15 +1,13 @@
 //! `vestal inspect`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Serialize;
+use vestal_api::{GuestFacts, OverridesView, SandboxDetailsView};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Drift, Engine, Overrides, Snapshot, Summary, SummaryState, Task};
-use vestal_wire::{JobInfo, Stats, Status, Welcome};
+use vestal_sandbox::{Engine, Snapshot, Summary, SummaryState, Task};
 
 use super::{jobs, ps, stats};
 use crate::cli::Tasks;
@@ -18,7 +16,6 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::views::{JobView, SandboxView, SnapshotView, StatsView};
 
 /// How long a guest may take to describe itself.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -47,16 +44,8 @@ pub(crate) struct InspectArgs {
 #[derive(Debug)]
 struct Inspected {
     summary: Summary,
-    guest: Option<Guest>,
+    guest: Option<GuestFacts>,
     snapshots: Vec<Snapshot>,
-}
-
-#[derive(Debug)]
-struct Guest {
-    welcome: Welcome,
-    status: Status,
-    stats: Stats,
-    jobs: Vec<JobInfo>,
 }
 
 pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Failure> {
@@ -76,7 +65,12 @@ pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Fa
         }
     }
     if args.json {
-        let views: Vec<InspectView> = found.iter().map(InspectView::from).collect();
+        let views: Vec<SandboxDetailsView> = found
+            .iter()
+            .map(|Inspected { summary, guest, snapshots }| {
+                SandboxDetailsView::new(summary, guest.as_ref(), snapshots)
+            })
+            .collect();
         context.console.print_json(&views)?;
     } else {
         for inspected in &found {
@@ -88,7 +82,7 @@ pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Fa
 
 /// Asks the guest of a running sandbox; one that does not answer is shown
 /// without what it would have said.
-async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<Guest> {
+async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<GuestFacts> {
     if summary.owned || summary.state != SummaryState::Running {
         return None;
     }
@@ -102,125 +96,15 @@ async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<Guest> {
     }
 }
 
-async fn describe(connection: &Connection) -> Result<Guest, vestal_sandbox::client::CallError> {
-    Ok(Guest {
+async fn describe(
+    connection: &Connection,
+) -> Result<GuestFacts, vestal_sandbox::client::CallError> {
+    Ok(GuestFacts {
         welcome: connection.welcome().clone(),
         status: connection.status(WITHIN).await?,
         stats: connection.stats(WITHIN).await?,
         jobs: job::jobs(connection, JobFilter::All, JOBS).await?.jobs,
     })
-}
-
-#[derive(Debug, Serialize)]
-struct InspectView {
-    #[serde(flatten)]
-    sandbox: SandboxView,
-    dir: String,
-    spec: BTreeMap<String, String>,
-    drift_details: Vec<DriftView>,
-    retention_seconds: Option<u64>,
-    owned: bool,
-    owner_pid: Option<u32>,
-    /// How its guest is reached, where there is more than one way.
-    transport: Option<String>,
-    /// What was asked for this sandbox alone.
-    overrides: OverridesView,
-    /// What the backend knows the instance by; its form is the backend's.
-    locator: serde_json::Value,
-    guest: Option<GuestView>,
-    stats: Option<StatsView>,
-    jobs: Vec<JobView>,
-    /// What is missing for a better tier, and how to have it.
-    missing: Vec<String>,
-    snapshots: Vec<SnapshotView>,
-}
-
-#[derive(Debug, Serialize)]
-struct OverridesView {
-    image: Option<String>,
-    cwd: Option<String>,
-    backend: Option<String>,
-    mount: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    binds: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct DriftView {
-    key: String,
-    was: Option<String>,
-    now: Option<String>,
-    tightens: bool,
-    loosens: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct GuestView {
-    program: String,
-    protocol: String,
-    incarnation: String,
-    boot: String,
-    up_seconds: u64,
-    jobs_known: u32,
-}
-
-impl From<&Inspected> for InspectView {
-    fn from(Inspected { summary, guest, snapshots }: &Inspected) -> Self {
-        let guest = guest.as_ref();
-        let jobs = guest.map_or(&[][..], |guest| &guest.jobs);
-        Self {
-            sandbox: summary.into(),
-            dir: summary.dir.display().to_string(),
-            spec: summary.spec.clone(),
-            drift_details: summary.drift.iter().map(DriftView::from).collect(),
-            retention_seconds: summary.retention.map(|retention| retention.as_secs()),
-            owned: summary.owned,
-            owner_pid: summary.owner.as_ref().map(|owner| owner.pid),
-            transport: summary.description.transport.clone(),
-            overrides: (&summary.overrides).into(),
-            locator: summary.locator.clone(),
-            guest: guest.map(GuestView::from),
-            stats: guest.map(|guest| (&guest.stats).into()),
-            jobs: jobs.iter().map(|info| JobView::new(&summary.task, info)).collect(),
-            missing: summary.description.missing.clone(),
-            snapshots: snapshots.iter().map(SnapshotView::from).collect(),
-        }
-    }
-}
-
-impl From<&Overrides> for OverridesView {
-    fn from(overrides: &Overrides) -> Self {
-        let path = |path: &Option<std::path::PathBuf>| {
-            path.as_ref().map(|path| path.display().to_string())
-        };
-        Self {
-            image: overrides.image.clone(),
-            cwd: path(&overrides.cwd),
-            backend: overrides.backend.clone(),
-            mount: path(&overrides.mount),
-            binds: overrides.binds.iter().map(|bind| bind.display().to_string()).collect(),
-        }
-    }
-}
-
-impl From<&Drift> for DriftView {
-    fn from(drift: &Drift) -> Self {
-        let Drift { key, was, now, tightens, loosens } = drift.clone();
-        Self { key, was, now, tightens, loosens }
-    }
-}
-
-impl From<&Guest> for GuestView {
-    fn from(Guest { welcome, status, .. }: &Guest) -> Self {
-        Self {
-            program: welcome.program.clone(),
-            protocol: format!("{}.{}", welcome.major, welcome.minor),
-            incarnation: welcome.incarnation.clone(),
-            boot: welcome.boot.clone(),
-            up_seconds: status.up_ms / 1000,
-            jobs_known: status.jobs_known,
-        }
-    }
 }
 
 /// Says what the backend tells of the instance, and what was asked for it.

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::{JobPhase, JobView};
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Engine, Error, Overrides, SummaryState, Task};
 use vestal_wire::{Cause, JobInfo, JobState};
@@ -13,7 +14,6 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::values::quoted;
-use crate::views::{JobView, state_word};
 
 /// Most jobs that are listed of one sandbox.
 const LIMIT: u32 = 1000;
@@ -170,7 +170,7 @@ pub(super) fn row(task: &str, info: &JobInfo, now: Timestamp) -> Vec<Cell> {
         info.id.as_str().into(),
         task.into(),
         state(info),
-        text::timestamp(info.started_ms)
+        vestal_api::timestamp(info.started_ms)
             .map_or_else(|| "?".to_owned(), |time| text::ago(time, now))
             .into(),
         info.processes.to_string().into(),
@@ -181,7 +181,7 @@ pub(super) fn row(task: &str, info: &JobInfo, now: Timestamp) -> Vec<Cell> {
 /// Returns a job's state in a word or two.
 fn state(info: &JobInfo) -> Cell {
     let JobState::Ended(exit) = info.state else {
-        return Cell::styled(state_word(&info.state), GREEN);
+        return Cell::styled(JobPhase::from(&info.state).as_str(), GREEN);
     };
     match (exit.cause, exit.code) {
         (Cause::Exited, Some(0)) => Cell::styled("exit 0", DIM),

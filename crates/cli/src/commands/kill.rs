@@ -1,6 +1,7 @@
 //! `vestal kill`.
 
 use clap::Args;
+use vestal_api::JobView;
 use vestal_sandbox::job;
 use vestal_wire::{JobInfo, JobState};
 
@@ -10,7 +11,6 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find::{self, FoundJob};
 use crate::values::{JobRef, parse_signal};
-use crate::views::JobView;
 
 const AFTER_HELP: &str = "\
 Without --signal everything the job started is killed, also what it put into the background, and

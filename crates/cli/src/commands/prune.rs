@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use serde::Serialize;
-use vestal_sandbox::{Pruned, ReapReason, Reaped};
+use vestal_api::ReapedView;
+use vestal_sandbox::{Pruned, ReapReason};
 
 use crate::console::{Table, text};
 use crate::context::Context;
@@ -33,14 +33,6 @@ pub(crate) struct PruneArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct ReapedView {
-    task: String,
-    id: Option<String>,
-    reason: &'static str,
-    removed: bool,
-}
-
 pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let pruning = engine.prune_telling(args.dry_run);
@@ -55,7 +47,7 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
     let exit = if unanswered.is_empty() { Exit::Success } else { Exit::No };
     if args.json {
         let views: Vec<ReapedView> =
-            reaped.iter().map(|reaped| view(reaped, !args.dry_run)).collect();
+            reaped.iter().map(|reaped| ReapedView::new(reaped, !args.dry_run)).collect();
         context.console.print_json(&views)?;
         return Ok(exit);
     }
@@ -101,20 +93,6 @@ fn unrecorded_words(path: &Path) -> String {
     )
 }
 
-fn view(reaped: &Reaped, removed: bool) -> ReapedView {
-    ReapedView {
-        task: reaped.task.clone(),
-        id: reaped.instance.clone(),
-        reason: match reaped.reason {
-            ReapReason::Unfinished => "unfinished",
-            ReapReason::Ownerless => "ownerless",
-            ReapReason::Superseded => "superseded",
-            ReapReason::Expired => "expired",
-        },
-        removed,
-    }
-}
-
 fn explanation(reason: ReapReason) -> &'static str {
     match reason {
         ReapReason::Unfinished => "a process died while it worked on it",
@@ -127,16 +105,6 @@ fn explanation(reason: ReapReason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_reaped_has_the_promised_shape() {
-        let instance = Some("i".to_owned());
-        let reaped = Reaped { task: "web".to_owned(), instance, reason: ReapReason::Ownerless };
-        assert_eq!(
-            serde_json::to_string(&view(&reaped, true)).unwrap(),
-            r#"{"task":"web","id":"i","reason":"ownerless","removed":true}"#
-        );
-    }
 
     #[test]
     fn only_a_directory_that_has_its_tasks_name_is_told_with_commands_on_the_task() {

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::{SandboxState, SandboxView};
 use vestal_sandbox::{Summary, SummaryState};
 
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::{SandboxView, state_name};
 
 const AFTER_HELP: &str = "\
 Being listed is not being used: it keeps no sandbox from idling out. The exit code is 1 if the
@@ -130,5 +130,6 @@ pub(super) fn state(summary: &Summary) -> Cell {
         SummaryState::Stopped | SummaryState::Absent => DIM,
     };
     let owned = if summary.owned { " (owned)" } else { "" };
-    Cell::styled(format!("{}{owned}", state_name(summary.state)), style)
+    let word = SandboxState::from(summary.state).as_str();
+    Cell::styled(format!("{word}{owned}"), style)
 }

@@ -1,6 +1,7 @@
 //! `vestal rebuild`.
 
 use clap::Args;
+use vestal_api::RebuiltView;
 use vestal_config::BackendChoice;
 use vestal_sandbox::backend::Confinement;
 use vestal_sandbox::{Engine, Rebuild, Summary, SummaryState, Task};
@@ -13,7 +14,6 @@ use crate::copies;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::views::RebuiltView;
 
 const AFTER_HELP: &str = "\
 Workspace, home and snapshots stay; what was installed elsewhere in the sandbox goes. With --backend

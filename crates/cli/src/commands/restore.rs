@@ -2,6 +2,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::RestoredView;
 use vestal_sandbox::{Engine, Snapshot, SnapshotName, Summary, SummaryState, Task};
 
 use crate::cli::Busy;
@@ -13,7 +14,6 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::values::quoted;
-use crate::views::RestoredView;
 
 const AFTER_HELP: &str = "\
 What is there now goes for good; the snapshot stays and can be gone back to again. With jobs or open

@@ -1,7 +1,7 @@
 //! `vestal rm`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::RemovedView;
 use vestal_sandbox::{Engine, Error, FilesOnRemoval, Removal, Summary, SummaryState, Task};
 
 use crate::cli::Tasks;
@@ -37,15 +37,6 @@ pub(crate) struct RmArgs {
 
     #[command(flatten)]
     tasks: Tasks,
-}
-
-#[derive(Debug, Serialize)]
-struct Removed {
-    task: String,
-    instances: usize,
-    kept: Vec<String>,
-    /// Files of the sandbox that its backend keeps, by the backend's names.
-    kept_volumes: Vec<String>,
 }
 
 pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure> {
@@ -85,12 +76,7 @@ pub(crate) async fn run(context: &Context, args: RmArgs) -> Result<Exit, Failure
         if !args.json {
             context.console.print(&describe(task, &removal))?;
         }
-        removed.push(Removed {
-            task: task.to_string(),
-            instances: removal.instances,
-            kept: removal.kept.iter().map(|path| path.display().to_string()).collect(),
-            kept_volumes: removal.kept_volumes,
-        });
+        removed.push(RemovedView::new(task, &removal));
     }
     if args.json {
         return context.console.conclude_in_json(&removed, &failures);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use vestal_api::{RunSandboxView, RunView};
 use vestal_sandbox::job::Follow;
 use vestal_sandbox::{Command, Engine, Input, Output, Sandbox, Terminations, new_job_id};
 use vestal_wire::{Cause, JobId, JobInfo, SessionState};
@@ -22,7 +23,6 @@ use crate::follow::{
 };
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::values::parse_duration;
-use crate::views::RunView;
 
 /// The session commands run in unless another is named.
 const DEFAULT_SESSION: &str = "main";
@@ -106,7 +106,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failur
     let signals =
         Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
     let mut runner = Runner { context, args: &args, job: new_job_id(), signals };
-    let mut view = RunView::new();
+    let mut view = RunView::default();
     let result = runner.run(&mut view).await;
     if !args.json {
         return result;
@@ -116,12 +116,15 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failur
         Err(failure) => failure.exit(),
     };
     match &result {
-        Ok(Exit::Terminated(_)) => view.set_error("interrupted"),
+        Ok(Exit::Terminated(_)) => view.error = Some("interrupted".to_owned()),
         Ok(_) => {}
-        Err(failure) => view.set_failure(failure),
+        Err(failure) => {
+            view.error = Some(failure.message().unwrap_or("no reason given").to_owned());
+            view.advice = failure.advice().to_vec();
+        }
     }
     if !(args.background && result.is_ok()) {
-        view.set_exit(exit);
+        view.exit_code = Some(exit.code());
     }
     context.console.print_json(&view)?;
     Ok(exit)
@@ -140,7 +143,7 @@ impl Runner<'_> {
                 return Ok(Exit::Terminated(signal));
             }
         };
-        view.set_sandbox(&sandbox).await;
+        view.sandbox = Some(RunSandboxView::new(&sandbox, sandbox.instance().await));
         let result = self.run_in(&sandbox, command, view).await;
         self.end(&engine, &result).await;
         result
@@ -331,7 +334,7 @@ fn captured_exit(
 ) -> Result<Exit, Failure> {
     match (output.exit.cause, output.exit.code) {
         (Cause::TimedOut, _) => {
-            view.set_error(timed_out(limit));
+            view.error = Some(timed_out(limit));
             Ok(Exit::TimedOut)
         }
         (Cause::Lost, _) | (_, None) => Err(Failure::new(format!(

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use jiff::Zoned;
+use vestal_api::SnapshotView;
 use vestal_sandbox::{CopyError, Engine, Error, Snapshot, SnapshotName, Task};
 
 use crate::cli::{Busy, OneTask};
@@ -11,7 +12,6 @@ use crate::copies;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::quoted;
-use crate::views::SnapshotView;
 
 /// Snapshots without a chosen name that a sandbox can have of one minute.
 const MOST_A_MINUTE: u32 = 1000;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::TaskStatsView;
 use vestal_sandbox::{Engine, Error, SummaryState, Task};
 use vestal_wire::Stats;
 
@@ -14,7 +14,6 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::views::StatsView;
 
 /// How long a guest may take to count.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -36,13 +35,6 @@ pub(crate) struct StatsArgs {
     tasks: Tasks,
 }
 
-#[derive(Debug, Serialize)]
-struct TaskStats {
-    task: String,
-    #[serde(flatten)]
-    stats: StatsView,
-}
-
 pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let named = args.tasks.named(&engine)?;
@@ -61,10 +53,8 @@ pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<Exit, Fail
         }
     }
     if args.json {
-        let views: Vec<TaskStats> = found
-            .iter()
-            .map(|(task, stats)| TaskStats { task: task.to_string(), stats: stats.into() })
-            .collect();
+        let views: Vec<TaskStatsView> =
+            found.iter().map(|(task, stats)| TaskStatsView::new(task, stats)).collect();
         context.console.print_json(&views)?;
         return Ok(exit);
     }

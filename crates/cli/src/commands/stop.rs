@@ -1,7 +1,7 @@
 //! `vestal stop`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::StoppedView;
 use vestal_sandbox::{Engine, Task};
 
 use crate::cli::Tasks;
@@ -41,14 +41,6 @@ pub(crate) struct StopArgs {
 
     #[command(flatten)]
     tasks: Tasks,
-}
-
-#[derive(Debug, Serialize)]
-struct Stopped {
-    task: String,
-    was_running: bool,
-    /// Whether files that were in memory went with its processes.
-    files_lost: bool,
 }
 
 /// Returns whether files of a running sandbox end with its processes.
@@ -106,7 +98,7 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<Exit, Failu
             };
             context.console.print(&format!("{said} {}{lost}", text::printable(task.as_str())))?;
         }
-        stopped.push(Stopped { task: task.to_string(), was_running, files_lost });
+        stopped.push(StoppedView { task: task.to_string(), was_running, files_lost });
     }
     if args.json {
         return context.console.conclude_in_json(&stopped, &failures);

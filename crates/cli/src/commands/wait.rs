@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use vestal_api::JobView;
 use vestal_sandbox::job;
 use vestal_wire::JobState;
 
@@ -13,7 +14,6 @@ use crate::exit::Exit;
 use crate::find;
 use crate::follow::exit_of;
 use crate::values::{JobRef, parse_duration};
-use crate::views::JobView;
 
 const AFTER_HELP: &str = "\
 The exit code is the job's; 124 when it still runs after --timeout, or timed out itself.

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use vestal_api::CopiedView;
+
 use super::{status, text};
 
 /// Work that takes longer than this is spoken of.
@@ -43,8 +45,8 @@ impl Progress {
     }
 
     /// Returns how many files and bytes were copied.
-    pub(crate) fn totals(&self) -> (u64, u64) {
-        (self.files, self.bytes)
+    pub(crate) fn totals(&self) -> CopiedView {
+        CopiedView { files: self.files, bytes: self.bytes }
     }
 
     fn show(&mut self) {

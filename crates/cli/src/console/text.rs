@@ -98,11 +98,6 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns milliseconds of Unix time as a time; nothing when it cannot be one.
-pub(crate) fn timestamp(millis: u64) -> Option<Timestamp> {
-    Timestamp::from_millisecond(i64::try_from(millis).ok()?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

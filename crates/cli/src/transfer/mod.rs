@@ -5,13 +5,11 @@
 //! every step is relative to an open directory.
 
 mod download;
-mod endpoint;
 mod host;
 mod stream;
 mod upload;
 
 pub(crate) use download::Download;
-pub(crate) use endpoint::Endpoint;
 pub(crate) use upload::Upload;
 
 /// How deep a tree may be that is copied. A sandbox could claim one without end.

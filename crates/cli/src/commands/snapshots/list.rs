@@ -2,6 +2,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::SnapshotView;
 use vestal_sandbox::{Engine, Error, Snapshot, Task};
 
 use crate::cli::Tasks;
@@ -10,7 +11,6 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::views::SnapshotView;
 
 pub(crate) const HEADING: [&str; 5] = ["TASK", "NAME", "CREATED", "SIZE", "NOTE"];
 

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::SnapshotView;
 use vestal_sandbox::{Snapshot, SnapshotName, Task};
 
 use crate::confirm;
@@ -11,7 +12,6 @@ use crate::copies;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::views::SnapshotView;
 
 const AFTER_HELP: &str = "\
 The sandbox itself and forks of it are not touched. On a terminal it asks first, unless -y is given;
