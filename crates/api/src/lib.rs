@@ -1,10 +1,18 @@
 #![doc = include_str!("../README.md")]
 
+mod conversation;
+mod error;
 mod job;
 mod sandbox;
 mod snapshot;
 mod transfer;
+mod turn;
 
+pub use conversation::{
+    ConversationDetailsView, ConversationView, DeletedConversationView, EXPORT_VERSION, ExportLine,
+    ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,
+};
+pub use error::{ErrorView, TaskErrorView};
 pub use job::{
     EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,
 };
@@ -14,3 +22,4 @@ pub use sandbox::{
 };
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
 pub use transfer::{CopiedView, Endpoint, TransferError, TransferPlan};
+pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};

@@ -4,6 +4,7 @@ use std::io;
 
 use vestal_agent::OpenError;
 use vestal_agent::settings::EndpointError;
+use vestal_api::ErrorView;
 use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
 use vestal_board::{Error as BoardError, Refusal};
@@ -92,6 +93,12 @@ impl Failure {
 
     pub(crate) fn advice(&self) -> &[String] {
         &self.advice
+    }
+
+    /// Returns it for programs; nothing where nobody reads the answer.
+    pub(crate) fn view(&self) -> Option<ErrorView> {
+        let error = self.message.clone()?;
+        Some(ErrorView { error, advice: self.advice.clone() })
     }
 
     pub(crate) fn exit(&self) -> Exit {

@@ -130,11 +130,10 @@ fn done(console: Console, result: Result<Exit, Failure>) -> Exit {
 /// program that asked for JSON.
 fn explain_in_json(console: Console, failure: &Failure) -> Exit {
     console.explain(failure);
-    if let Some(error) = failure.message() {
-        let object = serde_json::json!({ "error": error, "advice": failure.advice() });
-        if let Err(unprinted) = console.print_json(&object) {
-            return unprinted.exit();
-        }
+    if let Some(error) = failure.view()
+        && let Err(unprinted) = console.print_json(&error)
+    {
+        return unprinted.exit();
     }
     failure.exit()
 }

@@ -7,6 +7,7 @@ use anstyle::Style;
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
 use serde::Serialize;
+use vestal_api::TaskErrorView;
 use vestal_config::Environment;
 
 use super::divert::Said;
@@ -139,8 +140,12 @@ impl Console {
         }
         for (task, failure) in failures {
             self.explain(failure);
-            let (error, advice) = (failure.message(), failure.advice());
-            all.push(serde_json::json!({ "task": task, "error": error, "advice": advice }));
+            let failed = TaskErrorView {
+                advice: failure.advice().to_vec(),
+                error: failure.message().map(str::to_owned),
+                task: task.clone(),
+            };
+            all.push(serde_json::to_value(failed).map_err(unwritable)?);
         }
         self.print_json(&all)?;
         Ok(failures.last().map_or(Exit::Success, |(_, failure)| failure.exit()))

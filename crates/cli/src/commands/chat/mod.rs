@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_agent::Outcome;
+use vestal_api::{ErrorView, TurnExitReason, TurnView};
 use vestal_config::Environment;
 use vestal_model::{Part, UserMessage};
 use vestal_sandbox::Task;
@@ -26,7 +27,6 @@ use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::TurnView;
 use screen::Answer;
 use talk::{Talk, Talked};
 
@@ -162,7 +162,7 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
         Ok(talked) => talked,
         Err(failure) => {
             if args.json {
-                context.console.print_json(&TurnView::of_failure(&failure))?;
+                context.console.print_json(&not_begun(&failure))?;
             }
             return Err(failure);
         }
@@ -172,7 +172,7 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
             let exit = Exit::Terminated(signal);
             if args.json {
                 let failure = Failure::new("interrupted").with_exit(exit);
-                context.console.print_json(&TurnView::of_failure(&failure))?;
+                context.console.print_json(&not_begun(&failure))?;
             }
             Ok(exit)
         }
@@ -181,9 +181,9 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
             let exit = exit_of(&result, signal);
             let failure = failure_of(&result, signal);
             if args.json {
-                let mut view = TurnView::of(&result, exit);
+                let mut view = TurnView::new(&result, exit.code());
                 if let Some(failure) = &failure {
-                    view.set_failure(failure);
+                    view.set_error(unanswered(failure), failure.exit().code());
                 }
                 context.console.print_json(&view)?;
             } else if args.quiet && has_answer(&result.outcome) {
@@ -200,6 +200,21 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
             }
         }
     }
+}
+
+/// Returns what is told of a turn that never began.
+fn not_begun(failure: &Failure) -> TurnView {
+    let reason = match failure.exit() {
+        Exit::Terminated(_) => TurnExitReason::Interrupted,
+        _ => TurnExitReason::Failed,
+    };
+    TurnView::not_begun(reason, unanswered(failure), failure.exit().code())
+}
+
+/// Returns why there is no whole answer.
+fn unanswered(failure: &Failure) -> ErrorView {
+    let unread = ErrorView { error: "nobody reads the output".to_owned(), advice: Vec::new() };
+    failure.view().unwrap_or(unread)
 }
 
 /// Reports whether what the model said last is meant for the person who asked.

@@ -1,11 +1,11 @@
 //! What a turn took, in a line.
 
 use vestal_agent::{Outcome, TurnResult};
+use vestal_api::{CostStatus, KnownCost};
 
 use crate::console::{status, text};
 use crate::context::Context;
 use crate::values::quoted;
-use crate::views::Cost;
 
 /// Says what a turn took and how to go on, to a person at a terminal.
 pub(super) fn tell(context: &Context, result: &TurnResult) {
@@ -20,9 +20,9 @@ fn line(result: &TurnResult, profile: Option<&str>) -> String {
         said.push("interrupted".to_owned());
     }
     said.push(text::count(result.usage.total(), "token"));
-    let cost = Cost::of(result.cost, !result.provider.is_empty());
+    let cost = KnownCost::new(result.cost, !result.provider.is_empty());
     if let Some(usd) = cost.usd {
-        let about = if cost.status == "partial" { "at least " } else { "" };
+        let about = if cost.status == CostStatus::Partial { "at least " } else { "" };
         said.push(format!("{about}${usd:.4}"));
     }
     said.push(text::took(result.took));

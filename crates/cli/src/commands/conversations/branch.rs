@@ -1,11 +1,11 @@
 //! `vestal conversations branch`.
 
 use clap::Args;
+use vestal_api::ConversationView;
 use vestal_conversations::{Seq, Store, Title};
 use vestal_runtime::SANDBOX_CHOICE;
 
-use super::find;
-use super::view::{self, ConversationView};
+use super::{find, print};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -56,7 +56,7 @@ pub(super) async fn run(
     };
     if args.json {
         let summary = store.summary(&branch.id).await?;
-        view::print(context, &ConversationView::from(&summary))?;
+        print(context, &ConversationView::from(&summary))?;
     } else {
         context.console.print(branch.id.as_str())?;
         context

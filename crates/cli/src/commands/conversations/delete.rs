@@ -1,10 +1,10 @@
 //! `vestal conversations delete`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::DeletedConversationView;
 use vestal_conversations::{Store, Summary};
 
-use super::{find, view};
+use super::{find, print};
 use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
@@ -33,13 +33,6 @@ pub(super) struct DeleteArgs {
     /// Prints an array of JSON objects.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct DeletedView<'a> {
-    id: &'a str,
-    title: Option<&'a str>,
-    messages: u64,
 }
 
 pub(super) async fn run(
@@ -71,12 +64,8 @@ pub(super) async fn run(
     }
     drop(leases);
     if args.json {
-        let views = summaries.iter().map(|summary| DeletedView {
-            id: summary.conversation.id.as_str(),
-            title: summary.conversation.title.as_deref(),
-            messages: summary.messages,
-        });
-        view::print(context, &views.collect::<Vec<_>>())?;
+        let views: Vec<DeletedConversationView> = summaries.iter().map(Into::into).collect();
+        print(context, &views)?;
     }
     Ok(Exit::Success)
 }

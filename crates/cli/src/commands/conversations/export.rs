@@ -6,11 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-use vestal_conversations::{ConversationId, Standing, Store, Stored};
+use vestal_api::{EXPORT_VERSION, ExportLine, ExportedConversationView};
+use vestal_conversations::{ConversationId, Standing, Store};
 
-use super::view::{self, ConversationView};
-use super::{find, markdown};
+use super::{find, markdown, print};
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -23,9 +22,6 @@ taken back or summed up. markdown: what was said, to read.
 
 Example:
   vestal conversations export k3f9ab -o talk.jsonl";
-
-/// The version of the lines of JSON.
-const VERSION: u32 = 1;
 
 /// Writes a conversation to a file, or to standard output.
 #[derive(Debug, Args)]
@@ -56,30 +52,6 @@ enum Format {
     Markdown,
 }
 
-#[derive(Debug, Serialize)]
-struct HeadLine {
-    r#type: &'static str,
-    version: u32,
-    #[serde(flatten)]
-    conversation: ConversationView,
-    system_prompt: String,
-}
-
-#[derive(Debug, Serialize)]
-struct MessageLine<'s> {
-    r#type: &'static str,
-    #[serde(flatten)]
-    stored: &'s Stored,
-}
-
-#[derive(Debug, Serialize)]
-struct ExportedView {
-    id: String,
-    path: String,
-    messages: usize,
-    bytes: usize,
-}
-
 pub(super) async fn run(
     context: &Context,
     store: Option<&Store>,
@@ -103,8 +75,8 @@ pub(super) async fn run(
     write(path, exported.as_bytes())?;
     if args.json {
         let path = path.display().to_string();
-        let view = ExportedView { id: id.into(), path, messages, bytes: exported.len() };
-        view::print(context, &view)?;
+        let bytes = exported.len();
+        print(context, &ExportedConversationView { id: id.into(), path, messages, bytes })?;
     } else {
         let messages = text::count(messages as u64, "message");
         let path = text::printable(&path.to_string_lossy());
@@ -115,18 +87,18 @@ pub(super) async fn run(
 
 /// Returns a conversation as lines of JSON, and how many messages there are.
 async fn lines(store: &Store, id: &ConversationId) -> Result<(String, usize), Failure> {
-    let head = HeadLine {
-        r#type: "conversation",
-        version: VERSION,
-        conversation: ConversationView::from(&store.summary(id).await?),
+    let head = ExportLine::Conversation {
+        version: EXPORT_VERSION,
+        conversation: Box::new((&store.summary(id).await?).into()),
         system_prompt: store.system_prompt(id).await?,
     };
     let history = store.history(id).await?;
+    let messages = history.len();
     let mut text = json::line(&head)?;
-    for stored in &history {
-        text.push_str(&json::line(&MessageLine { r#type: "message", stored })?);
+    for stored in history {
+        text.push_str(&json::line(&ExportLine::Message(Box::new(stored)))?);
     }
-    Ok((text, history.len()))
+    Ok((text, messages))
 }
 
 /// Writes a new file that only its owner can read, whole or not at all.

@@ -2,10 +2,11 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::ConversationView;
 use vestal_conversations::{Filter, Store, Summary};
 
+use super::print;
 use super::reading::cost;
-use super::view::{self, ConversationView};
 use crate::console::{Cell, DIM, Table, text};
 use crate::context::Context;
 use crate::error::Failure;
@@ -65,7 +66,7 @@ pub(super) async fn run(
     };
     if args.json {
         let views: Vec<ConversationView> = summaries.iter().map(Into::into).collect();
-        view::print(context, &views)?;
+        print(context, &views)?;
         return Ok(Exit::Success);
     }
     if summaries.is_empty() {

@@ -10,14 +10,15 @@ mod rename;
 mod search;
 mod show;
 mod undo;
-mod view;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use vestal_conversations::{ConversationId, Error, Store};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::json;
 
 const AFTER_HELP: &str = "\
 ID is a conversation's id or title, or the beginning of either, or the short id that `list` shows.
@@ -72,6 +73,11 @@ pub(crate) async fn run(context: &Context, args: ConversationsArgs) -> Result<Ex
 /// Opens the conversations of the profile, if there are any yet.
 async fn open(context: &Context) -> Result<Option<Store>, Failure> {
     Ok(Store::open_existing(context.home()?.dir().join("state.db")).await?)
+}
+
+/// Prints a value as JSON: on one line for programs, indented for people.
+fn print(context: &Context, value: &impl Serialize) -> Result<(), Failure> {
+    context.console.print(&json::shown(value)?)
 }
 
 /// Finds the conversation that is meant. Where it is not clear which, those it

@@ -1,11 +1,10 @@
 //! A conversation for people to read.
 
+use vestal_api::dollars;
 use vestal_conversations::{Kind, Standing, Stored, Totals};
 use vestal_model::{Message, Part, ToolCall};
 
 use crate::console::text;
-
-use super::view::dollars;
 
 /// Lines shown of what a tool came to.
 const TOOL_LINES: usize = 6;

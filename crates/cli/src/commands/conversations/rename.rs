@@ -1,10 +1,10 @@
 //! `vestal conversations rename`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::RenamedConversationView;
 use vestal_conversations::{Store, Title};
 
-use super::{find, view};
+use super::{find, print};
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -33,12 +33,6 @@ pub(super) struct RenameArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct RenamedView<'a> {
-    id: &'a str,
-    title: &'a str,
-}
-
 pub(super) async fn run(
     context: &Context,
     store: Option<&Store>,
@@ -47,7 +41,7 @@ pub(super) async fn run(
     let (store, id) = find(store, &args.id).await?;
     let title = store.set_title(&id, &Title::Given(args.title)).await?;
     if args.json {
-        view::print(context, &RenamedView { id: id.as_str(), title: &title })?;
+        print(context, &RenamedConversationView { id: id.to_string(), title })?;
     } else {
         context.console.print(&format!("{id} is now {:?}", text::printable(&title)))?;
     }

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use vestal_api::HitView;
 use vestal_conversations::{Hit, Role, Store};
 
-use super::view::{self, HitView};
+use super::print;
 use crate::console::{BOLD, Console, DIM, text};
 use crate::context::Context;
 use crate::error::Failure;
@@ -45,7 +46,7 @@ pub(super) async fn run(
         None => Vec::new(),
     };
     if args.json {
-        view::print(context, &hits.iter().map(HitView::from).collect::<Vec<_>>())?;
+        print(context, &hits.iter().map(HitView::from).collect::<Vec<_>>())?;
     } else if hits.is_empty() {
         context.console.note("nothing was found");
     } else {

@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Serialize;
+use vestal_api::ConversationDetailsView;
 use vestal_conversations::{Standing, Store, Stored, Summary};
 
-use super::find;
 use super::reading::{Detail, Passage, cost, passage};
-use super::view::{self, ConversationView};
+use super::{find, print};
 use crate::console::{BOLD, Console, DIM, GREEN, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
@@ -41,14 +40,6 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct ShowView<'h> {
-    #[serde(flatten)]
-    conversation: ConversationView,
-    system_prompt: String,
-    history: &'h [Stored],
-}
-
 pub(super) async fn run(
     context: &Context,
     store: Option<&Store>,
@@ -59,8 +50,8 @@ pub(super) async fn run(
     let history = store.history(&id).await?;
     if args.json {
         let system_prompt = store.system_prompt(&id).await?;
-        let conversation = ConversationView::from(&summary);
-        view::print(context, &ShowView { conversation, system_prompt, history: &history })?;
+        let conversation = (&summary).into();
+        print(context, &ConversationDetailsView { conversation, system_prompt, history })?;
         return Ok(Exit::Success);
     }
     let console = context.console;

@@ -1,10 +1,10 @@
 //! `vestal conversations undo`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::UndoneView;
 use vestal_conversations::Store;
 
-use super::{find, view};
+use super::{find, print};
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -34,13 +34,6 @@ pub(super) struct UndoArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct UndoneView<'a> {
-    id: &'a str,
-    turns: u64,
-    messages: u64,
-}
-
 pub(super) async fn run(
     context: &Context,
     store: Option<&Store>,
@@ -51,7 +44,7 @@ pub(super) async fn run(
     let undone = vestal_agent::undo_stored(store, &id, args.turns).await?;
     if args.json {
         let (turns, messages) = (undone.turns, undone.messages);
-        view::print(context, &UndoneView { id: id.as_str(), turns, messages })?;
+        print(context, &UndoneView { id: id.to_string(), turns, messages })?;
     } else if undone.turns == 0 {
         context.console.note("there is nothing to take back");
     } else {
