@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod board;
 mod conversation;
 mod error;
 mod job;
@@ -8,6 +9,13 @@ mod snapshot;
 mod transfer;
 mod turn;
 
+pub use board::{
+    AssigneeView, AttachedFileView, AttachmentView, BoardPlaceView, BoardTaskView, BoardView,
+    BulkMovedView, CommentView, CommentedView, CurrentBoardView, DeletedTaskView, DetachedView,
+    EventView, HeartbeatView, MovedView, RelativeView, RemovedBoardView, RestoredBoardView,
+    TaskContextView, TaskDetailsView, TaskFailureView, TaskLogView, TaskRunView, TaskView,
+    WorkerEnd,
+};
 pub use conversation::{
     ConversationDetailsView, ConversationView, DeletedConversationView, EXPORT_VERSION, ExportLine,
     ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,

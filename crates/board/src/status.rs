@@ -42,6 +42,15 @@ macro_rules! words {
                 serializer.serialize_str(self.as_str())
             }
         }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::std::result::Result<Self, D::Error> {
+                let word = <String as ::serde::Deserialize>::deserialize(deserializer)?;
+                word.parse().map_err(::serde::de::Error::custom)
+            }
+        }
     };
 }
 pub(crate) use words;

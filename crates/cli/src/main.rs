@@ -17,7 +17,6 @@ mod program;
 mod suggest;
 mod transfer;
 mod values;
-mod views;
 
 use std::process::ExitCode;
 

@@ -308,3 +308,26 @@ async fn a_run_ends_once() {
     let wrong = place.end_run(fence.run, ended(Outcome::Completed), &policy).await;
     assert!(matches!(wrong, Err(Error::Invalid { .. })));
 }
+
+#[tokio::test]
+async fn only_what_a_person_claimed_is_renewed_by_hand() {
+    let place = place().await;
+    let (id, fence) = running(&place).await;
+    let held = place.renew(&ann(), &id, beat(None)).await;
+    assert!(
+        matches!(&held, Err(Error::Refused(Refusal::Held { run, .. })) if *run == fence.run),
+        "{held:?}"
+    );
+    let id = ready(&place).await;
+    let free = place.renew(&ann(), &id, beat(None)).await;
+    assert!(matches!(free, Err(Error::Refused(Refusal::Status { .. }))), "{free:?}");
+    let by_hand = Claim { lease: LEASE, profile: None, role: Role::Work, host: None };
+    let run = place.claim(&ann(), &id, by_hand).await.unwrap();
+    let worker = Authority::Worker(fence);
+    let other = place.renew(&worker, &id, beat(None)).await;
+    assert!(matches!(other, Err(Error::Refused(Refusal::NotYours { .. }))), "{other:?}");
+    let (renewed, until) = place.renew(&ann(), &id, beat(Some("half"))).await.unwrap();
+    let runs = place.show(&id).await.unwrap().runs;
+    let last = runs.last().unwrap();
+    assert_eq!((renewed, until, last.note.as_deref()), (run.id, last.expires_at, Some("half")));
+}

@@ -1,7 +1,7 @@
 //! `vestal kanban archive`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::DeletedTaskView;
 
 use super::bulk;
 use super::desk::Desk;
@@ -34,13 +34,6 @@ pub(super) struct ArchiveArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct DeletedView {
-    task_id: String,
-    deleted: bool,
-    error: Option<String>,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &ArchiveArgs) -> Result<Exit, Failure> {
     let by = desk.by();
     if args.delete {
@@ -67,13 +60,13 @@ async fn delete(desk: &Desk<'_>, args: &ArchiveArgs) -> Result<Exit, Failure> {
                 if !args.json {
                     desk.console().print(&format!("deleted {id}"))?;
                 }
-                told.push(DeletedView { task_id: id.to_string(), deleted: true, error: None });
+                told.push(DeletedTaskView { task_id: id.to_string(), deleted: true, error: None });
             }
             Err(failure) => {
                 desk.console().explain(&failure);
                 exit = bulk::worse(exit, failure.exit());
                 let error = failure.message().map(str::to_owned);
-                told.push(DeletedView { task_id: name.clone(), deleted: false, error });
+                told.push(DeletedTaskView { task_id: name.clone(), deleted: false, error });
             }
         }
     }

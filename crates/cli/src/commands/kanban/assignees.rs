@@ -1,9 +1,7 @@
 //! `vestal kanban assignees`.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
-use serde::Serialize;
+use vestal_api::AssigneeView;
 use vestal_board::Status;
 
 use super::desk::Desk;
@@ -25,13 +23,6 @@ pub(super) struct AssigneesArgs {
     /// Prints an array of JSON objects.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct AssigneeView {
-    name: String,
-    exists: bool,
-    counts: BTreeMap<Status, u64>,
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: &AssigneesArgs) -> Result<Exit, Failure> {

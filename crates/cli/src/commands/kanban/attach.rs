@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vestal_api::AttachmentView;
 use vestal_board::{NewAttachment, Source};
 
 use super::desk::Desk;
@@ -57,7 +58,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: AttachArgs) -> Result<Exit, Failu
     let by = desk.in_name_of(args.author.as_deref());
     let attachment = board.attach(&by, &id, new).await?;
     if args.json {
-        desk.print(&attachment)?;
+        desk.print(&AttachmentView::from(&attachment))?;
     } else {
         desk.console().print(&format!(
             "attached {} to {id}  (number {}, {})",

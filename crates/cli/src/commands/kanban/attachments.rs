@@ -1,13 +1,13 @@
 //! `vestal kanban attachments`.
 
 use clap::Args;
+use vestal_api::AttachedFileView;
 
 use super::desk::Desk;
 use super::look;
 use crate::console::{Cell, DIM, Table, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::AttachmentView;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -30,8 +30,8 @@ pub(super) struct AttachmentsArgs {
 pub(super) async fn run(desk: &Desk<'_>, args: &AttachmentsArgs) -> Result<Exit, Failure> {
     let (board, id) = desk.task(&args.id).await?;
     let files = board.show(&id).await?.attachments;
-    let views: Vec<AttachmentView> =
-        files.iter().map(|file| AttachmentView::new(&board, file)).collect();
+    let views: Vec<AttachedFileView> =
+        files.iter().map(|file| AttachedFileView::new(&board, file)).collect();
     if args.json {
         desk.print(&views)?;
         return Ok(Exit::Success);

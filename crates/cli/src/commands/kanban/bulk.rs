@@ -3,23 +3,15 @@
 
 use std::future::Future;
 
-use serde::Serialize;
+use vestal_api::BulkMovedView;
 use vestal_board::{Board, TaskId};
 
 use super::desk::Desk;
 use super::steps::{self, Step};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::MovedView;
 
 /// What became of each task.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Each {
-    Moved(Box<MovedView>),
-    Failed { task_id: String, error: String },
-}
-
 /// Does something to each of the tasks named, says what became of them, and
 /// returns 0 only where all of it went well.
 pub(super) async fn each<F>(
@@ -44,13 +36,13 @@ where
                 if !json {
                     settled.tell(desk)?;
                 }
-                told.push(Each::Moved(Box::new(settled.view())));
+                told.push(BulkMovedView::Moved(Box::new(settled.view())));
             }
             Err(failure) => {
                 desk.console().explain(&failure);
                 exit = worse(exit, failure.exit());
                 let error = failure.message().unwrap_or_default().to_owned();
-                told.push(Each::Failed { task_id: name.clone(), error });
+                told.push(BulkMovedView::Failed { task_id: name.clone(), error });
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use vestal_api::TaskRunView;
 use vestal_board::verbs::Claim;
 use vestal_board::{Role, Status};
 
@@ -12,7 +13,6 @@ use super::values::parse_assignee;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
-use crate::views::TaskRunView;
 
 /// How long a person holds a task unless they say otherwise.
 const LEASE: &str = "15m";

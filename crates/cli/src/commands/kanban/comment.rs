@@ -1,7 +1,7 @@
 //! `vestal kanban comment`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::CommentedView;
 
 use super::desk::Desk;
 use super::values::{joined, text_or_stdin};
@@ -34,12 +34,6 @@ pub(super) struct CommentArgs {
     /// Prints a JSON object.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct CommentedView {
-    task_id: String,
-    comment_id: i64,
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: CommentArgs) -> Result<Exit, Failure> {

@@ -1,7 +1,7 @@
 //! `vestal kanban context`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::TaskContextView;
 
 use super::desk::Desk;
 use crate::console::text;
@@ -25,17 +25,11 @@ pub(super) struct ContextArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct ContextView {
-    task_id: String,
-    context: String,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &ContextArgs) -> Result<Exit, Failure> {
     let (board, id) = desk.task(&args.id).await?;
     let context = board.context(&id).await?;
     if args.json {
-        desk.print(&ContextView { task_id: id.to_string(), context })?;
+        desk.print(&TaskContextView { task_id: id.to_string(), context })?;
     } else {
         let shown = text::harmless(&context);
         desk.console().print(shown.trim_end())?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use vestal_api::TaskView;
 use vestal_board::verbs::{Initial, NewTask};
 use vestal_board::{Status, Task, Time};
 use vestal_config::ProfileName;
@@ -15,7 +16,6 @@ use super::{dispatch, import, look};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
-use crate::views::TaskView;
 
 const AFTER_HELP: &str = "\
 A task without parents is ready at once; one with parents waits until they are done. With an

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tokio::sync::OnceCell;
+use vestal_api::WorkerEnd;
 use vestal_board::boards::{Boards, BoardsError, ChosenBy, Current, Make, Slug};
 use vestal_board::{Authority, Board, Error, Run, TaskId, settings};
 use vestal_config::{ProfileName, Settings};
@@ -14,7 +15,6 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::json;
 use crate::suggest;
-use crate::views::WorkerEnd;
 
 use super::dispatch;
 

@@ -1,7 +1,7 @@
 //! `vestal kanban attach-rm`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::DetachedView;
 
 use super::desk::Desk;
 use crate::error::Failure;
@@ -24,12 +24,6 @@ pub(super) struct DetachArgs {
     /// Prints a JSON object.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct DetachedView {
-    id: i64,
-    removed: bool,
 }
 
 pub(super) async fn run(desk: &Desk<'_>, args: &DetachArgs) -> Result<Exit, Failure> {

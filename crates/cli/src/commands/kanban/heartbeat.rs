@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::HeartbeatView;
 use vestal_board::verbs::Heartbeat;
-use vestal_board::{Fence, Refusal, Time};
 
 use super::desk::Desk;
 use super::look;
@@ -40,37 +39,12 @@ pub(super) struct HeartbeatArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct BeatView {
-    task_id: String,
-    run_id: i64,
-    expires_at: Time,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: HeartbeatArgs) -> Result<Exit, Failure> {
     let (board, id) = desk.task(&args.id).await?;
-    let task = board.get(&id).await?;
-    let verb = "renew the hold on";
-    let Some(number) = task.current_run else {
-        let error = Refusal::Status { verb, task: id, status: task.status };
-        return Err(vestal_board::Error::from(error).into());
-    };
-    let run = board.read().await?.run(number).await?;
-    if let Some(run) = run.filter(|run| run.host.is_some()) {
-        // A worker that hangs must not be kept alive by somebody else's hand.
-        let error = Refusal::Held { verb, task: id, run: number, owner: run.owner };
-        return Err(vestal_board::Error::from(error).into());
-    }
-    let profile = match task.running_as {
-        Some(profile) => profile,
-        None => desk.context.home()?.profile().clone(),
-    };
-    let fence = Fence { task: id.clone(), run: number, profile };
     let beat = Heartbeat { lease: args.ttl, activity: true, note: args.note };
-    let expires_at = board.heartbeat(&fence, beat).await?;
+    let (run, expires_at) = board.renew(&desk.by(), &id, beat).await?;
     if args.json {
-        let view = BeatView { task_id: id.to_string(), run_id: number.get(), expires_at };
-        desk.print(&view)?;
+        desk.print(&HeartbeatView::new(&id, run, expires_at))?;
     } else {
         desk.console().print(&format!("{id} is yours until {}", look::moment(expires_at)))?;
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use vestal_api::TaskView;
 use vestal_board::verbs::{Initial, NewTask};
 use vestal_board::{Board, TaskId};
 
@@ -16,7 +17,6 @@ use crate::console::{JsonList, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
-use crate::views::TaskView;
 
 /// Bytes of standard input that are read at most; a file may have any number.
 const MOST: u64 = 256 << 20;

@@ -1,7 +1,7 @@
 //! `vestal kanban init`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::BoardPlaceView;
 
 use super::desk::Desk;
 use crate::error::Failure;
@@ -22,17 +22,9 @@ pub(super) struct InitArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct PlaceView {
-    board: String,
-    path: String,
-    exists: bool,
-    profiles: Vec<String>,
-}
-
 pub(super) fn run(desk: &Desk<'_>, args: &InitArgs) -> Result<Exit, Failure> {
     let dir = desk.dir();
-    let view = PlaceView {
+    let view = BoardPlaceView {
         board: desk.slug().to_string(),
         path: dir.display().to_string(),
         exists: dir.is_dir(),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::{BoardTaskView, TaskView};
 use vestal_board::boards::{BoardsError, Make, Slug};
 use vestal_board::store::{Order, Query, Read};
 use vestal_board::{Error, Status, Task};
@@ -14,7 +14,6 @@ use super::values::parse_assignee;
 use crate::console::{Cell, DIM, JsonList, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::TaskView;
 
 const AFTER_HELP: &str = "\
 What needs a person comes first and is marked with !, with the reason below it. Nothing is changed
@@ -178,14 +177,6 @@ async fn stream(read: &mut dyn Read, query: &Query) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// A task and the board it is on.
-#[derive(Debug, Serialize)]
-struct BoardTaskView {
-    board: Slug,
-    #[serde(flatten)]
-    task: TaskView,
-}
-
 /// Lists what needs a person, of all boards.
 async fn everywhere(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
     let query = Query { limit: (!args.all).then_some(args.limit), ..args.query(desk)? };
@@ -209,7 +200,7 @@ async fn everywhere(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
     if args.json {
         let mut list = JsonList::on_stdout();
         for (board, task) in found {
-            list.push(&BoardTaskView { board, task: TaskView::from(&task) })?;
+            list.push(&BoardTaskView::new(&board, &task))?;
         }
         list.end()?;
         return Ok(Exit::Success);

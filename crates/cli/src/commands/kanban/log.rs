@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
+use vestal_api::TaskLogView;
 use vestal_board::{Board, Status, TaskId, log_path};
 use vestal_sandbox::Terminations;
 
@@ -50,14 +51,6 @@ pub(super) struct LogArgs {
     json: bool,
 }
 
-#[derive(Debug, serde::Serialize)]
-struct LogView {
-    task_id: String,
-    path: String,
-    exists: bool,
-    size: u64,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &LogArgs) -> Result<Exit, Failure> {
     let (board, id) = desk.task(&args.id).await?;
     let path = log_path(board.dir(), &id);
@@ -65,7 +58,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &LogArgs) -> Result<Exit, Failure
         let found = std::fs::metadata(&path).ok();
         let size = found.as_ref().map_or(0, std::fs::Metadata::len);
         let path = path.display().to_string();
-        desk.print(&LogView { task_id: id.to_string(), path, exists: found.is_some(), size })?;
+        desk.print(&TaskLogView { task_id: id.to_string(), path, exists: found.is_some(), size })?;
         return Ok(Exit::Success);
     }
     let sink = Sink::stdout().map_err(|error| Failure::output(&error))?;

@@ -2,10 +2,10 @@
 
 use anstyle::Style;
 use jiff::{Timestamp, Zoned};
+use vestal_api::WorkerEnd;
 use vestal_board::{Run, Status, Task, Time};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
-use crate::views::WorkerEnd;
 
 /// Returns the sign of a status.
 pub(super) const fn icon(status: Status) -> &'static str {

@@ -1,6 +1,7 @@
 //! `vestal kanban runs`.
 
 use clap::Args;
+use vestal_api::TaskRunView;
 use vestal_board::Run;
 
 use super::desk::Desk;
@@ -8,7 +9,6 @@ use super::look;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::TaskRunView;
 
 const AFTER_HELP: &str = "\
 Examples:

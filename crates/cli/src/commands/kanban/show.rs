@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use vestal_api::TaskDetailsView;
 use vestal_board::verbs::Sheet;
 use vestal_board::{BlockKind, Board, Event, Status, Task, TaskId};
 
@@ -11,7 +12,6 @@ use super::{events, look, runs};
 use crate::console::{BOLD, Cell, Console, DIM, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::SheetView;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -35,7 +35,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failur
     let (board, id) = desk.task(&args.id).await?;
     let sheet = board.show(&id).await?;
     if args.json {
-        desk.print(&SheetView::new(&board, &sheet))?;
+        desk.print(&TaskDetailsView::new(&board, &sheet))?;
         return Ok(Exit::Success);
     }
     let console = desk.console();

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use vestal_api::{MovedView, WorkerEnd};
 use vestal_board::verbs::Moved;
 use vestal_board::{Board, Run, Status, Task, TaskId};
 
@@ -11,7 +12,6 @@ use super::look;
 use crate::console::{DIM, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::views::{MovedView, WorkerEnd};
 
 /// A change that was made, and the words for it.
 #[derive(Debug)]
@@ -91,11 +91,8 @@ pub(super) async fn finish(
 
 impl Settled {
     pub(super) fn view(&self) -> MovedView {
-        let (run, end) = match &self.ended {
-            Some((run, end)) => (Some(run.id), *end),
-            None => (None, WorkerEnd::None),
-        };
-        MovedView::new(&self.task, run, end, self.promoted.clone())
+        let ended = self.ended.as_ref().map(|(run, end)| (run.id, *end));
+        MovedView::new(&self.task, ended, &self.promoted)
     }
 
     /// Says it to people: a line for the task, and notes for the rest.

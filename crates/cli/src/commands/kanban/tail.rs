@@ -1,6 +1,7 @@
 //! `vestal kanban tail`.
 
 use clap::Args;
+use vestal_api::EventView;
 use vestal_board::store::EventQuery;
 
 use super::desk::Desk;
@@ -41,7 +42,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &TailArgs) -> Result<Exit, Failur
     drop(read);
     for event in &past {
         if args.json {
-            desk.print_line(event)?;
+            desk.print_line(&EventView::from(event))?;
         } else {
             events::print(desk, event, None)?;
         }

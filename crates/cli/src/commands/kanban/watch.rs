@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use clap::Args;
+use vestal_api::EventView;
 use vestal_board::store::EventQuery;
 use vestal_board::{Board, Event};
 use vestal_sandbox::Terminations;
@@ -112,7 +113,7 @@ pub(super) async fn pass_on(
             let page = board.events_after(&query).await?;
             for event in &page {
                 if json {
-                    desk.print_line(event)?;
+                    desk.print_line(&EventView::from(event))?;
                 } else {
                     // Whoever looks at one task knows what it is about.
                     let title = if query.task.is_none() { title(board, event).await } else { None };

@@ -70,7 +70,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
     };
     if args.json {
         let listed = Listed::new(slug.clone(), created.info);
-        let mut view = list::view(desk, listed);
+        let mut view = list::view(desk, &listed);
         view.current = args.switch || view.current;
         desk.print(&view)?;
         return Ok(Exit::Success);

@@ -1,7 +1,7 @@
 //! `vestal kanban boards list`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::BoardView;
 use vestal_board::Status;
 use vestal_board::boards::Listed;
 
@@ -30,17 +30,9 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct BoardView {
-    #[serde(flatten)]
-    pub(super) board: Listed,
-    pub(super) path: String,
-    pub(super) current: bool,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
     let boards = desk.boards().list(args.all).await?;
-    let views: Vec<BoardView> = boards.into_iter().map(|board| view(desk, board)).collect();
+    let views: Vec<BoardView> = boards.iter().map(|board| view(desk, board)).collect();
     if args.json {
         desk.print(&views)?;
         return Ok(Exit::Success);
@@ -48,27 +40,27 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failur
     let mut table =
         Table::new(&["", "SLUG", "OPEN", "RUNNING", "NEED YOU", "NAME", "DESCRIPTION", "STATE"]);
     for view in &views {
-        let state = match (&view.board.trouble, view.board.info.archived) {
+        let state = match (&view.trouble, view.archived) {
             (Some(_), _) => Cell::styled("unreadable", YELLOW),
             (None, true) => Cell::styled("archived", DIM),
             (None, false) => Cell::from(""),
         };
-        let name = format!("{} {}", view.board.info.icon, view.board.info.name);
+        let name = format!("{} {}", view.icon, view.name);
         table.row(vec![
             Cell::styled(if view.current { "*" } else { "" }, GREEN),
-            view.board.slug.as_str().into(),
+            view.slug.as_str().into(),
             count(view, |status| !matches!(status, Status::Done | Status::Archived)).into(),
             count(view, |status| status == Status::Running).into(),
             Cell::styled(attention(view), RED),
             name.trim().into(),
-            Cell::styled(&view.board.info.description, DIM),
+            Cell::styled(&view.description, DIM),
             state,
         ]);
     }
     desk.console().print_table(&table)?;
     for view in &views {
-        if let Some(trouble) = &view.board.trouble {
-            desk.console().warn(&format!("board {}: {trouble}", view.board.slug));
+        if let Some(trouble) = &view.trouble {
+            desk.console().warn(&format!("board {}: {trouble}", view.slug));
         }
     }
     Ok(Exit::Success)
@@ -76,21 +68,20 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failur
 
 /// Returns how many tasks are of some statuses; nothing where that is not known.
 fn count(view: &BoardView, counts: impl Fn(Status) -> bool) -> String {
-    let Some(tasks) = &view.board.tasks else { return "-".to_owned() };
+    let Some(tasks) = &view.tasks else { return "-".to_owned() };
     let counted = tasks.iter().filter(|(status, _)| counts(**status));
     counted.map(|(_, count)| *count).sum::<u64>().to_string()
 }
 
 fn attention(view: &BoardView) -> String {
-    view.board
-        .needs_attention
+    view.needs_attention
         .filter(|count| *count > 0)
         .map(|count| count.to_string())
         .unwrap_or_default()
 }
 
-pub(super) fn view(desk: &Desk<'_>, board: Listed) -> BoardView {
+pub(super) fn view(desk: &Desk<'_>, board: &Listed) -> BoardView {
     let path = desk.boards().dir(&board.slug).display().to_string();
     let current = &board.slug == desk.slug();
-    BoardView { board, path, current }
+    BoardView::new(board, path, current)
 }

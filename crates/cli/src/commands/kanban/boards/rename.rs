@@ -35,7 +35,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &RenameArgs) -> Result<Exit, Fail
     let slug = named(&args.slug)?;
     let info = desk.boards().rename(&slug, &args.name).await?;
     if args.json {
-        desk.print(&list::view(desk, Listed::new(slug, info)))?;
+        desk.print(&list::view(desk, &Listed::new(slug, info)))?;
     } else {
         let name = text::printable(&info.name);
         desk.console().print(&format!("board {slug} is now called {name}"))?;

@@ -1,7 +1,7 @@
 //! `vestal kanban boards restore`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::RestoredBoardView;
 
 use super::{Desk, named};
 use crate::error::Failure;
@@ -24,17 +24,11 @@ pub(super) struct RestoreArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct RestoredView {
-    slug: String,
-    archived: bool,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &RestoreArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
     desk.boards().restore(&slug).await?;
     if args.json {
-        desk.print(&RestoredView { slug: slug.to_string(), archived: false })?;
+        desk.print(&RestoredBoardView { slug: slug.to_string(), archived: false })?;
     } else {
         desk.console().print(&format!("restored board {slug}"))?;
     }

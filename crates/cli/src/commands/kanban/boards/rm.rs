@@ -1,7 +1,7 @@
 //! `vestal kanban boards rm`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::RemovedBoardView;
 
 use super::{Desk, named};
 use crate::error::Failure;
@@ -32,12 +32,6 @@ pub(super) struct RmArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct RemovedView {
-    slug: String,
-    deleted: bool,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &RmArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
     if args.delete {
@@ -46,7 +40,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &RmArgs) -> Result<Exit, Failure>
         desk.boards().remove(&slug).await?;
     }
     if args.json {
-        desk.print(&RemovedView { slug: slug.to_string(), deleted: args.delete })?;
+        desk.print(&RemovedBoardView { slug: slug.to_string(), deleted: args.delete })?;
     } else if args.delete {
         desk.console().print(&format!("deleted board {slug}"))?;
     } else {

@@ -36,7 +36,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failur
             }
         }
     };
-    let view = list::view(desk, Listed::new(slug.clone(), info));
+    let view = list::view(desk, &Listed::new(slug.clone(), info));
     if args.json {
         desk.print(&view)?;
         return Ok(Exit::Success);
@@ -47,13 +47,12 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failur
         (false, ChosenBy::Switch) => "vestal kanban boards switch",
         (false, ChosenBy::Nobody) => "nobody chose another",
     };
-    let info = &view.board.info;
     let given = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
-    let workdir = info.default_workdir.as_ref().map(|path| path.display().to_string());
+    let workdir = view.default_workdir.clone();
     let lines = [
         ("board", slug.to_string()),
-        ("name", given(&info.name)),
-        ("description", given(&info.description)),
+        ("name", given(&view.name)),
+        ("description", given(&view.description)),
         ("workdir", workdir.unwrap_or_else(|| "-".to_owned())),
         ("path", view.path.clone()),
         ("chosen by", why.to_owned()),

@@ -1,7 +1,7 @@
 //! `vestal kanban boards switch`.
 
 use clap::Args;
-use serde::Serialize;
+use vestal_api::CurrentBoardView;
 
 use super::{Desk, named};
 use crate::error::Failure;
@@ -24,16 +24,11 @@ pub(super) struct SwitchArgs {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct SwitchedView {
-    current: String,
-}
-
 pub(super) async fn run(desk: &Desk<'_>, args: &SwitchArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
     desk.boards().switch(&slug).await?;
     if args.json {
-        desk.print(&SwitchedView { current: slug.to_string() })?;
+        desk.print(&CurrentBoardView { current: slug.to_string() })?;
     } else {
         desk.console().print(&format!("{slug} is now the current board"))?;
     }

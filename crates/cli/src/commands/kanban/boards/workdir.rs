@@ -40,7 +40,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &WorkdirArgs) -> Result<Exit, Fai
     let path = args.path.as_deref().map(absolute).transpose()?;
     let info = desk.boards().set_default_workdir(&slug, path.as_deref()).await?;
     if args.json {
-        desk.print(&list::view(desk, Listed::new(slug, info)))?;
+        desk.print(&list::view(desk, &Listed::new(slug, info)))?;
         return Ok(Exit::Success);
     }
     let said = match path {

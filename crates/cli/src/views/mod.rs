@@ -1,5 +1,0 @@
-//! What `--json` prints. Public interfaces: extended, never renamed.
-
-mod kanban;
-
-pub(crate) use kanban::{AttachmentView, MovedView, SheetView, TaskRunView, TaskView, WorkerEnd};
