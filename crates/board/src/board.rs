@@ -11,7 +11,7 @@ use crate::store::{Changes, Read, Store, Write};
 /// One board. Clones share its connections; any number of processes, on any
 /// number of hosts where the store allows it, may have it open.
 ///
-/// What it can be asked is in [`crate::verbs`], one file per verb.
+/// What it can be asked is in [`crate::verbs`].
 #[derive(Clone)]
 pub struct Board {
     shared: Arc<Shared>,

@@ -12,7 +12,7 @@ use crate::run::Run;
 use crate::status::Status;
 use crate::store::Read;
 use crate::task::{LaneKey, Task};
-use crate::verbs::scene::was_looking;
+use crate::verbs::transition::was_reviewing;
 
 /// Tasks that are woken by one plan; the rest by the next, which follows at once.
 const WAKES: u32 = 1_000;
@@ -97,7 +97,7 @@ impl Snapshot {
             task.reviewer.is_some() && matches!(task.status, Status::Blocked | Status::Scheduled)
         };
         for task in self.due.iter().filter(stopped) {
-            if read.runs(&task.id, 1).await?.last().is_some_and(was_looking) {
+            if read.runs(&task.id, 1).await?.last().is_some_and(was_reviewing) {
                 self.reviewing.insert(task.id.clone());
             }
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use vestal_config::ProfileName;
 
 use super::machine::unblocking_comment;
-use super::scene;
+use super::transition;
 use crate::event::{Event, Kind};
 use crate::id::TaskId;
 use crate::run::{Role, Run};
@@ -63,7 +63,7 @@ impl Board {
     pub async fn context(&self, id: &TaskId) -> Result<String> {
         let mut tx = self.read().await?;
         let now = tx.now();
-        let task = scene::find(&mut *tx, id).await?;
+        let task = transition::find(&mut *tx, id).await?;
         let runs = tx.runs(id, LAST_RUNS + 1).await?;
         let mut parts = vec![header(self, &task, &runs, now), body(&task)];
         let attachments = tx.attachments(id).await?;

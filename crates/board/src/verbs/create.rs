@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
-use super::{authority, limits};
+use super::limits;
+use super::transition::{find, task_of_worker};
 use crate::authority::Authority;
 use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
@@ -133,7 +134,7 @@ impl Board {
     /// else can write to the board meanwhile.
     pub async fn creation<'c>(&'c self, by: &'c Authority) -> Result<Creation<'c>> {
         let mut tx = self.write().await?;
-        let maker = authority::at_work(&mut *tx, by).await?;
+        let maker = task_of_worker(&mut *tx, by).await?;
         let origin = Origin { by, host: &self.host().name, maker, now: tx.now() };
         Ok(Creation { tx, origin, unwritten: Vec::new(), keyed: HashMap::new() })
     }
@@ -189,7 +190,7 @@ impl Creation<'_> {
         if self.unwritten.iter().any(|(task, _)| task.id == *parent) {
             return Ok(true);
         }
-        let parent = super::scene::find(&mut *self.tx, parent).await?;
+        let parent = find(&mut *self.tx, parent).await?;
         Ok(!parent.status.satisfies_children())
     }
 

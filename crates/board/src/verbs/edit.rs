@@ -1,11 +1,12 @@
-//! Changing what is said about a task.
+//! Changing what is said about a task, who does it, and what it waits for.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
-use super::{authority, limits, scene};
+use super::transition::{Permit, demote, find, record, release, task_of_worker};
+use super::{limits, machine};
 use crate::authority::Authority;
 use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
@@ -65,8 +66,8 @@ impl Board {
     /// worker may change what came of its own task.
     pub async fn edit(&self, by: &Authority, id: &TaskId, edit: Edit) -> Result<Task> {
         let mut tx = self.write().await?;
-        let before = scene::find(&mut *tx, id).await?;
-        authority::own(by, "edit", &before)?;
+        let before = find(&mut *tx, id).await?;
+        Permit::Holder("edit").check(by, &before)?;
         if by.fence().is_some() && !edit.is_about_outcome() {
             return Err(Refusal::NotYours { verb: "edit", task: id.clone() }.into());
         }
@@ -86,6 +87,98 @@ impl Board {
         tx.tell(&events).await?;
         tx.commit().await?;
         Ok(after)
+    }
+
+    /// Gives a task to a profile, or to nobody. Its failures are forgotten, and
+    /// whatever guard they set. Whether the profile exists is the caller's to say.
+    pub async fn assign(
+        &self,
+        by: &Authority,
+        id: &TaskId,
+        to: Option<ProfileName>,
+    ) -> Result<Task> {
+        let moved = self.transition(by, Permit::NoWorker("assign"), id, |task, facts| {
+            machine::assign(task, facts, to.as_ref(), None)
+        });
+        Ok(moved.await?.task)
+    }
+
+    /// Adds a comment to a task and returns its number. A worker may say
+    /// something about any task, while it holds its own.
+    pub async fn comment(&self, by: &Authority, id: &TaskId, body: &str) -> Result<i64> {
+        let body = limits::comment(body)?;
+        let author = limits::name("the author", by.name())?;
+        let mut tx = self.write().await?;
+        task_of_worker(&mut *tx, by).await?;
+        find(&mut *tx, id).await?;
+        let number = tx.comment(id, &author, &body).await?;
+        let run = by.fence().filter(|fence| fence.task == *id).map(|fence| fence.run);
+        let payload = json!({
+            "author": author,
+            "len": body.chars().count(),
+            "comment": number,
+            "person": matches!(by, Authority::Person(_)),
+        });
+        record(&mut *tx, id, run, Kind::Commented, payload).await?;
+        tx.commit().await?;
+        Ok(number)
+    }
+
+    /// Makes `child` wait for `parent`, and returns it. If it could be worked on
+    /// and the parent is not finished, it has to wait from now on. A link that
+    /// is there is left at that.
+    pub async fn link(&self, by: &Authority, parent: &TaskId, child: &TaskId) -> Result<Task> {
+        let mut tx = self.write().await?;
+        task_of_worker(&mut *tx, by).await?;
+        let waited_for = find(&mut *tx, parent).await?;
+        let mut task = find(&mut *tx, child).await?;
+        check_link(by, &task)?;
+        if parent == child || tx.waits_for(parent, child).await? {
+            return Err(Refusal::Cycle { parent: parent.clone(), child: child.clone() }.into());
+        }
+        if !tx.link(parent, child).await? {
+            return Ok(task);
+        }
+        let run = by.fence().map(|fence| fence.run);
+        let payload = json!({ "parent": parent, "child": child, "by": by.name() });
+        record(&mut *tx, child, run, Kind::Linked, payload).await?;
+        if !waited_for.status.satisfies_children() {
+            task = demote(&mut *tx, &task, parent).await?;
+        }
+        tx.commit().await?;
+        Ok(task)
+    }
+
+    /// Makes `child` wait for `parent` no more, and returns it.
+    pub async fn unlink(&self, by: &Authority, parent: &TaskId, child: &TaskId) -> Result<Task> {
+        Permit::NoWorker("unlink").check_caller(by, child)?;
+        let mut tx = self.write().await?;
+        let waited_for = find(&mut *tx, parent).await?;
+        let task = find(&mut *tx, child).await?;
+        if !tx.unlink(parent, child).await? {
+            return Err(Error::Invalid {
+                what: "the link".to_owned(),
+                reason: format!("is not there: {child} does not wait for {parent}"),
+            });
+        }
+        let payload = json!({ "parent": parent, "child": child, "by": by.name() });
+        record(&mut *tx, child, None, Kind::Unlinked, payload).await?;
+        if !waited_for.status.satisfies_children() {
+            release(&mut *tx, &task).await?;
+        }
+        let task = find(&mut *tx, child).await?;
+        tx.commit().await?;
+        Ok(task)
+    }
+}
+
+/// Refuses a worker to make others wait than its own task and those it made.
+fn check_link(by: &Authority, child: &Task) -> Result<()> {
+    match by.fence() {
+        Some(fence) if fence.task != child.id && child.created_by_run != Some(fence.run) => {
+            Err(Refusal::NotYours { verb: "link", task: child.id.clone() }.into())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -123,7 +216,7 @@ fn change(task: &mut Task, edit: &Edit) -> Result<Vec<&'static str>> {
         task.reviewer.clone_from(reviewer);
         task.needs_review |= reviewer.is_some();
         if task.status == Status::Review {
-            task.attention = super::machine::asks_to_be_looked_at(task);
+            task.attention = machine::asks_to_be_looked_at(task);
         }
     }
     if let Some(result) = &edit.result {
@@ -190,7 +283,7 @@ fn events(
             payload["result_len"] = json!(result.chars().count());
         }
         if let Some(summary) = &edit.summary {
-            payload["summary"] = json!(super::machine::headline(summary));
+            payload["summary"] = json!(machine::headline(summary));
         }
         events.push(event(Kind::Edited, payload));
     }

@@ -7,14 +7,14 @@ use serde_json::json;
 use vestal_config::ProfileName;
 
 use super::machine::{self, Failed};
-use super::scene::{self, Scene};
+use super::transition::{TaskState, find, record};
 use super::{Claim, Moved, RunEnd};
 use crate::Result;
 use crate::authority::Authority;
 use crate::boards::refuse_archived;
 use crate::dispatch::FailurePolicy;
 use crate::error::{Error, Refusal};
-use crate::event::{Kind, NewEvent};
+use crate::event::Kind;
 use crate::id::{RunId, TaskId};
 use crate::run::{Outcome, Run};
 use crate::status::Status;
@@ -34,13 +34,13 @@ pub async fn claim_in(
     claim: &Claim,
 ) -> Result<Run> {
     refuse_archived(tx).await?;
-    let scene = Scene::find(tx, id).await?;
+    let state = TaskState::find(tx, id).await?;
     let dispatched = matches!(by, Authority::Dispatcher(_));
     let profile =
-        claim.profile.clone().or_else(|| next_profile(&scene.task).filter(|_| dispatched));
-    let change = machine::claim(&scene.task, scene.facts(by), claim.role, profile.as_ref())?;
-    refuse_elsewhere(&scene.task, claim)?;
-    refuse_busy(tx, &scene.task, claim).await?;
+        claim.profile.clone().or_else(|| next_profile(&state.task).filter(|_| dispatched));
+    let change = machine::claim(&state.task, state.facts(by), claim.role, profile.as_ref())?;
+    refuse_elsewhere(&state.task, claim)?;
+    refuse_busy(tx, &state.task, claim).await?;
     let now = tx.now();
     let mut run = Run {
         id: RunId::new(0),
@@ -56,7 +56,7 @@ pub async fn claim_in(
         activity_at: None,
         note: None,
         graced: false,
-        max_runtime: scene.task.max_runtime,
+        max_runtime: state.task.max_runtime,
         stopping: None,
         ended_at: None,
         outcome: None,
@@ -76,12 +76,12 @@ pub async fn claim_in(
             "lock": run.owner,
             "expires": run.expires_at,
             "run_id": run.id,
-            "source_status": scene.task.status,
+            "source_status": state.task.status,
             "profile": run.profile.as_ref().map(ProfileName::as_str),
             "host": claim.host.as_ref().map(|host| &host.name),
         }),
     ));
-    scene.apply(tx, by, change).await?;
+    state.apply(tx, by, change).await?;
     Ok(run)
 }
 
@@ -201,7 +201,7 @@ async fn end_in(
     policy: &FailurePolicy,
     counted: bool,
 ) -> Result<Moved> {
-    let task = scene::find(tx, &run.task_id).await?;
+    let task = find(tx, &run.task_id).await?;
     if !run.is_open() || task.current_run != Some(run.id) {
         return Ok(Moved { task, ended: None, promoted: Vec::new() });
     }
@@ -213,7 +213,7 @@ async fn end_in(
     let by = Authority::Dispatcher(
         run.host_name().cloned().unwrap_or_else(crate::HostName::of_this_machine),
     );
-    let scene = Scene::of(tx, task).await?;
+    let state = TaskState::of(tx, task).await?;
     let failed = Failed {
         run: &run,
         outcome: end.outcome,
@@ -221,8 +221,8 @@ async fn end_in(
         exit_code: end.exit_code,
         failures,
     };
-    let change = machine::end_run(&scene.task, scene.facts(&by), &failed, policy);
-    scene.apply(tx, &by, change).await
+    let change = machine::end_run(&state.task, state.facts(&by), &failed, policy);
+    state.apply(tx, &by, change).await
 }
 
 fn refuse_success(outcome: Outcome) -> Result<()> {
@@ -250,9 +250,9 @@ fn refuse_success(outcome: Outcome) -> Result<()> {
 /// or where it waits for a person.
 pub async fn wake_in(tx: &mut dyn Write, by: &Authority, id: &TaskId) -> Result<Option<Moved>> {
     let Some(task) = tx.task(id).await? else { return Ok(None) };
-    let scene = Scene::of(tx, task).await?;
-    match machine::wake(&scene.task, scene.facts(by)) {
-        Some(change) => scene.apply(tx, by, change).await.map(Some),
+    let state = TaskState::of(tx, task).await?;
+    match machine::wake(&state.task, state.facts(by)) {
+        Some(change) => state.apply(tx, by, change).await.map(Some),
         None => Ok(None),
     }
 }
@@ -269,10 +269,10 @@ pub async fn assign_default_in(
     if task.status != Status::Ready || task.assignee.is_some() {
         return Ok(None);
     }
-    let scene = Scene::of(tx, task).await?;
-    let facts = scene.facts(by);
-    let change = machine::assign(&scene.task, facts, Some(to), Some(DEFAULT_ASSIGNEE))?;
-    scene.apply(tx, by, change).await.map(|moved| Some(moved.task))
+    let state = TaskState::of(tx, task).await?;
+    let facts = state.facts(by);
+    let change = machine::assign(&state.task, facts, Some(to), Some(DEFAULT_ASSIGNEE))?;
+    state.apply(tx, by, change).await.map(|moved| Some(moved.task))
 }
 
 /// Extends a lease that ran out, because its worker lives. That is done once
@@ -295,7 +295,7 @@ pub async fn extend_in(tx: &mut dyn Write, id: RunId, lease: Duration) -> Result
         "claim_expires_now": run.expires_at,
         "last_heartbeat_at": run.heartbeat_at,
     });
-    tell(tx, &run, Kind::ClaimExtended, payload).await?;
+    record(tx, &run.task_id, Some(run.id), Kind::ClaimExtended, payload).await?;
     Ok(true)
 }
 
@@ -338,7 +338,7 @@ pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<b
             "claim_expires_now": run.expires_at,
             "prev_pid": run.process.as_ref().map(|process| process.pid),
         });
-        tell(tx, &run, Kind::ReclaimDeferred, payload).await?;
+        record(tx, &run.task_id, Some(run.id), Kind::ReclaimDeferred, payload).await?;
     }
     Ok(!told)
 }
@@ -351,9 +351,4 @@ pub async fn gone_in(tx: &mut dyn Write, id: RunId) -> Result<()> {
         tx.update_run(&run).await?;
     }
     Ok(())
-}
-
-async fn tell(tx: &mut dyn Write, run: &Run, kind: Kind, payload: serde_json::Value) -> Result<()> {
-    let event = NewEvent { task: run.task_id.clone(), run: Some(run.id), kind, payload };
-    tx.tell(&[event]).await
 }

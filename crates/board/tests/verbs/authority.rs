@@ -180,3 +180,28 @@ async fn tasks_that_a_worker_did_not_make_end_nothing() {
     place.complete(&by, &id, naming).await.unwrap();
     assert_eq!(status(&place, &id).await, Status::Done);
 }
+
+#[tokio::test]
+async fn a_worker_is_refused_before_it_learns_whether_a_task_exists() {
+    let place = place().await;
+    let (_, fence) = running(&place).await;
+    let by = &Authority::Worker(fence);
+    let id = &"t_000000000000".parse::<TaskId>().unwrap();
+    for (verb, result) in [
+        ("archive", place.archive(by, id).await.map(drop)),
+        ("assign", place.assign(by, id, None).await.map(drop)),
+        ("claim", place.claim(by, id, claim(&place, Role::Work)).await.map(drop)),
+        ("delete", place.delete(by, id).await),
+        ("promote", place.promote(by, id, Promotion::default()).await.map(drop)),
+        ("reclaim", place.reclaim(by, id, "").await.map(drop)),
+        ("reopen", place.reopen(by, id, "").await.map(drop)),
+        ("unblock", place.unblock(by, id, None).await.map(drop)),
+        ("unlink", place.unlink(by, id, id).await.map(drop)),
+    ] {
+        let error = result.expect_err(verb);
+        let Error::Refused(Refusal::NotYours { verb: named, .. }) = &error else {
+            panic!("{verb}: {error}")
+        };
+        assert_eq!(*named, verb);
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Change, Ending, Facts, Place, refuse};
+use super::change::{Change, Ending, Facts, QueuePosition, refuse};
 use crate::error::{Error, Refusal};
 use crate::event::Kind;
 use crate::run::{Outcome, Role};
@@ -60,7 +60,7 @@ pub(crate) fn submit(task: &Task, facts: Facts<'_>, done: &Completion) -> Result
     payload["reviewer"] = json!(task.reviewer.as_ref().map(vestal_config::ProfileName::as_str));
     let mut change = Change::of(task, facts.now)
         .release(handoff(Outcome::Submitted, done, Role::Work))
-        .requeue(Role::Review, Place::Last, facts.now)
+        .requeue(Role::Review, QueuePosition::Last, facts.now)
         .tell(Kind::Submitted, payload);
     change.task.started_at = task.started_at.or(Some(facts.now));
     if done.result.is_some() {
@@ -93,7 +93,7 @@ pub(crate) fn request_changes(
     ending.record = Some(Role::Review);
     let mut change = Change::of(task, facts.now)
         .release(ending)
-        .requeue(Role::Work, Place::Last, facts.now)
+        .requeue(Role::Work, QueuePosition::Last, facts.now)
         .tell(Kind::ChangesRequested, json!({ "reason": reason, "by": facts.by.name() }));
     change.comment = Some(format!("CHANGES: {reason}"));
     change.forgives = true;

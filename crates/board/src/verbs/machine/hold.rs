@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
-use super::{Change, Ending, Facts, Place, refuse};
+use super::change::{Change, Ending, Facts, QueuePosition, clear_waits, refuse};
 use crate::dispatch::FailurePolicy;
 use crate::error::Refusal;
 use crate::event::Kind;
@@ -46,7 +46,7 @@ pub(crate) fn claim(
         return Err(refuse("claim", task));
     }
     let mut change = Change::of(task, facts.now);
-    super::clear_waits(&mut change.task);
+    clear_waits(&mut change.task);
     change.task.status = Status::Running;
     change.task.running_as = profile.cloned();
     change.task.started_at = task.started_at.or(Some(facts.now));
@@ -54,7 +54,7 @@ pub(crate) fn claim(
 }
 
 /// Says who holds a task, where somebody does.
-pub(super) fn held(task: &Task, run: Option<&Run>, verb: &'static str) -> Option<Refusal> {
+fn held(task: &Task, run: Option<&Run>, verb: &'static str) -> Option<Refusal> {
     let run = run.filter(|run| Some(run.id) == task.current_run)?;
     let owner = run.owner.clone();
     Some(Refusal::Held { verb, task: task.id.clone(), run: run.id, owner })
@@ -81,7 +81,7 @@ pub(crate) fn reclaim(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Cha
     }
     let mut change = Change::of(task, facts.now)
         .release(ending)
-        .requeue(facts.role(task), Place::Kept, facts.now)
+        .requeue(facts.role(task), QueuePosition::Kept, facts.now)
         .tell(Kind::Reclaimed, payload);
     change.forgives = true;
     Ok(change)
@@ -149,7 +149,7 @@ pub(crate) fn end_run(
     ending.error = Some(failed.error.to_owned()).filter(|error| !error.is_empty());
     let change = Change::of(task, facts.now)
         .release(ending)
-        .requeue(failed.run.role, Place::Kept, facts.now)
+        .requeue(failed.run.role, QueuePosition::Kept, facts.now)
         .tell(kind(failed.outcome), told(failed));
     let Some((failures, (limit, source))) =
         failed.failures.zip(limit(task, failed.outcome, policy))

@@ -1,7 +1,6 @@
 //! The state machine: every way of a task from one status to another, each with
 //! its guard and its event, as pure functions. They take a task and what is
-//! known about it and return what becomes of it; `Scene::apply` writes that
-//! down.
+//! known about it and return what becomes of it; `Transition` writes that down.
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -21,181 +20,14 @@
 //! | todo | ready | the last parent is finished |
 //! | ready | todo | a parent is taken up anew, or linked |
 
-mod family;
+mod change;
 mod finish;
 mod hold;
-mod resume;
-mod wait;
+mod waiting;
 
-pub(crate) use family::{parent_finished, parent_unfinished};
+pub(crate) use change::{
+    Change, Ending, Facts, asks_to_be_looked_at, parent_finished, parent_unfinished,
+};
 pub(crate) use finish::{archive, complete, headline, request_changes, submit};
 pub(crate) use hold::{Failed, assign, claim, end_run, reclaim};
-pub(crate) use resume::{promote, reopen, unblock, unblocking_comment, wake};
-pub(crate) use wait::{block, schedule};
-
-use serde_json::Value;
-
-use crate::authority::Authority;
-use crate::error::Refusal;
-use crate::event::Kind;
-use crate::id::TaskId;
-use crate::run::{Outcome, Role, Run};
-use crate::status::Status;
-use crate::task::Task;
-use crate::time::Time;
-
-/// What a transition depends on besides the task.
-#[derive(Clone, Copy)]
-pub(crate) struct Facts<'a> {
-    /// The moment, by the store's clock.
-    pub(crate) now: Time,
-    /// Who asks.
-    pub(crate) by: &'a Authority,
-    /// The run that holds the task, while one does.
-    pub(crate) run: Option<&'a Run>,
-    /// Whether the task was being looked at when it last stopped.
-    pub(crate) reviewing: bool,
-}
-
-impl Facts<'_> {
-    /// Reports whether a worker asks.
-    pub(crate) const fn by_worker(&self) -> bool {
-        matches!(self.by, Authority::Worker(_))
-    }
-
-    /// Returns what the task waits to be held for: what its run is for, or what
-    /// it was when it last stopped.
-    fn role(&self, task: &Task) -> Role {
-        match task.status {
-            Status::Running => self.run.map_or(Role::Work, |run| run.role),
-            Status::Review => Role::Review,
-            Status::Blocked | Status::Scheduled | Status::Triage if self.reviewing => Role::Review,
-            Status::Triage
-            | Status::Todo
-            | Status::Scheduled
-            | Status::Ready
-            | Status::Blocked
-            | Status::Done
-            | Status::Archived => Role::Work,
-        }
-    }
-}
-
-/// What becomes of a task.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change {
-    /// The task afterwards.
-    pub(crate) task: Task,
-    /// How its run ends, where it had one or needs one to hold what was said.
-    pub(crate) ending: Option<Ending>,
-    /// What is told.
-    pub(crate) told: Vec<(Kind, Value)>,
-    /// What is said, for people to read.
-    pub(crate) comment: Option<String>,
-    /// Whether earlier failures are forgotten.
-    pub(crate) forgives: bool,
-}
-
-/// How a run ends.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ending {
-    /// How.
-    pub(crate) outcome: Outcome,
-    /// What whoever worked says.
-    pub(crate) summary: Option<String>,
-    /// The same for machines.
-    pub(crate) metadata: Option<Value>,
-    /// What went wrong.
-    pub(crate) error: Option<String>,
-    /// What a run is for that is only made to hold this; none: it is not worth one.
-    pub(crate) record: Option<Role>,
-}
-
-impl Ending {
-    fn new(outcome: Outcome) -> Self {
-        Self { outcome, summary: None, metadata: None, error: None, record: None }
-    }
-}
-
-impl Change {
-    /// Begins with the task as it is.
-    fn of(task: &Task, now: Time) -> Self {
-        let mut task = task.clone();
-        task.updated_at = now;
-        Self { task, ending: None, told: Vec::new(), comment: None, forgives: false }
-    }
-
-    fn tell(mut self, kind: Kind, payload: Value) -> Self {
-        self.told.push((kind, payload));
-        self
-    }
-
-    /// Takes the task out of its holder's hands.
-    fn release(mut self, ending: Ending) -> Self {
-        self.task.current_run = None;
-        self.task.running_as = None;
-        self.ending = Some(ending);
-        self
-    }
-
-    /// Takes the task to where nobody works on it.
-    fn rest(mut self, status: Status) -> Self {
-        clear_waits(&mut self.task);
-        self.task.status = status;
-        self.task.queued_at = None;
-        self
-    }
-
-    /// Puts the task where it can be taken up next: in the queue, among those
-    /// that wait for others, or among those to be looked at.
-    fn requeue(mut self, role: Role, place: Place, now: Time) -> Self {
-        clear_waits(&mut self.task);
-        let task = &mut self.task;
-        task.status = match role {
-            Role::Review => Status::Review,
-            Role::Work if task.pending_parents > 0 => Status::Todo,
-            Role::Work => Status::Ready,
-        };
-        task.queued_at = match (task.status, place) {
-            (Status::Todo, _) => None,
-            (_, Place::Kept) => task.queued_at.or(Some(now)),
-            (_, Place::Last) => Some(now),
-        };
-        task.attention = asks_to_be_looked_at(task);
-        self
-    }
-}
-
-/// Which place in the queue a task gets.
-#[derive(Clone, Copy)]
-enum Place {
-    /// The one it had: it did not ask to be tried again.
-    Kept,
-    /// The one of whoever comes now.
-    Last,
-}
-
-/// Forgets what the task waited for, so that it can wait for something else.
-fn clear_waits(task: &mut Task) {
-    task.wake_at = None;
-    task.guard = None;
-    task.gate = false;
-    task.attention = None;
-}
-
-/// Returns what a person should hear of a task that can be taken up next: that
-/// it is for a person to do.
-pub(crate) fn asks_to_be_looked_at(task: &Task) -> Option<String> {
-    let by_person = task.status == Status::Review && task.reviewer.is_none();
-    by_person.then(|| "the work is done and waits to be looked at".to_owned())
-}
-
-/// Says that a verb means nothing for a task as it stands.
-fn refuse(verb: &'static str, task: &Task) -> Refusal {
-    Refusal::Status { verb, task: task.id.clone(), status: task.status }
-}
-
-/// Says that a task waits for others.
-fn unfinished(verb: &'static str, task: &Task, parents: &[TaskId]) -> Refusal {
-    Refusal::UnfinishedParents { verb, task: task.id.clone(), parents: parents.to_vec() }
-}
+pub(crate) use waiting::{block, promote, reopen, schedule, unblock, unblocking_comment, wake};

@@ -1,14 +1,17 @@
-//! A task as a verb finds it, and what becomes of it written down.
+//! The one transaction of a verb.
+//!
+//! [`Board::begin`] opens it: it checks who asks and reads the task. The state
+//! machine decides, and [`Transition::commit`] writes that down: the task, its
+//! run, the events, and what it means for the tasks that wait for it. The commit
+//! wakes whoever follows the board. Dropped before, nothing happened.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Moved;
 use super::machine::{self, Change, Ending, Facts};
-use crate::Result;
-use crate::authority::Authority;
-use crate::error::Error;
+use crate::authority::{Authority, Fence};
+use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
 use crate::id::{RunId, TaskId};
 use crate::run::{Outcome, Role, Run};
@@ -16,13 +19,156 @@ use crate::status::Status;
 use crate::store::{Read, Write};
 use crate::task::Task;
 use crate::time::Time;
+use crate::{Board, Result};
 
 /// How long a worker that has reported may take to leave.
 const FAREWELL: Duration = Duration::from_secs(30);
 
-/// A task as a verb finds it.
-pub(crate) struct Scene {
-    /// The task.
+/// What came of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The task as it is now.
+    pub task: Task,
+    /// The run that ended by this; its worker may live.
+    pub ended: Option<Run>,
+    /// The tasks that need not wait for this one any more and became ready.
+    pub promoted: Vec<TaskId>,
+}
+
+/// Who may use a verb. The name of the verb is for the refusal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Permit {
+    /// A worker for the task it holds, and everybody else.
+    Holder(&'static str),
+    /// Everybody but workers.
+    NoWorker(&'static str),
+    /// A person; a dispatcher only where no person is waited for.
+    Person(&'static str),
+}
+
+impl Permit {
+    /// Refuses what is not for workers, before anything is read.
+    pub(crate) fn check_caller(self, by: &Authority, id: &TaskId) -> Result<()> {
+        match (self, by) {
+            (Self::NoWorker(verb) | Self::Person(verb), Authority::Worker(_)) => {
+                Err(Refusal::NotYours { verb, task: id.clone() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what `by` may not do with this task.
+    pub(crate) fn check(self, by: &Authority, task: &Task) -> Result<()> {
+        self.check_caller(by, &task.id)?;
+        match (self, by) {
+            (Self::Holder(verb), Authority::Worker(fence)) if fence.task != task.id => {
+                Err(Refusal::NotYours { verb, task: task.id.clone() }.into())
+            }
+            (Self::Holder(_), Authority::Worker(fence)) => check_fence(fence, task),
+            (Self::Person(verb), Authority::Dispatcher(_)) if task.gate => {
+                Err(Refusal::Status { verb, task: task.id.clone(), status: task.status }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the task that a worker holds.
+pub(crate) async fn fenced(tx: &mut dyn Write, fence: &Fence) -> Result<Task> {
+    let Some(task) = tx.task(&fence.task).await? else {
+        return Err(lost(fence, None));
+    };
+    check_fence(fence, &task)?;
+    Ok(task)
+}
+
+/// Refuses a worker that does not hold its task any more. Returns its task;
+/// none: it is not a worker that asks.
+pub(crate) async fn task_of_worker(tx: &mut dyn Write, by: &Authority) -> Result<Option<Task>> {
+    match by.fence() {
+        Some(fence) => fenced(tx, fence).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+fn check_fence(fence: &Fence, task: &Task) -> Result<()> {
+    let profile = task.running_as.as_ref();
+    if task.current_run == Some(fence.run) && profile.is_none_or(|name| *name == fence.profile) {
+        Ok(())
+    } else {
+        Err(lost(fence, Some(task)))
+    }
+}
+
+/// Returns the error that a worker does not hold its task any more.
+pub(crate) fn lost(fence: &Fence, task: Option<&Task>) -> Error {
+    let now = task.and_then(|task| task.current_run).filter(|run| *run != fence.run);
+    Error::Fenced { task: fence.task.clone(), run: fence.run, now }
+}
+
+/// A verb at work on a task: the open transaction, who asks, and the task as it
+/// was found.
+pub(crate) struct Transition<'b> {
+    pub(crate) tx: Box<dyn Write + 'b>,
+    pub(crate) state: TaskState,
+    by: &'b Authority,
+}
+
+impl Board {
+    /// Opens the transaction of a verb, if `by` may use it on the task.
+    pub(crate) async fn begin<'b>(
+        &'b self,
+        by: &'b Authority,
+        permit: Permit,
+        id: &TaskId,
+    ) -> Result<Transition<'b>> {
+        permit.check_caller(by, id)?;
+        let mut tx = self.write().await?;
+        let state = TaskState::find(&mut *tx, id).await?;
+        permit.check(by, &state.task)?;
+        Ok(Transition { tx, state, by })
+    }
+
+    /// Changes a task as the state machine decides.
+    pub(crate) async fn transition<E: Into<Error>>(
+        &self,
+        by: &Authority,
+        permit: Permit,
+        id: &TaskId,
+        decide: impl FnOnce(&Task, Facts<'_>) -> std::result::Result<Change, E> + Send,
+    ) -> Result<Moved> {
+        let step = self.begin(by, permit, id).await?;
+        let change = step.decide(decide)?;
+        step.commit(change).await
+    }
+}
+
+impl Transition<'_> {
+    /// Asks the state machine what becomes of the task.
+    pub(crate) fn decide<E: Into<Error>>(
+        &self,
+        decide: impl FnOnce(&Task, Facts<'_>) -> std::result::Result<Change, E>,
+    ) -> Result<Change> {
+        decide(&self.state.task, self.state.facts(self.by)).map_err(Into::into)
+    }
+
+    /// Writes down what becomes of the task, for good.
+    pub(crate) async fn commit(self, change: Change) -> Result<Moved> {
+        let Self { mut tx, state, by } = self;
+        let moved = state.apply(&mut *tx, by, change).await?;
+        tx.commit().await?;
+        Ok(moved)
+    }
+
+    /// Returns what would become of the task. Nothing is committed.
+    pub(crate) async fn preview(self, change: Change) -> Result<Moved> {
+        let Self { mut tx, state, by } = self;
+        state.apply(&mut *tx, by, change).await
+    }
+}
+
+/// A task, and what decides about its transitions.
+pub(crate) struct TaskState {
     pub(crate) task: Task,
     /// The run that holds it, while one does.
     pub(crate) run: Option<Run>,
@@ -30,7 +176,7 @@ pub(crate) struct Scene {
     now: Time,
 }
 
-impl Scene {
+impl TaskState {
     /// Reads a task and what decides about its way.
     pub(crate) async fn find(tx: &mut dyn Write, id: &TaskId) -> Result<Self> {
         let task = find(tx, id).await?;
@@ -44,7 +190,7 @@ impl Scene {
             None => None,
         };
         let rests = matches!(task.status, Status::Blocked | Status::Scheduled | Status::Triage);
-        let reviewing = rests && tx.runs(&task.id, 1).await?.last().is_some_and(was_looking);
+        let reviewing = rests && tx.runs(&task.id, 1).await?.last().is_some_and(was_reviewing);
         Ok(Self { now: tx.now(), task, run, reviewing })
     }
 
@@ -53,8 +199,8 @@ impl Scene {
         Facts { now: self.now, by, run: self.run.as_ref(), reviewing: self.reviewing }
     }
 
-    /// Writes down what becomes of the task: the task, its run, what is told
-    /// and said, and what it means for the tasks that wait for it.
+    /// Writes down what becomes of the task: the task, its run, the events, the
+    /// comment, and what it means for the tasks that wait for it.
     pub(crate) async fn apply(
         self,
         tx: &mut dyn Write,
@@ -74,11 +220,21 @@ pub(crate) async fn find(tx: &mut (dyn Read + '_), id: &TaskId) -> Result<Task> 
     task.ok_or_else(|| Error::NotFound { wanted: id.as_str().to_owned() })
 }
 
-/// Reports whether a run that ended was looking at the work and had not come to
-/// a conclusion.
-pub(crate) fn was_looking(run: &Run) -> bool {
+/// Reports whether a run that ended was a review without a conclusion.
+pub(crate) fn was_reviewing(run: &Run) -> bool {
     run.role == Role::Review
         && !matches!(run.outcome, Some(Outcome::Completed | Outcome::ChangesRequested))
+}
+
+/// Records an event of a task.
+pub(crate) async fn record(
+    tx: &mut dyn Write,
+    task: &TaskId,
+    run: Option<RunId>,
+    kind: Kind,
+    payload: Value,
+) -> Result<()> {
+    tx.tell(&[NewEvent { task: task.clone(), run, kind, payload }]).await
 }
 
 async fn write(
@@ -96,7 +252,7 @@ async fn write(
         (Some(run), Some(ending)) => ended = Some(end(tx, by, run, ending, now).await?),
         (None, Some(ending)) => {
             if let Some(role) = ending.record {
-                about = Some(record(tx, by, before, role, ending, now).await?);
+                about = Some(insert_ended(tx, by, before, role, ending, now).await?);
             }
         }
         (_, None) => {}
@@ -147,7 +303,7 @@ async fn end(
 
 /// Makes a run of no length, so that what was said about a task that nobody
 /// held is not lost.
-async fn record(
+async fn insert_ended(
     tx: &mut dyn Write,
     by: &Authority,
     task: &Task,
@@ -214,7 +370,7 @@ pub(crate) async fn release(tx: &mut dyn Write, child: &Task) -> Result<bool> {
         if !skipped.is_empty() {
             payload["unfinished_parents"] = json!(skipped);
         }
-        tx.tell(&events(&child.id, None, vec![(Kind::Promoted, payload)])).await?;
+        record(tx, &child.id, None, Kind::Promoted, payload).await?;
     }
     Ok(ready)
 }

@@ -1,0 +1,218 @@
+//! A task is done, submitted, sent back, archived, taken up anew, or deleted.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::machine::{Change, Facts};
+use super::transition::{Permit, Transition, find, record};
+use super::{Moved, limits, machine};
+use crate::authority::Authority;
+use crate::error::Refusal;
+use crate::event::Kind;
+use crate::id::TaskId;
+use crate::leftovers::remember_deleted;
+use crate::log::log_path;
+use crate::status::Status;
+use crate::task::Task;
+use crate::{Board, Result};
+
+/// Runs that are looked at: more than any task has whose workers may live.
+const RUNS: u32 = 1000;
+
+/// What whoever worked hands over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// What was done, for people and for the tasks that wait for this one.
+    pub summary: Option<String>,
+    /// What came of it.
+    pub result: Option<String>,
+    /// The same for machines: an object.
+    pub metadata: Option<Value>,
+    /// Tasks that the worker says it made.
+    pub created_cards: Vec<TaskId>,
+    /// Files that are part of it, by name.
+    pub artifacts: Vec<String>,
+}
+
+impl Completion {
+    fn checked(self) -> Result<Self> {
+        limits::named("the tasks that were made", self.created_cards.len())?;
+        limits::named("the files", self.artifacts.len())?;
+        let text = |what: &str, given: Option<String>| -> Result<Option<String>> {
+            let given = given.filter(|text| !text.trim().is_empty());
+            given.map(|text| limits::body(what, &text)).transpose()
+        };
+        for artifact in &self.artifacts {
+            limits::optional_reason(artifact)?;
+        }
+        Ok(Self {
+            summary: text("the summary", self.summary)?,
+            result: text("the result", self.result)?,
+            metadata: self.metadata.as_ref().map(limits::metadata).transpose()?,
+            created_cards: self.created_cards,
+            artifacts: self.artifacts,
+        })
+    }
+}
+
+impl Board {
+    /// Ends a task. Where a worker does and the work has to be looked at, it is
+    /// submitted in place of that.
+    pub async fn complete(&self, by: &Authority, id: &TaskId, done: Completion) -> Result<Moved> {
+        self.hand_over(by, Permit::Holder("complete"), id, done, machine::complete).await
+    }
+
+    /// Puts a task among those whose work has to be looked at: by its reviewer,
+    /// or by a person.
+    pub async fn submit(&self, by: &Authority, id: &TaskId, done: Completion) -> Result<Moved> {
+        self.hand_over(by, Permit::Holder("submit"), id, done, machine::submit).await
+    }
+
+    async fn hand_over(
+        &self,
+        by: &Authority,
+        permit: Permit,
+        id: &TaskId,
+        done: Completion,
+        decide: fn(&Task, Facts<'_>, &Completion) -> Result<Change>,
+    ) -> Result<Moved> {
+        let done = done.checked()?;
+        let mut step = self.begin(by, permit, id).await?;
+        let phantoms = phantoms(&mut step, by, &done.created_cards).await?;
+        if !phantoms.is_empty() {
+            return Err(refuse_phantoms(step, by, &done, phantoms).await?.into());
+        }
+        let change = step.decide(|task, facts| decide(task, facts, &done))?;
+        step.commit(change).await
+    }
+
+    /// Sends work back that was looked at. The reason is kept as a comment, too.
+    pub async fn request_changes(
+        &self,
+        by: &Authority,
+        id: &TaskId,
+        reason: &str,
+    ) -> Result<Moved> {
+        let reason = limits::reason(reason)?;
+        self.transition(by, Permit::Holder("request changes to"), id, |task, facts| {
+            machine::request_changes(task, facts, &reason)
+        })
+        .await
+    }
+
+    /// Puts a task away. If it is being worked on, that ends; tasks that wait for it
+    /// need not any more.
+    pub async fn archive(&self, by: &Authority, id: &TaskId) -> Result<Moved> {
+        self.transition(by, Permit::Person("archive"), id, machine::archive).await
+    }
+
+    /// Takes up a task anew that was done or put away. Tasks that wait for it
+    /// and could be worked on have to wait again.
+    pub async fn reopen(&self, by: &Authority, id: &TaskId, reason: &str) -> Result<Moved> {
+        let reason = limits::optional_reason(reason)?;
+        let mut step = self.begin(by, Permit::NoWorker("reopen"), id).await?;
+        let mut change = step.decide(|task, facts| machine::reopen(task, facts, &reason))?;
+        // While a task was put away its key was free for another.
+        if let (Status::Archived, Some(key)) =
+            (step.state.task.status, &step.state.task.idempotency_key)
+            && let Some(heir) = step.tx.task_with_key(key).await?
+        {
+            change.task.idempotency_key = None;
+            for (_, payload) in &mut change.told {
+                payload["idempotency_key_now_of"] = json!(heir.id);
+            }
+        }
+        step.commit(change).await
+    }
+
+    /// Removes a task that was put away, and all that hangs on it. One whose
+    /// worker may still be there is kept until it is gone: with the task, all
+    /// trace of the worker would go.
+    pub async fn delete(&self, by: &Authority, id: &TaskId) -> Result<()> {
+        Permit::NoWorker("delete").check_caller(by, id)?;
+        let mut tx = self.write().await?;
+        let task = find(&mut *tx, id).await?;
+        if task.status != Status::Archived {
+            let status = task.status;
+            return Err(Refusal::Status { verb: "delete", task: id.clone(), status }.into());
+        }
+        if let Some(run) = tx.runs(id, RUNS).await?.into_iter().find(|run| !run.gone) {
+            let (run, owner) = (run.id, run.owner);
+            return Err(Refusal::Held { verb: "delete", task: id.clone(), run, owner }.into());
+        }
+        let files = tx.attachments(id).await?;
+        remember_deleted(&mut *tx, &task).await?;
+        tx.delete_task(&task).await?;
+        tx.commit().await?;
+        let here = files.iter().filter(|file| file.host == self.host().name);
+        let here: Vec<PathBuf> = here.map(|file| self.attachment_path(file)).collect();
+        for path in here.iter().chain([&log_path(self.dir(), id)]) {
+            remove(path);
+        }
+        // The directory of the task's files goes with the last of them.
+        here.first().and_then(|path| path.parent()).map(fs::remove_dir);
+        Ok(())
+    }
+}
+
+/// Removes a file of a task that is gone. What stays, is on another host, or is
+/// left by a crash at this moment, belongs to no task and is collected later.
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(%error, path = %path.display(), "cannot be removed now");
+        }
+        _ => {}
+    }
+}
+
+/// Returns the tasks that a worker says it made, and that are not there or
+/// neither its own nor waiting for its task.
+async fn phantoms(
+    step: &mut Transition<'_>,
+    by: &Authority,
+    cards: &[TaskId],
+) -> Result<Vec<TaskId>> {
+    let mut phantoms = Vec::new();
+    if cards.is_empty() {
+        return Ok(phantoms);
+    }
+    let run = by.fence().map(|fence| fence.run);
+    let children = step.tx.children(&step.state.task.id).await?;
+    for card in cards {
+        let known = step.tx.task(card).await?.is_some_and(|task| {
+            (run.is_some() && task.created_by_run == run)
+                || children.iter().any(|child| child.id == *card)
+                || matches!(by, Authority::Person(_))
+        });
+        if !known {
+            phantoms.push(card.clone());
+        }
+    }
+    Ok(phantoms)
+}
+
+/// Records that a worker named tasks which are not there; its own task is left
+/// as it is.
+async fn refuse_phantoms(
+    step: Transition<'_>,
+    by: &Authority,
+    done: &Completion,
+    phantoms: Vec<TaskId>,
+) -> Result<Refusal> {
+    let Transition { mut tx, state, .. } = step;
+    let real: Vec<_> = done.created_cards.iter().filter(|card| !phantoms.contains(card)).collect();
+    let summary = done.summary.as_deref().unwrap_or_default();
+    let payload = json!({
+        "phantom_cards": phantoms,
+        "verified_cards": real,
+        "summary_preview": summary.chars().take(200).collect::<String>(),
+    });
+    let run = by.fence().map(|fence| fence.run);
+    record(&mut *tx, &state.task.id, run, Kind::CompletionBlockedHallucination, payload).await?;
+    tx.commit().await?;
+    Ok(Refusal::Phantoms { tasks: phantoms })
+}

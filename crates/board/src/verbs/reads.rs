@@ -1,0 +1,142 @@
+//! Reading a board.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::transition;
+use crate::error::Error;
+use crate::event::Event;
+use crate::id::{InvalidId, TaskId};
+use crate::run::Run;
+use crate::status::Status;
+use crate::store::{EventQuery, Query, Relative};
+use crate::task::{Attachment, Comment, Failure, Task};
+use crate::time::Time;
+use crate::{Board, Result};
+
+/// How many names are shown where a beginning fits several.
+const SHOWN: u32 = 6;
+/// Events that are shown.
+const EVENTS: u32 = 20;
+/// Comments and runs that are shown: more than a person reads, and no more than
+/// a screen can be waited for.
+const MANY: u32 = 1000;
+
+/// All about a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sheet {
+    /// The task.
+    pub task: Task,
+    /// What was last said about the work.
+    pub latest_summary: Option<String>,
+    /// The tasks it waits for, finished or not.
+    pub parents: Vec<Relative>,
+    /// The tasks that wait for it.
+    pub children: Vec<Relative>,
+    /// What was said, oldest first.
+    pub comments: Vec<Comment>,
+    /// What happened last, oldest first.
+    pub events: Vec<Event>,
+    /// The attempts, oldest first.
+    pub runs: Vec<Run>,
+    /// Its files.
+    pub attachments: Vec<Attachment>,
+    /// How often it failed since it was last set on its way.
+    pub failures: Vec<Failure>,
+}
+
+/// How a board stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// How many tasks there are of each status that has any.
+    pub by_status: BTreeMap<Status, u64>,
+    /// The same for each profile; those of nobody are left out.
+    pub by_assignee: BTreeMap<String, BTreeMap<Status, u64>>,
+    /// How long the task has waited for a worker that has waited longest.
+    pub oldest_ready_age_seconds: Option<u64>,
+    /// Tasks that a person should look at.
+    pub needs_attention: u64,
+    /// The moment.
+    pub now: Time,
+}
+
+impl Board {
+    /// Returns a task.
+    pub async fn get(&self, id: &TaskId) -> Result<Task> {
+        let mut tx = self.read().await?;
+        transition::find(&mut *tx, id).await
+    }
+
+    /// Returns the task with this name, or the only one whose name begins so.
+    /// The `t_` in front may be left out.
+    pub async fn find(&self, text: &str) -> Result<TaskId> {
+        let wanted = text.trim().to_ascii_lowercase();
+        let wanted = if wanted.starts_with("t_") { wanted } else { format!("t_{wanted}") };
+        if wanted == "t_" || !TaskId::is_prefix(&wanted) {
+            return Err(InvalidId { text: text.chars().take(40).collect() }.into());
+        }
+        let mut tx = self.read().await?;
+        if let Ok(id) = wanted.parse::<TaskId>()
+            && tx.task(&id).await?.is_some()
+        {
+            return Ok(id);
+        }
+        let mut names = tx.names_like(&wanted, SHOWN).await?;
+        match names.len() {
+            0 => Err(Error::NotFound { wanted: text.to_owned() }),
+            1 => Ok(names.remove(0)),
+            _ => Err(Error::Ambiguous { wanted: text.to_owned(), candidates: names }),
+        }
+    }
+
+    /// Returns tasks.
+    pub async fn list(&self, query: &Query) -> Result<Vec<Task>> {
+        self.read().await?.list(query).await
+    }
+
+    /// Returns all about a task.
+    pub async fn show(&self, id: &TaskId) -> Result<Sheet> {
+        let mut tx = self.read().await?;
+        let task = transition::find(&mut *tx, id).await?;
+        let runs = tx.runs(id, MANY).await?;
+        Ok(Sheet {
+            latest_summary: runs.iter().rev().find_map(|run| run.summary.clone()),
+            parents: tx.parents(id).await?,
+            children: tx.children(id).await?,
+            comments: tx.comments(id, MANY).await?,
+            events: tx.events(id, EVENTS).await?,
+            attachments: tx.attachments(id).await?,
+            failures: tx.failures(id).await?,
+            runs,
+            task,
+        })
+    }
+
+    /// Returns how the board stands.
+    pub async fn stats(&self) -> Result<Stats> {
+        let mut tx = self.read().await?;
+        let now = tx.now();
+        let mut by_status = BTreeMap::new();
+        let mut by_assignee: BTreeMap<String, BTreeMap<Status, u64>> = BTreeMap::new();
+        for (status, assignee, count) in tx.counts().await? {
+            *by_status.entry(status).or_default() += count;
+            if let Some(assignee) = assignee {
+                *by_assignee.entry(assignee).or_default().entry(status).or_default() += count;
+            }
+        }
+        let attention = Query { needs_attention: true, ..Query::default() };
+        Ok(Stats {
+            by_status,
+            by_assignee,
+            oldest_ready_age_seconds: tx.oldest_queued().await?.map(|at| at.until(now).as_secs()),
+            needs_attention: tx.count(&attention).await?,
+            now,
+        })
+    }
+
+    /// Returns events of all tasks after a number, oldest first.
+    pub async fn events_after(&self, query: &EventQuery) -> Result<Vec<Event>> {
+        self.read().await?.events_after(query).await
+    }
+}
