@@ -35,9 +35,11 @@ clock() {
 begin() {
   # Nobody is there to answer a question, and one stream keeps lines in order.
   exec </dev/null 2>&1
-  WORK="$(mktemp -d "${TMPDIR:-/tmp}/vestal-test.XXXXXX")"
+  # Short, because below it each test has a directory of its own, in which the
+  # path of a unix socket must fit into 108 bytes and that of Podman's run
+  # directory into 50.
+  WORK="$(mktemp -d "${TMPDIR:-/tmp}/vt.XXXXXX")"
   chmod 711 "$WORK"
-  # Short, because the path of a unix socket must fit into 108 bytes.
   SCRATCH="$WORK/s"
   # Engines of other users keep what is theirs below it, and find nothing else.
   chmod 711 "$WORK"
