@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bollard::models::ContainerStateStatusEnum;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RenameContainerOptionsBuilder, StartContainerOptions,
 };
@@ -19,7 +20,7 @@ use super::origin::Origin;
 use super::ownership::Traits;
 use super::places::{self, HostDirs, Sources};
 use super::plan::{self, Blueprint, Marks, Plan, Ulimits, read_back};
-use super::remove::force_remove;
+use super::remove::{collect, force_remove};
 use super::save::Beginning;
 use super::settings::DockerSettings;
 use super::{boot, ready};
@@ -484,6 +485,12 @@ async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
     let theirs = Traits::of(&seen.inspected).and_then(Traits::own).ok_or_else(taken)?;
     if theirs.key != ours.key {
         return Err(taken());
+    }
+    // It never ran, so there is nothing in it: its creator was killed while the
+    // engine was still making it.
+    let status = seen.inspected.state.as_ref().and_then(|state| state.status);
+    if status == Some(ContainerStateStatusEnum::CREATED) && collect(client, &seen.id).await? {
+        return Ok(());
     }
     // Nobody knows it, or it is about to be replaced and does not run: whoever
     // makes one holds the lock. It keeps what it has, under another name.
