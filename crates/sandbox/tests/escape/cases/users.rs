@@ -49,7 +49,7 @@ pub(crate) async fn set_uid_programs_give_nothing(cell: &Cell) {
     cell.expect_refused(&[&format!("regain={}/powerful", home.trim())]).await;
 }
 
-/// Servers like PostgreSQL refuse to run as root.
+/// Servers like `PostgreSQL` refuse to run as root.
 pub(crate) async fn commands_can_be_somebody_else_than_root(cell: &Cell) {
     let text = "f=$(mktemp -u); setpriv --reuid 1 --regid 1 --clear-groups \
                 sh -c 'id -u; id -G; : >$0' $f && stat -c '%u %g' $f; rm -f $f";
