@@ -100,8 +100,12 @@ mod tests {
                     let open = |n| fs::File::create(dir.join(format!("{thread}-{n}"))).unwrap();
                     let files: Vec<fs::File> = (0..100).map(open).collect();
                     while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                        files.iter().for_each(|file| file.lock().unwrap());
-                        files.iter().for_each(|file| file.unlock().unwrap());
+                        for file in &files {
+                            file.lock().unwrap();
+                        }
+                        for file in &files {
+                            file.unlock().unwrap();
+                        }
                     }
                 });
             }
