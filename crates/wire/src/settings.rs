@@ -53,7 +53,7 @@ pub struct GuestSettings {
     /// Instances that lived in the state directory before and are gone for
     /// sure. Processes that still carry their mark are killed at the start.
     #[n(12)]
-    pub forebears: Vec<String>,
+    pub previous_instances: Vec<String>,
     /// Removes the socket and state directories at the end.
     #[n(13)]
     pub ephemeral: bool,

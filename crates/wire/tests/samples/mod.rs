@@ -62,7 +62,7 @@ pub(crate) fn guest_settings() -> GuestSettings {
         start_dir: bytes("/w"),
         log_bytes: 4,
         jobs_kept: 5,
-        forebears: vec!["f".into()],
+        previous_instances: vec!["f".into()],
         ephemeral: true,
         user: None,
         socket_mode: None,
