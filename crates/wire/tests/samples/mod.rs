@@ -4,7 +4,7 @@
 mod enclosures;
 mod files;
 
-pub(crate) use enclosures::{enclosure, mappings, places, purposes, roots, users};
+pub(crate) use enclosures::{enclosure, mappings, mounts, purposes, roots, users};
 pub(crate) use files::{file_ops, file_replies};
 
 use minicbor::bytes::ByteVec;

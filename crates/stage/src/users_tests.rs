@@ -1,6 +1,6 @@
 use vestal_wire::{IdRange, Mapping, Users};
 
-use super::check;
+use super::*;
 
 fn range(inside: u32, outside: u32, count: u32) -> IdRange {
     IdRange { inside, outside, count }
@@ -36,4 +36,13 @@ fn what_is_no_range_is_refused() {
         assert!(check(&users(fine, wrong, Mapping::Own)).is_err(), "{wrong:?}");
     }
     assert!(check(&Users { uids: vec![], gids: vec![fine], mapping: Mapping::Own }).is_err());
+}
+
+#[test]
+fn numbers_of_the_sandbox_are_found_on_the_host() {
+    let range = |inside, outside, count| IdRange { inside, outside, count };
+    let ranges = [range(0, 1000, 1), range(1, 100_000, 10)];
+    assert_eq!(host_id(&ranges, 0), Some(1000));
+    assert_eq!(host_id(&ranges, 5), Some(100_004));
+    assert_eq!(host_id(&ranges, 11), None);
 }
