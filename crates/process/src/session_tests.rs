@@ -12,11 +12,11 @@ const QUICK: Patience =
 const PATIENT: Patience =
     Patience { grace: Duration::from_secs(20), kill: Duration::from_secs(20) };
 
-/// A shell that leads a group or a session, and what it said about its children.
+/// A shell that leads a group or a session, and the pids of its children.
 struct Tree {
     child: Child,
     session: Session,
-    said: Vec<u32>,
+    children: Vec<u32>,
 }
 
 impl Tree {
@@ -35,13 +35,13 @@ impl Tree {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = Vec::new();
+        let mut children = Vec::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             if line == "up" {
                 break;
             }
-            said.push(line.parse().unwrap());
+            children.push(line.parse().unwrap());
         }
         let leader = ProcessId {
             pid: child.id(),
@@ -49,7 +49,7 @@ impl Tree {
             boot: boot_id().unwrap(),
         };
         let marks = vec![format!("TEST_MARK={}", mark()).into()];
-        Self { child, session: Session { leader, marks }, said }
+        Self { child, session: Session { leader, marks }, children }
     }
 
     fn kill_leader_and_reap_it(&mut self) {
@@ -60,7 +60,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        for pid in &self.said {
+        for pid in &self.children {
             let process = ProcessId {
                 pid: *pid,
                 start: start_time(*pid).unwrap_or_default(),
@@ -102,7 +102,7 @@ async fn children_end_with_it_in_a_group_and_in_a_session() {
         );
         assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
         assert_eq!(tree.session.members().unwrap(), []);
-        for pid in &tree.said {
+        for pid in &tree.children {
             assert_eq!(start_time(*pid), None, "child {pid} is left");
         }
     }
@@ -113,26 +113,26 @@ async fn children_in_groups_of_their_own_end_with_the_session() {
     // With job control each background command gets a group of its own.
     let tree = Tree::start("set -m; sleep 1000 & echo $!; echo up; wait", true);
     assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
-    assert_eq!(start_time(tree.said[0]), None);
+    assert_eq!(start_time(tree.children[0]), None);
 }
 
 #[tokio::test]
 async fn children_that_outlive_their_leader_are_found_by_their_marks() {
     let mut tree = Tree::start("sleep 1000 & echo $!; echo up; wait", true);
     tree.kill_leader_and_reap_it();
-    assert!(start_time(tree.said[0]).is_some());
+    assert!(start_time(tree.children[0]).is_some());
 
     let unmarked = Session { marks: Vec::new(), ..tree.session.clone() };
     assert_eq!(unmarked.end(QUICK).await.unwrap(), End::Ended);
     let other = Session { marks: vec!["TEST_MARK=other".into()], ..tree.session.clone() };
     assert_eq!(other.end(QUICK).await.unwrap(), End::Ended);
     assert!(
-        start_time(tree.said[0]).is_some(),
+        start_time(tree.children[0]).is_some(),
         "a process that nothing proves to be ours was ended"
     );
 
     assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
-    assert_eq!(start_time(tree.said[0]), None);
+    assert_eq!(start_time(tree.children[0]), None);
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn another_process_of_the_same_number_gets_no_signal() {
         assert_eq!(session.end(QUICK).await.unwrap(), End::Ended);
     }
     assert!(tree.session.leader.is_alive());
-    assert!(start_time(tree.said[0]).is_some());
+    assert!(start_time(tree.children[0]).is_some());
     assert!(tree.child.try_wait().unwrap().is_none());
 }
 

@@ -1,62 +1,62 @@
-//! Ending a process with everything in its session and its group.
+//! Sessions of processes: leads one, and ends one with all its processes.
 
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getppid, setpgid, setsid};
 
 use crate::identity::{ProcessHandle, ProcessId, boot_id, wait_for_all};
 use crate::stat::{Stat, numbers, started_with};
 
-/// How long to wait for processes that were killed before looking again: what
-/// one of them started in its last moment has to be killed as well.
+/// How long to wait for killed processes before looking again: one of them may
+/// have started another process in its last moment.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// A process that leads a session, or at least a group, and all that is in it.
+/// A process that leads a session, or at least a group, with all processes in it.
 ///
-/// The kernel gives the leader's number to nobody else while anything is left
-/// in its session or group. So whoever is in a session of that number belongs
-/// to it while the leader is there, be it as a zombie. Once the leader is gone
-/// that is not certain any more: the number may have been given to another, who
-/// led a session and went as well. Then only processes that carry the marks are
-/// taken for its own.
+/// The kernel does not reuse the leader's pid while the session or group has
+/// members. So while the leader exists, even as a zombie, all processes in a
+/// session of that number belong to it. Once the leader is gone, that is not
+/// certain: the pid may have been reused by another session leader that is gone
+/// as well. Then only processes that carry the marks count as members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The process that leads it.
     pub leader: ProcessId,
-    /// Variables that the leader was started with and that no other session
-    /// has, written as `NAME=value`. Without any, what outlives the leader is
-    /// left alone.
+    /// Variables, written as `NAME=value`, that the leader was started with and
+    /// that no other session has. Without any, processes that outlive the leader
+    /// are left alone.
     pub marks: Vec<OsString>,
 }
 
-/// How much time the end of a session may take.
+/// How long the end of a session may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// From SIGKILL until what is left counts as a survivor.
+    /// From SIGKILL until remaining processes count as survivors.
     pub kill: Duration,
 }
 
-/// What came of ending a session.
+/// Result of ending a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// Nothing is left of it.
+    /// No process is left.
     Ended,
-    /// These do not go, not even killed.
+    /// These processes survived even SIGKILL.
     Survived(Vec<ProcessId>),
 }
 
 impl Session {
-    /// Returns all of it that lives.
+    /// Returns all living members.
     pub fn members(&self) -> io::Result<Vec<ProcessId>> {
         self.find(Leader::look(&self.leader)?)
     }
 
-    /// Returns which of some sessions have anything left in them, with one look
-    /// at every process for all of them together.
+    /// Returns for each session whether it has members, with one scan of all
+    /// processes.
     pub fn living(sessions: &[Self]) -> io::Result<Vec<bool>> {
         let mut living = vec![false; sessions.len()];
         if sessions.is_empty() {
@@ -73,12 +73,12 @@ impl Session {
         Ok(living)
     }
 
-    /// Ends all of it: SIGTERM, then SIGKILL, until nothing is left. Whoever is
-    /// not proven to belong to it gets no signal.
+    /// Ends all members: SIGTERM, then SIGKILL, until none is left. Only proven
+    /// members get a signal.
     pub async fn end(&self, patience: Patience) -> io::Result<End> {
         let leader = Leader::look(&self.leader)?;
-        // Whoever this call has seen lead stays known as the leader until the
-        // number is somebody else's, for the moments that this call takes.
+        // If the leader was present at the start of this call, its pid counts as
+        // its own for the duration of the call, until another process has it.
         let known = |now: Leader| if now == Leader::Gone { leader } else { now };
         let look = || self.find(known(Leader::look(&self.leader)?));
 
@@ -87,14 +87,15 @@ impl Session {
             return Ok(End::Ended);
         }
         let deadline = Instant::now() + patience.grace;
-        // A stopped process does not see SIGTERM before it goes on.
+        // A stopped process does not handle SIGTERM until it is continued.
         let mut handles = self.signal(&asked, &[Signal::TERM, Signal::CONT])?;
         while wait_for_all(handles, deadline).await? {
             let left = look()?;
             if left.is_empty() {
                 return Ok(End::Ended);
             }
-            // They came after SIGTERM was sent; they get what grace is left.
+            // They started after SIGTERM was sent, and get the rest of the grace
+            // period.
             handles = self.signal(&left, &[Signal::TERM, Signal::CONT])?;
         }
 
@@ -112,8 +113,7 @@ impl Session {
         }
     }
 
-    /// Sends signals to processes of the session, and returns handles of those
-    /// that were there to get them.
+    /// Sends signals to members, and returns handles of those that still existed.
     fn signal(
         &self,
         processes: &[ProcessId],
@@ -122,14 +122,14 @@ impl Session {
         let mut handles = Vec::with_capacity(processes.len());
         for process in processes {
             let Some(handle) = process.handle()? else { continue };
-            // It may have left for a session of its own since it was found.
+            // It may have left for another session since it was found.
             if !Stat::of(process.pid).is_some_and(|stat| self.has(&stat)) && *process != self.leader
             {
                 continue;
             }
             for signal in signals {
                 match handle.signal(*signal) {
-                    // It runs as somebody else now, so it will be a survivor.
+                    // It runs as another user now, so it will survive.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                     sent => sent?,
                 }
@@ -163,20 +163,20 @@ impl Session {
     }
 }
 
-/// Who has the leader's number.
+/// Which process has the leader's pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leader {
     /// The leader, alive or as a zombie.
     Present,
-    /// Nobody.
+    /// No process.
     Gone,
-    /// Another process: the number was free, so nothing is left of the session.
+    /// Another process: the pid was free, so the session has no members.
     Impostor,
 }
 
 impl Leader {
     fn look(leader: &ProcessId) -> io::Result<Self> {
-        // What ran before the last boot is gone with all it started.
+        // No process survives a reboot.
         if boot_id()? != leader.boot {
             return Ok(Self::Impostor);
         }
@@ -188,6 +188,40 @@ impl Leader {
     }
 }
 
+/// Makes this process lead a new session, so that terminals and signals to its
+/// parent's group do not reach it, and it can be ended with all its children.
+///
+/// Such a process is started in its own group. A group leader must leave its
+/// group to lead a session: it briefly joins the group of its parent, or that of
+/// its old session. If both are gone, it stays a group leader, and can be ended
+/// by its group.
+pub fn lead_session() -> io::Result<()> {
+    let me = std::process::id();
+    let own = Stat::of(me).ok_or_else(|| io::Error::other("cannot read /proc"))?;
+    if own.session == me {
+        return Ok(());
+    }
+    match setsid() {
+        Ok(_) => return Ok(()),
+        Err(Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let parent = getppid().and_then(|parent| Stat::of(parent.as_raw_pid().unsigned_abs()));
+    for group in parent.map(|stat| stat.group).into_iter().chain([own.session]) {
+        // A group in another pid namespace has no number here.
+        let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) else { continue };
+        if setpgid(None, Some(group)).is_err() {
+            continue;
+        }
+        if setsid().is_ok() {
+            return Ok(());
+        }
+        // Its own group is better than another one.
+        setpgid(None, None)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
-#[path = "end_tests.rs"]
+#[path = "session_tests.rs"]
 mod tests;
