@@ -1,6 +1,7 @@
-//! Words for whoever looks after the guest: standard error, which is a file.
+//! The guest's log, which is its standard error, and the JSON it writes.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -11,22 +12,23 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::state_file;
 
-/// The most the file may hold when a guest starts, and that a guest adds to it.
+/// Limit for the size of the log at the start of a guest, and for what one guest
+/// adds.
 const MAX_LOG: usize = 1 << 20;
 
 static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Writes a line to standard error, until too much has been written.
+/// Writes a line to the log, unless the limit is reached.
 pub(crate) fn note(line: &str) {
     let line = format!("vestal-guest: {line}\n");
     if WRITTEN.fetch_add(line.len(), Ordering::Relaxed) < MAX_LOG {
-        // There is nowhere to say that this failed.
+        // There is nowhere to report a failure.
         rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
     }
 }
 
-/// Parts with the standard streams that the process was started with: input and
-/// output become nothing, errors go to `log`.
+/// Detaches from the inherited standard streams: input and output become
+/// `/dev/null`, errors go to `log`.
 pub(crate) fn detach(log: &Path) -> io::Result<()> {
     let file = state_file::make(log, OpenOptions::new().append(true))?;
     if file.metadata()?.len() > MAX_LOG as u64 {
@@ -36,12 +38,39 @@ pub(crate) fn detach(log: &Path) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
     rustix::stdio::dup2_stderr(&file)?;
-    // It fails for the leader of a process group, which needs it less.
+    // It fails for the leader of a process group, which does not need it.
     rustix::process::setsid().ok();
     Ok(())
 }
 
-/// Returns the path that these bytes are.
+/// Returns bytes as a path.
 pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+/// Returns text as a JSON string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if c.is_control() => {
+                write!(json, "\\u{:04x}", u32::from(c)).ok();
+            }
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_json() {
+        assert_eq!(quoted("a\"b\\c\n\u{e4}"), "\"a\\\"b\\\\c\\u000a\u{e4}\"");
+    }
 }

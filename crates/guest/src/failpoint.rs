@@ -1,11 +1,10 @@
-//! Places where a test can have the guest die.
+//! Steps at which a test can kill the guest.
 //!
-//! With the feature `failpoints`, the guest kills itself with SIGKILL at the
-//! step that the environment variable `VESTAL_GUEST_FAILPOINT` names, or in a
-//! container a file beside its program. Without the feature nothing of this is
-//! compiled.
+//! With the feature `failpoints`, the guest kills itself with SIGKILL at the step
+//! named by the environment variable `VESTAL_GUEST_FAILPOINT` or, in a container,
+//! by a file beside its program. Without the feature nothing of this is compiled.
 
-/// Every step at which the guest can be made to die.
+/// Every step at which a test can kill the guest.
 pub const NAMES: [&str; 19] = [
     "guest.start.after-lock",
     "guest.start.after-replay",
@@ -28,12 +27,12 @@ pub const NAMES: [&str; 19] = [
     "guest.shutdown.before-exit",
 ];
 
-/// Where a guest in a container finds the name: the environment of a container
-/// is the same at each start, and a test means one.
+/// The file in which a guest in a container finds the name. The environment of a
+/// container is the same at every start, but a test means one start.
 #[cfg(feature = "failpoints")]
 const FILE: &str = "/.vestal/boot/failpoint";
 
-/// Dies here if a test asked for it.
+/// Kills the guest here if a test asked for it.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "it is for tests and no setting")]
 pub(crate) fn reach(name: &'static str) {
@@ -41,8 +40,8 @@ pub(crate) fn reach(name: &'static str) {
     static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
     debug_assert!(NAMES.contains(&name), "{name} is not in the list of failpoints");
     let chosen = CHOSEN.get_or_init(|| {
-        let told = std::env::var("VESTAL_GUEST_FAILPOINT").ok();
-        told.or_else(|| std::fs::read_to_string(FILE).ok())
+        let chosen = std::env::var("VESTAL_GUEST_FAILPOINT").ok();
+        chosen.or_else(|| std::fs::read_to_string(FILE).ok())
     });
     if chosen.as_deref() == Some(name) {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
@@ -52,7 +51,7 @@ pub(crate) fn reach(name: &'static str) {
     }
 }
 
-/// Marks a step at which a test can have the guest die.
+/// Marks a step at which a test can kill the guest.
 macro_rules! failpoint {
     ($name:literal) => {
         #[cfg(feature = "failpoints")]

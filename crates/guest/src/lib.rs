@@ -1,10 +1,8 @@
-//! The first process of every sandbox. See the crate's README.
+#![doc = include_str!("../README.md")]
 
-mod connect;
 mod diagnostics;
 mod files;
 mod journal;
-mod json;
 mod log;
 mod orphans;
 mod prepare;

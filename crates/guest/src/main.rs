@@ -6,11 +6,11 @@ fn main() -> std::process::ExitCode {
     vestal_guest::main()
 }
 
-/// Takes the place of glibc's function, whose reader of `/proc/self/maps` puts 90 KB
-/// into a static program. The standard library asks it for the bounds of a stack, to
-/// call an overflow by its name, and takes a refusal for "unknown".
-// SAFETY: the signature is glibc's, and nothing is written to the attributes, which
-// callers must not read after a refusal.
+/// Replaces glibc's function, whose parser of `/proc/self/maps` adds 90 KB to a
+/// static program. The standard library calls it for the bounds of a stack, to
+/// name a stack overflow, and accepts a failure.
+// SAFETY: the signature is glibc's, and nothing is written to the attributes,
+// which callers must not read after a failure.
 #[cfg(not(test))]
 #[unsafe(no_mangle)]
 extern "C" fn pthread_getattr_np(

@@ -1,27 +1,27 @@
-//! Processes that nobody else cares for.
+//! Processes without a supervisor.
 
 use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
-/// Name of the variable that marks every process of an instance.
+/// Environment variable that marks every process of an instance.
 pub(crate) const INSTANCE_MARK: &str = "VESTAL_INSTANCE";
 
-/// Passes over `/proc` before processes that keep appearing are given up.
+/// Maximum passes over `/proc` while marked processes keep appearing.
 const MAX_PASSES: usize = 100;
 
-/// Children that are continued in one pass: one that stops them in a loop must not
-/// keep the guest from everything else. Each stop is a signal, so another pass follows.
+/// Maximum children continued in one pass, so that a process that keeps stopping
+/// them cannot block the guest. Each stop is a signal, so another pass follows.
 const MAX_CONTINUED: usize = 16;
 
-/// Reaps every child that has ended, and continues those that were stopped: a command
-/// may send signals to its supervisor, and a stopped one kills nothing when asked to.
+/// Reaps all children that have ended, and continues those that were stopped. A
+/// command may stop its supervisor, and a stopped supervisor cannot kill its job.
 pub(crate) fn reap() {
     let mut continued = 0;
     let changed = WaitOptions::NOHANG | WaitOptions::UNTRACED;
     while let Ok(Some((pid, status))) = rustix::process::wait(changed) {
         if status.stopped() {
-            // One that is gone by now needs nothing.
+            // It may be gone by now.
             rustix::process::kill_process(pid, Signal::CONT).ok();
             continued += 1;
             if continued == MAX_CONTINUED {
@@ -31,13 +31,13 @@ pub(crate) fn reap() {
     }
 }
 
-/// Returns the children of this process that are none of `known`. They come
-/// here when a supervisor dies before its job.
-pub(crate) fn strangers(known: &[u32]) -> Vec<u32> {
+/// Returns the children of this process that are not in `known`. A job's
+/// processes become children of the guest if their supervisor dies first.
+pub(crate) fn unknown_children(known: &[u32]) -> Vec<u32> {
     own_children().into_iter().filter(|pid| !known.contains(pid)).collect()
 }
 
-/// Kills every process of this user that carries the mark of one of these
+/// Kills all processes of this user that carry the mark of one of these
 /// instances, until none is found.
 pub(crate) fn kill_marked(instances: &[String]) {
     if instances.is_empty() {
@@ -52,18 +52,18 @@ pub(crate) fn kill_marked(instances: &[String]) {
         if found == 0 {
             return;
         }
-        // What was killed is gone when its parent reaps it, at the latest.
+        // A killed process is gone once its parent has reaped it.
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 
-/// Kills a process if it carries a mark; returns whether it did and lived.
+/// Kills a process if it carries a mark. Returns whether it was killed.
 fn kill_if_marked(pid: Pid, marks: &[Vec<u8>]) -> bool {
     if pid == rustix::process::getpid() || !is_marked(pid, marks) {
         return false;
     }
-    // Between the look and the signal the number may have gone to a stranger,
-    // so the process is pinned first and looked at again.
+    // The pid may be reused between the check and the signal. So the process is
+    // pinned and checked again.
     let Ok(pinned) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
         return false;
     };
@@ -71,7 +71,7 @@ fn kill_if_marked(pid: Pid, marks: &[Vec<u8>]) -> bool {
 }
 
 /// Returns whether a process carries a mark. A process that has ended has no
-/// environment any more.
+/// environment.
 fn is_marked(pid: Pid, marks: &[Vec<u8>]) -> bool {
     let Ok(environ) = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
         return false;

@@ -1,4 +1,4 @@
-//! `prepare`: who jobs in an image run as, and a first home for them.
+//! `prepare`: finds the user of jobs in an image, and creates a first home.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -7,19 +7,18 @@ use std::path::PathBuf;
 
 use vestal_wire::Fault;
 
-use crate::diagnostics::path_of;
+use crate::diagnostics::{path_of, quoted};
 use crate::files::{self, Filled};
-use crate::json::quoted;
 use crate::user::{User, UserError, resolve};
 
-/// What is to be prepared.
+/// Options of `prepare`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
-    /// The user, as an image names it; absent: whoever runs this.
+pub(crate) struct PrepareOptions {
+    /// The user, as an image names it; absent: the user of this process.
     pub(crate) user: Option<String>,
-    /// A directory to be filled with the user's home.
+    /// The directory to fill with the user's home.
     pub(crate) fill: Option<PathBuf>,
-    /// A file that is to say the same as standard output.
+    /// A file for a copy of what is written to standard output.
     pub(crate) report: Option<PathBuf>,
 }
 
@@ -35,14 +34,14 @@ pub(crate) enum PrepareError {
 }
 
 /// Finds the user, fills the home, and returns the report.
-pub(crate) fn prepare(order: &Order) -> Result<String, PrepareError> {
-    let user = resolve(order.user.as_deref())?;
-    let filled = match &order.fill {
+pub(crate) fn prepare(options: &PrepareOptions) -> Result<String, PrepareError> {
+    let user = resolve(options.user.as_deref())?;
+    let filled = match &options.fill {
         Some(to) => files::fill(&path_of(&user.home), to).map_err(PrepareError::Fill)?,
         None => Filled::No,
     };
     let report = report(&user, filled);
-    if let Some(path) = &order.report {
+    if let Some(path) = &options.report {
         let failed = |source| PrepareError::Report { path: path.clone(), source };
         let mut file = OpenOptions::new()
             .write(true)
@@ -50,7 +49,7 @@ pub(crate) fn prepare(order: &Order) -> Result<String, PrepareError> {
             .mode(0o644)
             .open(path)
             .map_err(failed)?;
-        // The mask of a container may be anything.
+        // The umask of a container may be anything.
         file.set_permissions(PermissionsExt::from_mode(0o644)).map_err(failed)?;
         file.write_all(report.as_bytes()).map_err(failed)?;
     }
@@ -97,14 +96,14 @@ mod tests {
     fn a_report_is_never_written_over_something() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("report");
-        let order = Order { report: Some(path.clone()), ..Order::default() };
-        let said = prepare(&order).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), said);
+        let options = PrepareOptions { report: Some(path.clone()), ..PrepareOptions::default() };
+        let printed = prepare(&options).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), printed);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
-        assert!(matches!(prepare(&order), Err(PrepareError::Report { .. })));
+        assert!(matches!(prepare(&options), Err(PrepareError::Report { .. })));
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-        assert!(matches!(prepare(&order), Err(PrepareError::Report { .. })));
+        assert!(matches!(prepare(&options), Err(PrepareError::Report { .. })));
         assert!(!dir.path().join("elsewhere").exists());
     }
 }

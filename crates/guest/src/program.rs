@@ -1,19 +1,22 @@
-//! The command line.
+//! The command line of the guest, and `connect`, which gives backends that only have
+//! an exec a byte stream to the guest.
 
 #![expect(unsafe_code, reason = "descriptors given by number are taken over")]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vestal_wire::Fault;
 
-use crate::prepare::{Order, PrepareError};
-use crate::serve::{self, Inheritance};
-use crate::{connect, diagnostics, files, prepare, process};
+use crate::prepare::{self, PrepareError, PrepareOptions};
+use crate::serve::{self, SOCKET_NAME, StartupHandles};
+use crate::{diagnostics, files, process};
 
 const USAGE: &str = "usage: vestal-guest serve (--settings-fd N | --settings PATH) [--ready-fd N] [--hold-fd N] [--detach]
        vestal-guest connect SOCKET_DIR
@@ -21,10 +24,10 @@ const USAGE: &str = "usage: vestal-guest serve (--settings-fd N | --settings PAT
        vestal-guest erase DIR
        vestal-guest --version";
 
-/// Most things that could not be removed that are named.
+/// Maximum number of entries that are listed if they could not be removed.
 const MAX_NAMED: u64 = 100;
 
-/// Why the program ended badly.
+/// Why the program failed.
 #[derive(Debug, thiserror::Error)]
 enum ProgramError {
     #[error("{0}\n{USAGE}")]
@@ -39,7 +42,7 @@ enum ProgramError {
     Prepare(#[from] PrepareError),
     #[error("erase: {}", .0.message)]
     Erase(Fault),
-    #[error("erase: {0} could not be removed")]
+    #[error("erase: {0} entries could not be removed")]
     Left(u64),
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -89,34 +92,36 @@ fn print(line: &str) -> Result<(), ProgramError> {
 }
 
 fn prepare(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
-    let mut order = Order::default();
+    let mut options = PrepareOptions::default();
     while let Some(name) = arguments.next() {
         let value = value_of(&name, arguments.next())?;
         match name.to_str() {
             Some("--user") => {
                 let user = value.into_string();
-                order.user = Some(user.map_err(|_| ProgramError::Usage("bad user".into()))?);
+                options.user = Some(
+                    user.map_err(|_| ProgramError::Usage("--user is not valid UTF-8".into()))?,
+                );
             }
-            Some("--fill") => order.fill = Some(value.into()),
-            Some("--report") => order.report = Some(value.into()),
+            Some("--fill") => options.fill = Some(value.into()),
+            Some("--report") => options.report = Some(value.into()),
             _ => return Err(unknown(&name)),
         }
     }
-    print(&prepare::prepare(&order)?)
+    print(&prepare::prepare(&options)?)
 }
 
 fn erase(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
     let (Some(dir), None) = (arguments.next(), arguments.next()) else {
-        return Err(ProgramError::Usage("erase takes a directory".into()));
+        return Err(ProgramError::Usage("erase needs exactly one directory".into()));
     };
     let mut named = 0;
-    let mut tell = |line: &str| {
+    let mut report = |line: &str| {
         if named < MAX_NAMED {
             diagnostics::note(line);
         }
         named += 1;
     };
-    match files::erase(dir.as_ref(), &mut tell).map_err(ProgramError::Erase)? {
+    match files::erase(dir.as_ref(), &mut report).map_err(ProgramError::Erase)? {
         0 => Ok(()),
         left => Err(ProgramError::Left(left)),
     }
@@ -132,8 +137,8 @@ fn unknown(name: &OsStr) -> ProgramError {
 
 fn connect(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
     match (arguments.next(), arguments.next()) {
-        (Some(dir), None) => connect::run(dir.as_ref()).map_err(ProgramError::Connect),
-        _ => Err(ProgramError::Usage("connect takes the socket's directory".into())),
+        (Some(dir), None) => bridge(dir.as_ref()).map_err(ProgramError::Connect),
+        _ => Err(ProgramError::Usage("connect needs exactly one socket directory".into())),
     }
 }
 
@@ -142,26 +147,26 @@ fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> 
     if options.parent == Parent::Leave {
         detach();
     }
-    let inheritance = options.open()?;
-    serve::run(inheritance).map_err(|error| ProgramError::Serve(error.to_string()))
+    let handles = options.open()?;
+    serve::run(handles).map_err(|error| ProgramError::Serve(error.to_string()))
 }
 
 /// Where the settings are.
 #[derive(Debug, PartialEq, Eq)]
-enum Source {
+enum SettingsSource {
     Descriptor(RawFd),
     File(PathBuf),
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
-    settings: Source,
+    settings: SettingsSource,
     ready: Option<RawFd>,
     hold: Option<RawFd>,
     parent: Parent,
 }
 
-/// What becomes of the tie to the process that started this one.
+/// Whether to detach from the process that started this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parent {
     Stay,
@@ -178,22 +183,25 @@ impl Options {
             }
             let value = value_of(&name, arguments.next())?;
             match name.to_str() {
-                Some("--settings-fd") => settings = Some(Source::Descriptor(number(&value)?)),
-                Some("--settings") => settings = Some(Source::File(value.into())),
+                Some("--settings-fd") => {
+                    settings = Some(SettingsSource::Descriptor(number(&value)?));
+                }
+                Some("--settings") => settings = Some(SettingsSource::File(value.into())),
                 Some("--ready-fd") => ready = Some(number(&value)?),
                 Some("--hold-fd") => hold = Some(number(&value)?),
                 _ => return Err(unknown(&name)),
             }
         }
-        let settings = settings.ok_or_else(|| ProgramError::Usage("no settings given".into()))?;
+        let settings = settings
+            .ok_or_else(|| ProgramError::Usage("--settings-fd or --settings is required".into()))?;
         Ok(Self { settings, ready, hold, parent })
     }
 
-    fn open(self) -> Result<Inheritance, ProgramError> {
-        Ok(Inheritance {
+    fn open(self) -> Result<StartupHandles, ProgramError> {
+        Ok(StartupHandles {
             settings: match self.settings {
-                Source::Descriptor(fd) => take_over(fd)?.into(),
-                Source::File(path) => {
+                SettingsSource::Descriptor(fd) => take_over(fd)?.into(),
+                SettingsSource::File(path) => {
                     File::open(&path).map_err(|source| ProgramError::Settings { path, source })?
                 }
             },
@@ -203,30 +211,31 @@ impl Options {
     }
 }
 
-/// Goes on as a child that belongs to no terminal and no parent: whoever
-/// started this process sees it end at once and has nothing to reap later.
+/// Continues as a child without terminal and parent. The caller sees this process
+/// exit at once and has nothing to reap later.
 fn detach() {
-    // SAFETY: this process has one thread still, so the child is a whole copy
-    // of it; the parent ends without running anything of its own.
+    // SAFETY: this process has only one thread, so the child is a complete copy;
+    // the parent exits without running anything else.
     unsafe {
         match libc::fork() {
-            // Without a child of its own it serves as it is.
+            // If the fork fails, this process serves itself.
             -1 | 0 => {}
             _ => libc::_exit(0),
         }
     }
-    // It fails only for the leader of a group, which a child is not.
+    // It fails only for a group leader, which a child is not.
     rustix::process::setsid().ok();
 }
 
 fn number(text: &OsStr) -> Result<RawFd, ProgramError> {
     let number = text.to_str().and_then(|text| text.parse().ok()).filter(|fd| *fd >= 0);
-    number
-        .ok_or_else(|| ProgramError::Usage(format!("{} is no descriptor", text.to_string_lossy())))
+    number.ok_or_else(|| {
+        ProgramError::Usage(format!("{} is not a descriptor number", text.to_string_lossy()))
+    })
 }
 
-/// Takes over a descriptor that this process was started with. It gets a number
-/// of its own, so that one of the standard streams can be replaced later.
+/// Takes over an inherited descriptor. It gets a new number, so that the standard
+/// streams can be replaced later.
 fn take_over(fd: RawFd) -> Result<OwnedFd, ProgramError> {
     let failed = |source: io::Error| ProgramError::Descriptor { fd, source };
     // SAFETY: fcntl does not touch memory, and fails for a number that is no
@@ -245,13 +254,53 @@ fn take_over(fd: RawFd) -> Result<OwnedFd, ProgramError> {
     Ok(own)
 }
 
-/// Keeps the allocator to one arena: a guest's threads are few and short-lived,
-/// and memory they free should serve the others.
+/// Limits the allocator to one arena: the guest's threads are few and
+/// short-lived, and memory they free should be reused by others.
 fn limit_arenas() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it is called before any other thread exists.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Copies standard input to the guest's socket and back until the guest closes
+/// the connection.
+fn bridge(socket_dir: &Path) -> io::Result<()> {
+    let socket = open_socket(socket_dir)?;
+    let mut to_guest = socket.try_clone()?;
+    // It ends with the process: reading standard input cannot be cancelled.
+    std::thread::spawn(move || {
+        copy(&mut io::stdin().lock(), &mut to_guest).ok();
+        to_guest.shutdown(Shutdown::Write).ok();
+    });
+    let mut from_guest = socket;
+    copy(&mut from_guest, &mut io::stdout().lock())
+}
+
+/// Connects through the directory's descriptor, so the path may be longer than a
+/// socket address.
+fn open_socket(socket_dir: &Path) -> io::Result<UnixStream> {
+    use rustix::fs::{Mode, OFlags};
+    use std::os::fd::AsRawFd;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(socket_dir, flags, Mode::empty())?;
+    UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET_NAME}", dir.as_raw_fd()))
+}
+
+/// Copies bytes as soon as they arrive.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buf = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buf) {
+            Ok(0) => return Ok(()),
+            Ok(n) => {
+                to.write_all(&buf[..n])?;
+                to.flush()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -267,14 +316,14 @@ mod tests {
     fn options_are_understood() {
         let all = ["--settings-fd", "0", "--ready-fd", "1", "--detach", "--hold-fd", "5"];
         let expected = Options {
-            settings: Source::Descriptor(0),
+            settings: SettingsSource::Descriptor(0),
             ready: Some(1),
             hold: Some(5),
             parent: Parent::Leave,
         };
         assert_eq!(parse(&all).unwrap(), expected);
         let options = parse(&["--settings", "/x"]).unwrap();
-        assert_eq!(options.settings, Source::File("/x".into()));
+        assert_eq!(options.settings, SettingsSource::File("/x".into()));
         assert_eq!(options.parent, Parent::Stay);
     }
 

@@ -1,7 +1,7 @@
-//! Files that the guest keeps in its state directory.
+//! Files in the guest's state directory.
 //!
-//! Where jobs have the guest's own user they can put anything there. Opening
-//! one of these files never waits, follows no link, and gives a regular file.
+//! If jobs run as the guest's own user, they can put anything there. Opening one of
+//! these files never blocks, follows no link, and returns a regular file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,20 +10,22 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file that is there.
+/// Opens an existing file.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // A pipe would wait for its other end, a leased file for its holder.
+    // A pipe would block until its other end is opened, a leased file until its
+    // holder releases it.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a file")) }
 }
 
-/// Opens a file to read it.
+/// Opens an existing file for reading.
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
     open(path, OpenOptions::new().read(true))
 }
 
-/// Opens a file, making it where it is missing. What is no file goes.
+/// Opens a file, and creates it if it is missing. Removes whatever is not a
+/// regular file.
 pub(crate) fn make(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let options = options.create(true).mode(0o600);
     open(path, options).or_else(|error| {
@@ -34,7 +36,7 @@ pub(crate) fn make(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     })
 }
 
-/// Removes what is no file where one is to be; returns whether something was.
+/// Removes whatever is not a regular file. Returns whether something was removed.
 pub(crate) fn clear(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => Ok(false),
@@ -45,16 +47,16 @@ pub(crate) fn clear(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns whether a file could not be opened because something else has its
-/// place.
+/// Returns whether something other than a regular file is at this path.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::symlink;
+
+    use super::*;
 
     fn plant(kind: &str, path: &Path) {
         match kind {

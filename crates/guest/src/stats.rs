@@ -1,4 +1,4 @@
-//! What the sandbox consumes, from `/proc`.
+//! Resource usage of the sandbox, from `/proc`.
 
 use std::fs;
 
@@ -6,22 +6,22 @@ use vestal_wire::Stats;
 
 use crate::process::tree;
 
-/// Adds up what all processes below these supervisors consume. The supervisors
-/// are the guest's own and not counted as processes.
+/// Adds up the resources of all processes below these supervisors. The
+/// supervisors themselves are not counted.
 pub(crate) fn collect(supervisors: &[u32], log_bytes: u64) -> Stats {
-    let own = Usage::of(std::process::id()).unwrap_or_default();
+    let own = ProcessUsage::of(std::process::id()).unwrap_or_default();
     let mut stats = Stats {
         processes: 0,
         memory_bytes: 0,
-        // Those that ended are counted where they were reaped: in a shell, a
-        // supervisor or, when their supervisor has ended too, here.
+        // Processes that ended are counted where they were reaped: in a shell, a
+        // supervisor or, if their supervisor has ended too, here.
         cpu_ms: own.reaped_cpu_ms,
         log_bytes,
         guest_bytes: own.memory_bytes,
     };
     for supervisor in supervisors {
-        stats.cpu_ms += Usage::of(*supervisor).map_or(0, |usage| usage.reaped_cpu_ms);
-        for usage in tree::descendants(*supervisor).into_iter().filter_map(Usage::of) {
+        stats.cpu_ms += ProcessUsage::of(*supervisor).map_or(0, |usage| usage.reaped_cpu_ms);
+        for usage in tree::descendants(*supervisor).into_iter().filter_map(ProcessUsage::of) {
             stats.processes += 1;
             stats.memory_bytes += usage.memory_bytes;
             stats.cpu_ms += usage.cpu_ms + usage.reaped_cpu_ms;
@@ -31,20 +31,20 @@ pub(crate) fn collect(supervisors: &[u32], log_bytes: u64) -> Stats {
 }
 
 #[derive(Debug, Default)]
-struct Usage {
+struct ProcessUsage {
     cpu_ms: u64,
     reaped_cpu_ms: u64,
     memory_bytes: u64,
 }
 
-impl Usage {
+impl ProcessUsage {
     fn of(pid: u32) -> Option<Self> {
         let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(&line, rustix::param::clock_ticks_per_second(), page_size())
     }
 
     fn parse(line: &[u8], ticks_per_second: u64, page: u64) -> Option<Self> {
-        // The program's name, in parentheses, may hold anything.
+        // The program's name, in parentheses, may contain anything.
         let after = line.iter().rposition(|byte| *byte == b')')? + 1;
         let text = std::str::from_utf8(line.get(after..)?).ok()?;
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn usage_is_read_behind_any_program_name() {
         let line = b"7 (a) b (c)) R 1 2 3 0 -1 0 0 0 0 0 100 50 30 20 20 0 1 0 4711 9999 5 0 0 0 0";
-        let usage = Usage::parse(line, 100, 4096).unwrap();
+        let usage = ProcessUsage::parse(line, 100, 4096).unwrap();
         assert_eq!((usage.cpu_ms, usage.reaped_cpu_ms, usage.memory_bytes), (1500, 500, 20480));
     }
 

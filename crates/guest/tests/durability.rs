@@ -1,4 +1,4 @@
-//! What a guest's death leaves, and what can be said afterwards.
+//! What is left after a guest's death, and what is known afterwards.
 
 mod support;
 
@@ -187,16 +187,16 @@ fn a_command_that_kills_its_supervisor_harms_only_itself() {
 }
 
 #[test]
-fn processes_of_forebears_are_killed_at_the_start() {
-    let forebear = format!("forebear-{}", std::process::id());
+fn processes_of_previous_instances_are_killed_at_the_start() {
+    let earlier = format!("earlier-{}", std::process::id());
     let mut child = std::process::Command::new("sleep")
         .arg("600")
-        .env("VESTAL_INSTANCE", &forebear)
+        .env("VESTAL_INSTANCE", &earlier)
         .spawn()
         .unwrap();
-    let mark = format!("VESTAL_INSTANCE={forebear}");
+    let mark = format!("VESTAL_INSTANCE={earlier}");
     support::await_true(|| support::processes_with(&mark) == [child.id()]);
-    let _guest = TestGuest::with(|settings| settings.forebears = vec![forebear]);
+    let _guest = TestGuest::with(|settings| settings.previous_instances = vec![earlier]);
     assert!(!child.wait().unwrap().success());
 }
 

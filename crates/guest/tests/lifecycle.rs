@@ -280,7 +280,7 @@ fn an_orderly_end_gives_jobs_time_and_then_none() {
     assert!(read_frame(&mut client.stream).is_err(), "the connection closes after it");
     assert_eq!(std::fs::read_to_string(guest.work_dir().join("bye")).unwrap(), "bye\n");
     assert!(support::processes_of_instance(&guest.settings.instance).is_empty());
-    // Whoever saw the connection close can start another one here.
+    // Another guest can start here once the connection has closed.
     let old = std::mem::take(&mut guest.ready);
     guest.wait();
     guest.restart();

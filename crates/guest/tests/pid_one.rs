@@ -9,8 +9,8 @@ use support::{TestGuest, await_true, shell};
 fn the_first_process_reaps_whatever_is_left_to_it() {
     let guest = TestGuest::as_pid_one();
     let mut client = guest.client();
-    let said = client.run(shell("who", "tr '\\0' ' ' < /proc/1/cmdline"));
-    assert!(String::from_utf8_lossy(&said.0.stdout).contains("serve"), "{said:?}");
+    let printed = client.run(shell("who", "tr '\\0' ' ' < /proc/1/cmdline"));
+    assert!(String::from_utf8_lossy(&printed.0.stdout).contains("serve"), "{printed:?}");
     // A supervisor that is killed leaves its job's processes to pid 1.
     client.background(shell("orphans", "for i in 1 2 3; do setsid sleep 1000 & done; sleep 1000"));
     let kill = "kill -9 $(tr ' ' '\\n' < /proc/1/task/1/children | grep -vx $PPID)";

@@ -43,7 +43,7 @@ fn erasing_leaves_what_is_mounted_and_says_so() {
     assert_eq!(output.status.code(), Some(1));
     let mounted = dir.path().join("it/a/mounted");
     let expected = format!(
-        "vestal-guest: cannot delete {}: something else is mounted there\nvestal-guest: erase: 1 could not be removed\n",
+        "vestal-guest: cannot delete {}: something else is mounted there\nvestal-guest: erase: 1 entries could not be removed\n",
         mounted.display()
     );
     assert_eq!(stderr(&output), expected);
@@ -96,9 +96,12 @@ fn only_so_many_things_that_are_left_are_named() {
     let text = "cd \"$1/it\"; : > ../x; for i in $(seq 150); do : > $i; mount --bind ../x $i; done; \
         \"$2\" erase .";
     let output = in_namespace(dir.path(), text);
-    let said = stderr(&output);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 101));
-    assert!(said.ends_with("vestal-guest: erase: 150 could not be removed\n"), "{said}");
+    let printed = stderr(&output);
+    assert_eq!((output.status.code(), printed.lines().count()), (Some(1), 101));
+    assert!(
+        printed.ends_with("vestal-guest: erase: 150 entries could not be removed\n"),
+        "{printed}"
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use supervised::{Ran, Streams, Supervised, eventually, living_with, shell, var};
-use vestal_guest::process::{Report, WaitStatus, tree};
+use vestal_guest::process::{SupervisorReport, WaitStatus, tree};
 
 /// A job whose processes all carry a mark.
 struct Marked {
@@ -27,7 +27,7 @@ impl Marked {
         let mut supervised = Supervised::new();
         let streams = Streams::new(b"");
         supervised.get().launch(&launch, streams.ends()).unwrap();
-        assert!(matches!(supervised.report().unwrap(), Report::Started { .. }));
+        assert!(matches!(supervised.report().unwrap(), SupervisorReport::Started { .. }));
         Self { supervised, streams: Some(streams), mark, directory }
     }
 
@@ -114,7 +114,7 @@ fn a_stopped_process_is_killed() {
 fn what_an_ended_command_left_behind_is_killed_too() {
     let mut job = Marked::start("left", "(setsid sleep 1000 &); (sleep 1000 &); exit 3");
     loop {
-        if let Report::Left { .. } = job.supervised.report().unwrap() {
+        if let SupervisorReport::Left { .. } = job.supervised.report().unwrap() {
             break;
         }
     }

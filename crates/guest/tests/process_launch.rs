@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::process::{Pid, Signal};
 use supervised::{DEADLINE, Ran, Streams, Supervised, base_env, eventually, shell, var};
 use vestal_guest::process::{
-    ChildEnds, FailedStep, LaunchCommand, Report, WaitStatus, open_pty, resize, tree,
+    ChildEnds, FailedStep, LaunchCommand, SupervisorReport, WaitStatus, open_pty, resize, tree,
 };
 use vestal_wire::WindowSize;
 
@@ -60,11 +60,11 @@ fn a_second_launch_at_once_is_refused_without_harm() {
     supervised.get().launch(&shell("echo no", Path::new("/")), Streams::new(b"").ends()).unwrap();
     assert!(matches!(
         supervised.report().unwrap(),
-        Report::Failed { step: FailedStep::Setup, .. } | Report::Started { .. }
+        SupervisorReport::Failed { step: FailedStep::Setup, .. } | SupervisorReport::Started { .. }
     ));
     assert!(matches!(
         supervised.report().unwrap(),
-        Report::Failed { step: FailedStep::Setup, .. } | Report::Started { .. }
+        SupervisorReport::Failed { step: FailedStep::Setup, .. } | SupervisorReport::Started { .. }
     ));
     let fifo = directory.path().join("fifo");
     eventually("the fifo", || fifo.exists());
@@ -161,7 +161,9 @@ fn the_start_time_told_names_the_process() {
     let mut supervised = Supervised::new();
     let streams = Streams::new(b"");
     supervised.get().launch(&shell("exec sleep 1000", Path::new("/")), streams.ends()).unwrap();
-    let Report::Started { pid, pid_start } = supervised.report().unwrap() else { panic!() };
+    let SupervisorReport::Started { pid, pid_start } = supervised.report().unwrap() else {
+        panic!()
+    };
     assert_eq!(tree::start_time(pid), Some(pid_start));
     supervised.get().kill().unwrap();
     assert_eq!(supervised.finish(streams).status, Some(WaitStatus::Signaled(9)));
@@ -188,10 +190,10 @@ fn an_ended_command_is_told_at_once_and_what_it_left_is_counted_until_it_is_gone
     let text = "for i in 1 2 3 4; do (until [ -e go$i ]; do sleep 0.01; done) & done; exit 3";
     let streams = Streams::new(b"");
     supervised.get().launch(&shell(text, directory.path()), streams.ends()).unwrap();
-    assert!(matches!(supervised.report().unwrap(), Report::Started { .. }));
-    let Report::Ended { status, .. } = supervised.report().unwrap() else { panic!() };
+    assert!(matches!(supervised.report().unwrap(), SupervisorReport::Started { .. }));
+    let SupervisorReport::Ended { status, .. } = supervised.report().unwrap() else { panic!() };
     assert_eq!(status, WaitStatus::Exited(3));
-    let Report::Left { processes } = supervised.report().unwrap() else { panic!() };
+    let SupervisorReport::Left { processes } = supervised.report().unwrap() else { panic!() };
     assert!((4..=8).contains(&processes), "{processes}");
     for index in 1..=4 {
         std::fs::write(directory.path().join(format!("go{index}")), "").unwrap();
@@ -210,7 +212,7 @@ fn a_signal_to_what_was_left_behind_reaches_it() {
         .launch(&shell("sleep 1000 & setsid sleep 1000 & exit 0", Path::new("/")), streams.ends())
         .unwrap();
     loop {
-        if let Report::Left { .. } = supervised.report().unwrap() {
+        if let SupervisorReport::Left { .. } = supervised.report().unwrap() {
             break;
         }
     }
@@ -250,7 +252,7 @@ fn a_terminal_controls_its_shell_and_tells_its_size() {
     }
     let text = String::from_utf8_lossy(&seen).into_owned();
     assert!(text.contains("33 44\r\n") && text.contains("tty\r\n"), "{text}");
-    // Ctrl-C goes to whoever is in the foreground.
+    // Ctrl-C goes to the foreground process group.
     master.write_all(b"\x03").unwrap();
     let ran = supervised.finish(Streams::new(b""));
     assert_eq!(ran.status, Some(WaitStatus::Signaled(Signal::INT.as_raw())));
@@ -261,7 +263,7 @@ fn a_dead_supervisor_is_noticed() {
     let mut supervised = Supervised::new();
     let streams = Streams::new(b"");
     supervised.get().launch(&shell("exec sleep 1000", Path::new("/")), streams.ends()).unwrap();
-    let Report::Started { pid, .. } = supervised.report().unwrap() else { panic!() };
+    let SupervisorReport::Started { pid, .. } = supervised.report().unwrap() else { panic!() };
     let supervisor = Pid::from_raw(i32::try_from(supervised.pid()).unwrap()).unwrap();
     rustix::process::kill_process(supervisor, Signal::KILL).unwrap();
     assert_eq!(supervised.report().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);

@@ -18,7 +18,7 @@ use vestal_wire::{
     WindowSize,
 };
 
-fn said(client: &mut Client, name: &str, text: &str) -> String {
+fn output_of(client: &mut Client, name: &str, text: &str) -> String {
     let (output, info) = client.run(shell(name, text));
     assert_eq!(code(&info), Some(0), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -74,14 +74,14 @@ fn jobs_are_the_users_and_the_guest_stays_root() {
     let guest = for_app(As::PidOne);
     let mut client = guest.client();
     assert_eq!(
-        said(&mut client, "who", "whoami; id -u; id -g; id -G"),
+        output_of(&mut client, "who", "whoami; id -u; id -g; id -G"),
         "app\n54321\n54321\n54321 29\n"
     );
-    let env = said(&mut client, "env", "echo $USER $LOGNAME $HOME $SHELL $FROM_IMAGE $PATH");
+    let env = output_of(&mut client, "env", "echo $USER $LOGNAME $HOME $SHELL $FROM_IMAGE $PATH");
     let home = guest.work_dir().display().to_string();
     assert_eq!(env, format!("app app {home} /bin/sh yes /usr/local/bin:/usr/bin:/bin\n"));
     assert_eq!(
-        said(&mut client, "caps", "grep CapPrm /proc/self/status"),
+        output_of(&mut client, "caps", "grep CapPrm /proc/self/status"),
         "CapPrm:\t0000000000000000\n"
     );
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid_of(&guest))).unwrap();
@@ -102,7 +102,7 @@ fn directories_are_handed_over_and_the_guests_own_is_closed() {
     assert_eq!(owner(&guest.state_dir()), (STRANGER, STRANGER, 0o700));
     assert_eq!(guest.socket().metadata().unwrap().mode() & 0o777, 0o666);
     let mut client = guest.client();
-    said(&mut client, "touch", "echo mine > file");
+    output_of(&mut client, "touch", "echo mine > file");
     let text = format!("ls {}", guest.state_dir().display());
     let (output, info) = client.run(shell("look", &text));
     assert_ne!(code(&info), Some(0), "{output:?}");
@@ -138,7 +138,7 @@ fn file_operations_have_the_rights_of_the_user_and_no_others() {
     assert_eq!(fault(file(&mut client, delete)).code, FaultCode::Denied);
     assert_eq!(std::fs::read(&secret).unwrap(), b"x");
     // The guest itself goes on with its own rights.
-    assert_eq!(said(&mut client, "after", "echo on"), "on\n");
+    assert_eq!(output_of(&mut client, "after", "echo on"), "on\n");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn what_a_killed_supervisor_leaves_is_killed_too() {
         let info = client.background(shell("job", text));
         client.wait(&info.id);
         await_true(|| processes_of(&guest, "job").is_empty());
-        assert_eq!(said(&mut client, "next", "echo on"), "on\n");
+        assert_eq!(output_of(&mut client, "next", "echo on"), "on\n");
     }
 }
 
@@ -236,8 +236,8 @@ fn the_user_can_neither_signal_nor_look_into_the_guest() {
             for signal in 0 TERM KILL; do kill -$signal $tid 2>/dev/null && echo signalled $tid; done
             for f in environ fd/0 mem; do cat /proc/1/task/$tid/$f >/dev/null 2>&1 && echo read $f; done
         done; true";
-    assert_eq!(said(&mut client, "attack", text), "");
-    assert_eq!(said(&mut client, "after", "echo on"), "on\n");
+    assert_eq!(output_of(&mut client, "attack", text), "");
+    assert_eq!(output_of(&mut client, "after", "echo on"), "on\n");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn jobs_get_the_file_limit_that_the_guest_was_started_with() {
     }
     let guest = for_app(As::PidOne);
     let mut client = guest.client();
-    let hard = said(&mut client, "limit", "ulimit -Sn; ulimit -Hn");
+    let hard = output_of(&mut client, "limit", "ulimit -Sn; ulimit -Hn");
     let hard = hard.strip_prefix("99\n").unwrap().trim();
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", pid_of(&guest))).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
@@ -313,7 +313,7 @@ fn what_an_earlier_instance_left_of_the_user_is_killed_at_the_start() {
             name.unwrap().trim() == "sleep"
         })
     });
-    let _guest = confined(As::Service, |settings| settings.forebears = vec![earlier]);
+    let _guest = confined(As::Service, |settings| settings.previous_instances = vec![earlier]);
     for LeftBehind(child) in &mut left {
         await_true(|| child.try_wait().unwrap().is_some());
         let status = child.wait().unwrap();
@@ -359,7 +359,10 @@ fn a_user_that_the_image_does_not_know_is_a_number_or_an_error() {
         settings.start_dir = b"/".to_vec().into();
     });
     let mut client = guest.client();
-    assert_eq!(said(&mut client, "who", "id -u; id -G; echo $HOME ~ [$USER]"), "4711\n0\n/ / []\n");
+    assert_eq!(
+        output_of(&mut client, "who", "id -u; id -G; echo $HOME ~ [$USER]"),
+        "4711\n0\n/ / []\n"
+    );
     drop(client);
     drop(guest);
     let mut guest = try_confined(As::PidOne, |settings| settings.user = Some("nobody".into()));
@@ -371,15 +374,15 @@ fn a_user_that_the_image_does_not_know_is_a_number_or_an_error() {
 fn a_guest_that_is_not_root_is_its_own_user_or_says_that_it_cannot_be_another() {
     let own = rustix::process::geteuid().as_raw();
     let guest = TestGuest::with(|settings| settings.user = Some(own.to_string()));
-    assert_eq!(said(&mut guest.client(), "who", "id -u"), format!("{own}\n"));
+    assert_eq!(output_of(&mut guest.client(), "who", "id -u"), format!("{own}\n"));
     if !is_root() {
         let settings = |settings: &mut vestal_wire::GuestSettings| settings.user = Some("0".into());
         let dir = tempfile::tempdir().unwrap();
         let mut refused = support::settings_in(dir.path());
         settings(&mut refused);
-        let (status, said) = TestGuest::second(&refused);
+        let (status, printed) = TestGuest::second(&refused);
         assert_eq!(status.code(), Some(1));
-        assert!(said.contains(&format!("the guest is uid {own} and not root")), "{said}");
+        assert!(printed.contains(&format!("the guest is uid {own} and not root")), "{printed}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! The identity of a process: pid, start time and boot.
+//! The identity of a process: pid, start time and boot id.
 //!
-//! A bare pid names whatever runs under that number now. Together with the
-//! start time and the kernel's boot id it names one process for ever.
+//! A pid alone names whatever process has that number now. With the start time and
+//! the kernel's boot id it identifies one process.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::stat::Stat;
 /// One process, past or present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// The number.
+    /// The pid.
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub start: u64,
@@ -32,9 +32,8 @@ impl ProcessId {
         Ok(Self { pid, start, boot: boot_id()? })
     }
 
-    /// Returns the process that has this number now, a zombie too; nothing when
-    /// none does. Only its parent, who has not waited for it, knows whose
-    /// number it is.
+    /// Returns the process that has this pid now, even as a zombie, or nothing.
+    /// Only a parent that has not waited for it can be sure that it is its child.
     pub fn of_child(pid: u32) -> io::Result<Option<Self>> {
         let Some(stat) = Stat::of(pid) else { return Ok(None) };
         Ok(Some(Self { pid, start: stat.start, boot: boot_id()? }))
@@ -45,8 +44,7 @@ impl ProcessId {
         boot_id().is_ok_and(|boot| boot == self.boot) && start_time(self.pid) == Some(self.start)
     }
 
-    /// Returns a handle that stays with this very process, or nothing when it
-    /// is gone.
+    /// Returns a handle to exactly this process, or nothing if it is gone.
     pub fn handle(&self) -> io::Result<Option<ProcessHandle>> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return Ok(None);
@@ -56,20 +54,20 @@ impl ProcessId {
             Err(rustix::io::Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // The handle is bound to whoever had the number when it was opened;
-        // only now is it worth asking whether that was the one we mean.
+        // The handle is bound to the process that had the pid when it was opened,
+        // so the identity is checked only now.
         Ok(self.is_alive().then_some(ProcessHandle { fd }))
     }
 }
 
-/// A process that cannot be mistaken for another.
+/// A handle to one process, which cannot be reused for another.
 #[derive(Debug)]
 pub struct ProcessHandle {
     fd: rustix::fd::OwnedFd,
 }
 
 impl ProcessHandle {
-    /// Sends SIGKILL; a process that is gone is no error.
+    /// Sends SIGKILL. A process that is gone is not an error.
     pub fn kill(&self) -> io::Result<()> {
         self.signal(Signal::KILL)
     }
@@ -81,14 +79,14 @@ impl ProcessHandle {
         }
     }
 
-    /// Waits until the process has ended; false when it has not in time.
+    /// Waits until the process has ended. Returns false if the time is up.
     pub async fn ended_within(&self, patience: Duration) -> io::Result<bool> {
         let handle = Self { fd: self.fd.try_clone()? };
         wait_for_all(vec![handle], Instant::now() + patience).await
     }
 }
 
-/// Waits until all of these processes have ended; false when they have not in time.
+/// Waits until all processes have ended. Returns false if the time is up.
 pub(crate) async fn wait_for_all(
     mut handles: Vec<ProcessHandle>,
     deadline: Instant,
@@ -97,7 +95,7 @@ pub(crate) async fn wait_for_all(
         while !handles.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            // A pidfd is readable from the end of its process on.
+            // A pidfd is readable once its process has ended.
             let mut fds: Vec<_> =
                 handles.iter().map(|handle| PollFd::new(&handle.fd, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&left)) {
@@ -120,13 +118,13 @@ pub fn boot_id() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Returns a process's start time, or nothing when it is gone or a zombie.
+/// Returns a process's start time, or nothing if it is gone or a zombie.
 pub fn start_time(pid: u32) -> Option<u64> {
     Stat::of(pid).filter(|stat| !stat.zombie).map(|stat| stat.start)
 }
 
-/// Reports whether the process that has this number now is stopped, by a signal or
-/// a tracer: it does nothing until somebody lets it go on.
+/// Returns whether the process that has this pid now is stopped, by a signal or a
+/// tracer.
 pub fn is_stopped(pid: u32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.stopped)
 }

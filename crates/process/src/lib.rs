@@ -1,12 +1,10 @@
-//! Processes by their identity. See the crate's README for the contract.
+#![doc = include_str!("../README.md")]
 
-mod end;
 mod identity;
-mod lead;
 mod locks;
+mod session;
 mod stat;
 
-pub use end::{End, Patience, Session};
 pub use identity::{ProcessHandle, ProcessId, boot_id, is_stopped, start_time};
-pub use lead::lead_session;
 pub use locks::{Lock, lock_holder};
+pub use session::{End, Patience, Session, lead_session};

@@ -1,4 +1,4 @@
-//! Who holds a lock on a file, by the system's list.
+//! Finds the holder of a file lock in `/proc/locks`.
 
 use std::fs;
 use std::io;
@@ -18,13 +18,13 @@ pub enum Lock {
     Byte(u64),
 }
 
-/// Returns the process that holds a lock on a file; nothing where nobody does, or
-/// the system does not say. The file is not opened: closing it would drop the
-/// locks that this process has on it.
+/// Returns the pid of the process that holds a lock on a file, or nothing if none
+/// does or the system does not show it. The file is not opened: closing it would
+/// release this process's own locks.
 ///
-/// The system prints its list a page at a time and may skip a lock when others are
-/// taken or released between two pages, so a lock that is not found is looked for
-/// again.
+/// The kernel prints the list a page at a time and may skip a lock if others are
+/// taken or released between two pages. So the list is read several times before a
+/// lock counts as free.
 pub fn lock_holder(path: &Path, lock: Lock) -> io::Result<Option<u32>> {
     let inode = fs::metadata(path)?.ino();
     for _ in 0..ATTEMPTS {
@@ -35,11 +35,10 @@ pub fn lock_holder(path: &Path, lock: Lock) -> io::Result<Option<u32>> {
     Ok(None)
 }
 
-/// Finds it in lines like `1: FLOCK  ADVISORY  WRITE 834 00:1a:12345 0 EOF`. Those
-/// who wait for a lock have an arrow in the place of the kind.
+/// Finds the pid in lines like `1: FLOCK  ADVISORY  WRITE 834 00:1a:12345 0 EOF`.
+/// Lines of processes that wait for a lock have an arrow in place of the kind.
 ///
-/// The device is not compared: some file systems have another here than in what
-/// they say about a file.
+/// The device is not compared: some filesystems show different device numbers here.
 fn holder(locks: &str, inode: u64, lock: Lock) -> Option<u32> {
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -1,15 +1,15 @@
-//! What the kernel says about a process.
+//! Reads `/proc` entries of processes.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
+use std::{fs, io};
 
-/// The fields of `/proc/<pid>/stat` that tell who a process is and where it belongs.
+/// The fields of `/proc/<pid>/stat` that identify a process, its group and its
+/// session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// Whether it has ended and only waits for its parent to take note.
+    /// Whether it has ended and was not reaped yet.
     pub(crate) zombie: bool,
     /// Whether a signal or a tracer stopped it.
     pub(crate) stopped: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Returns the stat of the process that has this number now, if one does.
+    /// Returns the fields of the process that has this pid now, if any.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -42,26 +42,27 @@ impl Stat {
     }
 }
 
-/// Returns the numbers of all processes there are.
+/// Returns the pids of all processes.
 pub(crate) fn numbers() -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        // An entry that went while it was listed is a process that ended.
+        // An entry that vanished is a process that ended.
         let Ok(entry) = entry else { continue };
         numbers.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
     }
     Ok(numbers)
 }
 
-/// How often a process is asked again that seems not to carry the marks.
+/// How often the environment of a process is read again if it seems not to carry
+/// the marks.
 const TRIES: usize = 100;
 
-/// Reports whether a process was started with all of these variables, written
-/// as `NAME=value`.
+/// Returns whether a process was started with all of these variables, written as
+/// `NAME=value`.
 ///
-/// While a process runs another program in its place, it shows no variables for
-/// a moment, or some of them. So that it has no marks counts only if it shows
-/// the same twice; one that shows none at all is given some time.
+/// While a process executes another program, it shows no variables or only some
+/// of them for a moment. So missing marks only count if the environment is the
+/// same twice; an empty one gets some time.
 pub(crate) fn started_with(pid: u32, marks: &[OsString]) -> bool {
     if marks.is_empty() {
         return false;
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_process_that_runs_other_programs_keeps_its_marks() {
-        // It does nothing but to run another program in its own place.
+        // It only executes another program in its place.
         let text = "exec sh -c \"$0\" \"$0\"";
         let mut child = Command::new("sh")
             .args(["-c", text, text])

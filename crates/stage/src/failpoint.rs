@@ -1,12 +1,11 @@
-//! Places where a test can have the stage die.
+//! Steps at which a test can kill the stage.
 //!
-//! With the feature `failpoints`, the process of the stage that comes to the
-//! step which the environment variable `VESTAL_STAGE_FAILPOINT` names ends there
-//! as if it had been killed. Without the feature nothing of this is compiled.
+//! With the feature `failpoints`, the process that reaches the step named by the
+//! environment variable `VESTAL_STAGE_FAILPOINT` exits there as if it had been
+//! killed. Without the feature nothing of this is compiled.
 
-/// Every step of `enclose` at which a process of the stage can be made to die:
-/// the ones of the process that was started, then those of the one that becomes
-/// the first of the sandbox.
+/// Every step of `enclose` at which a test can kill a process of the stage: those
+/// of the process that was started, then those of the first process.
 pub const NAMES: [&str; 17] = [
     "stage.enclose.after-plan",
     "stage.enclose.after-cgroups",
@@ -27,7 +26,7 @@ pub const NAMES: [&str; 17] = [
     "stage.enclose.before-leaving",
 ];
 
-/// Dies here if a test asked for it.
+/// Kills the process here if a test asked for it.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "it is for tests and no setting")]
 pub(crate) fn reach(name: &'static str) {
@@ -36,11 +35,11 @@ pub(crate) fn reach(name: &'static str) {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
             .ok();
         // Process 1 cannot be killed from within its own namespace.
-        crate::sys::process::end_now(137);
+        crate::sys::exit_now(137);
     }
 }
 
-/// Marks a step at which a test can have the stage die.
+/// Marks a step at which a test can kill the stage.
 macro_rules! failpoint {
     ($name:literal) => {
         #[cfg(feature = "failpoints")]

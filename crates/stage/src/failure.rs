@@ -1,15 +1,13 @@
-//! What went wrong, and at which step.
+//! What went wrong and at which step, as a line of JSON.
 
 use std::fmt::Write as _;
 use std::io;
 
-use crate::json::quoted;
-
-/// Longest text of a failure: what is said of one fits the reader's line.
+/// Maximum length of a text, so that a failure fits into one line of the reader.
 const MAX_TEXT: usize = 1024;
 
 /// A step of building a sandbox. The names are part of the interface: the host
-/// tells by them what is missing and what can be done about it.
+/// uses them to explain what is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Plan,
@@ -24,11 +22,11 @@ pub(crate) enum Step {
     Target,
     Root,
     Bind,
-    Layers,
-    Memory,
-    Processes,
-    Devices,
-    Link,
+    Overlay,
+    Tmpfs,
+    Proc,
+    Dev,
+    Symlink,
     Hostname,
     Loopback,
     Pivot,
@@ -43,7 +41,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Returns its name in what the stage says.
+    /// Returns the name used in results.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -58,11 +56,11 @@ impl Step {
             Self::Target => "target",
             Self::Root => "mount-root",
             Self::Bind => "mount-bind",
-            Self::Layers => "mount-layers",
-            Self::Memory => "mount-memory",
-            Self::Processes => "mount-proc",
-            Self::Devices => "mount-dev",
-            Self::Link => "link",
+            Self::Overlay => "mount-layers",
+            Self::Tmpfs => "mount-memory",
+            Self::Proc => "mount-proc",
+            Self::Dev => "mount-dev",
+            Self::Symlink => "link",
             Self::Hostname => "hostname",
             Self::Loopback => "loopback",
             Self::Pivot => "pivot",
@@ -88,30 +86,30 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns a failure that the kernel knows nothing of.
+    /// Returns a failure without a system error.
     pub(crate) fn new(step: Step, message: impl Into<String>) -> Self {
         Self { step, target: None, errno: None, message: message.into() }
     }
 
-    /// Returns the failure of a call.
+    /// Returns the failure of a system call.
     pub(crate) fn of(step: Step, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         Self { step, target: None, errno: error.raw_os_error(), message: error.to_string() }
     }
 
-    /// Says what it happened to: a path of the sandbox, or of the host.
+    /// Adds the path concerned, in the sandbox or on the host.
     pub(crate) fn at(mut self, target: &[u8]) -> Self {
         self.target = Some(String::from_utf8_lossy(target).into_owned());
         self
     }
 
-    /// Says more than the kernel's number does.
-    pub(crate) fn because(mut self, words: &str) -> Self {
+    /// Adds a detail to the message.
+    pub(crate) fn with_detail(mut self, words: &str) -> Self {
         write!(self.message, ": {words}").ok();
         self
     }
 
-    /// Returns it as a line of JSON, without its end.
+    /// Returns the failure as JSON.
     pub(crate) fn json(&self) -> String {
         let target = self.target.as_deref().map_or_else(|| "null".into(), cut);
         let errno = self.errno.map_or_else(|| "null".into(), |errno| errno.to_string());
@@ -123,23 +121,23 @@ impl Failure {
     }
 }
 
-/// A failure in the words of the process that it happened to.
+/// A failure as reported by the process in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told(String);
+pub(crate) struct ReportedFailure(String);
 
-impl Told {
-    /// Takes over what another process said.
-    pub(crate) fn by(said: &[u8]) -> Self {
-        Self(String::from_utf8_lossy(said).into_owned())
+impl ReportedFailure {
+    /// Takes the JSON of another process.
+    pub(crate) fn from_json(json: &[u8]) -> Self {
+        Self(String::from_utf8_lossy(json).into_owned())
     }
 
-    /// Returns the line for whoever started the stage.
+    /// Returns the result line.
     pub(crate) fn line(&self) -> String {
         format!("error: {}\n", self.0)
     }
 }
 
-impl From<Failure> for Told {
+impl From<Failure> for ReportedFailure {
     fn from(failure: Failure) -> Self {
         Self(failure.json())
     }
@@ -153,12 +151,12 @@ fn cut(text: &str) -> String {
     quoted(&text[..end])
 }
 
-/// Returns what makes a failed call the failure of a step.
+/// Returns a function that turns an error into the failure of a step.
 pub(crate) fn failed<E: Into<io::Error>>(step: Step) -> impl FnOnce(E) -> Failure {
     move |error| Failure::of(step, error)
 }
 
-/// Returns what makes a failed call the failure of a step with a path.
+/// Returns a function that turns an error into the failure of a step with a path.
 pub(crate) fn failed_at<E: Into<io::Error>>(
     step: Step,
     target: &[u8],
@@ -166,31 +164,23 @@ pub(crate) fn failed_at<E: Into<io::Error>>(
     move |error| Failure::of(step, error).at(target)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_is_a_line_of_json() {
-        let denied = Failure::of(Step::Processes, io::Error::from_raw_os_error(1)).at(b"/proc");
-        assert_eq!(
-            denied.json(),
-            "{\"step\":\"mount-proc\",\"target\":\"/proc\",\"errno\":1,\
-             \"message\":\"Operation not permitted (os error 1)\"}"
-        );
-        let plain = Failure::new(Step::Plan, "no\nplan").because("it is \"empty\"");
-        assert_eq!(
-            plain.json(),
-            "{\"step\":\"plan\",\"target\":null,\"errno\":null,\
-             \"message\":\"no\\u000aplan: it is \\\"empty\\\"\"}"
-        );
+/// Returns text as a JSON string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if c.is_control() => {
+                write!(json, "\\u{:04x}", u32::from(c)).ok();
+            }
+            c => json.push(c),
+        }
     }
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
-        let long = Failure::new(Step::Plan, "\u{e4}".repeat(5000)).at(&[b'x'; 5000]);
-        assert!(long.json().len() < 4096, "{}", long.json().len());
-        let odd = Failure::new(Step::Plan, format!("x{}", "\u{e4}".repeat(5000)));
-        assert!(odd.json().contains('\u{e4}'));
-    }
+    json.push('"');
+    json
 }
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

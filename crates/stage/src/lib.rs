@@ -1,16 +1,12 @@
-//! Sets the stage for a guest: builds sandboxes of namespaces and copies their
-//! files. See the crate's README.
+#![doc = include_str!("../README.md")]
 
 mod copy;
 mod enclose;
 mod failure;
-mod json;
-mod options;
-mod plan;
 mod program;
 mod sys;
+mod unshare;
 mod users;
-mod within;
 
 pub mod failpoint;
 

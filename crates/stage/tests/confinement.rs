@@ -8,22 +8,22 @@ mod support;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use support::{By, Site, bytes};
-use vestal_wire::{Bind, Network, Place, Purpose};
+use support::{By, TestSandbox, bytes};
+use vestal_wire::{Bind, Network, Purpose, SandboxMount};
 
 #[test]
 fn capabilities_are_those_of_the_plan_and_can_never_be_more() {
     for by in By::all() {
         for mask in [0_u64, 0xfb] {
-            let site = Site::new(by);
-            let mut plan = site.plan("grep -E '^(Cap|NoNew)' /proc/self/status | tr -d '\\t'");
+            let sandbox = TestSandbox::new(by);
+            let mut plan = sandbox.plan("grep -E '^(Cap|NoNew)' /proc/self/status | tr -d '\\t'");
             plan.capabilities = mask;
             let expected = format!(
                 "CapInh:{0:016x}\nCapPrm:{mask:016x}\nCapEff:{mask:016x}\nCapBnd:{mask:016x}\n\
                  CapAmb:{0:016x}\nNoNewPrivs:1\n",
                 0
             );
-            assert_eq!(site.start(&plan).said(), expected, "{by:?}");
+            assert_eq!(sandbox.start(&plan).printed(), expected, "{by:?}");
         }
     }
 }
@@ -53,27 +53,27 @@ fn no_directories() -> Vec<u8> {
 #[test]
 fn filters_hold_for_everything_in_the_sandbox() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan(
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan(
             "grep -E '^Seccomp:' /proc/self/status | tr -d '\\t'; mkdir /tmp/d 2>&1 | grep -c \
              'not permitted'; echo x > /tmp/f && echo fine",
         );
         plan.filters = vec![no_directories().into()];
-        assert_eq!(site.start(&plan).said(), "Seccomp:2\n1\nfine\n", "{by:?}");
+        assert_eq!(sandbox.start(&plan).printed(), "Seccomp:2\n1\nfine\n", "{by:?}");
     }
 }
 
 #[test]
 fn no_more_processes_run_than_the_plan_allows() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan(
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan(
             "grep -o 'processes  *[0-9][0-9]*' /proc/self/limits | tr -d ' '; \
              (for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done) 2>/dev/null; \
              set -- /proc/[0-9]*; test $# -le 8 && echo few || echo $#",
         );
         plan.max_processes = Some(8);
-        assert_eq!(site.start(&plan).said(), "processes8\nfew\n", "{by:?}");
+        assert_eq!(sandbox.start(&plan).printed(), "processes8\nfew\n", "{by:?}");
     }
 }
 
@@ -93,10 +93,10 @@ fn an_abstract_socket_of_the_host_is_out_of_reach() {
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
         UnixStream::connect_addr(&address).unwrap();
-        let site = Site::new(by);
-        let mut plan = site.plan("");
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan("");
         assert_eq!(plan.network, Network::Host);
-        plan.places.push(Place::Bind(Bind {
+        plan.mounts.push(SandboxMount::Bind(Bind {
             source: bytes(std::env::current_exe().unwrap()),
             target: bytes("/test"),
             read_only: true,
@@ -112,11 +112,11 @@ fn an_abstract_socket_of_the_host_is_out_of_reach() {
                 .map(bytes)
                 .collect(),
             environment: vec![bytes(format!("{NAME}={name}"))],
-            record: bytes(site.record()),
+            record: bytes(sandbox.record()),
         };
-        let said = site.start(&plan).said();
+        let printed = sandbox.start(&plan).printed();
         let expected = format!("answer {:?}", Some(libc::EPERM));
-        assert!(said.contains(&expected), "{by:?}: {said}");
+        assert!(printed.contains(&expected), "{by:?}: {printed}");
         drop(listener);
     }
 }

@@ -8,24 +8,25 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use support::{By, SHIFTED, Site, bytes, end, is_alive};
-use vestal_wire::{Bind, Layers, Network, Place, Purpose, Root};
+use support::{By, SHIFTED, TestSandbox, bytes, end, is_alive};
+use vestal_wire::{Bind, Network, OverlayDirs, Purpose, Root, SandboxMount};
 
 #[test]
 fn a_program_becomes_the_first_process_of_a_sandbox() {
     for by in By::all() {
-        let said = Site::new(by).run("echo $$ $(id -u) $(id -g) $(hostname) $(pwd) $(umask)");
-        assert_eq!(said, "1 0 0 sandbox / 0022\n", "{by:?}");
+        let printed =
+            TestSandbox::new(by).run("echo $$ $(id -u) $(id -g) $(hostname) $(pwd) $(umask)");
+        assert_eq!(printed, "1 0 0 sandbox / 0022\n", "{by:?}");
     }
 }
 
 #[test]
 fn only_the_named_places_are_visible() {
     for by in By::all() {
-        let site = Site::new(by);
+        let sandbox = TestSandbox::new(by);
         let script = "ls -A / | tr '\\n' ' '; echo; cut -d' ' -f5 /proc/self/mountinfo";
-        let said = site.run(script);
-        let (names, mounts) = said.split_once('\n').unwrap();
+        let printed = sandbox.run(script);
+        let (names, mounts) = printed.split_once('\n').unwrap();
         let names: BTreeSet<&str> = names.split_whitespace().collect();
         let links = ["bin", "sbin", "lib", "lib64"];
         let links = links.into_iter().filter(|name| fs::read_link(format!("/{name}")).is_ok());
@@ -47,8 +48,8 @@ fn only_the_named_places_are_visible() {
 #[test]
 fn the_host_is_not_found_by_any_way_out() {
     for by in By::all() {
-        let site = Site::new(by);
-        let secret = site.dir.path().join("secret");
+        let sandbox = TestSandbox::new(by);
+        let secret = sandbox.dir.path().join("secret");
         fs::write(&secret, "secret").unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o666)).unwrap();
         let path = secret.display();
@@ -59,16 +60,16 @@ fn the_host_is_not_found_by_any_way_out() {
              done; set -- /proc/[0-9]*; echo $#"
         );
         // Of the processes there is the shell.
-        assert_eq!(site.run(&script), "1\n", "{by:?}");
+        assert_eq!(sandbox.run(&script), "1\n", "{by:?}");
     }
 }
 
 #[test]
 fn nothing_but_the_handed_descriptors_is_inherited() {
     for by in By::all() {
-        let site = Site::new(by);
-        let plan = vestal_wire::encode(&site.plan("ls -l /proc/1/fd; true"));
-        let mut command = site.command();
+        let sandbox = TestSandbox::new(by);
+        let plan = vestal_wire::encode(&sandbox.plan("ls -l /proc/1/fd; true"));
+        let mut command = sandbox.command();
         // A shell in between leaves more open than it should.
         let stage = command.get_program().to_owned();
         let mut leaking = std::process::Command::new("sh");
@@ -82,9 +83,9 @@ fn nothing_but_the_handed_descriptors_is_inherited() {
             leaking.uid(support::ORDINARY).gid(support::ORDINARY);
         }
         command = leaking;
-        let said = site.start_by(command, &plan.unwrap()).said();
+        let printed = sandbox.start_by(command, &plan.unwrap()).printed();
         // The number and what it is: the rest of a pipe's name is a number too.
-        let open: Vec<&str> = said
+        let open: Vec<&str> = printed
             .lines()
             .filter_map(|line| line.split_once(" -> "))
             .map(|(before, what)| (before.rsplit(' ').next().unwrap(), what))
@@ -97,40 +98,40 @@ fn nothing_but_the_handed_descriptors_is_inherited() {
 #[test]
 fn the_environment_and_the_signals_are_the_plans_alone() {
     for by in By::all() {
-        let site = Site::new(by);
+        let sandbox = TestSandbox::new(by);
         let script = "tr '\\0' ' ' < /proc/1/environ; grep -E '^Sig(Blk|Ign|Cgt)' /proc/1/status \
             | tr -d '\\t' | tr '\\n' ' '; cut -d' ' -f5,6 /proc/1/stat";
-        let said = site.run(script);
+        let printed = sandbox.run(script);
         let none = "0000000000000000";
         // Its group and session are its own.
         let expected = format!("PATH=/usr/bin:/bin SigBlk:{none} SigIgn:{none} ");
-        assert!(said.starts_with(&expected), "{by:?}: {said}");
-        assert!(said.trim_end().ends_with(" 1 1"), "{by:?}: {said}");
+        assert!(printed.starts_with(&expected), "{by:?}: {printed}");
+        assert!(printed.trim_end().ends_with(" 1 1"), "{by:?}: {printed}");
     }
 }
 
 #[test]
 fn user_0_of_the_host_is_in_no_sandbox() {
     for by in By::all() {
-        let site = Site::new(by);
-        let map = site.run("cat /proc/self/uid_map /proc/self/gid_map");
+        let sandbox = TestSandbox::new(by);
+        let map = sandbox.run("cat /proc/self/uid_map /proc/self/gid_map");
         for line in map.lines() {
             let numbers: Vec<u64> =
                 line.split_whitespace().map(|number| number.parse().unwrap()).collect();
             assert!(numbers[1] > 0, "{by:?}: {map}");
         }
-        let mut plan = site.plan("echo ran");
+        let mut plan = sandbox.plan("echo ran");
         plan.users.uids[0].outside = 0;
-        let said = site.start(&plan).said();
-        assert!(said.starts_with("error: {\"step\":\"plan\""), "{by:?}: {said}");
+        let printed = sandbox.start(&plan).printed();
+        assert!(printed.starts_with("error: {\"step\":\"plan\""), "{by:?}: {printed}");
     }
 }
 
 #[test]
 fn every_mount_is_nosuid_and_all_but_devices_are_nodev() {
     for by in By::all() {
-        let said = Site::new(by).run("cut -d' ' -f5,6 /proc/self/mountinfo");
-        for line in said.lines() {
+        let printed = TestSandbox::new(by).run("cut -d' ' -f5,6 /proc/self/mountinfo");
+        for line in printed.lines() {
             let (target, options) = line.split_once(' ').unwrap();
             let options: Vec<&str> = options.split(',').collect();
             assert!(options.contains(&"nosuid"), "{by:?}: {line}");
@@ -147,53 +148,53 @@ fn every_mount_is_nosuid_and_all_but_devices_are_nodev() {
 #[test]
 fn a_planted_link_in_the_root_is_not_followed() {
     for by in By::all() {
-        let site = Site::new(by);
-        let trap = site.make("trap", site.owner());
+        let sandbox = TestSandbox::new(by);
+        let trap = sandbox.make("trap", sandbox.owner());
         for name in ["workspace", "dev", "tmp", "usr", ".vestal", "proc"] {
-            symlink(&trap, site.path("root").join(name)).unwrap();
+            symlink(&trap, sandbox.path("root").join(name)).unwrap();
         }
-        fs::write(site.path("root").join("file"), "in the way").unwrap();
-        let mut plan = site.plan("echo made > /workspace/made; ls -d /usr/bin /file/below");
-        plan.places.push(Place::Directory { target: bytes("/file/below"), mode: 0o700 });
-        assert_eq!(site.start(&plan).said(), "/file/below\n/usr/bin\n", "{by:?}");
+        fs::write(sandbox.path("root").join("file"), "in the way").unwrap();
+        let mut plan = sandbox.plan("echo made > /workspace/made; ls -d /usr/bin /file/below");
+        plan.mounts.push(SandboxMount::Directory { target: bytes("/file/below"), mode: 0o700 });
+        assert_eq!(sandbox.start(&plan).printed(), "/file/below\n/usr/bin\n", "{by:?}");
         assert_eq!(fs::read_dir(&trap).unwrap().count(), 0, "{by:?}: the link was followed");
-        assert!(site.path("workspace/made").exists(), "{by:?}");
+        assert!(sandbox.path("workspace/made").exists(), "{by:?}");
     }
 }
 
 #[test]
 fn what_is_in_the_way_in_a_directory_of_the_host_stays() {
     for by in By::all() {
-        let site = Site::new(by);
-        let trap = site.make("trap", site.owner());
-        symlink(&trap, site.path("workspace/link")).unwrap();
-        fs::write(site.path("workspace/file"), "mine").unwrap();
+        let sandbox = TestSandbox::new(by);
+        let trap = sandbox.make("trap", sandbox.owner());
+        symlink(&trap, sandbox.path("workspace/link")).unwrap();
+        fs::write(sandbox.path("workspace/file"), "mine").unwrap();
         for name in ["link", "file"] {
-            let mut plan = site.plan("echo ran");
+            let mut plan = sandbox.plan("echo ran");
             let target = format!("/workspace/{name}");
-            plan.places.push(site.bind("io", &target, by == By::Root));
-            let said = site.start(&plan).said();
+            plan.mounts.push(sandbox.bind("io", &target, by == By::Root));
+            let printed = sandbox.start(&plan).printed();
             let expected = format!("error: {{\"step\":\"target\",\"target\":\"{target}\"");
-            assert!(said.starts_with(&expected), "{by:?}: {said}");
-            assert!(said.contains("in the way"), "{by:?}: {said}");
+            assert!(printed.starts_with(&expected), "{by:?}: {printed}");
+            assert!(printed.contains("in the way"), "{by:?}: {printed}");
         }
-        assert_eq!(fs::read_link(site.path("workspace/link")).unwrap(), trap);
-        assert_eq!(fs::read(site.path("workspace/file")).unwrap(), b"mine");
+        assert_eq!(fs::read_link(sandbox.path("workspace/link")).unwrap(), trap);
+        assert_eq!(fs::read(sandbox.path("workspace/file")).unwrap(), b"mine");
     }
 }
 
 #[test]
 fn a_source_behind_a_link_of_the_kernels_is_refused() {
     for by in By::all() {
-        let site = Site::new(by);
-        symlink("/proc/self/root", site.path("io/link")).unwrap();
+        let sandbox = TestSandbox::new(by);
+        symlink("/proc/self/root", sandbox.path("io/link")).unwrap();
         for source in ["/proc/self/root/etc", "/proc/self/cwd", "/io/link/etc"] {
             let source = match source.strip_prefix("/io/") {
-                Some(rest) => site.path("io").join(rest),
+                Some(rest) => sandbox.path("io").join(rest),
                 None => source.into(),
             };
-            let mut plan = site.plan("echo ran");
-            plan.places.push(Place::Bind(Bind {
+            let mut plan = sandbox.plan("echo ran");
+            plan.mounts.push(SandboxMount::Bind(Bind {
                 source: bytes(source),
                 target: bytes("/etc"),
                 read_only: true,
@@ -202,9 +203,9 @@ fn a_source_behind_a_link_of_the_kernels_is_refused() {
                 identity: None,
                 hidden: Vec::new(),
             }));
-            let said = site.start(&plan).said();
-            assert!(said.starts_with("error: {\"step\":\"source\""), "{by:?}: {said}");
-            assert!(said.contains("\"errno\":40,"), "{by:?}: {said}");
+            let printed = sandbox.start(&plan).printed();
+            assert!(printed.starts_with("error: {\"step\":\"source\""), "{by:?}: {printed}");
+            assert!(printed.contains("\"errno\":40,"), "{by:?}: {printed}");
         }
     }
 }
@@ -212,17 +213,17 @@ fn a_source_behind_a_link_of_the_kernels_is_refused() {
 #[test]
 fn directories_on_the_way_to_a_target_belong_to_root_of_the_sandbox() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan("stat -c '%u %a' /workspace/new /new /new/below /tmp/new");
-        plan.places.push(site.bind("io", "/workspace/new/place", by == By::Root));
-        plan.places.push(site.bind("io", "/new/below/place", by == By::Root));
-        plan.places.push(site.bind("io", "/tmp/new/place", by == By::Root));
-        assert_eq!(site.start(&plan).said(), "0 755\n0 755\n0 755\n0 755\n", "{by:?}");
-        let made = fs::metadata(site.path("workspace/new")).unwrap();
-        let workspace = fs::metadata(site.path("workspace")).unwrap();
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan("stat -c '%u %a' /workspace/new /new /new/below /tmp/new");
+        plan.mounts.push(sandbox.bind("io", "/workspace/new/place", by == By::Root));
+        plan.mounts.push(sandbox.bind("io", "/new/below/place", by == By::Root));
+        plan.mounts.push(sandbox.bind("io", "/tmp/new/place", by == By::Root));
+        assert_eq!(sandbox.start(&plan).printed(), "0 755\n0 755\n0 755\n0 755\n", "{by:?}");
+        let made = fs::metadata(sandbox.path("workspace/new")).unwrap();
+        let workspace = fs::metadata(sandbox.path("workspace")).unwrap();
         assert_eq!(made.uid(), workspace.uid(), "{by:?}");
-        let below = fs::metadata(site.path("root/new/below")).unwrap();
-        assert_eq!(below.uid(), fs::metadata(site.path("root")).unwrap().uid(), "{by:?}");
+        let below = fs::metadata(sandbox.path("root/new/below")).unwrap();
+        assert_eq!(below.uid(), fs::metadata(sandbox.path("root")).unwrap().uid(), "{by:?}");
     }
 }
 
@@ -234,8 +235,8 @@ fn what_reaches_the_host_through_proc_is_masked_or_read_only() {
             for f in sys/kernel/core_pattern sys/kernel/hostname sysrq-trigger; do \
                 (echo x > /proc/$f) 2>/dev/null && echo \"$f can be written\"; \
             done; echo done; cut -d' ' -f5,6 /proc/self/mountinfo";
-        let said = Site::new(by).run(script);
-        let (written, mounts) = said.split_once('\n').unwrap();
+        let printed = TestSandbox::new(by).run(script);
+        let (written, mounts) = printed.split_once('\n').unwrap();
         assert_eq!(written, "done", "{by:?}");
         // Whoever owns them there: the attribute is what holds.
         for name in ["bus", "fs", "irq", "sys", "sysrq-trigger", "timer_list", "keys"] {
@@ -254,50 +255,55 @@ fn devices_work_and_terminals_are_its_own() {
             head -c 8 /dev/urandom | wc -c; ls /dev/pts; echo x > /dev/shm/x && cat /dev/fd/1 \
             < /dev/null; script -qec tty /dev/null < /dev/null | tr -d '\\r'; mknod /tmp/d c 1 3 \
             2>/dev/null && echo made; ls /dev | tr '\\n' ' '";
-        let said = Site::new(by).run(script);
+        let printed = TestSandbox::new(by).run(script);
         let expected = "4\n8\nptmx\n/dev/pts/0\n\
             fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ";
-        assert_eq!(said.replace("/dev/pts/0\n\n", "/dev/pts/0\n"), expected, "{by:?}");
+        assert_eq!(printed.replace("/dev/pts/0\n\n", "/dev/pts/0\n"), expected, "{by:?}");
     }
 }
 
 #[test]
 fn memory_is_sized_and_runs_programs_only_where_it_may() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan(
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan(
             "stat -c '%a %u' /tmp /run; head -c 2000000 /dev/zero > /tmp/x 2>/dev/null || echo full; \
              for d in /tmp /run; do rm -f $d/x; cp /bin/true $d/t && $d/t 2>/dev/null; echo $?; done",
         );
         let size = 1 << 20;
-        plan.places.push(Place::Memory { target: bytes("/run"), size, mode: 0o750, exec: false });
-        assert_eq!(site.start(&plan).said(), "1777 0\n750 0\nfull\n0\n126\n", "{by:?}");
+        plan.mounts.push(SandboxMount::Tmpfs {
+            target: bytes("/run"),
+            size,
+            mode: 0o750,
+            exec: false,
+        });
+        assert_eq!(sandbox.start(&plan).printed(), "1777 0\n750 0\nfull\n0\n126\n", "{by:?}");
     }
 }
 
 #[test]
 fn a_network_of_its_own_has_a_loopback_and_nothing_else() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan(
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan(
             "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; \
              grep -c 127.0.0.1 /proc/net/fib_trie; cat /proc/sys/net/ipv4/ping_group_range",
         );
         plan.network = Network::None;
         // All its groups may ping.
         let groups = plan.users.gids[0].count - 1;
-        assert_eq!(site.start(&plan).said(), format!("lo\n2\n0\t{groups}\n"), "{by:?}");
+        assert_eq!(sandbox.start(&plan).printed(), format!("lo\n2\n0\t{groups}\n"), "{by:?}");
     }
 }
 
 #[test]
 fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {
     for by in By::all() {
-        let site = Site::new(by);
-        fs::write(site.path("io/file"), "content").unwrap();
-        let mut plan = site.plan("cat /etc/file; (echo x > /etc/file) 2>&1 | grep -c Read-only");
-        plan.places.push(Place::Bind(Bind {
-            source: bytes(site.path("io/file")),
+        let sandbox = TestSandbox::new(by);
+        fs::write(sandbox.path("io/file"), "content").unwrap();
+        let mut plan = sandbox.plan("cat /etc/file; (echo x > /etc/file) 2>&1 | grep -c Read-only");
+        plan.mounts.push(SandboxMount::Bind(Bind {
+            source: bytes(sandbox.path("io/file")),
             target: bytes("/etc/file"),
             read_only: true,
             recursive: false,
@@ -305,20 +311,20 @@ fn a_read_only_bind_cannot_be_written_and_a_file_can_be_bound() {
             identity: None,
             hidden: Vec::new(),
         }));
-        assert_eq!(site.start(&plan).said(), "content1\n", "{by:?}");
-        assert_eq!(fs::read(site.path("io/file")).unwrap(), b"content", "{by:?}");
+        assert_eq!(sandbox.start(&plan).printed(), "content1\n", "{by:?}");
+        assert_eq!(fs::read(sandbox.path("io/file")).unwrap(), b"content", "{by:?}");
     }
 }
 
 #[test]
 fn the_record_is_there_before_anything_runs_and_names_the_first_process() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan("cat /.vestal/io/init.json; echo; exec sleep 1000");
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan("cat /.vestal/io/init.json; echo; exec sleep 1000");
         let Purpose::Serve { record, .. } = &mut plan.purpose else { unreachable!() };
-        let path = site.path("io/init.json");
+        let path = sandbox.path("io/init.json");
         *record = bytes(&path);
-        let stage = site.start(&plan);
+        let stage = sandbox.start(&plan);
         let seen = stage.line();
         let record = fs::read_to_string(&path).unwrap();
         assert_eq!(seen, record.trim_end(), "{by:?}");
@@ -336,20 +342,20 @@ fn the_record_is_there_before_anything_runs_and_names_the_first_process() {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "{by:?}");
         end(pid);
         assert!(!is_alive(pid));
-        assert_eq!(fs::read_dir(site.path("io")).unwrap().count(), 1, "{by:?}");
+        assert_eq!(fs::read_dir(sandbox.path("io")).unwrap().count(), 1, "{by:?}");
     }
 }
 
 #[test]
 fn the_first_process_is_put_into_cgroups_before_anything_runs() {
     for by in By::all() {
-        let site = Site::new(by);
-        let list = site.path("io/procs");
+        let sandbox = TestSandbox::new(by);
+        let list = sandbox.path("io/procs");
         fs::write(&list, "").unwrap();
         fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
-        let mut plan = site.plan("cat /.vestal/io/procs; exec sleep 1000");
+        let mut plan = sandbox.plan("cat /.vestal/io/procs; exec sleep 1000");
         plan.cgroups = vec![bytes(&list)];
-        let stage = site.start(&plan);
+        let stage = sandbox.start(&plan);
         let seen = stage.line();
         let first = stage.first();
         // Who moves itself says so with this number, and takes along whom it makes.
@@ -361,15 +367,15 @@ fn the_first_process_is_put_into_cgroups_before_anything_runs() {
 #[test]
 fn a_stage_is_gone_when_the_guest_runs_and_the_sandbox_stays() {
     for by in By::all() {
-        let site = Site::new(by);
-        let stage = site.start(&site.plan("echo up; exec sleep 1000"));
+        let sandbox = TestSandbox::new(by);
+        let stage = sandbox.start(&sandbox.plan("echo up; exec sleep 1000"));
         assert_eq!(stage.line(), "up", "{by:?}");
         let first = stage.first();
-        support::await_true(|| support::processes_of(&site) == [first_number(first)]);
+        support::await_true(|| support::processes_of(&sandbox) == [first_number(first)]);
         drop(stage);
         assert!(is_alive(first), "{by:?}");
         end(first);
-        support::assert_nothing_runs(&site, "ended");
+        support::assert_nothing_runs(&sandbox, "ended");
     }
 }
 
@@ -383,8 +389,8 @@ fn root_of_a_sandbox_changes_layers_and_not_the_host() {
     if !By::all().contains(&By::Root) {
         return;
     }
-    let site = Site::new(By::Root);
-    let mut plan = site.plan(
+    let sandbox = TestSandbox::new(By::Root);
+    let mut plan = sandbox.plan(
         "stat -c '%u:%g' /usr/bin /usr/bin/env; echo new > /usr/bin/new-program; \
          rm /usr/bin/env; stat -c '%u' /usr/bin/new-program; touch /workspace/made; \
          chown 33:44 /workspace/made; stat -c '%u:%g' /workspace/made; cat /proc/self/mountinfo \
@@ -392,53 +398,53 @@ fn root_of_a_sandbox_changes_layers_and_not_the_host() {
          setfattr -n $a -v y /usr/bin/new-program 2>/dev/null; done; echo done",
     );
     plan.capabilities = 0xfb;
-    let said = site.start(&plan).said();
-    assert_eq!(said, "0:0\n0:0\n0\n33:44\n1\ndone\n");
-    let program = fs::metadata(site.path("upper/bin/new-program")).unwrap();
+    let printed = sandbox.start(&plan).printed();
+    assert_eq!(printed, "0:0\n0:0\n0\n33:44\n1\ndone\n");
+    let program = fs::metadata(sandbox.path("upper/bin/new-program")).unwrap();
     assert_eq!((program.uid(), program.gid()), (SHIFTED, SHIFTED));
-    let whiteout = fs::metadata(site.path("upper/bin/env")).unwrap();
+    let whiteout = fs::metadata(sandbox.path("upper/bin/env")).unwrap();
     assert_eq!(whiteout.rdev(), 0);
     assert!(fs::metadata("/usr/bin/env").unwrap().len() > 0);
     assert!(!fs::exists("/usr/bin/new-program").unwrap());
-    let made = fs::metadata(site.path("workspace/made")).unwrap();
+    let made = fs::metadata(sandbox.path("workspace/made")).unwrap();
     assert_eq!((made.uid(), made.gid()), (33, 44));
 }
 
 #[test]
 fn layers_can_be_the_root() {
     for by in By::all() {
-        let site = Site::new(by);
+        let sandbox = TestSandbox::new(by);
         // A lower whose owners are the sandbox's own users.
-        let lower = site.make("lower", site.owner().filter(|_| by == By::Ordinary));
+        let lower = sandbox.make("lower", sandbox.owner().filter(|_| by == By::Ordinary));
         fs::write(lower.join("old"), "old").unwrap();
-        let mut plan = site.plan("cat /old; rm /old; echo new > /new; ls / | grep -c old");
-        plan.root = Root::Layers(Layers {
+        let mut plan = sandbox.plan("cat /old; rm /old; echo new > /new; ls / | grep -c old");
+        plan.root = Root::Overlay(OverlayDirs {
             lower: bytes(&lower),
             shifted: by == By::Root,
-            upper: bytes(site.make("top", site.owner())),
-            work: bytes(site.make("top-work", site.owner())),
+            upper: bytes(sandbox.make("top", sandbox.owner())),
+            work: bytes(sandbox.make("top-work", sandbox.owner())),
             hidden: Vec::new(),
         });
         plan.capabilities = 0xfb;
-        assert_eq!(site.start(&plan).said(), "old0\n", "{by:?}");
+        assert_eq!(sandbox.start(&plan).printed(), "old0\n", "{by:?}");
         assert_eq!(fs::read(lower.join("old")).unwrap(), b"old", "{by:?}");
-        assert_eq!(fs::read(site.path("top/new")).unwrap(), b"new\n", "{by:?}");
-        assert_eq!(fs::metadata(site.path("top/old")).unwrap().rdev(), 0, "{by:?}");
+        assert_eq!(fs::read(sandbox.path("top/new")).unwrap(), b"new\n", "{by:?}");
+        assert_eq!(fs::metadata(sandbox.path("top/old")).unwrap().rdev(), 0, "{by:?}");
     }
 }
 
 #[test]
 fn a_link_that_is_there_stays_and_an_empty_directory_becomes_one() {
     for by in By::all() {
-        let site = Site::new(by);
-        symlink("elsewhere", site.path("root/there")).unwrap();
-        fs::create_dir(site.path("root/empty")).unwrap();
-        fs::create_dir_all(site.path("root/full/below")).unwrap();
-        let mut plan = site.plan("readlink /there /empty; ls /full");
+        let sandbox = TestSandbox::new(by);
+        symlink("elsewhere", sandbox.path("root/there")).unwrap();
+        fs::create_dir(sandbox.path("root/empty")).unwrap();
+        fs::create_dir_all(sandbox.path("root/full/below")).unwrap();
+        let mut plan = sandbox.plan("readlink /there /empty; ls /full");
         for target in ["/there", "/empty", "/full"] {
-            plan.places.push(Place::Link { target: bytes(target), text: bytes("text") });
+            plan.mounts.push(SandboxMount::Symlink { target: bytes(target), text: bytes("text") });
         }
-        assert_eq!(site.start(&plan).said(), "elsewhere\ntext\nbelow\n", "{by:?}");
+        assert_eq!(sandbox.start(&plan).printed(), "elsewhere\ntext\nbelow\n", "{by:?}");
     }
 }
 
@@ -447,10 +453,10 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
     let Some(by) = By::all().into_iter().find(|by| *by == By::Root) else {
         return;
     };
-    let site = Site::new(by);
-    let host = site.make("host", Some(0));
+    let sandbox = TestSandbox::new(by);
+    let host = sandbox.make("host", Some(0));
     for dir in ["tool/etc", "tool/vault/deep", "tool/share"] {
-        site.make(&format!("host/{dir}"), Some(0));
+        sandbox.make(&format!("host/{dir}"), Some(0));
     }
     for file in ["tool/etc/key", "tool/etc/public", "tool/vault/deep/key", "tool/share/text"] {
         fs::write(host.join(file), "content\n").unwrap();
@@ -461,7 +467,7 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
     old.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_hours(24)).unwrap();
     let hidden = ["tool/etc/key", "tool/vault", "tool/vault/deep/key", "tool/gone/key"];
     let hidden: Vec<_> = hidden.map(bytes).to_vec();
-    let mut plan = site.plan(
+    let mut plan = sandbox.plan(
         "for lower in /layers /shown; do cd $lower/tool
          find . -printf '%p %m %U:%G\\n' | sort; cat etc/key vault/deep/key etc/public
          stat -c %Y etc; done 2> /dev/null
@@ -470,19 +476,19 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
          cat share/public; ls vault; echo > /shown/tool/x || echo read-only",
     );
     for name in ["layers-upper", "layers-work"] {
-        site.make(name, site.owner());
+        sandbox.make(name, sandbox.owner());
     }
-    plan.places.push(Place::Layers {
+    plan.mounts.push(SandboxMount::Overlay {
         target: bytes("/layers"),
-        layers: Layers {
+        layers: OverlayDirs {
             lower: bytes(&host),
             shifted: true,
-            upper: bytes(site.path("layers-upper")),
-            work: bytes(site.path("layers-work")),
+            upper: bytes(sandbox.path("layers-upper")),
+            work: bytes(sandbox.path("layers-work")),
             hidden: hidden.clone(),
         },
     });
-    plan.places.push(Place::Bind(Bind {
+    plan.mounts.push(SandboxMount::Bind(Bind {
         source: bytes(&host),
         target: bytes("/shown"),
         read_only: true,
@@ -495,7 +501,7 @@ fn what_is_hidden_is_not_there_and_the_rest_is_as_on_the_host() {
                 ./share/text 644 0:0\ncontent\n86400\n";
     let changed = ".\n./etc\n./share\n./share/public\n./share/text\n./vault\n\
                    content\nmore\nread-only\n";
-    assert_eq!(site.start(&plan).said(), format!("{seen}{seen}{changed}"));
+    assert_eq!(sandbox.start(&plan).printed(), format!("{seen}{seen}{changed}"));
     let kept = fs::read_to_string(host.join("tool/etc/key")).unwrap();
     assert_eq!(kept, "content\n");
 }

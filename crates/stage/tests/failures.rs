@@ -1,4 +1,4 @@
-//! Whatever goes wrong is said, and leaves nothing.
+//! Whatever goes wrong is printed, and leaves nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
@@ -8,34 +8,34 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use support::{By, Site, assert_nothing_runs, await_true, bytes};
-use vestal_wire::{Bind, Enclosure, Place, Purpose};
+use support::{By, TestSandbox, assert_nothing_runs, await_true, bytes};
+use vestal_wire::{Bind, Enclosure, Purpose, SandboxMount};
 
 /// Breaks a plan in one way, and says how the failure begins.
-type Broken = (&'static str, fn(&Site, &mut Enclosure), &'static str);
+type Broken = (&'static str, fn(&TestSandbox, &mut Enclosure), &'static str);
 
 const BROKEN: [Broken; 9] = [
     (
         "a source that is not there",
-        |_, plan| plan.places.push(bind("/nonexistent/source", "/x")),
+        |_, plan| plan.mounts.push(bind("/nonexistent/source", "/x")),
         "{\"step\":\"source\",\"target\":\"/nonexistent/source\",\"errno\":2,",
     ),
     (
         "a target with a detour",
-        |site, plan| plan.places.push(site.bind("io", "/x/../y", false)),
+        |sandbox, plan| plan.mounts.push(sandbox.bind("io", "/x/../y", false)),
         "{\"step\":\"target\",\"target\":\"/x/../y\",\"errno\":22,",
     ),
     (
         "layers without a disk",
-        |site, plan| {
-            let layers = vestal_wire::Layers {
+        |sandbox, plan| {
+            let layers = vestal_wire::OverlayDirs {
                 lower: bytes("/usr"),
                 shifted: false,
                 upper: bytes("/proc"),
-                work: bytes(site.path("work")),
+                work: bytes(sandbox.path("work")),
                 hidden: Vec::new(),
             };
-            plan.places.push(Place::Layers { target: bytes("/layers"), layers });
+            plan.mounts.push(SandboxMount::Overlay { target: bytes("/layers"), layers });
         },
         "{\"step\":\"mount-layers\",\"target\":\"/layers\",\"errno\":",
     ),
@@ -69,7 +69,7 @@ const BROKEN: [Broken; 9] = [
     ),
     (
         "a file where a directory is to be mounted",
-        |site, plan| plan.places.push(site.bind("io", "/usr/bin/env", false)),
+        |sandbox, plan| plan.mounts.push(sandbox.bind("io", "/usr/bin/env", false)),
         "{\"step\":\"target\",\"target\":\"/usr/bin/env\",\"errno\":",
     ),
     (
@@ -79,8 +79,8 @@ const BROKEN: [Broken; 9] = [
     ),
 ];
 
-fn bind(source: &str, target: &str) -> Place {
-    Place::Bind(Bind {
+fn bind(source: &str, target: &str) -> SandboxMount {
+    SandboxMount::Bind(Bind {
         source: bytes(source),
         target: bytes(target),
         read_only: true,
@@ -95,23 +95,29 @@ fn bind(source: &str, target: &str) -> Place {
 fn a_failure_names_its_step_and_leaves_nothing() {
     for by in By::all() {
         for (what, break_it, expected) in BROKEN {
-            let site = Site::new(by);
-            let mut plan = site.plan("echo ran");
-            break_it(&site, &mut plan);
-            let (said, code) = site.start(&plan).said_and_code();
+            let sandbox = TestSandbox::new(by);
+            let mut plan = sandbox.plan("echo ran");
+            break_it(&sandbox, &mut plan);
+            let (printed, code) = sandbox.start(&plan).said_and_code();
             // Root may remove what is in the way in layers, and an ordinary
             // user's are the host's.
             if what.starts_with("a file where") && by == By::Root {
-                assert_eq!(said, "ran\n", "{what}");
+                assert_eq!(printed, "ran\n", "{what}");
                 continue;
             }
-            assert!(said.starts_with(&format!("error: {expected}")), "{by:?}, {what}: {said}");
-            assert!(said.ends_with("}\n") && said.lines().count() == 1, "{by:?}, {what}: {said}");
+            assert!(
+                printed.starts_with(&format!("error: {expected}")),
+                "{by:?}, {what}: {printed}"
+            );
+            assert!(
+                printed.ends_with("}\n") && printed.lines().count() == 1,
+                "{by:?}, {what}: {printed}"
+            );
             assert_eq!(code, Some(1), "{by:?}, {what}");
-            // It is said when all is over.
-            assert_eq!(support::processes_of(&site), [0_u32; 0], "{by:?}, {what}");
-            assert!(!site.record().exists(), "{by:?}, {what}");
-            assert!(!site.path("init.json.new").exists(), "{by:?}, {what}");
+            // It is printed when all is over.
+            assert_eq!(support::processes_of(&sandbox), [0_u32; 0], "{by:?}, {what}");
+            assert!(!sandbox.record().exists(), "{by:?}, {what}");
+            assert!(!sandbox.path("init.json.new").exists(), "{by:?}, {what}");
         }
     }
 }
@@ -119,11 +125,11 @@ fn a_failure_names_its_step_and_leaves_nothing() {
 #[test]
 fn a_plan_that_is_none_is_refused() {
     for by in By::all() {
-        let site = Site::new(by);
-        let plan = vestal_wire::encode(&site.plan("echo ran")).unwrap();
+        let sandbox = TestSandbox::new(by);
+        let plan = vestal_wire::encode(&sandbox.plan("echo ran")).unwrap();
         for bytes in [&plan[..plan.len() / 2], b"", b"plan"] {
-            let (said, code) = site.start_by(site.command(), bytes).said_and_code();
-            assert!(said.starts_with("error: {\"step\":\"plan\""), "{by:?}: {said}");
+            let (printed, code) = sandbox.start_by(sandbox.command(), bytes).said_and_code();
+            assert!(printed.starts_with("error: {\"step\":\"plan\""), "{by:?}: {printed}");
             assert_eq!(code, Some(1));
         }
     }
@@ -150,20 +156,20 @@ fn a_wrong_command_line_is_said_to_be_wrong() {
 #[test]
 fn a_trial_builds_everything_and_leaves_nothing() {
     for by in By::all() {
-        let site = Site::new(by);
-        let mut plan = site.plan("echo ran > /workspace/ran");
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan("echo ran > /workspace/ran");
         plan.purpose = Purpose::Trial;
-        let (said, code) = site.start(&plan).said_and_code();
-        assert_eq!((said.as_str(), code), ("{\"trial\":\"ok\"}\n", Some(0)), "{by:?}");
-        assert_eq!(support::processes_of(&site), [0_u32; 0], "{by:?}");
-        assert!(!site.record().exists() && !site.path("workspace/ran").exists(), "{by:?}");
+        let (printed, code) = sandbox.start(&plan).said_and_code();
+        assert_eq!((printed.as_str(), code), ("{\"trial\":\"ok\"}\n", Some(0)), "{by:?}");
+        assert_eq!(support::processes_of(&sandbox), [0_u32; 0], "{by:?}");
+        assert!(!sandbox.record().exists() && !sandbox.path("workspace/ran").exists(), "{by:?}");
         // It sees each step that a sandbox would fail at.
-        let site = Site::new(by);
-        let mut plan = site.plan("echo ran");
+        let sandbox = TestSandbox::new(by);
+        let mut plan = sandbox.plan("echo ran");
         plan.purpose = Purpose::Trial;
         plan.filters.push(vec![0xff; 8].into());
-        let (said, code) = site.start(&plan).said_and_code();
-        assert!(said.starts_with("error: {\"step\":\"seccomp\""), "{by:?}: {said}");
+        let (printed, code) = sandbox.start(&plan).said_and_code();
+        assert!(printed.starts_with("error: {\"step\":\"seccomp\""), "{by:?}: {printed}");
         assert_eq!(code, Some(1), "{by:?}");
     }
 }
@@ -171,9 +177,9 @@ fn a_trial_builds_everything_and_leaves_nothing() {
 #[test]
 fn a_first_process_that_is_not_recorded_ends_with_the_stage() {
     for by in By::all() {
-        let site = Site::new(by);
+        let sandbox = TestSandbox::new(by);
         // The stage waits here for somebody to read.
-        let mut pipe = site.record().into_os_string();
+        let mut pipe = sandbox.record().into_os_string();
         pipe.push(".new");
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -184,13 +190,13 @@ fn a_first_process_that_is_not_recorded_ends_with_the_stage() {
         )
         .unwrap();
         fs::set_permissions(&pipe, fs::Permissions::from_mode(0o666)).unwrap();
-        let plan = site.plan("echo ran > /workspace/ran");
-        let mut stage = site.start(&plan);
-        await_true(|| support::processes_of(&site).len() == 2);
+        let plan = sandbox.plan("echo ran > /workspace/ran");
+        let mut stage = sandbox.start(&plan);
+        await_true(|| support::processes_of(&sandbox).len() == 2);
         stage.kill();
         drop(stage);
-        assert_nothing_runs(&site, "killed");
-        assert!(!site.record().exists() && !site.path("workspace/ran").exists(), "{by:?}");
+        assert_nothing_runs(&sandbox, "killed");
+        assert!(!sandbox.record().exists() && !sandbox.path("workspace/ran").exists(), "{by:?}");
     }
 }
 
@@ -199,35 +205,38 @@ fn a_first_process_that_is_not_recorded_ends_with_the_stage() {
 fn a_death_at_any_step_leaves_nothing_or_a_recorded_sandbox() {
     for by in By::all() {
         for name in vestal_stage::failpoint::NAMES {
-            let site = Site::new(by);
-            let plan = site.plan("echo ran > /workspace/ran; exec sleep 1000");
-            let stage = site.start_failing(&plan, name);
+            let sandbox = TestSandbox::new(by);
+            let plan = sandbox.plan("echo ran > /workspace/ran; exec sleep 1000");
+            let stage = sandbox.start_failing(&plan, name);
             // Who watches a process of the stage sees it end.
             let own = stage.pid();
             await_true(|| {
                 fs::read_to_string(format!("/proc/{own}/stat"))
                     .is_ok_and(|stat| stat.rsplit_once(')').unwrap().1.starts_with(" Z"))
             });
-            let recorded = site.record().exists().then(|| stage.first());
+            let recorded = sandbox.record().exists().then(|| stage.first());
             match recorded {
                 // Only one who was let go can be left, and the host knows whom.
                 Some(first) if name.starts_with("stage.enclose.") => support::end(first),
-                // It had said that it stands, and nobody could tell the difference
+                // It had printed that it stands, and nobody could tell the difference
                 // from a guest that dies at once.
                 Some(_) if name == "stage.first.before-exec" => {}
                 Some(_) => panic!("{by:?}, {name}: the record is left"),
-                None => assert!(!site.path("workspace/ran").exists(), "{by:?}, {name}"),
+                None => assert!(!sandbox.path("workspace/ran").exists(), "{by:?}, {name}"),
             }
-            assert_nothing_runs(&site, name);
-            let said = stage.said();
+            assert_nothing_runs(&sandbox, name);
+            let printed = stage.printed();
             if name == "stage.first.before-exec" {
-                assert_eq!(said, "", "{by:?}");
+                assert_eq!(printed, "", "{by:?}");
             } else if name.starts_with("stage.first.") {
-                assert!(said.starts_with("error: {\"step\":\"ended\""), "{by:?}, {name}: {said}");
+                assert!(
+                    printed.starts_with("error: {\"step\":\"ended\""),
+                    "{by:?}, {name}: {printed}"
+                );
             }
             // What is left on the disk is in nobody's way.
-            fs::remove_file(site.record()).ok();
-            assert_eq!(site.run("echo again"), "again\n", "{by:?}, {name}");
+            fs::remove_file(sandbox.record()).ok();
+            assert_eq!(sandbox.run("echo again"), "again\n", "{by:?}, {name}");
         }
     }
 }

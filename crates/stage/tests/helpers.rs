@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
-use support::{By, ORDINARY, Site, bytes};
+use support::{By, ORDINARY, TestSandbox, bytes};
 use vestal_wire::{IdRange, Mapping, Purpose, Users};
 
 /// The first of the numbers that belong to the user.
@@ -34,7 +34,7 @@ fn users() -> Users {
 }
 
 /// The stage as an ordinary user on a machine where numbers belong to it.
-fn command(site: &Site, belonging: u32) -> Command {
+fn command(sandbox: &TestSandbox, belonging: u32) -> Command {
     let lists = [
         ("passwd", format!("root:x:0:0::/:/bin/sh\nada:x:{ORDINARY}:{ORDINARY}::/:/bin/sh\n")),
         ("group", format!("root:x:0:\nada:x:{ORDINARY}:\n")),
@@ -42,13 +42,13 @@ fn command(site: &Site, belonging: u32) -> Command {
         ("subgid", format!("ada:{SUBORDINATE}:{belonging}\n")),
     ];
     for (name, content) in lists {
-        fs::write(site.path(name), content).unwrap();
+        fs::write(sandbox.path(name), content).unwrap();
     }
     let script = "for f in passwd group subuid subgid; do \
             mount --bind \"$1/$f\" /etc/$f || exit; \
         done; shift; exec setpriv --reuid 54321 --regid 54321 --groups 54400 \"$@\"";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", script, "sh"]).arg(site.dir.path());
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(sandbox.dir.path());
     command.arg(env!("CARGO_BIN_EXE_vestal-stage"));
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::piped());
     command
@@ -59,20 +59,20 @@ fn a_user_with_subordinate_numbers_has_more_than_one_user_in_a_sandbox() {
     if !By::all().contains(&By::Root) {
         return;
     }
-    let site = Site::new(By::Ordinary);
-    let mut plan = site.plan(
+    let sandbox = TestSandbox::new(By::Ordinary);
+    let mut plan = sandbox.plan(
         "id -u; id -G; touch /workspace/f /workspace/g; chown 33:44 /workspace/f; \
          stat -c '%u:%g' /workspace/f; tr -s ' ' < /proc/self/uid_map; stat -c '%u:%g' /dev/pts/ptmx",
     );
     plan.users = users();
     plan.capabilities = 0xfb;
     let plan = vestal_wire::encode(&plan).unwrap();
-    let said = site.start_by(command(&site, COUNT), &plan).said();
+    let printed = sandbox.start_by(command(&sandbox, COUNT), &plan).printed();
     let expected = format!("0\n0\n33:44\n 0 {ORDINARY} 1\n 1 {SUBORDINATE} {}\n0:0\n", COUNT - 1);
-    assert_eq!(said, expected);
-    let made = fs::metadata(site.path("workspace/f")).unwrap();
+    assert_eq!(printed, expected);
+    let made = fs::metadata(sandbox.path("workspace/f")).unwrap();
     assert_eq!((made.uid(), made.gid()), (SUBORDINATE + 32, SUBORDINATE + 43));
-    assert_eq!(fs::metadata(site.path("workspace/g")).unwrap().uid(), ORDINARY);
+    assert_eq!(fs::metadata(sandbox.path("workspace/g")).unwrap().uid(), ORDINARY);
 }
 
 #[test]
@@ -80,14 +80,14 @@ fn numbers_that_belong_to_somebody_else_are_refused_in_the_helpers_words() {
     if !By::all().contains(&By::Root) {
         return;
     }
-    let site = Site::new(By::Ordinary);
-    let mut plan = site.plan("echo ran");
+    let sandbox = TestSandbox::new(By::Ordinary);
+    let mut plan = sandbox.plan("echo ran");
     plan.users = users();
     plan.purpose = Purpose::Trial;
     let plan = vestal_wire::encode(&plan).unwrap();
-    let (said, code) = site.start_by(command(&site, 10), &plan).said_and_code();
+    let (printed, code) = sandbox.start_by(command(&sandbox, 10), &plan).said_and_code();
     let expected = "error: {\"step\":\"map-users\",\"target\":\"/usr/bin/newuidmap\"";
-    assert!(said.starts_with(expected) && said.contains("not allowed"), "{said}");
+    assert!(printed.starts_with(expected) && printed.contains("not allowed"), "{printed}");
     assert_eq!(code, Some(1));
-    assert_eq!(support::processes_of(&site), [0_u32; 0]);
+    assert_eq!(support::processes_of(&sandbox), [0_u32; 0]);
 }

@@ -1,19 +1,19 @@
-//! Requests, the events on their way and their replies.
+//! Requests, the events before their replies, and the replies.
 
 use minicbor::{Decode, Encode};
 
 use crate::file::{FileCall, FileReply};
 use crate::frame::Stream;
 use crate::job::{AttachJob, JobId, JobInfo, Outcome, StartJob, WindowSize};
-use crate::status::{Stats, Status};
 
-/// What a host process asks of a guest.
+/// A request from a host process to a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// The guest's state. Answered by [`Reply::Status`]; never counts as use.
+    /// Returns the guest's state as [`Reply::Status`]. Does not count as use.
     #[n(0)]
     Status,
-    /// What the sandbox consumes. Answered by [`Reply::Stats`]; never counts as use.
+    /// Returns the sandbox's resource usage as [`Reply::Stats`]. Does not count
+    /// as use.
     #[n(1)]
     Stats,
     /// Resets the idle clock.
@@ -23,32 +23,31 @@ pub enum Request {
     /// and [`Reply::Job`].
     #[n(3)]
     Start(#[n(0)] Box<StartJob>),
-    /// Follows a job, with the same answers as for [`Request::Start`].
+    /// Follows a job. Answered like [`Request::Start`].
     #[n(4)]
     Attach(#[n(0)] AttachJob),
-    /// Answered by [`Reply::Job`] when the job has ended, or when the time is
-    /// up and it has not.
+    /// Waits until a job has ended or the time is up. Answered by [`Reply::Job`].
     #[n(5)]
     Wait {
         /// The job.
         #[n(0)]
         id: JobId,
-        /// Milliseconds to wait; absent: for ever; 0: what is known now.
+        /// Milliseconds to wait. Absent: no limit; 0: return the current state.
         #[n(1)]
         timeout_ms: Option<u64>,
     },
-    /// Jobs on record, oldest first. Answered by [`Reply::Jobs`].
+    /// Returns the jobs on record, oldest first, as [`Reply::Jobs`].
     #[n(6)]
     Jobs {
-        /// Only jobs that run or left processes behind.
+        /// Only jobs that run or have processes left.
         #[n(0)]
         running: bool,
-        /// Most jobs to return, the newest.
+        /// Maximum number of jobs; the newest are returned.
         #[n(1)]
         limit: u32,
     },
-    /// Asks what became of a command. Answered by [`Reply::Outcome`]. An id
-    /// that is answered "never started" is refused afterwards.
+    /// Returns what became of a command, as [`Reply::Outcome`]. An id reported as
+    /// "never started" is refused afterwards.
     #[n(7)]
     Lookup {
         /// The job.
@@ -78,7 +77,7 @@ pub enum Request {
         #[n(1)]
         signal: i32,
     },
-    /// Writes what comes on [`Stream::Input`] to the job's standard input.
+    /// Writes the bytes of [`Stream::Input`] to the job's standard input.
     #[n(10)]
     Input {
         /// The job.
@@ -98,26 +97,26 @@ pub enum Request {
         #[n(1)]
         size: WindowSize,
     },
-    /// Forgets a session's saved state.
+    /// Deletes a session's saved state.
     #[n(12)]
     ResetSession {
         /// The session.
         #[n(0)]
         name: String,
     },
-    /// An operation on files. Answered by [`Reply::File`].
+    /// Performs a file operation. Answered by [`Reply::File`].
     #[n(13)]
     File(#[n(0)] FileCall),
-    /// Changes when the guest ends by itself.
+    /// Changes the retention time.
     #[n(14)]
     Retain {
         /// Idle milliseconds; absent: never.
         #[n(0)]
         retention_ms: Option<u64>,
     },
-    /// Ends the guest in order: jobs get SIGTERM, after the grace SIGKILL.
-    /// Answered by [`Reply::Done`] when every job's processes are gone and no
-    /// new job can start; the connection closes after it.
+    /// Shuts the guest down: jobs get SIGTERM, and after the grace period
+    /// SIGKILL. Answered by [`Reply::Done`] when all processes of jobs are gone
+    /// and no new job can start; then the connection closes.
     #[n(15)]
     Shutdown {
         /// Milliseconds between SIGTERM and SIGKILL.
@@ -130,52 +129,52 @@ pub enum Request {
     },
 }
 
-/// What a guest says on a channel before its reply.
+/// A message on a channel before its reply.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Event {
-    /// The command runs; nothing can make it "never started" any more.
+    /// The command runs. From now on it cannot be "never started".
     #[n(0)]
     Started {
         /// The shell's process id as the guest sees it.
         #[n(0)]
         pid: u32,
     },
-    /// Bytes of a stream are left out here.
+    /// Bytes of a stream are omitted here.
     #[n(1)]
     Gap {
         /// The stream: 1 for standard output, 2 for standard error.
         #[n(0)]
         stream: u8,
-        /// How many.
+        /// Number of bytes.
         #[n(1)]
         bytes: u64,
     },
-    /// The shell has ended and its output has been sent. The session may still
-    /// be being saved; the reply follows when it is.
+    /// The shell has ended and its output has been sent. The reply follows when
+    /// the session is saved.
     #[n(2)]
     Ended(#[n(0)] Box<JobInfo>),
 }
 
 impl Event {
-    /// Returns the event that tells of a gap in `stream`.
+    /// Returns the event for a gap in `stream`.
     pub const fn gap(stream: Stream, bytes: u64) -> Self {
         Self::Gap { stream: stream as u8, bytes }
     }
 }
 
-/// The last word on a channel.
+/// The reply to a request, which closes the channel.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
-    /// It was done.
+    /// The request was carried out.
     #[n(0)]
     Done,
-    /// It failed.
+    /// The request failed.
     #[n(1)]
     Fault(#[n(0)] Fault),
     /// The guest's state.
     #[n(2)]
     Status(#[n(0)] Status),
-    /// What the sandbox consumes.
+    /// Resource usage of the sandbox.
     #[n(3)]
     Stats(#[n(0)] Stats),
     /// A job.
@@ -187,7 +186,7 @@ pub enum Reply {
         /// The jobs, oldest first.
         #[n(0)]
         jobs: Vec<JobInfo>,
-        /// Whether older ones were left out.
+        /// Whether older jobs were left out.
         #[n(1)]
         more: bool,
     },
@@ -203,37 +202,37 @@ pub enum Reply {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// What kind of failure.
+    /// The kind of failure.
     #[n(0)]
     pub code: FaultCode,
     /// What happened, as a lowercase fragment.
     #[n(1)]
     pub message: String,
-    /// The system's error number, where there is one.
+    /// The system's error number, if there is one.
     #[n(2)]
     pub errno: Option<i32>,
 }
 
-/// Kinds of failure, for programs to act on.
+/// Kinds of failure that programs can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum FaultCode {
-    /// The guest failed in a way that is its own fault.
+    /// An internal error of the guest.
     #[n(0)]
     Internal,
-    /// The request cannot be understood or breaks a rule.
+    /// The request cannot be understood or violates a rule.
     #[n(1)]
     Invalid,
     /// The guest is too old for this request.
     #[n(2)]
     Unsupported,
-    /// The host is talking to the wrong instance or version.
+    /// The host is connected to the wrong instance or version.
     #[n(3)]
     WrongInstance,
     /// The channel was cancelled.
     #[n(4)]
     Cancelled,
-    /// The guest is ending.
+    /// The guest is shutting down.
     #[n(5)]
     ShuttingDown,
     /// Something is in use.
@@ -242,28 +241,28 @@ pub enum FaultCode {
     /// No such job.
     #[n(7)]
     NoSuchJob,
-    /// The directory for the command is not there or cannot be entered.
+    /// The directory for the command does not exist or cannot be entered.
     #[n(8)]
     NoWorkdir,
     /// No such file or directory.
     #[n(9)]
     NotFound,
-    /// It is there already.
+    /// It already exists.
     #[n(10)]
     Exists,
-    /// The file is of the wrong kind for this.
+    /// The file has the wrong kind for this operation.
     #[n(11)]
     WrongKind,
     /// Not permitted.
     #[n(12)]
     Denied,
-    /// The file is not the version expected, or an edit does not fit.
+    /// The file does not have the expected version, or an edit does not apply.
     #[n(13)]
     Conflict,
-    /// No space, or a limit on size or number is reached.
+    /// No space, or a limit was reached.
     #[n(14)]
     NoSpace,
-    /// Any other failure of the system.
+    /// Any other system error.
     #[n(15)]
     System,
 }
@@ -273,4 +272,49 @@ impl Fault {
     pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), errno: None }
     }
+}
+
+/// The guest's state, for listings.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Status {
+    /// Milliseconds since the last use; 0 while a job runs.
+    #[n(0)]
+    pub idle_ms: u64,
+    /// Milliseconds of idle time left before the guest ends.
+    #[n(1)]
+    pub expires_in_ms: Option<u64>,
+    /// Jobs with a running shell.
+    #[n(2)]
+    pub jobs_running: u32,
+    /// Jobs on record.
+    #[n(3)]
+    pub jobs_known: u32,
+    /// Milliseconds since the guest started.
+    #[n(4)]
+    pub up_ms: u64,
+    /// Last use, in milliseconds of Unix time.
+    #[n(5)]
+    pub last_used_ms: u64,
+}
+
+/// Resource usage of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Stats {
+    /// Processes of the sandbox, without the guest's own.
+    #[n(0)]
+    pub processes: u32,
+    /// Their resident memory in bytes.
+    #[n(1)]
+    pub memory_bytes: u64,
+    /// CPU time of living and ended processes, in milliseconds.
+    #[n(2)]
+    pub cpu_ms: u64,
+    /// Bytes of job logs.
+    #[n(3)]
+    pub log_bytes: u64,
+    /// Resident memory of the guest in bytes.
+    #[n(4)]
+    pub guest_bytes: u64,
 }

@@ -1,66 +1,67 @@
-//! What a sandbox of namespaces is made of.
+//! The plan of a sandbox made of namespaces.
 //!
-//! Written by the host, read once by the stage, which carries it out step by
-//! step and decides nothing. Paths of sources are the host's, whole, and mean
-//! what they mean there; paths of targets are the sandbox's, whole, without `.`
-//! and `..`, and resolved below its root without following a link.
+//! The host writes it; the stage reads it once and carries it out step by step
+//! without decisions of its own. Paths of sources are absolute paths on the host.
+//! Paths of targets are absolute paths in the sandbox, without `.` and `..`, and are
+//! resolved below its root without following a link.
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-/// A sandbox to be built around a guest.
+/// A plan for a sandbox around a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Enclosure {
-    /// Who its users are on the host.
+    /// The users of the sandbox.
     #[n(0)]
     pub users: Users,
-    /// Whether it has the host's network.
+    /// The network of the sandbox.
     #[n(1)]
     pub network: Network,
     /// Its host name.
     #[n(2)]
     pub hostname: String,
-    /// What `/` is.
+    /// The root filesystem.
     #[n(3)]
     pub root: Root,
-    /// What is mounted and laid out below it, in this order.
+    /// Mounts and files below the root, in this order.
     #[n(4)]
-    pub places: Vec<Place>,
-    /// Files of the host (`cgroup.procs`, `tasks`) that the first process is
-    /// written to before anything runs in it.
+    pub mounts: Vec<SandboxMount>,
+    /// Files of the host (`cgroup.procs`, `tasks`) to which the first process is
+    /// added before anything runs in it.
     #[n(5)]
     pub cgroups: Vec<ByteVec>,
-    /// Capabilities that remain, as a mask; all others are given up for good.
+    /// Mask of the capabilities to keep; all others are dropped permanently.
     #[n(6)]
     pub capabilities: u64,
     /// Seccomp programs (arrays of `sock_filter`), installed in this order.
     #[n(7)]
     pub filters: Vec<ByteVec>,
-    /// Most processes of one user of the sandbox, where no cgroup counts them.
+    /// Maximum number of processes of one user of the sandbox, if no cgroup
+    /// limits them.
     #[n(8)]
     pub max_processes: Option<u64>,
-    /// What becomes of it.
+    /// What happens to the sandbox.
     #[n(9)]
     pub purpose: Purpose,
-    /// What it may use of what the kernel counts for the user who makes it;
-    /// absent: as much as that user.
+    /// Limits for what the kernel counts against the user who creates the
+    /// sandbox. Absent: no own limits.
     #[n(10)]
     pub user_limits: Option<UserLimits>,
 }
 
-/// What a sandbox may use, all its users together, of what the kernel counts
-/// for one user of the host. Absent: as much as that user.
+/// Limits for all users of a sandbox together, for what the kernel counts against
+/// one user of the host. Absent: no own limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct UserLimits {
     /// Instances of inotify.
     #[n(0)]
     pub inotify_instances: Option<u64>,
-    /// What those watch.
+    /// Watches of inotify.
     #[n(1)]
     pub inotify_watches: Option<u64>,
-    /// Signals that wait, and timers, which keep one each.
+    /// Pending signals; each timer reserves one.
     #[n(2)]
     pub pending_signals: Option<u64>,
     /// Bytes of message queues.
@@ -68,48 +69,48 @@ pub struct UserLimits {
     pub message_queues: Option<u64>,
 }
 
-/// Who the users of a sandbox are on the host.
+/// The mapping of a sandbox's users to host users.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Users {
-    /// Users of the sandbox on the host.
+    /// User ids.
     #[n(0)]
     pub uids: Vec<IdRange>,
-    /// Groups of the sandbox on the host.
+    /// Group ids.
     #[n(1)]
     pub gids: Vec<IdRange>,
-    /// Who may say so.
+    /// How the mapping is set up.
     #[n(2)]
     pub mapping: Mapping,
 }
 
-/// Numbers of users or groups and what they are on the host.
+/// A range of user or group ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct IdRange {
-    /// First number in the sandbox.
+    /// First id in the sandbox.
     #[n(0)]
     pub inside: u32,
-    /// First number on the host.
+    /// First id on the host.
     #[n(1)]
     pub outside: u32,
-    /// How many.
+    /// Number of ids.
     #[n(2)]
     pub count: u32,
 }
 
-/// How users are mapped, and so in which order a sandbox is built.
+/// How users are mapped, which decides the order in which a sandbox is built.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Mapping {
-    /// One user of one's own: the user namespace comes first and everything is
+    /// Only the user's own id: the user namespace comes first, and everything is
     /// mounted in it.
     #[n(0)]
     Own,
-    /// By root: everything is mounted first, so that nobody in the sandbox has
-    /// a say over the mounts, and the user namespace is entered last.
+    /// By root: everything is mounted first, so that nobody in the sandbox can
+    /// change the mounts, and the user namespace is entered last.
     #[n(1)]
     Privileged,
-    /// By the setuid helpers, which know the ranges that belong to a user.
-    /// Otherwise as [`Mapping::Own`].
+    /// By setuid helpers, which know the ranges of a user. Otherwise like
+    /// [`Mapping::Own`].
     #[n(2)]
     Helpers {
         /// Path of `newuidmap`.
@@ -121,128 +122,127 @@ pub enum Mapping {
     },
 }
 
-/// Which network a sandbox has.
+/// The network of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Network {
-    /// The host's, loopback included.
+    /// The host's network, including its loopback.
     #[n(0)]
     Host,
-    /// A loopback of its own and nothing else.
+    /// Only a loopback of its own.
     #[n(1)]
     None,
 }
 
-/// What the root of a sandbox is.
+/// The root filesystem of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Root {
     /// A directory of the host.
     #[n(0)]
     Directory(#[n(0)] ByteVec),
-    /// Layers.
+    /// An overlay.
     #[n(1)]
-    Layers(#[n(0)] Layers),
+    Overlay(#[n(0)] OverlayDirs),
 }
 
-/// A directory that shows another one and keeps what is changed to itself.
+/// An overlay: shows a directory and keeps changes in another one.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Layers {
-    /// What is shown and never changed.
+pub struct OverlayDirs {
+    /// The directory that is shown and never changed.
     #[n(0)]
     pub lower: ByteVec,
-    /// Whether the owners in it are the host's, to be shown as the sandbox's
-    /// users of the same number. Only for [`Mapping::Privileged`].
+    /// Whether owners on disk are shown as the sandbox's users of the same
+    /// number. Only for [`Mapping::Privileged`].
     #[n(1)]
     pub shifted: bool,
-    /// What was changed. It belongs to root of the sandbox, and its permissions
-    /// are those of the whole.
+    /// The directory with the changes. It must belong to root of the sandbox; its
+    /// permissions are those of the overlay.
     #[n(2)]
     pub upper: ByteVec,
-    /// A directory beside it that the kernel works in, and that belongs to the
-    /// same.
+    /// The kernel's work directory, beside the upper one and with the same owner.
     #[n(3)]
     pub work: ByteVec,
-    /// What of the lower one is not shown, by paths relative to it. A directory
-    /// is hidden with all that is in it. Only for [`Mapping::Privileged`].
+    /// Paths in the lower directory that are hidden. A directory is hidden with
+    /// its content. Only for [`Mapping::Privileged`].
     #[n(4)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub hidden: Vec<ByteVec>,
 }
 
-/// Something below the root of a sandbox. Directories on the way to a target
-/// are made where they are missing, and belong to its root. What is in the way
-/// (a link, or a file in place of a directory) is removed where it is the
-/// sandbox's own: in its root, in layers and in memory. In a directory of the
-/// host it is an error, because it may be somebody's file.
+/// A mount or file below the root of a sandbox. Missing parent directories of a
+/// target are created, and belong to root of the sandbox. An obstacle (a link, or
+/// a file in place of a directory) is removed if it belongs to the sandbox: in
+/// its root, in overlays and in tmpfs. In a host directory it is an error,
+/// because it may be a user's file.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Place {
+pub enum SandboxMount {
     /// A directory or file of the host.
     #[n(0)]
     Bind(#[n(0)] Bind),
-    /// Layers.
+    /// An overlay.
     #[n(1)]
-    Layers {
-        /// Where.
+    Overlay {
+        /// Path in the sandbox.
         #[n(0)]
         target: ByteVec,
-        /// Of what.
+        /// Its directories.
         #[n(1)]
-        layers: Layers,
+        layers: OverlayDirs,
     },
-    /// Memory.
+    /// A tmpfs.
     #[n(2)]
-    Memory {
-        /// Where.
+    Tmpfs {
+        /// Path in the sandbox.
         #[n(0)]
         target: ByteVec,
-        /// Bytes it may hold.
+        /// Maximum size in bytes.
         #[n(1)]
         size: u64,
-        /// Permissions of its top.
+        /// Permissions of its root.
         #[n(2)]
         mode: u32,
-        /// Whether programs can be run from it.
+        /// Whether programs can be executed from it.
         #[n(3)]
         exec: bool,
     },
-    /// The sandbox's own processes, with what would reach the host masked or
-    /// read-only.
+    /// `/proc` with the sandbox's own processes; what would reach the host is
+    /// masked or read-only.
     #[n(3)]
-    Processes {
-        /// Where.
+    Proc {
+        /// Path in the sandbox.
         #[n(0)]
         target: ByteVec,
     },
-    /// The few devices that programs expect, terminals of its own and shared
-    /// memory.
+    /// `/dev` with the few devices that programs expect, its own terminals and
+    /// shared memory.
     #[n(4)]
-    Devices {
-        /// Where.
+    Dev {
+        /// Path in the sandbox.
         #[n(0)]
         target: ByteVec,
         /// Bytes of shared memory.
         #[n(1)]
         shared_memory: u64,
     },
-    /// A symbolic link. What is there stays, unless it is an empty directory,
-    /// which something was mounted over once.
+    /// A symbolic link. An existing entry is kept, unless it is an empty
+    /// directory that was a mount point before.
     #[n(5)]
-    Link {
-        /// Where.
+    Symlink {
+        /// Path in the sandbox.
         #[n(0)]
         target: ByteVec,
-        /// What it says.
+        /// Target of the link.
         #[n(1)]
         text: ByteVec,
     },
     /// A directory.
     #[n(6)]
     Directory {
-        /// Where.
+        /// Path in the sandbox.
         #[n(0)]
         target: ByteVec,
-        /// Permissions, if it has to be made.
+        /// Permissions, if it is created.
         #[n(1)]
         mode: u32,
     },
@@ -252,64 +252,64 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Bind {
-    /// What, on the host.
+    /// Path on the host.
     #[n(0)]
     pub source: ByteVec,
-    /// Where.
+    /// Path in the sandbox.
     #[n(1)]
     pub target: ByteVec,
-    /// Whether it can only be read.
+    /// Whether it is read-only.
     #[n(2)]
     pub read_only: bool,
-    /// Whether what is mounted below the source comes along. Without root it
-    /// must: nobody may see what somebody else has mounted something over.
+    /// Whether mounts below the source are included. Without root they must be,
+    /// because a user may not uncover what is below a mount.
     #[n(3)]
     pub recursive: bool,
-    /// Whether owners on the host are shown as the sandbox's users of the same
-    /// number, and the other way round. Only for [`Mapping::Privileged`].
+    /// Whether owners on disk are shown as the sandbox's users of the same
+    /// number. Only for [`Mapping::Privileged`].
     #[n(4)]
     pub shifted: bool,
-    /// Which file the source has to be; then its path has no link in it.
-    /// Absent: whatever the path leads to.
+    /// The file that the source must be; its path then must not contain a link.
+    /// Absent: any file.
     #[n(5)]
     pub identity: Option<FileIdentity>,
-    /// What of a directory is not shown, by paths relative to it. Only for
-    /// directories that can only be read, and for [`Mapping::Privileged`].
+    /// Paths in a directory that are hidden. Only for read-only directories, and
+    /// for [`Mapping::Privileged`].
     #[n(6)]
     #[cbor(skip_if = "Vec::is_empty")]
     pub hidden: Vec<ByteVec>,
 }
 
-/// Which file it is, whatever its name.
+/// Identifies a file independently of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct FileIdentity {
-    /// Number of its device.
+    /// Its device.
     #[n(0)]
     pub device: u64,
-    /// Its number there.
+    /// Its inode.
     #[n(1)]
     pub inode: u64,
 }
 
-/// What becomes of a sandbox once it stands.
+/// What happens to a sandbox once it is built.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Purpose {
     /// A program becomes its first process: the guest.
     #[n(0)]
     Serve {
-        /// The program, by its path in the sandbox, and its arguments.
+        /// The program by its path in the sandbox, and its arguments.
         #[n(0)]
         arguments: Vec<ByteVec>,
         /// Its environment.
         #[n(1)]
         environment: Vec<ByteVec>,
-        /// File of the host that is told who the first process is, as the host
-        /// sees it, before anything runs in the sandbox.
+        /// File on the host that records the first process, as the host sees it,
+        /// before anything runs in the sandbox.
         #[n(2)]
         record: ByteVec,
     },
-    /// Nothing: it was to be seen whether it can be built. Nothing is left but
-    /// what is in its directories, of which layers cannot be mounted again.
+    /// Nothing: this only tests whether the sandbox can be built. Overlays used
+    /// for it cannot be mounted again.
     #[n(1)]
     Trial,
 }

@@ -1,19 +1,19 @@
-//! Files of a sandbox.
+//! File operations in a sandbox.
 //!
-//! Paths are bytes. A leading `~` is the home of the sandbox's user; relative
-//! paths start at the session's directory, else at the guest's start directory.
+//! Paths are bytes. A leading `~` is the home of the sandbox's user. Relative paths
+//! start at the session's directory, else at the guest's start directory.
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-/// One operation on files.
+/// A file operation.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct FileCall {
-    /// The session whose directory relative paths start at.
+    /// The session whose directory is the start of relative paths.
     #[n(0)]
     pub session: Option<String>,
-    /// Directory relative paths start at when there is no such session.
+    /// The start of relative paths if there is no such session.
     #[n(1)]
     pub start_dir: Option<ByteVec>,
     /// The operation.
@@ -21,7 +21,7 @@ pub struct FileCall {
     pub op: FileOp,
 }
 
-/// What to do.
+/// The kind of a file operation.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum FileOp {
     /// Sends bytes of a regular file on [`crate::Stream::Content`].
@@ -33,30 +33,31 @@ pub enum FileOp {
         /// First byte.
         #[n(1)]
         offset: u64,
-        /// Most bytes to send; absent: to the end.
+        /// Maximum number of bytes to send; absent: to the end.
         #[n(2)]
         limit: Option<u64>,
     },
-    /// Makes the file's content what comes on [`crate::Stream::Input`].
+    /// Replaces the content of a file by the bytes of [`crate::Stream::Input`].
     #[n(1)]
     Write {
-        /// The file; a symbolic link is written through.
+        /// The file; symbolic links are followed.
         #[n(0)]
         path: ByteVec,
-        /// What may be there before.
+        /// What may exist at the path.
         #[n(1)]
         create: CreateMode,
-        /// Makes missing parent directories.
+        /// Creates missing parent directories.
         #[n(2)]
         parents: bool,
-        /// Permission bits; absent: those of the file replaced, else 0666 less the umask.
+        /// Permission bits; absent: those of the replaced file, else 0666 minus
+        /// the umask.
         #[n(3)]
         mode: Option<u32>,
         /// The version that must still be there.
         #[n(4)]
         expect: Option<Version>,
     },
-    /// Replaces pieces of a file, all or none.
+    /// Replaces pieces of a file, all of them or none.
     #[n(2)]
     Patch {
         /// The file.
@@ -75,10 +76,10 @@ pub enum FileOp {
         /// The directory.
         #[n(0)]
         path: ByteVec,
-        /// Entries to pass over.
+        /// Number of entries to skip.
         #[n(1)]
         skip: u32,
-        /// Most entries to return.
+        /// Maximum number of entries to return.
         #[n(2)]
         limit: u32,
     },
@@ -88,56 +89,56 @@ pub enum FileOp {
         /// The file.
         #[n(0)]
         path: ByteVec,
-        /// Describes what a symbolic link points at.
+        /// Describes the file that a symbolic link points to.
         #[n(1)]
         follow: bool,
     },
     /// Finds files by name and lines by content.
     #[n(5)]
     Search(#[n(0)] SearchQuery),
-    /// Makes a directory.
+    /// Creates a directory.
     #[n(6)]
     Mkdir {
         /// The directory.
         #[n(0)]
         path: ByteVec,
-        /// Makes missing parents, and is content when it exists.
+        /// Creates missing parents, and succeeds if it already exists.
         #[n(1)]
         parents: bool,
-        /// Permission bits; absent: 0777 less the umask.
+        /// Permission bits; absent: 0777 minus the umask.
         #[n(2)]
         mode: Option<u32>,
     },
-    /// Renames, across filesystems too.
+    /// Renames a file, also across filesystems.
     #[n(7)]
     Move {
-        /// From here.
+        /// The current path.
         #[n(0)]
         from: ByteVec,
-        /// To here.
+        /// The new path.
         #[n(1)]
         to: ByteVec,
-        /// Replaces a file that is there.
+        /// Replaces an existing file.
         #[n(2)]
         overwrite: bool,
     },
-    /// Deletes; a symbolic link itself, never what it points at.
+    /// Deletes a file; a symbolic link itself, and not its target.
     #[n(8)]
     Delete {
         /// What to delete.
         #[n(0)]
         path: ByteVec,
-        /// Deletes a directory with all in it.
+        /// Deletes a directory with its content.
         #[n(1)]
         recursive: bool,
     },
 }
 
-/// What may be at the path of a write.
+/// What may exist at the path of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum CreateMode {
-    /// Anything: replaced or made.
+    /// Anything: it is replaced or created.
     #[n(0)]
     Any,
     /// Nothing.
@@ -151,10 +152,10 @@ pub enum CreateMode {
 /// One replacement in a patch, byte-exact.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Edit {
-    /// What to look for; never empty.
+    /// The text to find; not empty.
     #[n(0)]
     pub old: ByteVec,
-    /// What to put there.
+    /// The replacement.
     #[n(1)]
     pub new: ByteVec,
     /// Replaces every occurrence; otherwise there must be exactly one.
@@ -162,7 +163,7 @@ pub struct Edit {
     pub all: bool,
 }
 
-/// Tells whether a file changed, by the sandbox's own clock and inode.
+/// Shows whether a file changed, by the sandbox's own clock and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Version {
     /// Inode number.
@@ -171,7 +172,7 @@ pub struct Version {
     /// Size in bytes.
     #[n(1)]
     pub size: u64,
-    /// Last change of content, nanoseconds of Unix time.
+    /// Modification time in nanoseconds of Unix time.
     #[n(2)]
     pub mtime_ns: i64,
 }
@@ -216,7 +217,7 @@ pub struct Metadata {
     /// Version: inode, size and time of change.
     #[n(5)]
     pub version: Version,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     #[n(6)]
     pub target: Option<ByteVec>,
 }
@@ -236,41 +237,41 @@ pub struct Entry {
     /// Permission bits.
     #[n(3)]
     pub mode: u32,
-    /// Last change of content, nanoseconds of Unix time.
+    /// Modification time in nanoseconds of Unix time.
     #[n(4)]
     pub mtime_ns: i64,
 }
 
-/// A search below a directory, or in one file.
+/// A search below a directory or in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct SearchQuery {
-    /// Where to look.
+    /// The directory or file to search.
     #[n(0)]
     pub root: ByteVec,
-    /// Names to look at: a glob on the path below the root, or on the file name
-    /// where it has no `/`. Absent: all.
+    /// A glob for the path below the root, or for the file name if it contains no
+    /// `/`. Absent: all files.
     #[n(1)]
     pub glob: Option<String>,
-    /// Regular expression lines must match. Absent: names are the result.
+    /// A regular expression for lines. Absent: file names are returned.
     #[n(2)]
     pub regex: Option<String>,
     /// Ignores case.
     #[n(3)]
     pub ignore_case: bool,
-    /// Looks into hidden files and directories too.
+    /// Includes hidden files and directories.
     #[n(4)]
     pub hidden: bool,
-    /// Looks at what `.gitignore` files leave out too.
+    /// Includes files ignored by `.gitignore`.
     #[n(5)]
     pub ignored: bool,
-    /// Results to pass over.
+    /// Number of results to skip.
     #[n(6)]
     pub skip: u32,
-    /// Most results to return.
+    /// Maximum number of results to return.
     #[n(7)]
     pub limit: u32,
-    /// Lines before and after each match to return.
+    /// Lines of context before and after each match.
     #[n(8)]
     pub context: u32,
 }
@@ -282,13 +283,13 @@ pub struct Match {
     /// The file, relative to the root.
     #[n(0)]
     pub path: ByteVec,
-    /// Line number from 1; 0 for a result by name.
+    /// Line number from 1; 0 for a file name.
     #[n(1)]
     pub line: u64,
-    /// The line without its end, cut at 2,000 bytes.
+    /// The line without its end, truncated at 2,000 bytes.
     #[n(2)]
     pub text: ByteVec,
-    /// Whether this is a line around a match rather than one.
+    /// Whether this is a line of context instead of a match.
     #[n(3)]
     pub context: bool,
 }
@@ -300,21 +301,21 @@ pub struct Found {
     /// The matches, in the order of paths and lines.
     #[n(0)]
     pub matches: Vec<Match>,
-    /// Whether more follow the ones returned.
+    /// Whether there are more matches.
     #[n(1)]
     pub more: bool,
-    /// Files looked at.
+    /// Number of files searched.
     #[n(2)]
     pub files: u64,
-    /// Files and directories that could not be read.
+    /// Number of files and directories that could not be read.
     #[n(3)]
     pub unreadable: u64,
-    /// Files passed over as binary.
+    /// Number of binary files, which were skipped.
     #[n(4)]
     pub binary: u64,
 }
 
-/// Result of an operation on files.
+/// Result of a file operation.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum FileReply {
     /// The content has been sent.
@@ -326,7 +327,7 @@ pub enum FileReply {
         /// Bytes sent.
         #[n(1)]
         sent: u64,
-        /// Whether they reach to the end of the file.
+        /// Whether the end of the file was reached.
         #[n(2)]
         eof: bool,
     },
@@ -336,15 +337,15 @@ pub enum FileReply {
         /// The file now.
         #[n(0)]
         metadata: Metadata,
-        /// Whether it was made.
+        /// Whether it was created.
         #[n(1)]
         created: bool,
-        /// Whether it was written in place because a rename could not do it
-        /// (a mount point, several hard links, a directory that may not be
-        /// written). Readers may have seen a part of it.
+        /// Whether it was written in place because it could not be replaced (a
+        /// mount point, several hard links, a directory without write
+        /// permission). Readers may have seen incomplete content.
         #[n(2)]
         in_place: bool,
-        /// Replacements made, for a patch.
+        /// Number of replacements of a patch.
         #[n(3)]
         replaced: u32,
     },
@@ -354,7 +355,7 @@ pub enum FileReply {
         /// The entries.
         #[n(0)]
         entries: Vec<Entry>,
-        /// Whether more follow.
+        /// Whether there are more entries.
         #[n(1)]
         more: bool,
     },

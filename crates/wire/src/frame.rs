@@ -1,10 +1,14 @@
-//! The frame: a ten-byte header and a payload.
+//! The frame, a ten-byte header and a payload, and the encoding of messages.
 //!
 //! ```text
 //! 0        4          8      9        10
 //! | length | channel  | kind | stream | payload … |
 //! | u32 LE | u32 LE   | u8   | u8     |           |
 //! ```
+//!
+//! Messages are CBOR with numbered fields and variants. A reader skips unknown
+//! numbers and treats missing optional fields as absent, so that every minor version
+//! of a major version can talk to every other.
 
 use std::io::{self, Read, Write};
 
@@ -13,13 +17,14 @@ use crate::limits::{MAX_DATA, MAX_MESSAGE};
 /// Length of a frame's header in bytes.
 pub const HEADER_LEN: usize = 10;
 
-/// What a frame carries.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// Host to guest, first frame on a connection: a [`crate::Hello`].
     Hello = 1,
-    /// Guest to host, the answer to it: a [`crate::Welcome`] or a [`crate::Fault`].
+    /// Guest to host, the answer to hello: a [`crate::Welcome`] or a
+    /// [`crate::Fault`].
     Welcome = 2,
     /// Host to guest: a [`crate::Request`] that opens the channel.
     Open = 3,
@@ -27,30 +32,31 @@ pub enum Kind {
     Event = 4,
     /// Guest to host: the [`crate::Reply`] that closes the channel.
     Reply = 5,
-    /// Either way: bytes of one stream of a channel.
+    /// Both directions: bytes of a stream.
     Data = 6,
-    /// Either way: the stream has no more bytes.
+    /// Both directions: the stream has ended.
     End = 7,
-    /// Either way: the receiver of a stream takes this many more bytes (u32 LE).
+    /// Both directions: the receiver accepts this many more bytes of a stream
+    /// (u32 LE).
     Credit = 8,
-    /// Host to guest: nobody listens to this channel any more. The guest
-    /// answers with a [`crate::Reply`] all the same, so that ids can be reused.
+    /// Host to guest: nobody listens to this channel any more. The guest still
+    /// sends a [`crate::Reply`], so that ids can be reused.
     Cancel = 9,
 }
 
-/// Which stream of a channel a data, end or credit frame belongs to.
+/// The stream of a data, end or credit frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stream {
-    /// Bytes towards the guest: standard input of a job, content of a file.
+    /// Bytes to the guest: standard input of a job, content of a file.
     Input = 0,
     /// Standard output of a job.
     Stdout = 1,
     /// Standard error of a job.
     Stderr = 2,
-    /// Shell text that was too long for the start message.
+    /// Shell text that is too long for the start message.
     Text = 3,
-    /// Content of a file towards the host.
+    /// Content of a file, to the host.
     Content = 4,
 }
 
@@ -61,19 +67,19 @@ pub struct Header {
     pub len: u32,
     /// The channel; 0 for the hello and the welcome.
     pub channel: u32,
-    /// What the payload is.
+    /// The kind of the payload.
     pub kind: Kind,
     /// The stream of a data, end or credit frame; [`Stream::Input`] otherwise.
     pub stream: Stream,
 }
 
-/// A frame that breaks the protocol, or could not be read or written.
+/// A frame that violates the protocol, or could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The header names a kind that does not exist.
+    /// The header contains an unknown kind.
     #[error("unknown frame kind {0}")]
     UnknownKind(u8),
-    /// The header names a stream that does not exist.
+    /// The header contains an unknown stream.
     #[error("unknown stream {0}")]
     UnknownStream(u8),
     /// The payload is longer than its kind allows.
@@ -81,7 +87,7 @@ pub enum FrameError {
     TooLong {
         /// The announced length.
         len: u32,
-        /// What is allowed.
+        /// The limit.
         limit: usize,
     },
     /// The transport failed or ended inside a frame.
@@ -141,7 +147,7 @@ impl Header {
     }
 
     /// Decodes a header and checks it against the limits, so that a caller may
-    /// allocate `len` bytes without fear.
+    /// allocate `len` bytes safely.
     pub fn from_bytes(bytes: [u8; HEADER_LEN]) -> Result<Self, FrameError> {
         let [l0, l1, l2, l3, c0, c1, c2, c3, kind, stream] = bytes;
         let header = Self {
@@ -158,7 +164,7 @@ impl Header {
     }
 }
 
-/// Reads one frame, blocking.
+/// Reads one frame. Blocks.
 pub fn read_frame(reader: &mut impl Read) -> Result<(Header, Vec<u8>), FrameError> {
     let mut bytes = [0; HEADER_LEN];
     reader.read_exact(&mut bytes)?;
@@ -168,7 +174,7 @@ pub fn read_frame(reader: &mut impl Read) -> Result<(Header, Vec<u8>), FrameErro
     Ok((header, payload))
 }
 
-/// Writes one frame, blocking.
+/// Writes one frame. Blocks.
 pub fn write_frame(
     writer: &mut impl Write,
     channel: u32,
@@ -185,4 +191,52 @@ pub fn write_frame(
     writer.write_all(&header.to_bytes())?;
     writer.write_all(payload)?;
     Ok(())
+}
+
+/// A message that could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// The message is larger than the protocol allows.
+    #[error("message of {size} bytes is over the limit of {MAX_MESSAGE}")]
+    TooLarge {
+        /// The encoded size in bytes.
+        size: usize,
+    },
+    /// The encoder refused the value.
+    #[error("message cannot be encoded: {0}")]
+    Encoder(String),
+}
+
+/// A message that could not be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes are not a valid message.
+    #[error("malformed message: {0}")]
+    Malformed(#[from] minicbor::decode::Error),
+    /// Bytes follow the message.
+    #[error("{count} stray bytes after the message")]
+    Trailing {
+        /// Number of bytes that follow.
+        count: usize,
+    },
+}
+
+/// Encodes a message.
+pub fn encode<T: minicbor::Encode<()>>(message: &T) -> Result<Vec<u8>, EncodeError> {
+    let bytes =
+        minicbor::to_vec(message).map_err(|error| EncodeError::Encoder(error.to_string()))?;
+    if bytes.len() > MAX_MESSAGE {
+        return Err(EncodeError::TooLarge { size: bytes.len() });
+    }
+    Ok(bytes)
+}
+
+/// Decodes a message that fills `bytes` exactly.
+pub fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, DecodeError> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    let message = decoder.decode()?;
+    match bytes.len() - decoder.position() {
+        0 => Ok(message),
+        count => Err(DecodeError::Trailing { count }),
+    }
 }

@@ -2,25 +2,27 @@
 
 use minicbor::{Decode, Encode};
 
-/// Major version of the protocol. Sides of different majors refuse each other.
+/// Major version of the protocol. Sides with different major versions refuse each
+/// other.
 pub const MAJOR: u16 = 1;
 
-/// Minor version of the protocol. Sides of different minors serve each other
-/// and keep to what the older of the two knows.
+/// Minor version of the protocol. Sides with different minor versions use what
+/// the older one knows.
 pub const MINOR: u16 = 0;
 
-/// Why a host process is connecting.
+/// The role of a host process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Role {
     /// It uses the sandbox: its calls reset the idle clock.
     #[n(0)]
     User,
-    /// It only looks (listing, diagnosis, reapers): its calls are not use.
+    /// It only observes (listing, diagnosis, reapers): its calls do not count as
+    /// use.
     #[n(1)]
     Observer,
-    /// It owns the instance: when the last owner's connection is gone, the
-    /// guest ends the instance. Only for sandboxes that die with their process.
+    /// It owns the instance: when the last owner disconnects, the guest ends the
+    /// instance. Only for sandboxes that end with their process.
     #[n(2)]
     Owner,
 }
@@ -35,11 +37,11 @@ pub struct Hello {
     /// Protocol minor of the host.
     #[n(1)]
     pub minor: u16,
-    /// Why the host connects.
+    /// The role of the host.
     #[n(2)]
     pub role: Role,
-    /// The instance the host means to talk to; the guest refuses to stand in
-    /// for another. Absent only when the host is finding out.
+    /// The expected instance; a guest of another instance refuses the connection.
+    /// Absent only if the host does not know it.
     #[n(3)]
     pub instance: Option<String>,
 }
@@ -57,7 +59,7 @@ pub struct Welcome {
     /// Version of the guest program.
     #[n(2)]
     pub program: String,
-    /// The instance this guest is the first process of.
+    /// The guest's instance.
     #[n(3)]
     pub instance: String,
     /// Hash of the sandbox's key.
@@ -66,7 +68,7 @@ pub struct Welcome {
     /// Generation of the instance.
     #[n(5)]
     pub generation: u64,
-    /// Random, new at each start of the guest: tells whether this is still the
+    /// Random, new at every start of the guest. Shows whether this is still the
     /// guest a caller talked to before.
     #[n(6)]
     pub incarnation: String,
@@ -75,13 +77,13 @@ pub struct Welcome {
     pub boot: String,
 }
 
-/// A greeting that cannot lead to a conversation.
+/// A greeting that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
-    /// The sides speak different majors.
-    #[error("protocol {theirs} is spoken there, {MAJOR} here")]
+    /// The sides have different major versions.
+    #[error("the other side speaks protocol {theirs}, this side {MAJOR}")]
     Major {
-        /// The other side's major.
+        /// The other side's major version.
         theirs: u16,
     },
 }
@@ -92,14 +94,16 @@ impl Hello {
         Self { major: MAJOR, minor: MINOR, role, instance }
     }
 
-    /// Returns the minor both sides know, or why they cannot talk.
+    /// Returns the common minor version, or an error if the major versions
+    /// differ.
     pub fn agree(&self) -> Result<u16, HelloError> {
         agree(self.major, self.minor)
     }
 }
 
 impl Welcome {
-    /// Returns the minor both sides know, or why they cannot talk.
+    /// Returns the common minor version, or an error if the major versions
+    /// differ.
     pub fn agree(&self) -> Result<u16, HelloError> {
         agree(self.major, self.minor)
     }

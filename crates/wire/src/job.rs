@@ -6,15 +6,15 @@ use std::str::FromStr;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-/// Identity of a job, chosen by the caller and never used again.
+/// Id of a job, chosen by the caller and never used again.
 ///
-/// The choice is the caller's so that, after a lost connection, it can ask what
-/// became of exactly this command.
+/// The caller chooses it so that it can ask, after a lost connection, what became
+/// of exactly this command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Encode)]
 #[cbor(transparent)]
 pub struct JobId(#[n(0)] String);
 
-/// A text that is no job id.
+/// A text that is not a valid job id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("job ids are 1 to 64 of a-z, 0-9 and '-'")]
 pub struct InvalidJobId;
@@ -30,7 +30,8 @@ impl FromStr for JobId {
     type Err = InvalidJobId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The id becomes a file name in the guest, hence the narrow alphabet.
+        // The id becomes a file name in the guest, so only these characters are
+        // allowed.
         let fits = (1..=64).contains(&text.len())
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if fits { Ok(Self(text.to_owned())) } else { Err(InvalidJobId) }
@@ -63,7 +64,7 @@ pub struct EnvVar {
     pub value: ByteVec,
 }
 
-/// Shows the name only: values may be secrets.
+/// Shows only the name: values may be secret.
 impl fmt::Debug for EnvVar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EnvVar({})", String::from_utf8_lossy(&self.name))
@@ -116,26 +117,26 @@ pub struct WindowSize {
     pub cols: u16,
 }
 
-/// How a job's output reaches the channel that started or attached to it.
+/// How a job's output is delivered to the channel that started or attached to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Delivery {
-    /// Not at all: the reply comes as soon as the command has started.
+    /// Not at all: the reply is sent as soon as the command has started.
     #[n(0)]
     Detached,
-    /// As it comes, and every byte: a slow reader slows the job down.
+    /// As it is produced, every byte: a slow reader slows the job down.
     #[n(1)]
     EveryByte,
-    /// As it comes; a slow reader is told of gaps and never slows the job.
+    /// As it is produced; a slow reader gets gaps and never slows the job down.
     #[n(2)]
     Lossy,
     /// When the shell has ended: the first `head` and last `tail` bytes of each
-    /// stream, with a gap event in between where bytes are left out.
+    /// stream, with a gap event if bytes are omitted.
     #[n(3)]
     Captured {
-        /// Bytes kept of the beginning.
+        /// Bytes of the start.
         #[n(0)]
         head: u32,
-        /// Bytes kept of the end.
+        /// Bytes of the end.
         #[n(1)]
         tail: u32,
     },
@@ -145,44 +146,45 @@ pub enum Delivery {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct StartJob {
-    /// The job's identity. An id that is known already is never run again; the
-    /// request then acts as [`AttachJob`] from the beginning.
+    /// The job's id. If it is already known, the command is not run again, and
+    /// the request acts like [`AttachJob`] from the start.
     #[n(0)]
     pub id: JobId,
     /// What to run.
     #[n(1)]
     pub command: Command,
-    /// The shell session it starts from and, unless in the background, saves
-    /// to. Absent: a clean one that saves nothing.
+    /// The shell session it starts from and, unless in the background, saves to.
+    /// Absent: a new one that saves nothing.
     #[n(2)]
     pub session: Option<String>,
     /// Directory for this command only.
     #[n(3)]
     pub workdir: Option<ByteVec>,
-    /// Directory for a session that has none saved.
+    /// Directory for a session without a saved one.
     #[n(4)]
     pub start_dir: Option<ByteVec>,
-    /// Environment the session's saved changes are applied to. Absent: the
-    /// guest's own base.
+    /// Environment to which the session's changes are applied. Absent: the
+    /// guest's own.
     #[n(5)]
     pub env: Option<Vec<EnvVar>>,
-    /// Environment of this job alone. It wins over everything else and is
-    /// never saved: the place for secrets.
+    /// Environment of this job only. It overrides everything else and is never
+    /// saved: use it for secrets.
     #[n(6)]
     pub job_env: Vec<EnvVar>,
     /// Standard input.
     #[n(7)]
     pub stdin: Stdin,
-    /// Run on a terminal of this size; standard error then joins standard output.
+    /// Run on a terminal of this size; standard error is then merged into
+    /// standard output.
     #[n(8)]
     pub pty: Option<WindowSize>,
-    /// Standard error joins standard output.
+    /// Merges standard error into standard output.
     #[n(9)]
     pub merge: bool,
-    /// Milliseconds until the whole tree is killed.
+    /// Milliseconds until all processes are killed.
     #[n(10)]
     pub timeout_ms: Option<u64>,
-    /// A background job never writes its session back.
+    /// A background job never saves its session.
     #[n(11)]
     pub background: bool,
     /// How output is delivered.
@@ -190,20 +192,20 @@ pub struct StartJob {
     pub delivery: Delivery,
 }
 
-/// Request to follow a job, also one that has ended.
+/// Request to follow a job, which may have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct AttachJob {
     /// The job.
     #[n(0)]
     pub id: JobId,
-    /// Offset in standard output to begin at.
+    /// Start offset in standard output.
     #[n(1)]
     pub stdout_from: u64,
-    /// Offset in standard error to begin at.
+    /// Start offset in standard error.
     #[n(2)]
     pub stderr_from: u64,
-    /// Go on until the job ends, rather than to the end of what is there.
+    /// Follow until the job ends, instead of to the current end of the output.
     #[n(3)]
     pub follow: bool,
     /// How output is delivered.
@@ -217,13 +219,13 @@ pub enum Cause {
     /// Its shell exited.
     #[n(0)]
     Exited,
-    /// Its shell died of a signal that was not ours.
+    /// Its shell died of a signal that the guest did not send.
     #[n(1)]
     Signaled(#[n(0)] i32),
-    /// Its time was up.
+    /// Its timeout expired.
     #[n(2)]
     TimedOut,
-    /// A caller had it killed.
+    /// A caller killed it.
     #[n(3)]
     Killed,
     /// The guest or the instance ended while it ran.
@@ -234,8 +236,8 @@ pub enum Cause {
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Exit {
-    /// The exit code as a shell would report it: 124 on timeout, 128 + n on
-    /// signal n, 137 when killed. Absent when it is not known.
+    /// The exit code as a shell reports it: 124 for a timeout, 128 + n for signal
+    /// n, 137 if killed. Absent if unknown.
     #[n(0)]
     pub code: Option<u8>,
     /// Why it ended.
@@ -252,29 +254,29 @@ pub enum JobState {
     /// The shell runs.
     #[n(1)]
     Running,
-    /// The shell has ended. Processes it left behind are counted in
+    /// The shell has ended. Remaining processes are counted in
     /// [`JobInfo::processes`].
     #[n(2)]
     Ended(#[n(0)] Exit),
 }
 
-/// What became of the session's state when a command ended.
+/// What happened to the session's state when a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum SessionState {
-    /// There was nothing to save: no session, a background job, a killed or
-    /// `exec`ed command. The session is as it was.
+    /// Nothing was saved: no session, a background job, a killed or `exec`ed
+    /// command. The session is unchanged.
     #[n(0)]
     None,
-    /// The next command in the session starts from what this one left.
+    /// The next command of the session starts from the state of this one.
     #[n(1)]
     Saved,
-    /// A command started later in the same session has the last word.
+    /// A command started later in the same session supersedes it.
     #[n(2)]
     Superseded,
 }
 
-/// What is known of a job.
+/// Description of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct JobInfo {
@@ -284,14 +286,14 @@ pub struct JobInfo {
     /// Its state.
     #[n(1)]
     pub state: JobState,
-    /// The beginning of the command, for listings.
+    /// The start of the command, for listings.
     #[n(2)]
     pub summary: String,
     /// The session it started from.
     #[n(3)]
     pub session: Option<String>,
-    /// The directory it started in, and after a foreground job ended the one
-    /// its shell ended in.
+    /// The directory it started in or, after a foreground job ended, the one its
+    /// shell ended in.
     #[n(4)]
     pub cwd: ByteVec,
     /// Whether it was started in the background.
@@ -304,7 +306,7 @@ pub struct JobInfo {
     #[n(7)]
     pub pid: Option<u32>,
     /// The shell's start time in clock ticks since boot; with the pid and the
-    /// boot id it names one process for ever.
+    /// boot id it identifies one process.
     #[n(8)]
     pub pid_start: Option<u64>,
     /// Start, in milliseconds of Unix time.
@@ -319,26 +321,26 @@ pub struct JobInfo {
     /// Bytes written to standard error so far.
     #[n(12)]
     pub stderr_bytes: u64,
-    /// Bytes of standard output that the log no longer holds.
+    /// Bytes of standard output that are no longer in the log.
     #[n(13)]
     pub stdout_omitted: u64,
-    /// Bytes of standard error that the log no longer holds.
+    /// Bytes of standard error that are no longer in the log.
     #[n(14)]
     pub stderr_omitted: u64,
-    /// Processes of the job that live.
+    /// Number of living processes of the job.
     #[n(15)]
     pub processes: u32,
     /// Whether standard input can still be written.
     #[n(16)]
     pub stdin_open: bool,
-    /// What became of the session's state.
+    /// What happened to the session's state.
     #[n(17)]
     pub session_state: SessionState,
     /// How long the command ran, on the monotonic clock, in microseconds.
     #[n(18)]
     pub duration_us: Option<u64>,
-    /// Why the state that the command left could not be saved, as on a full
-    /// disk. The session is as it was.
+    /// Why the session's state could not be saved, such as a full disk. The
+    /// session is unchanged.
     #[n(19)]
     pub session_error: Option<String>,
 }
@@ -346,13 +348,13 @@ pub struct JobInfo {
 /// What became of a command whose caller lost the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Outcome {
-    /// It was started; this is what is known.
+    /// It was started; this is its state.
     #[n(0)]
     Known(#[n(0)] Box<JobInfo>),
     /// It was never started and never will be.
     #[n(1)]
     NeverStarted,
-    /// It may have run: the records that could tell are gone.
+    /// It may have run: the records are gone.
     #[n(2)]
     Unknown,
 }

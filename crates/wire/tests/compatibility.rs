@@ -226,7 +226,7 @@ fn settings() -> GuestSettings {
         start_dir: bytes("/w"),
         log_bytes: 4,
         jobs_kept: 5,
-        forebears: vec!["i0".into()],
+        previous_instances: vec!["i0".into()],
         ephemeral: true,
         user: None,
         socket_mode: None,

@@ -1,8 +1,8 @@
 //! The encoding of every message, byte for byte.
 //!
-//! A row that differs means that guests which already run no longer understand
-//! this version: a number was changed or reused. Rows are added, never changed;
-//! `golden.txt` holds them as `name hex`.
+//! A row that differs means that running guests no longer understand this version:
+//! a number was changed or reused. Rows are added, never changed; `golden.txt`
+//! contains them as `name hex`.
 
 #![expect(clippy::expect_used, reason = "a helper of a test may panic as the test may")]
 
@@ -14,11 +14,23 @@ use std::fmt::{Debug, Write as _};
 use minicbor::{Decode, Encode};
 use vestal_wire::{
     Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, JobState,
-    Kind, Mapping, Network, Outcome, Place, Purpose, Reply, Request, Role, Root, SessionState,
-    ShellText, Stdin, Stream, decode, encode,
+    Kind, Mapping, Network, Outcome, Purpose, Reply, Request, Role, Root, SandboxMount,
+    SessionState, ShellText, Stdin, Stream, decode, encode,
 };
 
 const GOLDEN: &str = include_str!("golden.txt");
+
+/// Types that were renamed, and the names of their rows, which never change.
+const ROW_NAMES: [(&str, &str); 8] = [
+    ("Root::Overlay", "Root::Layers"),
+    ("SandboxMount::Bind", "Place::Bind"),
+    ("SandboxMount::Overlay", "Place::Layers"),
+    ("SandboxMount::Tmpfs", "Place::Memory"),
+    ("SandboxMount::Proc", "Place::Processes"),
+    ("SandboxMount::Dev", "Place::Devices"),
+    ("SandboxMount::Symlink", "Place::Link"),
+    ("SandboxMount::Directory", "Place::Directory"),
+];
 
 /// The table as this version would write it, and the names in it.
 #[derive(Default)]
@@ -29,7 +41,8 @@ struct Table {
 
 impl Table {
     fn row(&mut self, name: &str, bytes: &[u8]) {
-        write!(self.text, "{name} ").expect("text takes all");
+        let row_name = ROW_NAMES.iter().find(|(now, _)| *now == name).map_or(name, |(_, row)| row);
+        write!(self.text, "{row_name} ").expect("text takes all");
         for byte in bytes {
             write!(self.text, "{byte:02x}").expect("text takes all");
         }
@@ -106,9 +119,9 @@ fn table() -> Table {
     table.message("Enclosure", &samples::enclosure());
     table.message("Users", &samples::users());
     variants! { table, Mapping: Own Privileged Helpers; samples::mappings() }
-    variants! { table, Root: Directory Layers; samples::roots() }
+    variants! { table, Root: Directory Overlay; samples::roots() }
     variants! {
-        table, Place: Bind Layers Memory Processes Devices Link Directory; samples::places()
+        table, SandboxMount: Bind Overlay Tmpfs Proc Dev Symlink Directory; samples::mounts()
     }
     variants! { table, Purpose: Serve Trial; samples::purposes() }
     variants! { table, Network: Host None }

@@ -3,15 +3,15 @@
 use rustix::process::{Pid, Signal};
 
 /// Returns a number that no other process on the machine has on its command
-/// line, for `sleep` to be found by.
+/// line, as an argument for `sleep`.
 pub fn marker() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(8).collect();
     format!("9{:09}", u32::from_str_radix(&hex, 16).unwrap() % 1_000_000_000)
 }
 
-/// Returns the living processes that have `text` on their command line, whose
-/// words are parted by zero bytes.
+/// Returns the living processes with `text` on their command line. Arguments are
+/// separated by NUL bytes.
 pub fn processes_with(text: &str) -> Vec<u32> {
     living(|pid| {
         let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -19,7 +19,7 @@ pub fn processes_with(text: &str) -> Vec<u32> {
     })
 }
 
-/// Returns the living processes that are wanted.
+/// Returns the living processes that `wanted` accepts.
 pub fn living(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
     std::fs::read_dir("/proc")
         .unwrap()
@@ -29,12 +29,12 @@ pub fn living(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         .collect()
 }
 
-/// Returns whether a process lives and is no zombie.
+/// Returns whether a process is alive and not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     after_name(pid).is_some_and(|fields| !fields.starts_with(['Z', 'X']))
 }
 
-/// Returns the parent of a process, unless that is gone.
+/// Returns the parent of a process, unless the process is gone.
 pub fn parent_of(pid: u32) -> Option<u32> {
     after_name(pid)?.split(' ').nth(1)?.parse().ok()
 }
@@ -46,14 +46,14 @@ pub fn is_below(pid: u32, ancestors: &[u32]) -> bool {
         .any(|above| ancestors.contains(&above))
 }
 
-/// Kills a process as the kernel would for want of memory.
+/// Sends SIGKILL to a process.
 pub fn kill(pid: u32) {
     let pid = Pid::from_raw(pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
 }
 
 /// Returns the fields of `/proc/<pid>/stat` after the program's name, which may
-/// itself hold blanks and parentheses.
+/// contain blanks and parentheses.
 fn after_name(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned())

@@ -1,30 +1,32 @@
-//! Copies a tree to another filesystem, with all that belongs to its files.
+//! Copies a tree with all its attributes: to another filesystem, or as the first
+//! content of a home.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat,
-    fchmod, fstat, ftruncate, futimens, mkdirat, mknodat, openat, readlinkat, seek, statat,
-    symlinkat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat,
+    fchmod, fstat, ftruncate, futimens, mkdirat, mknodat, open, openat, readlinkat, seek, stat,
+    statat, symlinkat, utimensat,
 };
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use vestal_wire::Fault;
 
-use super::attributes::{Original, copy_xattrs, own};
-use super::fault::{OrFault, Stop, check, failed};
-use super::metadata::{Identity, permissions, size};
-use super::path::component;
+use super::delete::erase;
+use super::metadata::{FileId, Original, copy_xattrs, own, permissions, size};
+use super::paths::component;
+use super::perform::{OpError, OrFault, check, failed};
 use super::read::{READING, read_at};
-use super::tree::{Cursor, each_entry, open_unmounted};
+use super::tree::{Cursor, DIRECTORY, each_entry, open_unmounted};
+use super::walk::is_pseudo_filesystem;
 use crate::diagnostics::note;
 
-/// Copies what is at `from` to the name `to`, which must be free. What is there
-/// of the copy after a fault is the caller's to delete.
+/// Copies the entry at `from` to the name `to`, which must be free. After a fault
+/// the caller deletes the incomplete copy.
 pub(super) fn copy_tree(
     (from_dir, from_name, from_path): (BorrowedFd<'_>, &CStr, &Path),
     (to_dir, to_name): (BorrowedFd<'_>, &CStr),
@@ -42,11 +44,10 @@ pub(super) fn copy_tree(
     copying.run(frames)
 }
 
-/// Copies what is in the directory `from`, which is at `path`, into the empty
-/// directory `to`, and makes that one like `from`. Of what is found only files,
-/// directories and links are copied, none from other mounts, and none that this
-/// process may not read.
-pub(super) fn copy_home(from: OwnedFd, to: OwnedFd, path: &Path) -> Result<(), Fault> {
+/// Copies the content and the attributes of the directory `from`, which is at
+/// `path`, to the empty directory `to`. Copies only files, directories and links,
+/// and skips other mounts and whatever this process may not read.
+fn copy_home(from: OwnedFd, to: OwnedFd, path: &Path) -> Result<(), Fault> {
     let start = |dir| Cursor::new(dir).or_fault("copy", path);
     let (from, to) = (start(from)?, start(to)?);
     let bounds = Bounds { entries: MAX_ENTRIES, target: to.identity() };
@@ -55,14 +56,14 @@ pub(super) fn copy_home(from: OwnedFd, to: OwnedFd, path: &Path) -> Result<(), F
     let mut copying =
         Copying { from, to, path: path_buf, cancelled: &cancelled, bounds: Some(bounds) };
     let found = fstat(copying.from.here()).or_fault("copy", path)?;
-    let frame = copying.list(found).map_err(|stop| stop.into_fault("copy", path))?;
+    let frame = copying.list(found).map_err(|error| error.into_fault("copy", path))?;
     copying.run(vec![frame])
 }
 
-/// Most entries of a home that are copied.
+/// Maximum number of entries copied from a home.
 const MAX_ENTRIES: u32 = 1_000_000;
 
-/// Deepest directory of a home that is copied.
+/// Maximum depth of directories copied from a home.
 const MAX_DEPTH: usize = 200;
 
 struct Copying<'a> {
@@ -70,26 +71,26 @@ struct Copying<'a> {
     to: Cursor,
     path: PathBuf,
     cancelled: &'a AtomicBool,
-    /// Bounds of a copy from a tree that nobody vouches for.
+    /// Limits of a copy from an untrusted tree.
     bounds: Option<Bounds>,
 }
 
-/// What a copy from a tree that nobody vouches for keeps to.
+/// Limits of a copy from an untrusted tree.
 struct Bounds {
     /// Entries that may still be copied.
     entries: u32,
-    /// Where it is copied to, which may be inside of it.
-    target: Identity,
+    /// The target of the copy, which may be inside the source.
+    target: FileId,
 }
 
 /// A directory whose entries are being copied.
-struct Frame {
+struct CopyFrame {
     found: Stat,
     left: Vec<CString>,
 }
 
 impl Copying<'_> {
-    fn run(&mut self, mut frames: Vec<Frame>) -> Result<(), Fault> {
+    fn run(&mut self, mut frames: Vec<CopyFrame>) -> Result<(), Fault> {
         while let Some(frame) = frames.last_mut() {
             if let Some(name) = frame.left.pop() {
                 frames.extend(self.copy(&name, &name)?);
@@ -104,23 +105,24 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Copies one entry. A directory is made and entered; its entries are left.
-    fn copy(&mut self, from: &CStr, to: &CStr) -> Result<Option<Frame>, Fault> {
+    /// Copies one entry. Creates and enters a directory; its entries are copied
+    /// later.
+    fn copy(&mut self, from: &CStr, to: &CStr) -> Result<Option<CopyFrame>, Fault> {
         check(self.cancelled)?;
         self.path.push(component(from));
         let copied =
-            self.copy_entry(from, to).map_err(|stop| stop.into_fault("copy", &self.path))?;
+            self.copy_entry(from, to).map_err(|error| error.into_fault("copy", &self.path))?;
         if copied.is_none() {
             self.path.pop();
         }
         Ok(copied)
     }
 
-    fn copy_entry(&mut self, from: &CStr, to: &CStr) -> Result<Option<Frame>, Stop> {
+    fn copy_entry(&mut self, from: &CStr, to: &CStr) -> Result<Option<CopyFrame>, OpError> {
         let found = statat(self.from.here(), from, AtFlags::SYMLINK_NOFOLLOW)?;
         if let Some(bounds) = &mut self.bounds {
             bounds.entries = bounds.entries.checked_sub(1).ok_or(Errno::FBIG)?;
-            if Identity::of(&found) == bounds.target {
+            if FileId::of(&found) == bounds.target {
                 return Ok(None);
             }
         }
@@ -130,19 +132,19 @@ impl Copying<'_> {
             FileType::Symlink => {
                 let target = readlinkat(self.from.here(), from, Vec::new())?;
                 symlinkat(&target, self.to.here(), to)?;
-                self.dress_name(to, &found)?;
+                self.copy_attributes_by_name(to, &found)?;
             }
             _ if self.bounds.is_some() => {}
             special => {
                 let mode = Mode::from_raw_mode(permissions(&found));
                 mknodat(self.to.here(), to, special, mode, found.st_rdev)?;
-                self.dress_name(to, &found)?;
+                self.copy_attributes_by_name(to, &found)?;
             }
         }
         Ok(None)
     }
 
-    fn open(&mut self, from: &CStr, to: &CStr, found: Stat) -> Result<Option<Frame>, Stop> {
+    fn open(&mut self, from: &CStr, to: &CStr, found: Stat) -> Result<Option<CopyFrame>, OpError> {
         if self.bounds.is_some() {
             if self.from.depth() >= MAX_DEPTH {
                 return Err(Errno::NAMETOOLONG.into());
@@ -158,7 +160,7 @@ impl Copying<'_> {
         self.list(found).map(Some)
     }
 
-    fn list(&mut self, found: Stat) -> Result<Frame, Stop> {
+    fn list(&mut self, found: Stat) -> Result<CopyFrame, OpError> {
         let mut left = Vec::new();
         each_entry(self.from.here(), |name, _| {
             check(self.cancelled)?;
@@ -166,30 +168,31 @@ impl Copying<'_> {
                 return Err(Errno::FBIG.into());
             }
             left.push(name.to_owned());
-            Ok::<(), Stop>(())
+            Ok::<(), OpError>(())
         })?;
-        Ok(Frame { found, left })
+        Ok(CopyFrame { found, left })
     }
 
-    /// Leaves a directory that is copied. Its mode and times come last: filling
-    /// it would change the times, and the mode may forbid to leave it.
+    /// Finishes a directory. Mode and times are set last: filling the directory
+    /// would change the times, and the mode may forbid leaving it.
     fn close(&mut self, found: &Stat) -> Result<(), Errno> {
         if self.from.depth() == 0 {
-            // Both are where they started, which is not theirs to leave.
+            // Both cursors are at their start, which they do not leave.
             let of = |cursor: &Cursor| fcntl_dupfd_cloexec(cursor.here(), 0).map(File::from);
-            return match dress(&of(&self.from)?, &of(&self.to)?, found) {
-                // It is another user's, as the host's root is where users are
-                // mapped. It could be written to, so it serves as it is.
+            return match copy_attributes(&of(&self.from)?, &of(&self.to)?, found) {
+                // The directory belongs to another user, such as the host's root
+                // where users are mapped. It was writable, so it is kept as it
+                // is.
                 Err(Errno::PERM) => Ok(()),
                 done => done,
             };
         }
         let original = File::from(self.from.leave()?);
         let made = File::from(self.to.leave()?);
-        dress(&original, &made, found)
+        copy_attributes(&original, &made, found)
     }
 
-    fn copy_file(&self, from: &CStr, to: &CStr) -> Result<(), Stop> {
+    fn copy_file(&self, from: &CStr, to: &CStr) -> Result<(), OpError> {
         let flags = READING | OFlags::NOFOLLOW;
         let original = if self.bounds.is_some() {
             let opened = open_unmounted(self.from.here(), from, flags);
@@ -211,7 +214,7 @@ impl Copying<'_> {
         let mut done = 0;
         loop {
             check(self.cancelled)?;
-            // A hole stays one: it may be larger than any disk.
+            // Holes are kept: one may be larger than any disk.
             match seek(&original, SeekFrom::Data(done)) {
                 Ok(data) => done = data,
                 Err(Errno::NXIO) => break,
@@ -222,17 +225,17 @@ impl Copying<'_> {
                 break;
             }
             made.write_all_at(&piece[..got], done)
-                .map_err(|error| Stop::Fault(failed("copy", &self.path, error)))?;
+                .map_err(|error| OpError::Fault(failed("copy", &self.path, error)))?;
             done += got as u64;
         }
         ftruncate(&made, done.max(size(&fstat(&original)?)))?;
-        dress(&original, &made, &found)?;
+        copy_attributes(&original, &made, &found)?;
         Ok(())
     }
 
-    /// Gives an entry that cannot be opened owner and times, where that is
+    /// Copies owner and times of an entry that cannot be opened, where that is
     /// permitted.
-    fn dress_name(&self, to: &CStr, found: &Stat) -> Result<(), Errno> {
+    fn copy_attributes_by_name(&self, to: &CStr, found: &Stat) -> Result<(), Errno> {
         let (owner, group) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
         kept_where_permitted(chownat(
             self.to.here(),
@@ -245,8 +248,7 @@ impl Copying<'_> {
     }
 }
 
-/// Returns what was opened, unless it is something that a copy of a home does
-/// without.
+/// Returns what was opened, or nothing for entries that a copy of a home skips.
 fn unless_passed_over<T>(opened: Result<T, Errno>, path: &Path) -> Result<Option<T>, Errno> {
     match opened {
         Err(errno @ (Errno::ACCESS | Errno::XDEV)) => {
@@ -257,12 +259,12 @@ fn unless_passed_over<T>(opened: Result<T, Errno>, path: &Path) -> Result<Option
     }
 }
 
-/// Gives a copy what its original has besides content. Owners are kept where
-/// that is permitted, as any move across filesystems does.
-fn dress(original: &File, made: &File, found: &Stat) -> Result<(), Errno> {
+/// Copies what a file has besides its content. Owners are kept where that is
+/// permitted, as in any move across filesystems.
+fn copy_attributes(original: &File, made: &File, found: &Stat) -> Result<(), Errno> {
     let mut mode = permissions(found);
     if !kept_where_permitted(own(made, found))? {
-        // A program that runs as its owner must not run as another one.
+        // A set-user-ID program must not run as a different owner.
         mode &= !0o6000;
     }
     match copy_xattrs(Original::File(original), made) {
@@ -273,7 +275,7 @@ fn dress(original: &File, made: &File, found: &Stat) -> Result<(), Errno> {
     futimens(made, &times(found))
 }
 
-/// Tells whether an owner could be kept; being forbidden to is no failure.
+/// Returns whether the owner was kept. A denied change is not a failure.
 fn kept_where_permitted(done: Result<(), Errno>) -> Result<bool, Errno> {
     match done {
         Ok(()) => Ok(true),
@@ -292,3 +294,55 @@ fn times(found: &Stat) -> Timestamps {
         last_modification: time(found.st_mtime, found.st_mtime_nsec),
     }
 }
+
+/// Whether a directory was filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// The directory is a copy of the home.
+    Yes,
+    /// The directory is not empty, or there is no home to copy.
+    No,
+}
+
+/// Copies the content and attributes of `home` to `to` if `to` is empty. After a
+/// failure `to` is empty again.
+pub(crate) fn fill(home: &Path, to: &Path) -> Result<Filled, Fault> {
+    let target = openat(CWD, to, DIRECTORY, Mode::empty()).or_fault("fill", to)?;
+    if !is_empty(&target).or_fault("fill", to)? {
+        return Ok(Filled::No);
+    }
+    let Some(source) = open_home(home, &target).or_fault("copy", home)? else {
+        return Ok(Filled::No);
+    };
+    copy_home(source, target, home).inspect_err(|_| {
+        // An empty directory can be filled by the next attempt.
+        erase(to, &mut |_| {}).ok();
+    })?;
+    Ok(Filled::Yes)
+}
+
+/// Opens a home. Returns nothing for the root directory, a pseudo filesystem or
+/// the directory to be filled.
+fn open_home(home: &Path, target: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let source = match open(home, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        opened => opened?,
+    };
+    let found = FileId::of(&fstat(&source)?);
+    let other = found != FileId::of(&stat("/")?) && found != FileId::of(&fstat(target)?);
+    Ok((other && !is_pseudo_filesystem(source.as_fd())).then_some(source))
+}
+
+fn is_empty(directory: &OwnedFd) -> Result<bool, Errno> {
+    match each_entry(directory.as_fd(), |_, _| Err(OpError::System(Errno::NOTEMPTY))) {
+        Ok(()) => Ok(true),
+        Err(OpError::System(Errno::NOTEMPTY)) => Ok(false),
+        Err(OpError::System(errno)) => Err(errno),
+        Err(OpError::Fault(_)) => Err(Errno::IO),
+    }
+}
+
+#[cfg(test)]
+#[path = "copy_tests.rs"]
+mod tests;

@@ -1,33 +1,38 @@
-//! Deletes files and whole trees.
+//! Deletes files and whole trees, and empties directories.
 //!
-//! A tree is taken apart from inside: every step is relative to an open
-//! directory and follows no link, so that nothing outside of the tree can be
-//! hit, whatever is moved or swapped meanwhile.
+//! A tree is deleted from inside: every step is relative to an open directory and
+//! follows no link, so nothing outside the tree can be hit, whatever is moved or
+//! swapped meanwhile. `erase` goes on after a failure and reports what is left.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, lstat, openat, stat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, openat, stat, statat,
+    unlinkat,
+};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use vestal_wire::{Fault, FaultCode, FileReply};
 
-use super::fault::{OrFault, Stop, check, failed, refused};
-use super::metadata::Identity;
-use super::path::{component, split};
-use super::perform::Places;
-use super::tree::{Cursor, each_entry};
+use super::metadata::{FileId, permissions};
+use super::paths::{component, split};
+use super::perform::{OpError, OrFault, PathRoots, check, failed, refused};
+use super::tree::{Cursor, DIRECTORY, each_entry};
 
-/// How often a directory is emptied again that others keep filling.
+/// How often a directory is emptied again if others keep filling it.
 const ATTEMPTS: u32 = 16;
 
-/// How much goes with a directory.
+/// Permissions that the owner of a directory needs to delete its entries.
+const OWNER: u32 = 0o700;
+
+/// Whether a directory is deleted with its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Nothing: it must be empty.
+    /// It must be empty.
     One,
-    /// All that is in it.
+    /// Its content is deleted too.
     All,
 }
 
@@ -37,15 +42,15 @@ impl From<bool> for Depth {
     }
 }
 
-/// Deletes what is at `path`.
+/// Deletes the file or directory at `path`.
 pub(super) fn delete(
     path: &Path,
     depth: Depth,
-    places: &Places,
+    roots: &PathRoots,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
-    if path.parent().is_none() || holds_home(path, places) {
-        let why = "the root and the home of the sandbox, and what holds them, are kept";
+    if path.parent().is_none() || holds_home(path, roots) {
+        let why = "it is or contains the root or the home of the sandbox";
         return Err(refused(FaultCode::Invalid, "delete", path, why));
     }
     let (parent, name) = split(path, "delete")?;
@@ -58,17 +63,17 @@ pub(super) fn delete(
     Ok(FileReply::Done)
 }
 
-/// Tells whether the root or the home would go with `path`, by what it is
-/// rather than by how it is written.
-fn holds_home(path: &Path, places: &Places) -> bool {
+/// Returns whether deleting `path` would delete the root or the home. Compares
+/// files rather than paths.
+fn holds_home(path: &Path, roots: &PathRoots) -> bool {
     let Ok(found) = lstat(path) else {
         return false;
     };
-    let doomed = Identity::of(&found);
-    let home = std::fs::canonicalize(&places.home).unwrap_or_else(|_| places.home.clone());
+    let doomed = FileId::of(&found);
+    let home = std::fs::canonicalize(&roots.home).unwrap_or_else(|_| roots.home.clone());
     home.ancestors()
         .chain([Path::new("/")])
-        .any(|kept| stat(kept).is_ok_and(|kept| Identity::of(&kept) == doomed))
+        .any(|kept| stat(kept).is_ok_and(|kept| FileId::of(&kept) == doomed))
 }
 
 fn delete_one(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
@@ -85,14 +90,14 @@ fn is_directory(parent: BorrowedFd<'_>, name: &CStr) -> bool {
         .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
-/// A directory on the way down.
-struct Frame {
+/// A directory being deleted.
+struct DeleteFrame {
     name: CString,
     below: Vec<CString>,
     attempts: u32,
 }
 
-/// Deletes `name` in `parent` with all that is in it. `path` is for faults.
+/// Deletes `name` in `parent` with its content. `path` is used in faults.
 pub(super) fn delete_tree(
     parent: BorrowedFd<'_>,
     name: &CStr,
@@ -126,7 +131,7 @@ impl Emptying<'_> {
                 frames.extend(self.enter(below, ATTEMPTS)?);
                 continue;
             }
-            let Some(Frame { name, attempts, .. }) = frames.pop() else {
+            let Some(DeleteFrame { name, attempts, .. }) = frames.pop() else {
                 break;
             };
             self.cursor.leave().or_fault("delete", &self.path)?;
@@ -144,15 +149,15 @@ impl Emptying<'_> {
         Ok(())
     }
 
-    /// Goes into a directory and deletes all in it but directories. Returns
-    /// `None`, outside of it, when there is no such directory any more.
-    fn enter(&mut self, name: CString, attempts: u32) -> Result<Option<Frame>, Fault> {
+    /// Enters a directory and deletes all entries except directories. Returns
+    /// `None`, without entering, if the directory no longer exists.
+    fn enter(&mut self, name: CString, attempts: u32) -> Result<Option<DeleteFrame>, Fault> {
         self.path.push(component(&name));
         if let Err(errno) = self.cursor.enter(&name) {
             let gone = match errno {
-                // Whatever was swapped in goes when its directory is looked at again.
+                // Whatever replaced it is deleted when its parent is read again.
                 Errno::NOENT | Errno::NOTDIR | Errno::LOOP => true,
-                // What cannot be read can still be empty.
+                // An unreadable directory may still be empty.
                 Errno::ACCESS => unlinkat(self.cursor.here(), &name, AtFlags::REMOVEDIR).is_ok(),
                 _ => false,
             };
@@ -178,12 +183,150 @@ impl Emptying<'_> {
                 }
                 Err(errno) => {
                     let path = self.path.join(component(entry));
-                    Err(Stop::Fault(failed("delete", &path, errno)))
+                    Err(OpError::Fault(failed("delete", &path, errno)))
                 }
             }
         })
-        .map_err(|stop: Stop| stop.into_fault("delete", &self.path))?;
-        Ok(Some(Frame { name, below, attempts }))
+        .map_err(|error: OpError| error.into_fault("delete", &self.path))?;
+        Ok(Some(DeleteFrame { name, below, attempts }))
+    }
+}
+
+/// Removes everything in a directory except mounts, without following links.
+/// Reports each entry that cannot be removed, and returns their number.
+pub(crate) fn erase(path: &Path, report: &mut dyn FnMut(&str)) -> Result<u64, Fault> {
+    let root = openat(CWD, path, DIRECTORY, Mode::empty()).or_fault("empty", path)?;
+    let cursor = Cursor::new(root).or_fault("empty", path)?;
+    let mut erasing = Erasing { cursor, path: path.to_path_buf(), report, kept: 0 };
+    let mut frames =
+        vec![EraseFrame { name: CString::default(), below: erasing.remove_files(), kept: 0 }];
+    while let Some(frame) = frames.last_mut() {
+        if let Some(name) = frame.below.pop() {
+            frames.extend(erasing.enter(name));
+            continue;
+        }
+        let Some(frame) = frames.pop() else {
+            break;
+        };
+        if !frames.is_empty() {
+            erasing.leave(&frame)?;
+        }
+    }
+    Ok(erasing.kept)
+}
+
+/// A directory being emptied.
+struct EraseFrame {
+    name: CString,
+    below: Vec<CString>,
+    /// Number of entries kept when the directory was entered.
+    kept: u64,
+}
+
+struct Erasing<'a> {
+    cursor: Cursor,
+    path: PathBuf,
+    report: &'a mut dyn FnMut(&str),
+    kept: u64,
+}
+
+impl Erasing<'_> {
+    /// Removes all entries of the current directory except subdirectories, which
+    /// it returns.
+    fn remove_files(&mut self) -> Vec<CString> {
+        let here = self.cursor.here();
+        if let Ok(stat) = fstat(here)
+            && stat.st_mode & OWNER != OWNER
+        {
+            // A failure is ignored: removing may work without it.
+            fchmod(here, Mode::from_raw_mode(permissions(&stat) | OWNER)).ok();
+        }
+        let (mut below, mut left) = (Vec::new(), Vec::new());
+        let listed = each_entry(here, |name, listed| {
+            if listed == FileType::Directory {
+                below.push(name.to_owned());
+                return Ok::<(), Errno>(());
+            }
+            match unlinkat(here, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::ISDIR) => below.push(name.to_owned()),
+                Err(errno) => left.push((name.to_owned(), errno)),
+            }
+            Ok(())
+        });
+        for (name, errno) in left {
+            self.keep(&name, errno);
+        }
+        if let Err(errno) = listed {
+            self.keep(c"", errno);
+        }
+        below
+    }
+
+    /// Enters a directory and removes its entries except subdirectories.
+    fn enter(&mut self, name: CString) -> Option<EraseFrame> {
+        let mut entered = self.cursor.enter_unmounted(&name);
+        if entered == Err(Errno::ACCESS) && self.allow_owner(&name).is_ok() {
+            entered = self.cursor.enter_unmounted(&name);
+        }
+        match entered {
+            Ok(()) => {
+                self.path.push(component(&name));
+                let kept = self.kept;
+                Some(EraseFrame { below: self.remove_files(), name, kept })
+            }
+            Err(Errno::NOENT) => None,
+            Err(Errno::XDEV) => {
+                self.keep(&name, Errno::XDEV);
+                None
+            }
+            Err(errno) => {
+                // A directory that cannot be entered may be empty, or replaced by
+                // a file.
+                let here = self.cursor.here();
+                let removed = unlinkat(here, &name, AtFlags::REMOVEDIR)
+                    .or_else(|_| unlinkat(here, &name, AtFlags::empty()));
+                if removed.is_err() {
+                    self.keep(&name, errno);
+                }
+                None
+            }
+        }
+    }
+
+    /// Gives the owner of a directory access to it.
+    fn allow_owner(&self, name: &CStr) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = openat(self.cursor.here(), name, flags, Mode::empty())?;
+        let mode = permissions(&fstat(&directory)?) | OWNER;
+        let handle = format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd());
+        chmod(handle, Mode::from_raw_mode(mode))
+    }
+
+    /// Leaves a directory and removes it.
+    fn leave(&mut self, frame: &EraseFrame) -> Result<(), Fault> {
+        self.cursor.leave().or_fault("leave", &self.path)?;
+        self.path.pop();
+        match unlinkat(self.cursor.here(), &frame.name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            // The entries still in it have been reported.
+            Err(Errno::NOTEMPTY | Errno::EXIST) if self.kept > frame.kept => {}
+            Err(errno) => self.keep(&frame.name, errno),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, name: &CStr, errno: Errno) {
+        self.kept += 1;
+        let path = self.path.join(component(name));
+        let fault = match errno {
+            Errno::XDEV => {
+                let why = "something else is mounted there";
+                refused(vestal_wire::FaultCode::Busy, "delete", &path, why)
+            }
+            errno => failed("delete", &path, errno),
+        };
+        (self.report)(&fault.message);
     }
 }
 

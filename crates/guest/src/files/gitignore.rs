@@ -7,21 +7,21 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 
-use super::case::Case;
 use super::glob::Wildcard;
+use super::pattern::Case;
 use super::read::READING;
 
-/// Longest file of rules; what comes after is not read.
+/// Maximum bytes read from a file of rules; the rest is ignored.
 const MAX_RULES: u64 = 1 << 20;
 
-/// What the rules say of a file.
+/// What the rules decide about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum IgnoreDecision {
     Ignored,
     Kept,
 }
 
-/// Rules of one directory, the last one that fits decides.
+/// Rules of one directory. The last matching rule decides.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
@@ -30,13 +30,13 @@ pub(super) struct Rules {
 #[derive(Debug)]
 struct Rule {
     wildcard: Wildcard,
-    verdict: Verdict,
+    decision: IgnoreDecision,
     directories_only: bool,
     on_path: bool,
 }
 
 impl Rules {
-    /// Adds the rules of a file; one that cannot be read has none.
+    /// Adds the rules of a file. An unreadable file has none.
     pub(super) fn load(&mut self, directory: BorrowedFd<'_>, name: &CStr) {
         let Ok(file) = openat(directory, name, READING | OFlags::NOFOLLOW, Mode::empty()) else {
             return;
@@ -55,14 +55,19 @@ impl Rules {
         self.rules.extend(text.split(|&byte| byte == b'\n').filter_map(Rule::parse));
     }
 
-    /// Tells whether there are no rules.
+    /// Returns whether there are no rules.
     pub(super) const fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Returns what the rules say of a file, given its path below their
-    /// directory and its name; nothing when none fits.
-    pub(super) fn verdict(&self, path: &[u8], name: &[u8], directory: bool) -> Option<Verdict> {
+    /// Returns the decision for a file, given its path below the directory of the
+    /// rules and its name, or nothing if no rule matches.
+    pub(super) fn decision(
+        &self,
+        path: &[u8],
+        name: &[u8],
+        directory: bool,
+    ) -> Option<IgnoreDecision> {
         self.rules
             .iter()
             .rev()
@@ -70,7 +75,7 @@ impl Rules {
                 (directory || !rule.directories_only)
                     && rule.wildcard.matches(if rule.on_path { path } else { name })
             })
-            .map(|rule| rule.verdict)
+            .map(|rule| rule.decision)
     }
 }
 
@@ -80,9 +85,9 @@ impl Rule {
         if line.is_empty() || line[0] == b'#' {
             return None;
         }
-        let (verdict, line) = match line.strip_prefix(b"!") {
-            Some(rest) => (Verdict::Kept, rest),
-            None => (Verdict::Ignored, line),
+        let (decision, line) = match line.strip_prefix(b"!") {
+            Some(rest) => (IgnoreDecision::Kept, rest),
+            None => (IgnoreDecision::Ignored, line),
         };
         let (directories_only, line) = match line.strip_suffix(b"/") {
             Some(rest) => (true, rest),
@@ -93,13 +98,13 @@ impl Rule {
         if line.is_empty() {
             return None;
         }
-        // A rule that cannot be understood fits nothing.
+        // An invalid rule matches nothing.
         let wildcard = Wildcard::new(line, Case::Exact).ok()?;
-        Some(Self { wildcard, verdict, directories_only, on_path })
+        Some(Self { wildcard, decision, directories_only, on_path })
     }
 }
 
-/// Takes off spaces at the end that no backslash protects.
+/// Removes trailing spaces that are not escaped by a backslash.
 fn trim_end(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_suffix(b" ") {
         if rest.ends_with(b"\\") {
@@ -114,55 +119,55 @@ fn trim_end(mut line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn verdict(rules: &str, path: &str, directory: bool) -> Option<Verdict> {
+    fn decision(rules: &str, path: &str, directory: bool) -> Option<IgnoreDecision> {
         let mut parsed = Rules::default();
         parsed.add(rules.as_bytes());
         let name = path.rsplit('/').next().unwrap();
-        parsed.verdict(path.as_bytes(), name.as_bytes(), directory)
+        parsed.decision(path.as_bytes(), name.as_bytes(), directory)
     }
 
     #[test]
     fn names_fit_at_any_depth_and_paths_at_their_own() {
-        assert_eq!(verdict("*.o", "a/b/c.o", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("/c.o", "a/c.o", false), None);
-        assert_eq!(verdict("/c.o", "c.o", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("doc/*.txt", "doc/a.txt", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("doc/*.txt", "x/doc/a.txt", false), None);
-        assert_eq!(verdict("doc/*.txt", "doc/sub/a.txt", false), None);
-        assert_eq!(verdict("**/doc/*.txt", "x/doc/a.txt", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("abc/**", "abc/x/y", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("a/**/b", "a/b", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("a/**/b", "a/x/y/b", false), Some(Verdict::Ignored));
+        assert_eq!(decision("*.o", "a/b/c.o", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("/c.o", "a/c.o", false), None);
+        assert_eq!(decision("/c.o", "c.o", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("doc/*.txt", "doc/a.txt", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("doc/*.txt", "x/doc/a.txt", false), None);
+        assert_eq!(decision("doc/*.txt", "doc/sub/a.txt", false), None);
+        assert_eq!(decision("**/doc/*.txt", "x/doc/a.txt", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("abc/**", "abc/x/y", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("a/**/b", "a/b", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("a/**/b", "a/x/y/b", false), Some(IgnoreDecision::Ignored));
     }
 
     #[test]
     fn a_trailing_slash_means_directories_only() {
-        assert_eq!(verdict("build/", "build", true), Some(Verdict::Ignored));
-        assert_eq!(verdict("build/", "build", false), None);
-        assert_eq!(verdict("build/", "x/build", true), Some(Verdict::Ignored));
+        assert_eq!(decision("build/", "build", true), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("build/", "build", false), None);
+        assert_eq!(decision("build/", "x/build", true), Some(IgnoreDecision::Ignored));
     }
 
     #[test]
     fn the_last_rule_that_fits_decides() {
         let rules = "*.log\n!keep.log\n";
-        assert_eq!(verdict(rules, "x.log", false), Some(Verdict::Ignored));
-        assert_eq!(verdict(rules, "keep.log", false), Some(Verdict::Kept));
+        assert_eq!(decision(rules, "x.log", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision(rules, "keep.log", false), Some(IgnoreDecision::Kept));
     }
 
     #[test]
     fn comments_blanks_and_escapes_are_read_as_git_reads_them() {
         let rules = "# note\n\n\\#file\n\\!file\nspaced\\ \ntrailing   \r\n{x}\n";
         for path in ["#file", "!file", "spaced ", "trailing", "{x}"] {
-            assert_eq!(verdict(rules, path, false), Some(Verdict::Ignored), "{path}");
+            assert_eq!(decision(rules, path, false), Some(IgnoreDecision::Ignored), "{path}");
         }
         for path in ["# note", "x", "spaced"] {
-            assert_eq!(verdict(rules, path, false), None, "{path}");
+            assert_eq!(decision(rules, path, false), None, "{path}");
         }
     }
 
     #[test]
     fn a_rule_that_cannot_be_understood_fits_nothing() {
-        assert_eq!(verdict("[abc\nok", "ok", false), Some(Verdict::Ignored));
-        assert_eq!(verdict("[abc\nok", "a", false), None);
+        assert_eq!(decision("[abc\nok", "ok", false), Some(IgnoreDecision::Ignored));
+        assert_eq!(decision("[abc\nok", "a", false), None);
     }
 }

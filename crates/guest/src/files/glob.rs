@@ -1,19 +1,21 @@
-//! Wildcards: `*`, `?`, `[a-z]`, `**` between slashes, and `{a,b}` where asked for.
+//! Wildcards: `*`, `?`, `[a-z]`, `**` between slashes, and optionally `{a,b}`.
 //!
-//! Works on bytes; where they are UTF-8, `?` and classes take whole characters.
-//! Matching never backs up further than to the last `*` and the last `**`,
-//! which is enough, and keeps hostile patterns from taking for ever.
+//! Patterns match bytes; in UTF-8, `?` and classes match whole characters. Matching
+//! only backtracks to the last `*` and the last `**`, which is sufficient and keeps
+//! hostile patterns from taking exponential time.
 
-use super::case::{Case, lower, upper};
+use super::pattern::{Case, lower, upper};
 
-/// Longest glob, and most alternatives its braces may stand for.
+/// Maximum length of a glob, and maximum number of patterns its braces may expand
+/// to.
 const MAX_LENGTH: usize = 4096;
+
 const MAX_ALTERNATIVES: usize = 256;
 
-/// First number for bytes that are no characters.
+/// Code of the first byte that is not part of a character.
 const NO_CHARACTER: u32 = 0x11_0000;
 
-/// A pattern that cannot be understood.
+/// An invalid pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GlobError {
     #[error("a class is not closed by ]")]
@@ -31,7 +33,7 @@ pub(super) enum GlobError {
 /// One pattern without groups.
 #[derive(Debug)]
 pub(super) struct Wildcard {
-    tokens: Vec<Token>,
+    tokens: Vec<GlobToken>,
     case: Case,
 }
 
@@ -39,12 +41,12 @@ pub(super) struct Wildcard {
 #[derive(Debug)]
 pub(super) struct Glob {
     alternatives: Vec<Wildcard>,
-    /// Matches the path rather than the name alone.
+    /// Whether it matches the path instead of the name.
     on_path: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum GlobToken {
     Char(u32),
     /// Any character but a slash.
     Any,
@@ -56,18 +58,18 @@ enum Token {
     Star,
     /// Any number of whole directories.
     Tree,
-    /// All the rest.
+    /// Everything that follows.
     Rest,
 }
 
 impl Glob {
-    /// Compiles a pattern for paths, or for names where it has no slash.
+    /// Compiles a pattern that matches paths, or names if it has no slash.
     pub(super) fn new(pattern: &str, case: Case) -> Result<Self, GlobError> {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
         let on_path = pattern.contains('/');
         let mut pattern = pattern.strip_prefix('/').unwrap_or(pattern).to_owned();
         if pattern.ends_with('/') {
-            // A directory stands for the files in it.
+            // A directory matches all files in it.
             pattern.push_str("**");
         }
         let alternatives = expand(pattern)?
@@ -77,14 +79,15 @@ impl Glob {
         Ok(Self { alternatives, on_path })
     }
 
-    /// Tells whether a file matches, given its path below the root and its name.
+    /// Returns whether a file matches, given its path below the root and its
+    /// name.
     pub(super) fn matches(&self, path: &[u8], name: &[u8]) -> bool {
         let text = if self.on_path { path } else { name };
         self.alternatives.iter().any(|wildcard| wildcard.matches(text))
     }
 }
 
-/// Returns the patterns without groups that a pattern with groups stands for.
+/// Returns the patterns that a pattern with groups expands to.
 fn expand(pattern: String) -> Result<Vec<String>, GlobError> {
     let mut open = vec![pattern];
     let mut done = Vec::new();
@@ -104,7 +107,7 @@ fn expand(pattern: String) -> Result<Vec<String>, GlobError> {
     Ok(done)
 }
 
-/// The first group of a pattern: where its braces and commas are.
+/// The first group of a pattern: positions of its braces and commas.
 struct Group {
     start: usize,
     end: usize,
@@ -143,7 +146,7 @@ impl Group {
     }
 }
 
-/// Returns where the class that starts at `start` ends.
+/// Returns the end of the class that starts at `start`.
 fn class_end(pattern: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     if matches!(pattern.get(at), Some(b'!' | b'^')) {
@@ -175,19 +178,19 @@ impl Wildcard {
                     let at_start = at == 0 || pattern[at - 1] == b'/';
                     at += run;
                     let token = match pattern.get(at) {
-                        None if run > 1 && at_start => Token::Rest,
+                        None if run > 1 && at_start => GlobToken::Rest,
                         Some(b'/') if run > 1 && at_start => {
                             at += 1;
-                            Token::Tree
+                            GlobToken::Tree
                         }
-                        _ => Token::Star,
+                        _ => GlobToken::Star,
                     };
                     if tokens.last() != Some(&token) {
                         tokens.push(token);
                     }
                     continue;
                 }
-                b'?' => tokens.push(Token::Any),
+                b'?' => tokens.push(GlobToken::Any),
                 b'[' => {
                     let end = class_end(pattern, at).ok_or(GlobError::OpenClass)?;
                     tokens.push(parse_class(&pattern[at + 1..end]));
@@ -196,12 +199,12 @@ impl Wildcard {
                 b'\\' => {
                     let rest = pattern.get(at + 1..).filter(|rest| !rest.is_empty());
                     let (character, width) = decode(rest.ok_or(GlobError::TrailingBackslash)?);
-                    tokens.push(Token::Char(character));
+                    tokens.push(GlobToken::Char(character));
                     at += width;
                 }
                 _ => {
                     let (character, width) = decode(&pattern[at..]);
-                    tokens.push(Token::Char(character));
+                    tokens.push(GlobToken::Char(character));
                     at += width - 1;
                 }
             }
@@ -210,22 +213,22 @@ impl Wildcard {
         Ok(Self { tokens, case })
     }
 
-    /// Tells whether the whole of `text` matches.
+    /// Returns whether all of `text` matches.
     pub(super) fn matches(&self, text: &[u8]) -> bool {
-        // Where to go on after the last star and the last tree: the next token,
-        // and how far they reach so far.
+        // Where to continue after the last star and the last tree: the next
+        // token, and how far they reach so far.
         let (mut star, mut tree) = (None, None);
         let (mut token, mut at) = (0, 0);
         loop {
             match self.tokens.get(token) {
                 None if at == text.len() => return true,
-                Some(Token::Rest) => return true,
-                Some(Token::Tree) => {
+                Some(GlobToken::Rest) => return true,
+                Some(GlobToken::Tree) => {
                     token += 1;
                     (star, tree) = (None, Some((token, at)));
                     continue;
                 }
-                Some(Token::Star) => {
+                Some(GlobToken::Star) => {
                     token += 1;
                     star = Some((token, at));
                     continue;
@@ -260,16 +263,16 @@ impl Wildcard {
         }
     }
 
-    fn takes(&self, token: &Token, character: u32) -> bool {
+    fn takes(&self, token: &GlobToken, character: u32) -> bool {
         let slash = character == u32::from(b'/');
         match token {
-            Token::Char(wanted) => {
+            GlobToken::Char(wanted) => {
                 character == *wanted
                     || self.case == Case::Ignored
                         && map_case(character, lower) == map_case(*wanted, lower)
             }
-            Token::Any => !slash,
-            Token::Class { negated, ranges } => {
+            GlobToken::Any => !slash,
+            GlobToken::Class { negated, ranges } => {
                 let within =
                     |character| ranges.iter().any(|&(low, high)| (low..=high).contains(&character));
                 let found = within(character)
@@ -277,13 +280,13 @@ impl Wildcard {
                         && [lower, upper].iter().any(|&map| within(map_case(character, map)));
                 !slash && found != *negated
             }
-            Token::Star | Token::Tree | Token::Rest => false,
+            GlobToken::Star | GlobToken::Tree | GlobToken::Rest => false,
         }
     }
 }
 
-/// Parses what is between the brackets.
-fn parse_class(body: &[u8]) -> Token {
+/// Parses the text between the brackets.
+fn parse_class(body: &[u8]) -> GlobToken {
     let negated = matches!(body.first(), Some(b'!' | b'^'));
     let mut rest = if negated { &body[1..] } else { body };
     let mut ranges = Vec::new();
@@ -296,7 +299,7 @@ fn parse_class(body: &[u8]) -> Token {
         }
         ranges.push((low, high));
     }
-    Token::Class { negated, ranges }
+    GlobToken::Class { negated, ranges }
 }
 
 fn take_member(rest: &mut &[u8]) -> u32 {
@@ -308,7 +311,8 @@ fn take_member(rest: &mut &[u8]) -> u32 {
     character
 }
 
-/// Returns the first character of a text that is not empty, and its width.
+/// Returns the first character of a text that is not empty, and its width in
+/// bytes.
 fn decode(text: &[u8]) -> (u32, usize) {
     let first = text[0];
     let width = match first {

@@ -1,4 +1,4 @@
-//! Searches the lines of a file, in bounded memory whatever their length.
+//! Searches the lines of a file, with bounded memory for lines of any length.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -8,44 +8,46 @@ use memchr::{memchr, memchr_iter, memrchr};
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread};
 
-use super::fault::{Stop, check};
 use super::pattern::Pattern;
+use super::perform::{OpError, check};
 
-/// How much of the start of a file decides whether it is binary.
+/// Bytes at the start of a file that are checked for NUL, which marks it as
+/// binary.
 const BINARY_CHECK: usize = 8 << 10;
 
-/// What is read at once.
+/// Bytes read at once.
 const PIECE: usize = 128 << 10;
 
-/// Longest line that is matched as a whole. A longer one is matched in windows
-/// of this size, as bytes, of which each repeats the end of the one before; a
-/// match that is longer than that end may be missed there.
+/// Longest line that is matched as a whole. A longer one is matched in windows of
+/// this size, as bytes. Each window repeats the end of the previous one; a match
+/// longer than that end may be missed.
 const WINDOW: usize = 1 << 20;
+
 const REPEATED: usize = 64 << 10;
 
-/// Most bytes of a line that are handed on.
+/// Maximum bytes of a line that are reported.
 pub(super) const MAX_TEXT: usize = 2_000;
 
-/// Takes the lines of a file in order.
+/// Receives the lines of a file in order.
 pub(super) trait Lines {
-    /// Takes a line that matches.
+    /// Receives a matching line.
     fn matched(&mut self, number: u64, text: &[u8]) -> ControlFlow<()>;
 
-    /// Takes a line that does not match.
+    /// Receives a line that does not match.
     fn passed(&mut self, number: u64, text: &[u8]);
 
-    /// Tells whether lines that do not match are of any interest.
+    /// Returns whether lines that do not match are needed.
     fn wants_passed(&self) -> bool;
 }
 
-/// What was searched.
+/// Whether the content was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Text,
     Binary,
 }
 
-/// Searches one file after the other.
+/// Searches files one after the other.
 #[derive(Debug)]
 pub(super) struct Searcher {
     pattern: Pattern,
@@ -60,8 +62,9 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Appends the next piece to `buffer`; `false` at the end of the file.
-    fn read_on(&mut self, buffer: &mut Vec<u8>) -> Result<bool, Stop> {
+    /// Appends the next piece to `buffer`. Returns `false` at the end of the
+    /// file.
+    fn read_on(&mut self, buffer: &mut Vec<u8>) -> Result<bool, OpError> {
         check(self.cancelled)?;
         if i64::try_from(self.offset).is_err() {
             return Ok(false);
@@ -83,13 +86,13 @@ impl Searcher {
         Self { pattern, buffer: Vec::new() }
     }
 
-    /// Searches a file and hands its lines to `lines`.
+    /// Searches a file and passes its lines to `lines`.
     pub(super) fn search(
         &mut self,
         file: &File,
         lines: &mut dyn Lines,
         cancelled: &AtomicBool,
-    ) -> Result<Content, Stop> {
+    ) -> Result<Content, OpError> {
         let mut source = Source { file, offset: 0, cancelled };
         self.buffer.clear();
         let mut more = true;
@@ -131,10 +134,10 @@ impl Searcher {
         block: &[u8],
         number: &mut u64,
         lines: &mut dyn Lines,
-    ) -> Result<ControlFlow<()>, Stop> {
+    ) -> Result<ControlFlow<()>, OpError> {
         let mut at = 0;
         while at < block.len() {
-            // No line that ends before the first match does can match.
+            // A line that ends before the end of the first match cannot match.
             let first_end = if self.pattern.lines_at_once() {
                 self.pattern.first_end(block, at)?.unwrap_or(block.len() + 1)
             } else {
@@ -161,23 +164,23 @@ impl Searcher {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Searches the line that fills the buffer and goes on in the file. What
-    /// follows it is left in the buffer.
+    /// Searches a line that fills the buffer and continues in the file. Leaves
+    /// what follows it in the buffer.
     fn search_long_line(
         &mut self,
         source: &mut Source<'_>,
         number: u64,
         lines: &mut dyn Lines,
-    ) -> Result<ControlFlow<()>, Stop> {
+    ) -> Result<ControlFlow<()>, OpError> {
         let text = self.buffer[..MAX_TEXT].to_vec();
-        // In a window that is not the first, the first byte is only there to
-        // tell that the line does not start here.
+        // In later windows the first byte only shows that the line does not start
+        // here.
         let (mut from, mut found) = (0, false);
         loop {
             found = found || {
                 let end = self.pattern.first_end(&self.buffer, from)?;
-                // A match that reaches the end of the window may be none when
-                // the line goes on; the next window sees it again.
+                // A match that reaches the end of the window may not be one when
+                // the line continues; the next window checks it again.
                 end.is_some_and(|end| end < self.buffer.len())
             };
             self.buffer.drain(..self.buffer.len() - REPEATED);
@@ -210,7 +213,7 @@ impl Searcher {
     }
 }
 
-/// Counts lines that do not match, and hands them on where they are wanted.
+/// Counts lines that do not match, and passes them on if they are needed.
 fn pass_over(block: &[u8], number: &mut u64, lines: &mut dyn Lines) {
     if !lines.wants_passed() {
         *number += memchr_iter(b'\n', block).count() as u64;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use vestal_wire::FaultCode;
 
 use super::*;
-use crate::files::case::Case;
+use crate::files::pattern::Case;
 use crate::files::testing::NEVER;
 
 #[derive(Default)]
@@ -172,7 +172,7 @@ fn a_search_stops_within_a_file_when_it_is_cancelled() {
     let mut lines = Cancelling(&cancelled, 0);
     let file = file_of(&b"x\n".repeat(1 << 20));
     match searcher("x").search(&file, &mut lines, &cancelled) {
-        Err(Stop::Fault(fault)) => assert_eq!(fault.code, FaultCode::Cancelled),
+        Err(OpError::Fault(fault)) => assert_eq!(fault.code, FaultCode::Cancelled),
         other => panic!("{other:?}"),
     }
     assert!(lines.1 <= 2 * PIECE as u64);

@@ -1,42 +1,29 @@
-//! Files of the sandbox: one module per operation.
+//! File operations in the sandbox.
 //!
-//! Everything here works with the credentials of the calling thread, on paths
-//! as the sandbox sees them, and keeps no state between calls.
+//! Everything here uses the credentials of the calling thread and paths as the
+//! sandbox sees them, and keeps no state between calls.
 
-mod attributes;
-mod case;
-mod commit;
 mod copy;
 mod delete;
-mod erase;
-mod fault;
-mod fill;
 mod gitignore;
 mod glob;
 mod lines;
-mod list;
-mod locate;
-mod locks;
 mod metadata;
-mod mkdir;
 mod patch;
-mod path;
+mod paths;
 mod pattern;
 mod perform;
 mod read;
 mod rename;
-mod replace;
-mod results;
 mod search;
 mod spool;
-mod stat;
 mod tree;
 mod walk;
 mod write;
 
+pub(crate) use copy::{Filled, fill};
+pub(crate) use delete::erase;
+pub(crate) use perform::{ContentSink, PathRoots, perform};
+
 #[cfg(test)]
 mod testing;
-
-pub(crate) use erase::erase;
-pub(crate) use fill::{Filled, fill};
-pub(crate) use perform::{ContentSink, Places, perform};

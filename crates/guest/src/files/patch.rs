@@ -1,4 +1,4 @@
-//! Replaces pieces of a file, byte for byte, all or none.
+//! Replaces pieces of a file, byte for byte, all of them or none.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -6,29 +6,27 @@ use std::sync::atomic::AtomicBool;
 use memchr::{memchr_iter, memmem};
 use vestal_wire::{CreateMode, Edit, Fault, FaultCode, FileReply, Version};
 
-use super::fault::{OrFault, check, refused, shown};
-use super::metadata::{Exact, size, version};
-use super::mkdir::Parents;
-use super::perform::Places;
+use super::metadata::{ExactVersion, size, version};
+use super::paths::Parents;
+use super::perform::{OrFault, PathRoots, check, refused, shown};
 use super::read::{open_regular, read_at};
-use super::replace::{Guard, Replacement, replace};
-use super::write::resolve_file;
+use super::write::{Precondition, Replacement, replace, resolve_file};
 
-/// Largest file that is patched, before and after: it is held in memory.
+/// Maximum size of a patched file, before and after. It is held in memory.
 const MAX_SIZE: u64 = 64 << 20;
 
-/// How many places of an ambiguous text are named.
+/// Number of matches that are listed if a text is ambiguous.
 const LINES_NAMED: usize = 5;
 
-/// Applies `edits` in order to the file at `raw`.
+/// Applies `edits` in order to the file at path `raw`.
 pub(super) fn patch(
     raw: &[u8],
     edits: &[Edit],
     expect: Option<Version>,
-    places: &Places,
+    roots: &PathRoots,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
-    let path = resolve_file(raw, places)?;
+    let path = resolve_file(raw, roots)?;
     if edits.is_empty() {
         return Err(refused(FaultCode::Invalid, "patch", &path, "there are no edits"));
     }
@@ -44,8 +42,8 @@ pub(super) fn patch(
     let mut replaced = 0_u32;
     for (index, edit) in edits.iter().enumerate() {
         check(cancelled)?;
-        let place = Place { path: &path, number: index + 1, total: edits.len() };
-        let (edited, count) = apply(&content, edit, &place)?;
+        let location = EditLocation { path: &path, number: index + 1, total: edits.len() };
+        let (edited, count) = apply(&content, edit, &location)?;
         content = edited;
         replaced = replaced.saturating_add(count);
     }
@@ -54,7 +52,7 @@ pub(super) fn patch(
         create: CreateMode::Existing,
         parents: Parents::Expect,
         mode: None,
-        guard: Guard::Exact(exact),
+        precondition: Precondition::ExactVersion(exact),
     };
     let done = replace(&replacement, &mut &content[..], cancelled)?;
     Ok(FileReply::Written {
@@ -65,8 +63,8 @@ pub(super) fn patch(
     })
 }
 
-/// Reads the whole file, and which one it was.
-fn load(path: &Path, cancelled: &AtomicBool) -> Result<(Vec<u8>, Exact, Version), Fault> {
+/// Reads a whole file and its version.
+fn load(path: &Path, cancelled: &AtomicBool) -> Result<(Vec<u8>, ExactVersion, Version), Fault> {
     let (file, found) = open_regular(path)?;
     let mut content = Vec::new();
     let expected = size(&found);
@@ -80,7 +78,7 @@ fn load(path: &Path, cancelled: &AtomicBool) -> Result<(Vec<u8>, Exact, Version)
             return Err(too_large(path));
         }
         match read_at(&file, &mut piece, content.len() as u64).or_fault("read", path)? {
-            0 => return Ok((content, Exact::of(&found), version(&found))),
+            0 => return Ok((content, ExactVersion::of(&found), version(&found))),
             got => content.extend_from_slice(&piece[..got]),
         }
     }
@@ -91,14 +89,14 @@ fn too_large(path: &Path) -> Fault {
     refused(FaultCode::NoSpace, "patch", path, &why)
 }
 
-/// Which edit of which file, for faults.
-struct Place<'a> {
+/// An edit of a file, for faults.
+struct EditLocation<'a> {
     path: &'a Path,
     number: usize,
     total: usize,
 }
 
-impl Place<'_> {
+impl EditLocation<'_> {
     fn conflict(&self, why: &str) -> Fault {
         let Self { path, number, total } = self;
         Fault::new(
@@ -108,19 +106,23 @@ impl Place<'_> {
     }
 }
 
-/// Returns the content with one edit applied and how often it was.
-fn apply(content: &[u8], edit: &Edit, place: &Place<'_>) -> Result<(Vec<u8>, u32), Fault> {
+/// Returns the content with one edit applied, and the number of replacements.
+fn apply(
+    content: &[u8],
+    edit: &Edit,
+    location: &EditLocation<'_>,
+) -> Result<(Vec<u8>, u32), Fault> {
     let spots: Vec<usize> = memmem::find_iter(content, &edit.old[..]).collect();
     if spots.is_empty() {
-        return Err(place.conflict(&format!("text not found{}", hint(content, &edit.old))));
+        return Err(location.conflict(&format!("text not found{}", hint(content, &edit.old))));
     }
     if spots.len() > 1 && !edit.all {
-        return Err(place.conflict(&ambiguous(content, &spots)));
+        return Err(location.conflict(&ambiguous(content, &spots)));
     }
     let kept = content.len() - spots.len() * edit.old.len();
     let length = spots.len().checked_mul(edit.new.len()).and_then(|new| new.checked_add(kept));
     let Some(length) = length.filter(|length| *length as u64 <= MAX_SIZE) else {
-        return Err(too_large(place.path));
+        return Err(too_large(location.path));
     };
     let mut edited = Vec::with_capacity(length);
     let mut from = 0;
@@ -145,21 +147,21 @@ fn ambiguous(content: &[u8], spots: &[usize]) -> String {
     format!("text found {} times, in lines {}{more}", spots.len(), lines.join(", "))
 }
 
-/// Says what may be wrong with a text that is not there.
+/// Returns a hint why a text was not found.
 fn hint(content: &[u8], old: &[u8]) -> &'static str {
     let unix = |bytes: &[u8]| trim_lines(bytes, b"\r");
     if memmem::find(&unix(content), &unix(old)).is_some() {
-        return "; it would fit but for the ends of lines (CRLF or LF)";
+        return "; it matches except for line endings (CRLF or LF)";
     }
     let trimmed = |bytes: &[u8]| trim_lines(bytes, b" \t\r");
     let text = trimmed(old);
     if !text.is_empty() && memmem::find(&trimmed(content), &text).is_some() {
-        return "; it would fit but for spaces at the ends of lines";
+        return "; it matches except for spaces at the ends of lines";
     }
     ""
 }
 
-/// Returns the text with `blanks` taken off the end of every line.
+/// Returns the text with `blanks` removed from the end of every line.
 fn trim_lines(text: &[u8], blanks: &[u8]) -> Vec<u8> {
     let mut trimmed = Vec::with_capacity(text.len());
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {

@@ -1,12 +1,12 @@
 //! Regular expressions for lines of bytes.
 //!
-//! A lazily built automaton over bytes does the matching: linear time whatever
-//! the expression, bounded memory, and none of the tables that would make the
-//! guest twice as large. Case is folded here for it, and word characters,
-//! digits and spaces are those of ASCII.
+//! A lazy DFA over bytes does the matching: in linear time for any expression, with
+//! bounded memory, and without the Unicode tables that would double the size of the
+//! guest. Case is folded here, and word characters, digits and spaces are those of
+//! ASCII.
 //!
-//! In a line that is no UTF-8, what takes any character beyond ASCII takes any
-//! byte too, so that `caf.` finds a word in Latin-1.
+//! In a line that is not UTF-8, whatever matches all characters beyond ASCII also
+//! matches any byte, so that `caf.` finds a word in Latin-1.
 
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, DFA};
@@ -17,21 +17,19 @@ use regex_syntax::hir::{
 };
 use vestal_wire::{Fault, FaultCode};
 
-use super::case::{Case, lower, upper};
-
-/// Largest automaton an expression may stand for, in bytes.
+/// Maximum size of the automaton for an expression, in bytes.
 const MAX_SIZE: usize = 4 << 20;
 
-/// Memory for the states of the automaton in use.
+/// Memory for the states of an automaton.
 const CACHE: usize = 2 << 20;
 
-/// Deepest nesting of an expression; each level is a level of recursion here.
+/// Maximum nesting of an expression; each level is a level of recursion here.
 const MAX_NESTING: u32 = 100;
 
-/// Classes of more characters than this are folded by their complement.
+/// Larger classes are case-folded through their complement.
 const MANY: u32 = 0x11_0000 / 2;
 
-/// No character beyond this one has another case.
+/// The last character that has another case.
 const LAST_CASED: char = '\u{1e943}';
 
 /// Longest expression in bytes.
@@ -40,15 +38,15 @@ const MAX_LENGTH: usize = 16 << 10;
 /// A compiled expression.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// For bytes of any kind: matches wherever the other does, and more.
+    /// For arbitrary bytes: matches wherever the other does, and more.
     loose: Automaton,
-    /// For UTF-8, where that makes a difference.
+    /// For UTF-8, if that makes a difference.
     strict: Option<Automaton>,
     lines_at_once: bool,
 }
 
 impl Pattern {
-    /// Compiles an expression; the error says what is wrong with it.
+    /// Compiles an expression. The error describes what is wrong with it.
     pub(super) fn new(expression: &str, case: Case) -> Result<Self, String> {
         if expression.len() > MAX_LENGTH {
             return Err(format!("it is longer than {MAX_LENGTH} bytes"));
@@ -68,8 +66,8 @@ impl Pattern {
         let lines_at_once = ![Look::Start, Look::End, Look::EndLF, Look::StartCRLF, Look::EndCRLF]
             .into_iter()
             .any(|look| anchors.contains(look));
-        let strict = adapt(hir.clone(), case, Text::Utf8);
-        let loose = adapt(hir, case, Text::Bytes);
+        let strict = adapt(hir.clone(), case, TextKind::Utf8);
+        let loose = adapt(hir, case, TextKind::Bytes);
         let differs = strict != loose;
         Ok(Self {
             loose: Automaton::new(&loose)?,
@@ -78,13 +76,13 @@ impl Pattern {
         })
     }
 
-    /// Tells whether many lines can be searched together: whether every match
-    /// in a line by itself is also one where the line stands among others.
+    /// Returns whether many lines can be searched together: whether every match
+    /// in a single line is also one when the line is among others.
     pub(super) const fn lines_at_once(&self) -> bool {
         self.lines_at_once
     }
 
-    /// Tells whether a line matches.
+    /// Returns whether a line matches.
     pub(super) fn matches(&mut self, line: &[u8]) -> Result<bool, Fault> {
         let automaton = match &mut self.strict {
             Some(strict) if std::str::from_utf8(line).is_ok() => strict,
@@ -93,8 +91,9 @@ impl Pattern {
         Ok(automaton.first_end(line, 0)?.is_some())
     }
 
-    /// Returns where the first match after `from` to end ends, taking the text
-    /// as bytes: nothing before can match, what is there may not.
+    /// Returns the end of the match that ends first after `from`, treating the
+    /// text as bytes. Nothing before it can match, but the match may not be valid
+    /// for UTF-8.
     pub(super) fn first_end(&mut self, text: &[u8], from: usize) -> Result<Option<usize>, Fault> {
         self.loose.first_end(text, from)
     }
@@ -129,25 +128,25 @@ impl Automaton {
         let input = Input::new(text).range(from..).earliest(true);
         match self.dfa.try_search_fwd(&mut self.cache, &input) {
             Ok(found) => Ok(found.map(|end| end.offset())),
-            // It only gives up when it is told to.
+            // It gives up only if it is configured to.
             Err(error) => Err(Fault::new(FaultCode::Internal, format!("cannot search: {error}"))),
         }
     }
 }
 
-/// What an expression is made for.
+/// The kind of text an expression is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Text {
+enum TextKind {
     Utf8,
     Bytes,
 }
 
-/// Replaces the short names of classes and the borders of words, which stand
-/// for Unicode's in the syntax, by those of ASCII.
+/// Replaces Perl classes and word boundaries, which are Unicode-aware in the
+/// syntax, by their ASCII versions.
 fn ascii_classes(expression: &str) -> String {
     let mut adapted = String::with_capacity(expression.len() + 16);
     let mut chars = expression.chars();
-    // Inside of a class there are no borders, but short names all the same.
+    // A class contains no boundaries, but may contain other classes.
     let mut class_depth = 0_u32;
     while let Some(character) = chars.next() {
         match character {
@@ -165,7 +164,7 @@ fn ascii_classes(expression: &str) -> String {
                     Some(border @ ('b' | 'B' | '<' | '>')) if class_depth == 0 => {
                         adapted.push_str(r"(?-u:\");
                         adapted.push(border);
-                        // `\b{start}` and its kin are one name.
+                        // `\b{start}` and similar names are one token.
                         if ["{start", "{end"].iter().any(|kin| chars.as_str().starts_with(kin)) {
                             let name = chars.as_str().split_inclusive('}').next();
                             adapted.push_str(name.unwrap_or_default());
@@ -187,8 +186,8 @@ fn ascii_classes(expression: &str) -> String {
     adapted
 }
 
-/// Returns the expression with case folded, and widened for bytes.
-fn adapt(hir: Hir, case: Case, text: Text) -> Hir {
+/// Returns the expression with case folded, and extended for bytes.
+fn adapt(hir: Hir, case: Case, text: TextKind) -> Hir {
     match hir.into_kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Look(look) => Hir::look(look),
@@ -202,8 +201,8 @@ fn adapt(hir: Hir, case: Case, text: Text) -> Hir {
                 Case::Ignored => fold_class(class),
             };
             match text {
-                Text::Utf8 => Hir::class(Class::Unicode(class)),
-                Text::Bytes => widen(class),
+                TextKind::Utf8 => Hir::class(Class::Unicode(class)),
+                TextKind::Bytes => widen(class),
             }
         }
         HirKind::Class(Class::Bytes(mut class)) => {
@@ -241,8 +240,8 @@ fn fold_literal(literal: &[u8]) -> Hir {
     Hir::concat(parts)
 }
 
-/// Adds the other case of every character. A class of most characters is what
-/// a negation leaves, and what it leaves out has to grow instead.
+/// Adds the other case of every character. For a class with most characters, such
+/// as a negated one, the excluded characters are extended instead.
 fn fold_class(mut class: ClassUnicode) -> ClassUnicode {
     let count: u32 = class.iter().map(|range| range.end() as u32 - range.start() as u32 + 1).sum();
     let negated = count > MANY;
@@ -264,7 +263,8 @@ fn fold_class(mut class: ClassUnicode) -> ClassUnicode {
     folded
 }
 
-/// Lets a class that takes all characters beyond ASCII take single bytes too.
+/// Lets a class that contains all characters beyond ASCII also match single
+/// bytes.
 fn widen(class: ClassUnicode) -> Hir {
     let takes_all = class.iter().any(|range| range.start() <= '\u{80}' && range.end() == char::MAX);
     let characters = Hir::class(Class::Unicode(class));
@@ -273,6 +273,34 @@ fn widen(class: ClassUnicode) -> Hir {
     }
     let bytes = ClassBytes::new([ClassBytesRange::new(0x80, 0xff)]);
     Hir::alternation(vec![characters, Hir::class(Class::Bytes(bytes))])
+}
+
+/// Whether `A` matches `a`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Case {
+    Exact,
+    Ignored,
+}
+
+impl From<bool> for Case {
+    fn from(ignored: bool) -> Self {
+        if ignored { Self::Ignored } else { Self::Exact }
+    }
+}
+
+/// Returns the lower case of a character if it is a single character.
+pub(super) fn lower(character: char) -> char {
+    only(character.to_lowercase()).unwrap_or(character)
+}
+
+/// Returns the upper case of a character if it is a single character.
+pub(super) fn upper(character: char) -> char {
+    only(character.to_uppercase()).unwrap_or(character)
+}
+
+fn only(mut characters: impl Iterator<Item = char>) -> Option<char> {
+    let first = characters.next()?;
+    characters.next().is_none().then_some(first)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Renames, across filesystems by copying.
+//! Renames files, and copies them to move across filesystems.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,17 +14,17 @@ use vestal_wire::{Fault, FaultCode, FileReply};
 
 use super::copy::copy_tree;
 use super::delete::delete_tree;
-use super::fault::{OrFault, failed, refused, shown};
-use super::metadata::Identity;
-use super::path::split;
+use super::metadata::FileId;
+use super::paths::split;
+use super::perform::{OrFault, failed, refused, shown};
 use super::spool::with_fresh_name;
 
-/// What to do about a file that has the new name already.
+/// What to do if the new name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overwrite {
-    /// Fails.
+    /// Fail.
     Never,
-    /// Replaces it.
+    /// Replace it.
     Allowed,
 }
 
@@ -35,13 +35,13 @@ impl From<bool> for Overwrite {
 }
 
 /// A name in an open directory.
-struct Spot<'p> {
+struct Endpoint<'p> {
     dir: OwnedFd,
     name: CString,
     path: &'p Path,
 }
 
-impl<'p> Spot<'p> {
+impl<'p> Endpoint<'p> {
     fn open(path: &'p Path) -> Result<Self, Fault> {
         let (parent, name) = split(path, "move")?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -54,23 +54,23 @@ impl<'p> Spot<'p> {
     }
 }
 
-/// Gives what is at `from` the name `to`.
+/// Renames `from` to `to`.
 pub(super) fn rename(
     from: &Path,
     to: &Path,
     overwrite: Overwrite,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
-    let (source, goal) = (Spot::open(from)?, Spot::open(to)?);
+    let (source, target) = (Endpoint::open(from)?, Endpoint::open(to)?);
     let source_end = (source.dir.as_fd(), source.name.as_c_str());
     let moved = match overwrite {
-        Overwrite::Allowed => renameat(&source.dir, &source.name, &goal.dir, &goal.name),
-        Overwrite::Never => rename_to_free(source_end, (goal.dir.as_fd(), &goal.name)),
+        Overwrite::Allowed => renameat(&source.dir, &source.name, &target.dir, &target.name),
+        Overwrite::Never => rename_to_free(source_end, (target.dir.as_fd(), &target.name)),
     };
     match moved {
         Ok(()) => {}
-        Err(Errno::XDEV) => carry(&source, &goal, overwrite, cancelled)?,
-        Err(Errno::INVAL) => return Err(into_itself(&source, &goal)),
+        Err(Errno::XDEV) => move_across_filesystems(&source, &target, overwrite, cancelled)?,
+        Err(Errno::INVAL) => return Err(into_itself(&source, &target)),
         Err(errno @ (Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR)) => {
             return Err(failed("move", from, errno).onto(to));
         }
@@ -79,7 +79,7 @@ pub(super) fn rename(
     Ok(FileReply::Done)
 }
 
-/// Says in a fault where the move went, when that is what is wrong.
+/// Adds the target of the move to a fault, if the target is the problem.
 trait Onto {
     fn onto(self, to: &Path) -> Self;
 }
@@ -91,17 +91,21 @@ impl Onto for Fault {
     }
 }
 
-fn into_itself(source: &Spot<'_>, goal: &Spot<'_>) -> Fault {
-    let why = format!("{} is inside of it", shown(goal.path));
+fn into_itself(source: &Endpoint<'_>, target: &Endpoint<'_>) -> Fault {
+    let why = format!("{} is inside of it", shown(target.path));
     refused(FaultCode::Invalid, "move", source.path, &why)
 }
 
-type End<'a> = (std::os::fd::BorrowedFd<'a>, &'a CStr);
+type EndpointRef<'a> = (std::os::fd::BorrowedFd<'a>, &'a CStr);
 
-/// Renames where nothing has the new name.
-fn rename_to_free((from_dir, from): End<'_>, (to_dir, to): End<'_>) -> Result<(), Errno> {
+/// Renames if the new name does not exist.
+fn rename_to_free(
+    (from_dir, from): EndpointRef<'_>,
+    (to_dir, to): EndpointRef<'_>,
+) -> Result<(), Errno> {
     match renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE) {
-        // It means a directory moved into itself too, which the other ways find as well.
+        // It can also mean a directory moved into itself, which the code below
+        // detects too.
         Err(Errno::INVAL | Errno::NOSYS) => {}
         done => return done,
     }
@@ -117,77 +121,77 @@ fn rename_to_free((from_dir, from): End<'_>, (to_dir, to): End<'_>) -> Result<()
     }
 }
 
-/// Moves to another filesystem: a copy is made beside the goal, takes its name
-/// in one step, and only then the original goes. Up to that step nothing is
-/// changed but the copy, which goes again when it fails.
-fn carry(
-    source: &Spot<'_>,
-    goal: &Spot<'_>,
+/// Moves to another filesystem. Creates a copy beside the target, renames it in
+/// one step, and only then deletes the original. Until that step only the copy is
+/// created, which is deleted after a failure.
+fn move_across_filesystems(
+    source: &Endpoint<'_>,
+    target: &Endpoint<'_>,
     overwrite: Overwrite,
     cancelled: &AtomicBool,
 ) -> Result<(), Fault> {
-    if overwrite == Overwrite::Never && goal.exists() {
-        return Err(failed("move", source.path, Errno::EXIST).onto(goal.path));
+    if overwrite == Overwrite::Never && target.exists() {
+        return Err(failed("move", source.path, Errno::EXIST).onto(target.path));
     }
-    if is_inside(goal, source)? {
-        return Err(into_itself(source, goal));
+    if is_inside(target, source)? {
+        return Err(into_itself(source, target));
     }
     let staged =
-        with_fresh_name(|name| match statat(&goal.dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
+        with_fresh_name(|name| match statat(&target.dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Err(Errno::EXIST),
             Err(Errno::NOENT) => Ok(name),
             Err(errno) => Err(errno),
         })
-        .or_fault("move to", goal.path)?;
+        .or_fault("move to", target.path)?;
     let copied = copy_tree(
         (source.dir.as_fd(), &source.name, source.path),
-        (goal.dir.as_fd(), &staged),
+        (target.dir.as_fd(), &staged),
         cancelled,
     )
     .and_then(|()| {
-        let end = (goal.dir.as_fd(), staged.as_c_str());
+        let end = (target.dir.as_fd(), staged.as_c_str());
         match overwrite {
-            Overwrite::Allowed => renameat(&goal.dir, &staged, &goal.dir, &goal.name),
-            Overwrite::Never => rename_to_free(end, (goal.dir.as_fd(), &goal.name)),
+            Overwrite::Allowed => renameat(&target.dir, &staged, &target.dir, &target.name),
+            Overwrite::Never => rename_to_free(end, (target.dir.as_fd(), &target.name)),
         }
-        .map_err(|errno| failed("move", source.path, errno).onto(goal.path))
+        .map_err(|errno| failed("move", source.path, errno).onto(target.path))
     });
-    // From here on nobody can stop it half-way.
+    // From here on the move cannot be cancelled half-way.
     let go_on = AtomicBool::new(false);
     if let Err(fault) = copied {
-        // The first fault is the one to tell.
-        delete_tree(goal.dir.as_fd(), &staged, goal.path, &go_on).ok();
+        // The first fault is reported.
+        delete_tree(target.dir.as_fd(), &staged, target.path, &go_on).ok();
         return Err(fault);
     }
     delete_tree(source.dir.as_fd(), &source.name, source.path, &go_on).map_err(|mut fault| {
         fault.message =
-            format!("it was copied to {} whole, but {}", shown(goal.path), fault.message);
+            format!("it was copied to {} whole, but {}", shown(target.path), fault.message);
         fault
     })
 }
 
-/// Tells whether the goal lies inside of the source, by climbing up from it.
-fn is_inside(goal: &Spot<'_>, source: &Spot<'_>) -> Result<bool, Fault> {
+/// Returns whether the target is inside the source, by checking all its parents.
+fn is_inside(target: &Endpoint<'_>, source: &Endpoint<'_>) -> Result<bool, Fault> {
     let found = statat(&source.dir, &source.name, AtFlags::SYMLINK_NOFOLLOW)
         .or_fault("move", source.path)?;
-    let source = Identity::of(&found);
+    let source = FileId::of(&found);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let climb = || -> Result<bool, Errno> {
-        let mut here = openat(&goal.dir, c".", flags, Mode::empty())?;
-        let mut identity = Identity::of(&fstat(&here)?);
+        let mut here = openat(&target.dir, c".", flags, Mode::empty())?;
+        let mut identity = FileId::of(&fstat(&here)?);
         loop {
             if identity == source {
                 return Ok(true);
             }
             here = openat(&here, c"..", flags, Mode::empty())?;
-            let above = Identity::of(&fstat(&here)?);
+            let above = FileId::of(&fstat(&here)?);
             if above == identity {
                 return Ok(false);
             }
             identity = above;
         }
     };
-    climb().or_fault("move to", goal.path)
+    climb().or_fault("move to", target.path)
 }
 
 #[cfg(test)]

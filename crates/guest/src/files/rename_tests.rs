@@ -5,15 +5,15 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::mkfifoat;
 
 use super::*;
-use crate::files::testing::{NEVER, Yard};
+use crate::files::testing::{NEVER, TestDir};
 
 fn run(from: &Path, to: &Path, overwrite: Overwrite) -> Result<FileReply, Fault> {
     rename(from, to, overwrite, &NEVER)
 }
 
-/// A directory on another filesystem than the yard's, where there is one.
-fn elsewhere(yard: &Yard) -> Option<tempfile::TempDir> {
-    let here = std::fs::metadata(yard.root()).unwrap().dev();
+/// A directory on another filesystem than the test_dir's, where there is one.
+fn elsewhere(test_dir: &TestDir) -> Option<tempfile::TempDir> {
+    let here = std::fs::metadata(test_dir.root()).unwrap().dev();
     ["/dev/shm", "/var/tmp", "/run"].iter().find_map(|place| {
         let directory = tempfile::tempdir_in(place).ok()?;
         (std::fs::metadata(directory.path()).unwrap().dev() != here).then_some(directory)
@@ -22,62 +22,64 @@ fn elsewhere(yard: &Yard) -> Option<tempfile::TempDir> {
 
 #[test]
 fn a_name_that_is_taken_is_only_overwritten_when_that_is_allowed() {
-    let yard = Yard::new();
-    let (from, to) = (yard.put("from", b"new"), yard.put("to", b"old"));
+    let test_dir = TestDir::new();
+    let (from, to) = (test_dir.put("from", b"new"), test_dir.put("to", b"old"));
     let fault = run(&from, &to, Overwrite::Never).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
-    assert_eq!((yard.get("from"), yard.get("to")), (b"new".to_vec(), b"old".to_vec()));
+    assert_eq!((test_dir.get("from"), test_dir.get("to")), (b"new".to_vec(), b"old".to_vec()));
     run(&from, &to, Overwrite::Allowed).unwrap();
-    assert_eq!((yard.get("to"), yard.names()), (b"new".to_vec(), vec!["to".to_owned()]));
-    run(&to, &yard.path("free"), Overwrite::Never).unwrap();
-    assert_eq!(yard.names(), ["free"]);
+    assert_eq!((test_dir.get("to"), test_dir.names()), (b"new".to_vec(), vec!["to".to_owned()]));
+    run(&to, &test_dir.path("free"), Overwrite::Never).unwrap();
+    assert_eq!(test_dir.names(), ["free"]);
 }
 
 #[test]
 fn links_are_moved_themselves() {
-    let yard = Yard::new();
-    yard.put("file", b"x");
-    symlink("file", yard.path("link")).unwrap();
-    run(&yard.path("link"), &yard.path("moved"), Overwrite::Never).unwrap();
-    assert_eq!(std::fs::read_link(yard.path("moved")).unwrap(), Path::new("file"));
-    assert_eq!(yard.names(), ["file", "moved"]);
+    let test_dir = TestDir::new();
+    test_dir.put("file", b"x");
+    symlink("file", test_dir.path("link")).unwrap();
+    run(&test_dir.path("link"), &test_dir.path("moved"), Overwrite::Never).unwrap();
+    assert_eq!(std::fs::read_link(test_dir.path("moved")).unwrap(), Path::new("file"));
+    assert_eq!(test_dir.names(), ["file", "moved"]);
 }
 
 #[test]
 fn a_directory_is_not_moved_into_itself() {
-    let yard = Yard::new();
-    yard.put("dir/sub/file", b"");
+    let test_dir = TestDir::new();
+    test_dir.put("dir/sub/file", b"");
     for overwrite in [Overwrite::Never, Overwrite::Allowed] {
-        let fault = run(&yard.path("dir"), &yard.path("dir/sub/dir"), overwrite).unwrap_err();
+        let fault =
+            run(&test_dir.path("dir"), &test_dir.path("dir/sub/dir"), overwrite).unwrap_err();
         assert_eq!(fault.code, FaultCode::Invalid);
         assert!(fault.message.contains("inside of it"), "{}", fault.message);
     }
-    assert!(yard.path("dir/sub/file").exists());
+    assert!(test_dir.path("dir/sub/file").exists());
 }
 
 #[test]
 fn what_is_missing_is_told() {
-    let yard = Yard::new();
-    yard.put("file", b"");
-    let none = run(&yard.path("none"), &yard.path("x"), Overwrite::Never).unwrap_err();
+    let test_dir = TestDir::new();
+    test_dir.put("file", b"");
+    let none = run(&test_dir.path("none"), &test_dir.path("x"), Overwrite::Never).unwrap_err();
     assert_eq!(none.code, FaultCode::NotFound);
-    let nowhere = run(&yard.path("file"), &yard.path("a/b"), Overwrite::Never).unwrap_err();
+    let nowhere = run(&test_dir.path("file"), &test_dir.path("a/b"), Overwrite::Never).unwrap_err();
     assert_eq!(nowhere.code, FaultCode::NotFound);
     assert!(nowhere.message.contains("/a/b"), "{}", nowhere.message);
 }
 
-fn furnish(yard: &Yard) -> PathBuf {
-    let file = yard.put("tree/sub/file", b"content \xff");
+fn furnish(test_dir: &TestDir) -> PathBuf {
+    let file = test_dir.put("tree/sub/file", b"content \xff");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
     let old = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     std::fs::File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
-    symlink("sub/file", yard.path("tree/link")).unwrap();
-    symlink("nowhere", yard.path("tree/dangling")).unwrap();
-    mkfifoat(CWD, yard.path("tree/pipe"), Mode::from_raw_mode(0o600)).unwrap();
-    std::fs::create_dir(yard.path("tree/empty")).unwrap();
-    std::fs::set_permissions(yard.path("tree/empty"), PermissionsExt::from_mode(0o711)).unwrap();
-    std::fs::File::open(yard.path("tree/sub")).unwrap().set_modified(old).unwrap();
-    yard.path("tree")
+    symlink("sub/file", test_dir.path("tree/link")).unwrap();
+    symlink("nowhere", test_dir.path("tree/dangling")).unwrap();
+    mkfifoat(CWD, test_dir.path("tree/pipe"), Mode::from_raw_mode(0o600)).unwrap();
+    std::fs::create_dir(test_dir.path("tree/empty")).unwrap();
+    std::fs::set_permissions(test_dir.path("tree/empty"), PermissionsExt::from_mode(0o711))
+        .unwrap();
+    std::fs::File::open(test_dir.path("tree/sub")).unwrap().set_modified(old).unwrap();
+    test_dir.path("tree")
 }
 
 fn demand_furnished(tree: &Path) {
@@ -105,60 +107,60 @@ fn names(directory: &Path) -> Vec<String> {
 
 #[test]
 fn a_tree_is_carried_to_another_filesystem_whole() {
-    let yard = Yard::new();
-    let tree = furnish(&yard);
-    let Some(other) = elsewhere(&yard) else {
+    let test_dir = TestDir::new();
+    let tree = furnish(&test_dir);
+    let Some(other) = elsewhere(&test_dir) else {
         // Within one filesystem the same code copies, without being asked to rename.
-        return copy_beside(&yard, &tree);
+        return copy_beside(&test_dir, &tree);
     };
     run(&tree, &other.path().join("moved"), Overwrite::Never).unwrap();
     demand_furnished(&other.path().join("moved"));
     assert_eq!(names(other.path()), ["moved"]);
-    assert_eq!(yard.names(), Vec::<String>::new());
+    assert_eq!(test_dir.names(), Vec::<String>::new());
 }
 
-fn copy_beside(yard: &Yard, tree: &Path) {
-    let goal = yard.path("moved");
-    let (source, goal) = (Spot::open(tree).unwrap(), Spot::open(&goal).unwrap());
-    carry(&source, &goal, Overwrite::Never, &NEVER).unwrap();
-    demand_furnished(goal.path);
-    assert_eq!(yard.names(), ["moved"]);
+fn copy_beside(test_dir: &TestDir, tree: &Path) {
+    let target = test_dir.path("moved");
+    let (source, target) = (Endpoint::open(tree).unwrap(), Endpoint::open(&target).unwrap());
+    move_across_filesystems(&source, &target, Overwrite::Never, &NEVER).unwrap();
+    demand_furnished(target.path);
+    assert_eq!(test_dir.names(), ["moved"]);
 }
 
 #[test]
 fn the_way_of_carrying_keeps_everything() {
-    let yard = Yard::new();
-    let tree = furnish(&yard);
-    copy_beside(&yard, &tree);
+    let test_dir = TestDir::new();
+    let tree = furnish(&test_dir);
+    copy_beside(&test_dir, &tree);
 }
 
 #[test]
 fn a_carried_tree_that_fails_leaves_nothing_behind() {
-    let yard = Yard::new();
-    let tree = furnish(&yard);
-    yard.put("goal/full", b"");
-    let goal = yard.path("goal");
-    let (source, spot) = (Spot::open(&tree).unwrap(), Spot::open(&goal).unwrap());
+    let test_dir = TestDir::new();
+    let tree = furnish(&test_dir);
+    test_dir.put("target/full", b"");
+    let target = test_dir.path("target");
+    let (source, spot) = (Endpoint::open(&tree).unwrap(), Endpoint::open(&target).unwrap());
     // A directory that is not empty cannot be replaced: the last step fails.
-    let fault = carry(&source, &spot, Overwrite::Allowed, &NEVER).unwrap_err();
+    let fault = move_across_filesystems(&source, &spot, Overwrite::Allowed, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
-    let fault = carry(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
+    let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
     let cancelled = AtomicBool::new(true);
-    std::fs::remove_dir_all(&goal).unwrap();
-    let fault = carry(&source, &spot, Overwrite::Never, &cancelled).unwrap_err();
+    std::fs::remove_dir_all(&target).unwrap();
+    let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &cancelled).unwrap_err();
     assert_eq!(fault.code, FaultCode::Cancelled);
     demand_furnished(&tree);
-    assert_eq!(yard.names(), ["tree"]);
+    assert_eq!(test_dir.names(), ["tree"]);
 }
 
 #[test]
 fn a_tree_is_not_carried_into_itself() {
-    let yard = Yard::new();
-    let tree = furnish(&yard);
-    let goal = tree.join("sub/inside");
-    let (source, spot) = (Spot::open(&tree).unwrap(), Spot::open(&goal).unwrap());
-    let fault = carry(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
+    let test_dir = TestDir::new();
+    let tree = furnish(&test_dir);
+    let target = tree.join("sub/inside");
+    let (source, spot) = (Endpoint::open(&tree).unwrap(), Endpoint::open(&target).unwrap());
+    let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Invalid);
     demand_furnished(&tree);
 }

@@ -1,12 +1,20 @@
-//! Takes new content in before anything happens to the file it is for.
+//! Holds the new content of a file until it takes the file's name, and the locks
+//! that keep writes of one guest from interleaving.
+//!
+//! A check and the rename that follows it are two calls; so are the pieces of a
+//! write in place. The locks make them one step for all callers of this guest. They
+//! are hashed into a fixed number, which costs a rare needless wait and no memory
+//! per file.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, linkat, openat, renameat, renameat_with, unlinkat,
@@ -15,27 +23,32 @@ use rustix::io::Errno;
 use vestal_wire::limits::MAX_DATA;
 use vestal_wire::{Fault, FaultCode};
 
-use super::fault::{OrFault, check, refused};
+use super::metadata::FileId;
+use super::perform::{OrFault, check, refused};
 
 const OPENING: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
+const SHARDS: usize = 64;
+static NAMES: [Mutex<()>; SHARDS] = [const { Mutex::new(()) }; SHARDS];
+static FILES: [Mutex<()>; SHARDS] = [const { Mutex::new(()) }; SHARDS];
 
-/// A file that is being filled. Unless it is given a name for good, nothing of
-/// it is left when it is dropped, and on filesystems that know nameless files
-/// also when the guest is killed.
+/// A file that is being filled. Unless it gets its final name, it disappears when
+/// it is dropped and, on filesystems that support nameless files, also when the
+/// guest is killed.
 #[derive(Debug)]
 pub(super) struct Spool<'d> {
     file: File,
     dir: BorrowedFd<'d>,
-    /// The name it has for the time being.
+    /// The temporary name.
     temporary: Option<CString>,
 }
 
 impl<'d> Spool<'d> {
-    /// Makes an empty spool in a directory. The umask is taken off `mode`.
+    /// Creates an empty spool in a directory. The umask is applied to `mode`.
     pub(super) fn new(dir: BorrowedFd<'d>, mode: Mode) -> Result<Self, Errno> {
         match openat(dir, c".", OPENING | OFlags::TMPFILE, mode) {
             Ok(file) => Ok(Self { file: file.into(), dir, temporary: None }),
-            // Filesystems and kernels that do not know nameless files say so in many ways.
+            // Filesystems and kernels without nameless files report different
+            // errors.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS) => {
                 Self::named(dir, mode)
             }
@@ -56,7 +69,7 @@ impl<'d> Spool<'d> {
         &self.file
     }
 
-    /// Takes in all of `content`. `path` is what it is for.
+    /// Stores all of `content`, which is meant for `path`.
     pub(super) fn fill(
         &mut self,
         content: &mut dyn Read,
@@ -80,7 +93,7 @@ impl<'d> Spool<'d> {
         }
     }
 
-    /// Gives the file its name for good, if nothing has that name.
+    /// Gives the file its final name, if nothing has that name.
     pub(super) fn appear_as(&mut self, name: &CString) -> Result<(), Errno> {
         let Some(temporary) = &self.temporary else {
             return self.link(name);
@@ -91,14 +104,14 @@ impl<'d> Spool<'d> {
                 Ok(())
             }
             Err(Errno::INVAL | Errno::NOSYS) => {
-                // The temporary name goes when the spool is dropped.
+                // The temporary name is removed when the spool is dropped.
                 linkat(self.dir, temporary, self.dir, name, AtFlags::empty())
             }
             Err(errno) => Err(errno),
         }
     }
 
-    /// Gives the file its name for good, in place of what has that name.
+    /// Gives the file its final name, replacing what has that name.
     pub(super) fn replace(&mut self, name: &CString) -> Result<(), Errno> {
         let temporary = match self.temporary.take() {
             Some(temporary) => temporary,
@@ -114,7 +127,8 @@ impl<'d> Spool<'d> {
     fn link(&self, name: &CString) -> Result<(), Errno> {
         let handle = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         match linkat(CWD, handle, self.dir, name, AtFlags::SYMLINK_FOLLOW) {
-            // Without a `/proc` the descriptor itself has to do, where that is permitted.
+            // Without `/proc` the descriptor itself is linked, where that is
+            // permitted.
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 linkat(self.file.as_fd(), c"", self.dir, name, AtFlags::EMPTY_PATH)
             }
@@ -126,13 +140,13 @@ impl<'d> Spool<'d> {
 impl Drop for Spool<'_> {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // There is nobody left to tell, and the name may be gone already.
+            // A failure cannot be reported, and the name may be gone already.
             unlinkat(self.dir, temporary, AtFlags::empty()).ok();
         }
     }
 }
 
-/// Calls `make` with names that are hidden and random until one is free.
+/// Calls `make` with hidden random names until one is free.
 pub(super) fn with_fresh_name<T>(
     mut make: impl FnMut(CString) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
@@ -156,14 +170,31 @@ fn fresh_name() -> Result<CString, Errno> {
     CString::new(name).map_err(|_| Errno::INVAL)
 }
 
+/// Locks a name in a directory. Must be taken before [`lock_file`].
+pub(super) fn lock_name(directory: FileId, name: &[u8]) -> MutexGuard<'static, ()> {
+    lock(&NAMES, &(directory, name))
+}
+
+/// Locks a file under all of its names.
+pub(super) fn lock_file(file: FileId) -> MutexGuard<'static, ()> {
+    lock(&FILES, &file)
+}
+
+fn lock(shards: &'static [Mutex<()>; SHARDS], key: &impl Hash) -> MutexGuard<'static, ()> {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let shard = usize::try_from(hasher.finish() % SHARDS as u64).unwrap_or(0);
+    shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::testing::{NEVER, Yard};
+    use crate::files::testing::{NEVER, TestDir};
 
     type Make = for<'d> fn(BorrowedFd<'d>, Mode) -> Result<Spool<'d>, Errno>;
 
-    /// Both kinds of spool: nameless where that is possible, and with a name.
+    /// Both kinds of spool: nameless where possible, and named.
     const KINDS: [Make; 2] =
         [|dir, mode| Spool::new(dir, mode), |dir, mode| Spool::named(dir, mode)];
 
@@ -176,28 +207,34 @@ mod tests {
     #[test]
     fn either_kind_appears_only_where_nothing_is_and_replaces_what_is() {
         for make in KINDS {
-            let yard = Yard::new();
-            let dir = File::open(yard.path("")).unwrap();
+            let test_dir = TestDir::new();
+            let dir = File::open(test_dir.path("")).unwrap();
             filled(dir.as_fd(), make).appear_as(&c"file".into()).unwrap();
-            assert_eq!((yard.get("file"), yard.names()), (b"new".to_vec(), vec!["file".into()]));
+            assert_eq!(
+                (test_dir.get("file"), test_dir.names()),
+                (b"new".to_vec(), vec!["file".into()])
+            );
             let mut spool = filled(dir.as_fd(), make);
             assert_eq!(spool.appear_as(&c"file".into()), Err(Errno::EXIST));
-            yard.put("file", b"old");
+            test_dir.put("file", b"old");
             spool.replace(&c"file".into()).unwrap();
             drop(spool);
-            assert_eq!((yard.get("file"), yard.names()), (b"new".to_vec(), vec!["file".into()]));
+            assert_eq!(
+                (test_dir.get("file"), test_dir.names()),
+                (b"new".to_vec(), vec!["file".into()])
+            );
         }
     }
 
     #[test]
     fn either_kind_leaves_nothing_behind_when_it_is_dropped() {
         for make in KINDS {
-            let yard = Yard::new();
-            std::fs::create_dir(yard.path("dir")).unwrap();
-            let dir = File::open(yard.path("")).unwrap();
+            let test_dir = TestDir::new();
+            std::fs::create_dir(test_dir.path("dir")).unwrap();
+            let dir = File::open(test_dir.path("")).unwrap();
             drop(filled(dir.as_fd(), make));
             assert_eq!(filled(dir.as_fd(), make).replace(&c"dir".into()), Err(Errno::ISDIR));
-            assert_eq!(yard.names(), ["dir"]);
+            assert_eq!(test_dir.names(), ["dir"]);
         }
     }
 }

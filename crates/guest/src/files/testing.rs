@@ -1,4 +1,4 @@
-//! What the tests of file operations share.
+//! Helpers for the tests of file operations.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 
 use vestal_wire::{Fault, FileOp, FileReply, Metadata};
 
-use super::{ContentSink, Places, perform};
+use super::{ContentSink, PathRoots, perform};
 
 /// A directory for one test, with a home and a base in it.
-pub(super) struct Yard {
+pub(super) struct TestDir {
     directory: tempfile::TempDir,
 }
 
-impl Yard {
+impl TestDir {
     pub(super) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["home", "base"] {
@@ -23,8 +23,8 @@ impl Yard {
         Self { directory }
     }
 
-    pub(super) fn places(&self) -> Places {
-        Places { home: self.root().join("home"), base: self.root().join("base") }
+    pub(super) fn roots(&self) -> PathRoots {
+        PathRoots { home: self.root().join("home"), base: self.root().join("base") }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -61,7 +61,7 @@ impl Yard {
     /// Performs an operation with `input`; returns the reply and what was sent.
     pub(super) fn perform(&self, op: FileOp, input: &[u8]) -> Result<(FileReply, Vec<u8>), Fault> {
         let mut sink = Received::default();
-        let reply = perform(op, &self.places(), &mut &*input, &mut sink, &NEVER)?;
+        let reply = perform(op, &self.roots(), &mut &*input, &mut sink, &NEVER)?;
         Ok((reply, sink.bytes))
     }
 }
@@ -85,9 +85,9 @@ impl ContentSink for Received {
 }
 
 /// Gives some content and then fails, as a lost connection does.
-pub(super) struct Lost<'a>(pub(super) &'a [u8]);
+pub(super) struct DisconnectedReader<'a>(pub(super) &'a [u8]);
 
-impl Read for Lost<'_> {
+impl Read for DisconnectedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.0.read(buffer)? {
             0 => Err(io::ErrorKind::ConnectionReset.into()),

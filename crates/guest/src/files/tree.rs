@@ -1,4 +1,4 @@
-//! Moves through a tree of directories without ever following a link.
+//! Traverses a tree of directories without following links.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,34 +9,34 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::metadata::Identity;
+use super::metadata::FileId;
 
-/// Directories held open on the way down. Deeper trees are climbed back by
-/// `..`, so that depth costs no descriptors.
+/// Number of parent directories held open. Deeper trees are climbed back by `..`,
+/// so that depth costs no descriptors.
 const HELD: usize = 32;
 
-/// How directories are opened for reading: never through a link.
+/// Flags for opening directories for reading, never through a link.
 pub(super) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A position in a tree.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    above: Vec<Level>,
+    above: Vec<ParentDir>,
     here: OwnedFd,
-    identity: Identity,
+    identity: FileId,
 }
 
 #[derive(Debug)]
-struct Level {
-    identity: Identity,
+struct ParentDir {
+    identity: FileId,
     held: Option<OwnedFd>,
 }
 
 impl Cursor {
     /// Starts at an open directory.
     pub(super) fn new(here: OwnedFd) -> Result<Self, Errno> {
-        let identity = Identity::of(&fstat(&here)?);
+        let identity = FileId::of(&fstat(&here)?);
         Ok(Self { above: Vec::new(), here, identity })
     }
 
@@ -46,7 +46,7 @@ impl Cursor {
     }
 
     /// Returns which directory the cursor is in.
-    pub(super) const fn identity(&self) -> Identity {
+    pub(super) const fn identity(&self) -> FileId {
         self.identity
     }
 
@@ -55,33 +55,32 @@ impl Cursor {
         self.above.len()
     }
 
-    /// Goes into a directory.
+    /// Enters a directory.
     pub(super) fn enter(&mut self, name: &CStr) -> Result<(), Errno> {
         let below = openat(&self.here, name, DIRECTORY, Mode::empty())?;
         self.enter_opened(below)
     }
 
-    /// Goes into a directory, unless something else is mounted there, which is
-    /// [`Errno::XDEV`].
+    /// Enters a directory. Fails with [`Errno::XDEV`] if something else is
+    /// mounted there.
     pub(super) fn enter_unmounted(&mut self, name: &CStr) -> Result<(), Errno> {
         let below = open_unmounted(self.here.as_fd(), name, DIRECTORY)?;
         self.enter_opened(below)
     }
 
     fn enter_opened(&mut self, below: OwnedFd) -> Result<(), Errno> {
-        let identity = Identity::of(&fstat(&below)?);
+        let identity = FileId::of(&fstat(&below)?);
         let held = std::mem::replace(&mut self.here, below);
         let identity = std::mem::replace(&mut self.identity, identity);
-        self.above.push(Level { identity, held: Some(held) });
+        self.above.push(ParentDir { identity, held: Some(held) });
         if let Some(far) = self.above.len().checked_sub(HELD + 1) {
             self.above[far].held = None;
         }
         Ok(())
     }
 
-    /// Goes back to the directory the cursor came from, and returns the one it
-    /// leaves. Fails when the way back leads elsewhere, because the directory
-    /// was moved in the meantime.
+    /// Returns to the parent directory, and returns the directory it leaves.
+    /// Fails if the directory was moved in the meantime.
     pub(super) fn leave(&mut self) -> Result<OwnedFd, Errno> {
         let Some(level) = self.above.pop() else {
             return Err(Errno::STALE);
@@ -90,7 +89,7 @@ impl Cursor {
             Some(held) => held,
             None => openat(&self.here, c"..", DIRECTORY, Mode::empty())?,
         };
-        if Identity::of(&fstat(&back)?) != level.identity {
+        if FileId::of(&fstat(&back)?) != level.identity {
             return Err(Errno::STALE);
         }
         self.identity = level.identity;
@@ -98,15 +97,15 @@ impl Cursor {
     }
 }
 
-/// Opens an entry of a directory, unless something else is mounted there, which
-/// is [`Errno::XDEV`].
+/// Opens an entry of a directory. Fails with [`Errno::XDEV`] if something else is
+/// mounted there.
 pub(super) fn open_unmounted(
     directory: BorrowedFd<'_>,
     name: &CStr,
     flags: OFlags,
 ) -> Result<OwnedFd, Errno> {
     match openat2(directory, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
-        // An old kernel, or a container's filter that has not heard of the call.
+        // An old kernel, or a container's filter that does not know the call.
         Err(Errno::NOSYS | Errno::PERM) => {}
         done => return done,
     }
@@ -136,8 +135,8 @@ pub(super) fn each_entry<E: From<Errno>>(
     Ok(())
 }
 
-/// Returns the type of an entry, asking the file where the directory does not
-/// say. An entry that vanished has no type.
+/// Returns the type of an entry, and asks the file if the directory does not
+/// report it. Returns nothing for an entry that vanished.
 pub(super) fn type_of(
     directory: BorrowedFd<'_>,
     name: &CStr,

@@ -1,4 +1,4 @@
-//! Walks a tree in the order of paths, leaving out what is hidden or ignored.
+//! Walks a tree in the order of paths, and skips hidden and ignored files.
 
 use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
@@ -12,26 +12,24 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstatfs, openat, statat};
 use rustix::io::Errno;
 use vestal_wire::Fault;
 
-use super::fault::{Stop, check};
-use super::gitignore::{Rules, Verdict};
-use super::path::MAX_PATH;
+use super::gitignore::{IgnoreDecision, Rules};
+use super::paths::MAX_PATH;
+use super::perform::{OpError, check};
 use super::tree::{Cursor, each_entry, type_of};
 
-/// What a walk leaves out.
+/// What a walk includes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scope {
-    /// Looks at hidden files too.
+pub(super) struct WalkScope {
+    /// Includes hidden files.
     pub(super) hidden: bool,
-    /// Looks at ignored files too.
+    /// Includes ignored files.
     pub(super) ignored: bool,
 }
 
-/// A file on the way: anything but a directory.
+/// A file found by the walk: anything except a directory.
 #[derive(Debug)]
-pub(super) struct Seen<'w> {
-    /// The directory it is in.
+pub(super) struct WalkEntry<'w> {
     pub(super) directory: BorrowedFd<'w>,
-    /// Its name there.
     pub(super) name: &'w CStr,
     /// Its path below the root.
     pub(super) path: &'w [u8],
@@ -39,15 +37,15 @@ pub(super) struct Seen<'w> {
     pub(super) file_type: FileType,
 }
 
-/// Walks everything below `root`, which is at `path`, in the order of the bytes
-/// of paths. Returns how many directories could not be read.
+/// Walks everything below `root`, which is at `path`, in the byte order of paths.
+/// Returns the number of unreadable directories.
 pub(super) fn walk(
     root: OwnedFd,
     path: &Path,
-    scope: Scope,
+    scope: WalkScope,
     cancelled: &AtomicBool,
-    visit: &mut dyn FnMut(&Seen<'_>) -> Result<ControlFlow<()>, Fault>,
-) -> Result<u64, Stop> {
+    visit: &mut dyn FnMut(&WalkEntry<'_>) -> Result<ControlFlow<()>, Fault>,
+) -> Result<u64, OpError> {
     let mut walk = Walk {
         cursor: Cursor::new(root)?,
         path: Vec::new(),
@@ -64,54 +62,55 @@ pub(super) fn walk(
     Ok(walk.unreadable)
 }
 
-/// Rules that hold in a directory and below.
-struct Level {
-    /// Length of the path of the directory, with its slash.
+/// Rules for a directory and everything below it.
+struct IgnoreLevel {
+    /// Length of the directory's path, with its slash.
     base: usize,
     rules: Rules,
-    /// A repository starts here: rules from above end.
+    /// Whether a repository starts here, in which case rules from above do not
+    /// apply.
     repository: bool,
 }
 
 struct Walk<'a> {
     cursor: Cursor,
-    /// The path of the directory the walk is in, with a slash at the end,
-    /// counted from the highest directory whose rules hold.
+    /// Path of the current directory with a trailing slash, from the topmost
+    /// directory whose rules apply.
     path: Vec<u8>,
-    /// Where the part below the root starts in it.
+    /// Start of the part below the root.
     root: usize,
-    levels: Vec<Level>,
-    scope: Scope,
+    levels: Vec<IgnoreLevel>,
+    scope: WalkScope,
     cancelled: &'a AtomicBool,
     unreadable: u64,
 }
 
-/// An entry of a directory; sorts as its path does among all paths.
+/// An entry of a directory, in the order of its path among all paths.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Item {
-    /// The name, with a slash for a directory.
+struct WalkItem {
+    /// The name, with a trailing slash for a directory.
     key: Vec<u8>,
     raw_type: u32,
 }
 
-/// A directory on the way down.
-struct Frame {
-    items: vec::IntoIter<Item>,
-    /// Length of the path of the directory above.
+/// A directory being walked.
+struct WalkFrame {
+    items: vec::IntoIter<WalkItem>,
+    /// Length of the parent's path.
     above: usize,
-    /// Rules in force above.
+    /// Number of rule levels above.
     levels: usize,
 }
 
 impl Walk<'_> {
     fn run(
         &mut self,
-        visit: &mut dyn FnMut(&Seen<'_>) -> Result<ControlFlow<()>, Fault>,
-    ) -> Result<(), Stop> {
+        visit: &mut dyn FnMut(&WalkEntry<'_>) -> Result<ControlFlow<()>, Fault>,
+    ) -> Result<(), OpError> {
         let mut frames = vec![self.read(self.path.len())?];
         while let Some(frame) = frames.last_mut() {
             check(self.cancelled)?;
-            let Some(Item { mut key, raw_type }) = frame.items.next() else {
+            let Some(WalkItem { mut key, raw_type }) = frame.items.next() else {
                 let (above, levels) = (frame.above, frame.levels);
                 frames.pop();
                 self.path.truncate(above);
@@ -132,7 +131,7 @@ impl Walk<'_> {
             let path = &self.path[self.root..];
             let flow = match CStr::from_bytes_with_nul(&key) {
                 Ok(name) if path.len() <= MAX_PATH => {
-                    visit(&Seen { directory: self.cursor.here(), name, path, file_type })?
+                    visit(&WalkEntry { directory: self.cursor.here(), name, path, file_type })?
                 }
                 _ => {
                     self.unreadable += 1;
@@ -147,9 +146,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Goes into a directory, given its name with a slash. One that cannot be
-    /// read is counted and passed over.
-    fn descend(&mut self, mut key: Vec<u8>) -> Result<Option<Frame>, Stop> {
+    /// Enters a directory, given its name with a slash. An unreadable directory
+    /// is counted and skipped.
+    fn descend(&mut self, mut key: Vec<u8>) -> Result<Option<WalkFrame>, OpError> {
         let above = self.path.len();
         self.path.extend_from_slice(&key);
         key.pop();
@@ -162,13 +161,13 @@ impl Walk<'_> {
         match entered {
             Ok(true) => match self.read(above) {
                 Ok(frame) => return Ok(Some(frame)),
-                Err(stop @ Stop::Fault(_)) => return Err(stop),
-                Err(Stop::System(_)) => {
+                Err(error @ OpError::Fault(_)) => return Err(error),
+                Err(OpError::System(_)) => {
                     self.cursor.leave()?;
                     self.unreadable += 1;
                 }
             },
-            // It vanished, or something else took its place.
+            // It vanished or was replaced.
             Ok(false) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(_) => self.unreadable += 1,
         }
@@ -176,21 +175,21 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Enters a directory, unless it is the window of the kernel that some
-    /// filesystems are, with files that never end or that act when read.
+    /// Enters a directory, unless it is a pseudo filesystem, whose files may be
+    /// endless or act when they are read.
     fn enter(&mut self, name: &CStr) -> Result<bool, Errno> {
         let device = self.cursor.identity().device();
         self.cursor.enter(name)?;
         let elsewhere = self.cursor.identity().device() != device;
-        if elsewhere && is_kernel_window(self.cursor.here()) {
+        if elsewhere && is_pseudo_filesystem(self.cursor.here()) {
             self.cursor.leave()?;
             return Ok(false);
         }
         Ok(true)
     }
 
-    /// Reads the directory the cursor is in.
-    fn read(&mut self, above: usize) -> Result<Frame, Stop> {
+    /// Reads the current directory.
+    fn read(&mut self, above: usize) -> Result<WalkFrame, OpError> {
         let levels = self.levels.len();
         let mut items = Vec::new();
         let mut rule_files = RuleFiles::default();
@@ -208,8 +207,8 @@ impl Walk<'_> {
             if file_type == FileType::Directory {
                 key.push(b'/');
             }
-            items.push(Item { key, raw_type: file_type.as_raw_mode() });
-            Ok::<(), Stop>(())
+            items.push(WalkItem { key, raw_type: file_type.as_raw_mode() });
+            Ok::<(), OpError>(())
         })?;
         if !self.scope.ignored {
             self.levels.extend(rule_files.load(here, self.path.len()));
@@ -220,27 +219,27 @@ impl Walk<'_> {
             }
         }
         items.sort_unstable();
-        Ok(Frame { items: items.into_iter(), above, levels })
+        Ok(WalkFrame { items: items.into_iter(), above, levels })
     }
 
-    /// Tells whether the rules leave an entry of the directory `path` out.
-    fn is_ignored(&self, path: &mut Vec<u8>, item: &Item) -> bool {
+    /// Returns whether the rules exclude an entry of the directory `path`.
+    fn is_ignored(&self, path: &mut Vec<u8>, item: &WalkItem) -> bool {
         let length = path.len();
         path.extend_from_slice(item.key.strip_suffix(b"/").unwrap_or(&item.key));
         let directory = item.raw_type == FileType::Directory.as_raw_mode();
-        let mut verdict = None;
+        let mut decision = None;
         for level in self.levels.iter().rev() {
-            verdict = level.rules.verdict(&path[level.base..], &path[length..], directory);
-            if verdict.is_some() || level.repository {
+            decision = level.rules.decision(&path[level.base..], &path[length..], directory);
+            if decision.is_some() || level.repository {
                 break;
             }
         }
         path.truncate(length);
-        verdict == Some(Verdict::Ignored)
+        decision == Some(IgnoreDecision::Ignored)
     }
 
-    /// Takes in the rules of the directories above the root, if it lies inside
-    /// of a repository.
+    /// Loads the rules of the directories above the root, if it is inside a
+    /// repository.
     fn load_rules_above(&mut self, path: &Path) {
         let Ok(path) = path.canonicalize() else {
             return;
@@ -273,7 +272,7 @@ impl Walk<'_> {
     }
 }
 
-/// Which files with rules a directory has.
+/// The rule files of a directory.
 #[derive(Default)]
 struct RuleFiles {
     repository: bool,
@@ -291,8 +290,8 @@ impl RuleFiles {
         }
     }
 
-    /// Loads the rules, the strongest last.
-    fn load(&self, directory: BorrowedFd<'_>, base: usize) -> Option<Level> {
+    /// Loads the rules, those with the highest priority last.
+    fn load(&self, directory: BorrowedFd<'_>, base: usize) -> Option<IgnoreLevel> {
         let mut rules = Rules::default();
         if self.repository {
             rules.load(directory, c".git/info/exclude");
@@ -303,7 +302,7 @@ impl RuleFiles {
         if self.ignore {
             rules.load(directory, c".ignore");
         }
-        (self.repository || !rules.is_empty()).then_some(Level {
+        (self.repository || !rules.is_empty()).then_some(IgnoreLevel {
             base,
             rules,
             repository: self.repository,
@@ -315,9 +314,9 @@ fn is_repository(start: BorrowedFd<'_>, path: &Path) -> bool {
     statat(start, path.join(".git"), AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// Tells whether a directory shows the kernel rather than files.
-pub(super) fn is_kernel_window(directory: BorrowedFd<'_>) -> bool {
-    const WINDOWS: [u32; 11] = [
+/// Returns whether a directory belongs to a pseudo filesystem of the kernel.
+pub(super) fn is_pseudo_filesystem(directory: BorrowedFd<'_>) -> bool {
+    const PSEUDO_FILESYSTEMS: [u32; 11] = [
         0x9fa0,      // proc
         0x6265_6572, // sysfs
         0x6462_6720, // debugfs
@@ -331,7 +330,8 @@ pub(super) fn is_kernel_window(directory: BorrowedFd<'_>) -> bool {
         0x6165_676c, // pstore
     ];
     fstatfs(directory).is_ok_and(|found| {
-        u32::try_from(found.f_type & 0xffff_ffff).is_ok_and(|kind| WINDOWS.contains(&kind))
+        u32::try_from(found.f_type & 0xffff_ffff)
+            .is_ok_and(|kind| PSEUDO_FILESYSTEMS.contains(&kind))
     })
 }
 
@@ -342,10 +342,10 @@ mod tests {
     #[test]
     fn the_windows_of_the_kernel_are_told_from_files() {
         let open = |path| openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-        assert!(is_kernel_window(open(c"/proc").unwrap().as_fd()));
-        assert!(is_kernel_window(open(c"/proc/self").unwrap().as_fd()));
-        let yard = crate::files::testing::Yard::new();
-        let ordinary = std::fs::File::open(yard.root()).unwrap();
-        assert!(!is_kernel_window(ordinary.as_fd()));
+        assert!(is_pseudo_filesystem(open(c"/proc").unwrap().as_fd()));
+        assert!(is_pseudo_filesystem(open(c"/proc/self").unwrap().as_fd()));
+        let test_dir = crate::files::testing::TestDir::new();
+        let ordinary = std::fs::File::open(test_dir.root()).unwrap();
+        assert!(!is_pseudo_filesystem(ordinary.as_fd()));
     }
 }

@@ -8,7 +8,7 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_chang
 use vestal_wire::FileOp;
 
 use super::*;
-use crate::files::testing::Yard;
+use crate::files::testing::TestDir;
 
 const MODULE: &str = "files::write::child_tests";
 
@@ -22,8 +22,8 @@ fn in_child(prepare: fn() -> io::Result<()>, test: &str) -> bool {
     let Ok(output) = command.output() else {
         return false;
     };
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
     true
 }
 
@@ -45,7 +45,7 @@ fn limit_file_size() -> io::Result<()> {
     })
 }
 
-fn write_to(yard: &Yard, path: &str, content: &[u8]) -> Result<FileReply, Fault> {
+fn write_to(test_dir: &TestDir, path: &str, content: &[u8]) -> Result<FileReply, Fault> {
     let op = FileOp::Write {
         path: path.as_bytes().to_vec().into(),
         create: CreateMode::Any,
@@ -53,7 +53,7 @@ fn write_to(yard: &Yard, path: &str, content: &[u8]) -> Result<FileReply, Fault>
         mode: None,
         expect: None,
     };
-    yard.perform(op, content).map(|(reply, _)| reply)
+    test_dir.perform(op, content).map(|(reply, _)| reply)
 }
 
 #[test]
@@ -66,19 +66,19 @@ fn a_mount_point_is_written_in_place() {
 #[test]
 #[ignore = "runs as a child of a_mount_point_is_written_in_place"]
 fn child_writes_a_mount_point() {
-    let yard = Yard::new();
-    let target = yard.put("target", b"old content");
-    let source = yard.put("source", b"the source");
+    let test_dir = TestDir::new();
+    let target = test_dir.put("target", b"old content");
+    let source = test_dir.put("source", b"the source");
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
     mount_bind(&source, &target).unwrap();
-    let written = write_to(&yard, "target", b"new").unwrap();
+    let written = write_to(&test_dir, "target", b"new").unwrap();
     unmount(&target, UnmountFlags::empty()).unwrap();
     let FileReply::Written { created: false, in_place: true, .. } = written else {
         panic!("{written:?}");
     };
-    assert_eq!(yard.get("source"), b"new");
-    assert_eq!(yard.get("target"), b"old content");
-    assert_eq!(yard.names(), ["source", "target"]);
+    assert_eq!(test_dir.get("source"), b"new");
+    assert_eq!(test_dir.get("target"), b"old content");
+    assert_eq!(test_dir.names(), ["source", "target"]);
 }
 
 #[test]
@@ -89,14 +89,14 @@ fn a_file_that_cannot_grow_leaves_the_old_one_and_no_litter() {
 #[test]
 #[ignore = "runs as a child of a_file_that_cannot_grow_leaves_the_old_one_and_no_litter"]
 fn child_writes_more_than_it_may() {
-    let yard = Yard::new();
-    yard.put("file", b"old");
-    yard.put("linked", b"old");
-    std::fs::hard_link(yard.path("linked"), yard.path("other")).unwrap();
+    let test_dir = TestDir::new();
+    test_dir.put("file", b"old");
+    test_dir.put("linked", b"old");
+    std::fs::hard_link(test_dir.path("linked"), test_dir.path("other")).unwrap();
     for path in ["file", "linked", "none"] {
-        let fault = write_to(&yard, path, &vec![1; 200_000]).unwrap_err();
+        let fault = write_to(&test_dir, path, &vec![1; 200_000]).unwrap_err();
         assert_eq!(fault.code, FaultCode::NoSpace);
     }
-    assert_eq!((yard.get("file"), yard.get("linked")), (b"old".to_vec(), b"old".to_vec()));
-    assert_eq!(yard.names(), ["file", "linked", "other"]);
+    assert_eq!((test_dir.get("file"), test_dir.get("linked")), (b"old".to_vec(), b"old".to_vec()));
+    assert_eq!(test_dir.names(), ["file", "linked", "other"]);
 }

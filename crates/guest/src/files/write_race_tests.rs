@@ -4,33 +4,37 @@ use super::*;
 
 #[test]
 fn one_of_many_makers_makes_a_new_file() {
-    let yard = Yard::new();
+    let test_dir = TestDir::new();
     let made = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let order = Order { create: CreateMode::New, ..order("file") };
-                if run(&yard, &order, b"mine").is_ok() {
+                let request = WriteRequest { create: CreateMode::New, ..request("file") };
+                if run(&test_dir, &request, b"mine").is_ok() {
                     made.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
     });
     assert_eq!(made.into_inner(), 1);
-    assert_eq!(yard.names(), ["file"]);
+    assert_eq!(test_dir.names(), ["file"]);
 }
 
 #[test]
 fn of_writers_that_expect_one_version_one_succeeds() {
-    let yard = Yard::new();
-    let mut version = run(&yard, &order("file"), b"0").unwrap().metadata.version;
+    let test_dir = TestDir::new();
+    let mut version = run(&test_dir, &request("file"), b"0").unwrap().metadata.version;
     for _ in 0..50 {
         let results: Vec<_> = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..4_u8)
                 .map(|n| {
-                    let yard = &yard;
+                    let test_dir = &test_dir;
                     scope.spawn(move || {
-                        run(yard, &Order { expect: Some(version), ..order("file") }, &[n])
+                        run(
+                            test_dir,
+                            &WriteRequest { expect: Some(version), ..request("file") },
+                            &[n],
+                        )
                     })
                 })
                 .collect();
@@ -44,17 +48,17 @@ fn of_writers_that_expect_one_version_one_succeeds() {
 
 #[test]
 fn readers_and_writers_at_once_never_see_a_mix() {
-    let yard = Yard::new();
-    run(&yard, &order("file"), &vec![0; 200_000]).unwrap();
+    let test_dir = TestDir::new();
+    run(&test_dir, &request("file"), &vec![0; 200_000]).unwrap();
     let writing = AtomicBool::new(true);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (1..4_u8)
             .map(|n| {
-                let yard = &yard;
+                let test_dir = &test_dir;
                 scope.spawn(move || {
                     for round in 0..40 {
                         let content = vec![n; 100_000 + usize::from(n) * 1000 + round];
-                        run(yard, &order("file"), &content).unwrap();
+                        run(test_dir, &request("file"), &content).unwrap();
                     }
                 })
             })
@@ -62,7 +66,7 @@ fn readers_and_writers_at_once_never_see_a_mix() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while writing.load(Ordering::Relaxed) {
-                    let content = yard.get("file");
+                    let content = test_dir.get("file");
                     assert!(content.len() >= 100_000);
                     assert!(content.iter().all(|byte| *byte == content[0]));
                 }
@@ -73,25 +77,25 @@ fn readers_and_writers_at_once_never_see_a_mix() {
         }
         writing.store(false, Ordering::Relaxed);
     });
-    assert_eq!(yard.names(), ["file"]);
+    assert_eq!(test_dir.names(), ["file"]);
 }
 
 #[test]
 fn writers_through_different_names_of_a_file_never_make_a_mix() {
-    let yard = Yard::new();
-    let path = yard.put("one", b"");
-    std::fs::hard_link(&path, yard.path("two")).unwrap();
+    let test_dir = TestDir::new();
+    let path = test_dir.put("one", b"");
+    std::fs::hard_link(&path, test_dir.path("two")).unwrap();
     std::thread::scope(|scope| {
         for (n, name) in [(1_u8, "one"), (2, "two"), (3, "one")] {
-            let yard = &yard;
+            let test_dir = &test_dir;
             scope.spawn(move || {
                 for round in 0..20 {
                     let content = vec![n; 300_000 + usize::from(n) * 1000 + round];
-                    assert!(run(yard, &order(name), &content).unwrap().in_place);
+                    assert!(run(test_dir, &request(name), &content).unwrap().in_place);
                 }
             });
         }
     });
-    let content = yard.get("one");
+    let content = test_dir.get("one");
     assert!(content.iter().all(|byte| *byte == content[0]));
 }

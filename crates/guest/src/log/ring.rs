@@ -1,16 +1,15 @@
 //! The file that keeps the last bytes of a stream.
 //!
 //! The data region is larger than what is kept by one write. A write therefore
-//! only touches bytes that are no longer kept, and a guest killed between the
-//! write of the data and the write of the header leaves a file whose header
-//! still describes exactly what is in it.
+//! only overwrites bytes that are no longer kept, and a guest killed between writing
+//! the data and writing the header leaves a file whose header still describes
+//! exactly what is in it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::holes::{Holes, MAX_HOLES};
 use crate::state_file;
 
 const MAGIC: [u8; 8] = *b"vestlog1";
@@ -18,22 +17,26 @@ const HEADER: usize = 512;
 const TOTAL_AT: usize = 24;
 const HOLES_AT: usize = 32;
 
-/// Where the data region begins in the file.
+/// Start of the data region in the file.
 const DATA: u64 = HEADER as u64;
 
-/// Most bytes of one write.
+/// Maximum bytes of one write.
 pub(super) const MAX_WRITE: usize = 64 << 10;
+
+/// Maximum number of ranges. Beyond it neighbours are joined, and what lies
+/// between them counts as lost.
+const MAX_HOLES: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Ring {
     file: File,
-    /// Offset in the stream that the region begins with.
+    /// Stream offset at the start of the region.
     base: u64,
     /// Bytes kept.
     capacity: u64,
 }
 
-/// What the header of a ring says.
+/// The header of a ring.
 #[derive(Debug)]
 pub(super) struct Contents {
     pub(super) capacity: u64,
@@ -70,8 +73,8 @@ impl Ring {
         Ok((Self { file, base, capacity }, contents))
     }
 
-    /// Writes the bytes that follow offset `at` of the stream, at most
-    /// [`MAX_WRITE`], and records the new total.
+    /// Writes bytes at offset `at` of the stream, at most [`MAX_WRITE`], and
+    /// records the new total.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let (first, second) = bytes.split_at(self.until_wrap(at, bytes.len()));
         self.file.write_all_at(first, self.position(at))?;
@@ -113,5 +116,58 @@ impl Ring {
     fn until_wrap(&self, at: u64, len: usize) -> usize {
         let left = DATA + self.region() - self.position(at);
         usize::try_from(left).map_or(len, |left| left.min(len))
+    }
+}
+
+/// Disjoint ranges in ascending order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Holes(Vec<(u64, u64)>);
+
+impl Holes {
+    fn from_ranges(ranges: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut holes = Self::default();
+        for (from, to) in ranges {
+            holes.add(from, to);
+        }
+        holes
+    }
+
+    pub(super) fn ranges(&self) -> &[(u64, u64)] {
+        &self.0
+    }
+
+    /// Adds a range that does not begin before the last one.
+    pub(super) fn add(&mut self, from: u64, to: u64) {
+        if from >= to {
+            return;
+        }
+        match self.0.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => self.0.push((from, to)),
+        }
+        if self.0.len() > MAX_HOLES {
+            let second = self.0.remove(1);
+            self.0[0].1 = second.1;
+        }
+    }
+
+    /// Forgets ranges before `start`, which are lost anyway.
+    pub(super) fn forget_before(&mut self, start: u64) {
+        self.0.retain(|hole| hole.1 > start);
+    }
+
+    /// Returns how many bytes of `from..to` are in holes.
+    pub(super) fn bytes_within(&self, from: u64, to: u64) -> u64 {
+        self.0.iter().map(|hole| hole.1.min(to).saturating_sub(hole.0.max(from))).sum()
+    }
+
+    /// Returns where the hole that contains `offset` ends.
+    pub(super) fn end_of_hole_at(&self, offset: u64) -> Option<u64> {
+        self.0.iter().find(|hole| hole.0 <= offset && offset < hole.1).map(|hole| hole.1)
+    }
+
+    /// Returns where the first hole after `offset` begins.
+    pub(super) fn next_after(&self, offset: u64) -> Option<u64> {
+        self.0.iter().find(|hole| hole.0 > offset).map(|hole| hole.0)
     }
 }

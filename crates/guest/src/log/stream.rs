@@ -1,35 +1,36 @@
-//! The log of one stream: a head, then a ring.
+//! The logs of a job: for each stream a head, then a ring.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use super::holes::Holes;
-use super::ring::{MAX_WRITE, Ring};
+use vestal_wire::Stream;
+
+use super::ring::{Holes, MAX_WRITE, Ring};
 use crate::state_file;
 
-/// What a log has at an offset.
+/// What a log contains at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// This many bytes were read.
     Data(usize),
-    /// Nothing up to this offset.
+    /// There is nothing before this offset.
     Gap(u64),
-    /// The offset is the end.
+    /// The offset is the end of the stream.
     End,
 }
 
 /// The log of one stream.
 #[derive(Debug)]
 pub(crate) struct StreamLog {
-    /// Bytes the stream has had.
+    /// Bytes written to the stream so far.
     total: u64,
-    /// Bytes in the head, which are the first ones.
+    /// Bytes in the head.
     head_len: u64,
     head_cap: u64,
     tail_cap: u64,
-    /// Ranges behind the head that could not be written.
+    /// Ranges after the head that could not be written.
     holes: Holes,
     head: Handle<File>,
     ring: Handle<Ring>,
@@ -38,7 +39,7 @@ pub(crate) struct StreamLog {
 /// A file that is opened when it is first needed.
 #[derive(Debug)]
 enum Handle<F> {
-    /// It was not made yet.
+    /// It was not created yet.
     Absent,
     /// It exists and is not open.
     Closed,
@@ -46,7 +47,7 @@ enum Handle<F> {
 }
 
 impl StreamLog {
-    /// Returns the log of a stream that has had no bytes and may keep `limit`.
+    /// Returns the log of a new stream that keeps at most `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         let head_cap = limit / 4;
         Self {
@@ -60,8 +61,8 @@ impl StreamLog {
         }
     }
 
-    /// Returns the log that the files at `base` hold. Where they tell of fewer
-    /// bytes than `recorded`, the rest counts as left out.
+    /// Returns the log stored in the files at `base`. If they contain fewer bytes
+    /// than `recorded`, the rest counts as omitted.
     pub(crate) fn recover(base: &Path, limit: u64, recorded: u64) -> Self {
         let mut log = Self::new(limit);
         if let Ok(metadata) = head_path(base).symlink_metadata()
@@ -86,26 +87,26 @@ impl StreamLog {
         log
     }
 
-    /// Returns how many bytes the stream has had.
+    /// Returns the number of bytes written to the stream.
     pub(crate) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns how many of them the log does not hold.
+    /// Returns the number of bytes that the log does not contain.
     pub(crate) fn omitted(&self) -> u64 {
         let start = self.tail_start();
         let lost_in_tail = self.holes.bytes_within(start, self.total);
         start - self.head_len + lost_in_tail
     }
 
-    /// Returns the offset that a reader who fell behind does best to go on at:
-    /// far enough from the edge not to fall off it again at once.
+    /// Returns the offset at which a reader that fell behind should continue: far
+    /// enough from the start of the tail not to fall behind again at once.
     pub(crate) fn fresh_start(&self) -> u64 {
         self.tail_start().max(self.total.saturating_sub(self.tail_cap / 2))
     }
 
-    /// Appends bytes. What cannot be written is counted as left out: a full
-    /// disk never stops a job.
+    /// Appends bytes. Bytes that cannot be written count as omitted: a full disk
+    /// never stops a job.
     pub(crate) fn append(&mut self, base: &Path, mut bytes: &[u8]) {
         if self.head_len < self.head_cap {
             bytes = self.append_to_head(base, bytes);
@@ -151,7 +152,7 @@ impl StreamLog {
     }
 
     /// Returns whether there are files.
-    pub(crate) const fn has_files(&self) -> bool {
+    const fn has_files(&self) -> bool {
         !matches!((&self.head, &self.ring), (Handle::Absent, Handle::Absent))
     }
 
@@ -159,8 +160,8 @@ impl StreamLog {
         self.head_len.max(self.total.saturating_sub(self.tail_cap))
     }
 
-    /// Appends to the head and returns what it did not take. A head that could
-    /// not be written is as long as it is for ever; the ring takes over.
+    /// Appends to the head and returns the rest. After a failed write the head
+    /// does not grow any more, and the ring takes over.
     fn append_to_head<'b>(&mut self, base: &Path, bytes: &'b [u8]) -> &'b [u8] {
         let room = usize::try_from(self.head_cap - self.head_len).unwrap_or(usize::MAX);
         let wanted = bytes.len().min(room);
@@ -222,8 +223,8 @@ impl StreamLog {
         self.total += bytes;
         self.holes.forget_before(self.tail_start());
         if let Handle::Open(ring) = &self.ring {
-            // The block of the header is allocated, so that this works on a
-            // full disk; if not, a later guest knows of fewer bytes.
+            // The block of the header is allocated, so this works on a full disk.
+            // If it fails, a later guest knows of fewer bytes.
             ring.write_header(self.total, &self.holes).ok();
         }
     }
@@ -282,3 +283,105 @@ fn head_path(base: &Path) -> PathBuf {
 fn tail_path(base: &Path) -> PathBuf {
     base.with_extension("tail")
 }
+
+/// A stream that is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogStream {
+    Stdout,
+    Stderr,
+}
+
+impl LogStream {
+    /// Both streams.
+    pub(crate) const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    /// Returns the index of the stream in [`Self::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Returns the corresponding stream of the protocol.
+    pub(crate) const fn on_wire(self) -> Stream {
+        match self {
+            Self::Stdout => Stream::Stdout,
+            Self::Stderr => Stream::Stderr,
+        }
+    }
+
+    const fn file_stem(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// The logged output of a job.
+#[derive(Debug)]
+pub(crate) struct JobLog {
+    dir: PathBuf,
+    streams: [StreamLog; 2],
+}
+
+impl JobLog {
+    /// Returns the log of a new job with its files in `dir`.
+    pub(crate) fn new(dir: PathBuf, limit: u64) -> Self {
+        Self { dir, streams: [StreamLog::new(limit), StreamLog::new(limit)] }
+    }
+
+    /// Returns the log that an earlier guest stored in `dir`.
+    pub(crate) fn recover(dir: PathBuf, limit: u64, recorded: [u64; 2]) -> Self {
+        let streams = LogStream::ALL.map(|stream| {
+            StreamLog::recover(&dir.join(stream.file_stem()), limit, recorded[stream.index()])
+        });
+        Self { dir, streams }
+    }
+
+    /// Appends bytes to a stream.
+    pub(crate) fn append(&mut self, stream: LogStream, bytes: &[u8]) {
+        let base = self.dir.join(stream.file_stem());
+        self.streams[stream.index()].append(&base, bytes);
+    }
+
+    /// Reads bytes of a stream.
+    pub(crate) fn read(&mut self, stream: LogStream, offset: u64, buf: &mut [u8]) -> Piece {
+        let base = self.dir.join(stream.file_stem());
+        self.streams[stream.index()].read(&base, offset, buf)
+    }
+
+    /// Returns one stream's log.
+    pub(crate) const fn stream(&self, stream: LogStream) -> &StreamLog {
+        &self.streams[stream.index()]
+    }
+
+    /// Returns the number of bytes kept.
+    pub(crate) fn kept(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.total() - stream.omitted()).sum()
+    }
+
+    /// Closes files until they are needed again.
+    pub(crate) fn close_files(&mut self) {
+        self.streams.iter_mut().for_each(StreamLog::close_files);
+    }
+
+    /// Deletes the files.
+    pub(crate) fn delete(self) -> io::Result<()> {
+        if self.streams.iter().any(StreamLog::has_files) {
+            delete_directory(&self.dir)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Deletes the directory of a job's log.
+pub(crate) fn delete_directory(dir: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

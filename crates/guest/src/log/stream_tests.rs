@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::stream::{Piece, StreamLog};
+use super::{Piece, StreamLog};
 
 fn base() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();

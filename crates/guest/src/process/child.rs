@@ -1,4 +1,4 @@
-//! The start of a program: a job's, or a supervisor.
+//! Starts programs: jobs, on a terminal or not, and supervisors.
 
 #![expect(unsafe_code, reason = "clone, execve and signal dispositions")]
 
@@ -6,13 +6,15 @@ use std::convert::Infallible;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::process::{Pid, Resource, setrlimit};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Resource, Rlimit, setrlimit};
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+use vestal_wire::WindowSize;
 
-use super::launch::ChildEnds;
-use super::report::FailedStep;
-use super::standing::Standing;
+use super::protocol::{ChildEnds, FailedStep};
 use crate::user::Credentials;
 
 /// A program ready to be executed.
@@ -24,58 +26,58 @@ pub(super) struct Program<'a> {
     pub(super) argv: Vec<CString>,
     /// Its environment; absent: this process's.
     pub(super) env: Option<Vec<CString>>,
-    /// What it is in the end.
-    pub(super) role: Role<'a>,
+    /// How it is started.
+    pub(super) role: ProgramRole<'a>,
 }
 
-/// What a program is started as.
+/// How a program is started.
 #[derive(Debug)]
-pub(super) enum Role<'a> {
-    /// A job's: in a session of its own, with the limits and rights of this process.
+pub(super) enum ProgramRole<'a> {
+    /// A job: in a new session, with the limits and rights of this process.
     Job {
         /// Where it starts.
         cwd: CString,
-        /// Whether its standard input is a terminal it is to control.
+        /// Whether its standard input becomes its controlling terminal.
         pty: bool,
     },
-    /// A supervisor: where this process is, with the standing of jobs.
-    Supervisor(&'a Standing),
+    /// A supervisor: starts in the directory of this process, with the rights of jobs.
+    Supervisor(&'a JobRights),
 }
 
 /// Why a program was not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct StartFailure {
     /// What failed.
     pub(super) step: FailedStep,
     /// The operating system's error number.
     pub(super) errno: i32,
 }
 
-impl Failure {
+impl StartFailure {
     pub(super) fn setup(error: &io::Error) -> Self {
         Self { step: FailedStep::Setup, errno: error.raw_os_error().unwrap_or(libc::EINVAL) }
     }
 }
 
-/// Room for the calls the child makes before it executes its program.
+/// Stack size for the child until it executes its program.
 const STACK: usize = 256 << 10;
 
-/// What the child works with, and what it leaves when it fails.
-struct Errand<'a> {
+/// Input and result of the child.
+struct ChildContext<'a> {
     program: &'a Program<'a>,
     ends: &'a ChildEnds,
     argv: Vec<*const c_char>,
     env: Option<Vec<*const c_char>>,
     script_argv: Vec<*const c_char>,
-    failure: Option<Failure>,
+    failure: Option<StartFailure>,
 }
 
 /// Starts `program` and returns its process id once it is executed.
 ///
-/// The child borrows this process's memory until then, as `posix_spawn` does
-/// it: there is nothing to copy, and a failure is simply written down.
-pub(super) fn start(program: &Program<'_>, ends: &ChildEnds) -> Result<Pid, Failure> {
-    let mut errand = Errand {
+/// Until then the child shares this process's memory, as with `posix_spawn`:
+/// nothing is copied, and a failure is simply stored.
+pub(super) fn start(program: &Program<'_>, ends: &ChildEnds) -> Result<Pid, StartFailure> {
+    let mut context = ChildContext {
         program,
         ends,
         argv: pointers(&program.argv),
@@ -85,7 +87,7 @@ pub(super) fn start(program: &Program<'_>, ends: &ChildEnds) -> Result<Pid, Fail
     };
     let mut stack: Vec<u128> = vec![0; STACK / size_of::<u128>()];
     let top = stack.as_mut_ptr_range().end;
-    // SAFETY: the child runs `run_errand` on a stack of its own, which grows
+    // SAFETY: the child runs `run_child` on a stack of its own, which grows
     // down from its aligned end, and with a valid argument. CLONE_VFORK keeps
     // this thread from running until the child has executed another program or
     // has ended, so that neither sees the other change anything; other threads
@@ -93,38 +95,40 @@ pub(super) fn start(program: &Program<'_>, ends: &ChildEnds) -> Result<Pid, Fail
     // could run in the child.
     let pid = unsafe {
         libc::clone(
-            run_errand,
+            run_child,
             top.cast(),
             libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
-            (&raw mut errand).cast(),
+            (&raw mut context).cast(),
         )
     };
     if pid < 0 {
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
-        return Err(Failure { step: FailedStep::Fork, errno });
+        return Err(StartFailure { step: FailedStep::Fork, errno });
     }
-    match (errand.failure, Pid::from_raw(pid)) {
+    match (context.failure, Pid::from_raw(pid)) {
         (None, Some(pid)) => Ok(pid),
         (Some(failure), _) => Err(failure),
-        (None, None) => Err(Failure { step: FailedStep::Fork, errno: libc::EAGAIN }),
+        (None, None) => Err(StartFailure { step: FailedStep::Fork, errno: libc::EAGAIN }),
     }
 }
 
-/// The child's part. Returns only when it failed.
-extern "C" fn run_errand(errand: *mut c_void) -> c_int {
-    // SAFETY: `start` passes a pointer to its errand and does not touch it
+/// Runs in the child. Returns only after a failure.
+extern "C" fn run_child(context: *mut c_void) -> c_int {
+    // SAFETY: `start` passes a pointer to its context and does not touch it
     // until this process is gone.
-    let errand = unsafe { &mut *errand.cast::<Errand<'_>>() };
-    let Err(failure) = become_program(errand);
-    errand.failure = Some(failure);
+    let context = unsafe { &mut *context.cast::<ChildContext<'_>>() };
+    let Err(failure) = become_program(context);
+    context.failure = Some(failure);
     127
 }
 
-fn become_program(errand: &mut Errand<'_>) -> Result<Infallible, Failure> {
-    let setup =
-        |errno: rustix::io::Errno| Failure { step: FailedStep::Setup, errno: errno.raw_os_error() };
-    let Errand { program, ends, argv, env, script_argv, .. } = errand;
-    if let Role::Job { pty, .. } = program.role {
+fn become_program(context: &mut ChildContext<'_>) -> Result<Infallible, StartFailure> {
+    let setup = |errno: rustix::io::Errno| StartFailure {
+        step: FailedStep::Setup,
+        errno: errno.raw_os_error(),
+    };
+    let ChildContext { program, ends, argv, env, script_argv, .. } = context;
+    if let ProgramRole::Job { pty, .. } = program.role {
         rustix::process::setsid().map_err(setup)?;
         if pty {
             rustix::process::ioctl_tiocsctty(ends.stdin.as_fd()).map_err(setup)?;
@@ -135,30 +139,34 @@ fn become_program(errand: &mut Errand<'_>) -> Result<Infallible, Failure> {
     rustix::stdio::dup2_stderr(&ends.stderr).map_err(setup)?;
     reset_signals();
     match &program.role {
-        Role::Job { cwd, .. } => rustix::process::chdir(cwd.as_c_str())
-            .map_err(|errno| Failure { step: FailedStep::Chdir, errno: errno.raw_os_error() })?,
-        Role::Supervisor(standing) => take(standing).map_err(setup)?,
+        ProgramRole::Job { cwd, .. } => {
+            rustix::process::chdir(cwd.as_c_str()).map_err(|errno| StartFailure {
+                step: FailedStep::Chdir,
+                errno: errno.raw_os_error(),
+            })?;
+        }
+        ProgramRole::Supervisor(rights) => take(rights).map_err(setup)?,
     }
     // SAFETY: nothing in this program changes the environment.
     let env = env.as_ref().map_or(unsafe { environ }, Vec::as_ptr);
     let errno = execute(&program.candidates, argv, env, script_argv);
-    Err(Failure { step: FailedStep::Exec, errno })
+    Err(StartFailure { step: FailedStep::Exec, errno })
 }
 
 unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// Takes on the limits and rights of jobs. Both are this process's own already.
-fn take(standing: &Standing) -> Result<(), rustix::io::Errno> {
-    if let Some(limit) = standing.files {
+/// Takes on the limits and rights of jobs.
+fn take(rights: &JobRights) -> Result<(), rustix::io::Errno> {
+    if let Some(limit) = rights.files {
         setrlimit(Resource::Nofile, limit)?;
     }
-    standing.credentials.as_ref().map_or(Ok(()), Credentials::assume)
+    rights.credentials.as_ref().map_or(Ok(()), Credentials::assume)
 }
 
-/// Gives a new program what every program may expect: nothing blocked, nothing
-/// ignored. Only for a process that is about to execute one.
+/// Resets signals to what a new program expects: none blocked, none ignored. Only
+/// for a process that is about to execute a program.
 fn reset_signals() {
     const COUNT: libc::c_int = 64;
     // The kernel's own form of an action: default handler, no flags, no mask.
@@ -177,7 +185,7 @@ fn reset_signals() {
     }
 }
 
-/// Tries the candidates as `execvpe` would. Returns the error that counts.
+/// Tries the candidates in order, as `execvpe` does. Returns the relevant error.
 fn execute(
     candidates: &[CString],
     argv: &[*const c_char],
@@ -190,7 +198,7 @@ fn execute(
             libc::ENOENT | libc::ENOTDIR => {}
             libc::EACCES => verdict = libc::EACCES,
             libc::ENOEXEC => {
-                // A script without an interpreter line is the shell's.
+                // The shell runs scripts without an interpreter line.
                 if let Some(script) = script_argv.get_mut(1) {
                     *script = candidate.as_ptr();
                 }
@@ -217,10 +225,48 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     pointers
 }
 
-/// Arguments for the shell to run a script: its name, room for the script's
-/// path, then the script's own arguments.
+/// Returns the arguments for the shell to run a script: its name, a slot for the
+/// script's path, then the script's own arguments.
 fn script_argv(argv: &[CString]) -> Vec<*const c_char> {
     let mut script = pointers(argv);
     script.insert(0, SHELL.as_ptr());
     script
+}
+
+/// Opens a new terminal of the given size, and returns its master and slave.
+pub fn open_pty(size: WindowSize) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let slave = open_slave(&master)?;
+    resize(master.as_fd(), size)?;
+    Ok((master, slave))
+}
+
+/// Changes a terminal's size; its foreground processes get `SIGWINCH`.
+pub fn resize(master: BorrowedFd<'_>, size: WindowSize) -> io::Result<()> {
+    let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(rustix::termios::tcsetwinsize(master, size)?)
+}
+
+fn open_slave(master: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    // Asking the master needs no path, which may be wrong if several devpts are
+    // mounted. Kernels before 4.13 only have the path.
+    if let Ok(slave) = rustix::pty::ioctl_tiocgptpeer(master, flags) {
+        return Ok(slave);
+    }
+    let name = rustix::pty::ptsname(master, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(name.as_c_str(), flags, Mode::empty())?)
+}
+
+/// Rights and limits of jobs, where they differ from the guest's own.
+#[derive(Debug, Default)]
+pub(crate) struct JobRights {
+    /// The user of jobs, if it is not the guest's own.
+    pub(crate) credentials: Option<Credentials>,
+    /// The limit of open files, if the guest raised its own.
+    pub(crate) files: Option<Rlimit>,
 }

@@ -1,25 +1,19 @@
-//! Processes of jobs: a supervisor per job, terminals, and the end of whole trees.
+//! Processes of jobs: supervisors, terminals and process trees.
 //!
-//! A job's shell is not a child of the guest but of a small supervisor, which
-//! is a child subreaper: whatever the job forks, also with `setsid` or twice,
-//! stays among its descendants. So "no process of this job is left" is
-//! something `waitpid` can prove.
+//! A job's shell is not a child of the guest but of a small supervisor, which is a
+//! child subreaper: whatever the job forks, even with `setsid` or a double fork, stays
+//! among its descendants. So `waitpid` can prove that no process of the job is left.
 
 mod child;
-mod launch;
-pub(crate) mod memfile;
-mod protocol;
-mod pty;
-mod report;
-mod standing;
+mod invocation;
+pub(crate) mod protocol;
 mod supervisor;
 
 pub mod supervise;
 pub mod tree;
 
-pub use launch::{ChildEnds, Launch, LaunchCommand};
-pub use pty::{open_pty, resize};
-pub use report::{FailedStep, Report, WaitStatus};
-pub(crate) use standing::Standing;
-pub(crate) use supervise::DEFAULT_PATH;
+pub(crate) use child::JobRights;
+pub use child::{open_pty, resize};
+pub(crate) use invocation::DEFAULT_PATH;
+pub use protocol::{ChildEnds, FailedStep, Launch, LaunchCommand, SupervisorReport, WaitStatus};
 pub use supervisor::Supervisor;

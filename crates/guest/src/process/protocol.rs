@@ -1,81 +1,50 @@
-//! Packets between the guest and a supervisor.
+//! What the guest and a supervisor send each other.
 //!
 //! The two share a `SOCK_SEQPACKET` pair: one packet is one message, and files
 //! travel beside it. Both ends are the same program, so there is no version.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
+use rustix::fs::MemfdFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
+use vestal_wire::EnvVar;
 
-use super::report::{FailedStep, WaitStatus};
+use crate::session::SavedSession;
 
 /// Files that may travel with one packet.
 const MAX_FILES: usize = 4;
 
-/// Largest packet; what can be longer travels in a file.
+/// Maximum size of a packet; longer data is sent in a file.
 const MAX_PACKET: usize = 256;
 
-/// What the guest asks of a supervisor.
+/// A command from the guest to a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(crate) enum Order {
-    /// Run what the first file says, with the other three as standard streams.
+pub(crate) enum SupervisorCommand {
+    /// Runs the launch in the first file, with the other three as standard
+    /// streams.
     #[n(0)]
     Launch,
-    /// Kill every process of the job.
+    /// Kills every process of the job.
     #[n(1)]
     Kill,
-    /// Send a signal to the job.
+    /// Sends a signal to the job.
     #[n(2)]
     Signal(#[n(0)] i32),
 }
 
-/// What a supervisor tells the guest: [`super::Report`] without its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(crate) enum Notice {
-    /// See [`super::Report::Started`].
-    #[n(0)]
-    Started {
-        #[n(0)]
-        pid: u32,
-        #[n(1)]
-        pid_start: u64,
-    },
-    /// See [`super::Report::Failed`].
-    #[n(1)]
-    Failed {
-        #[n(0)]
-        step: FailedStep,
-        #[n(1)]
-        errno: i32,
-    },
-    /// See [`super::Report::Ended`]; the state travels beside it.
-    #[n(2)]
-    Ended {
-        #[n(0)]
-        status: WaitStatus,
-    },
-    /// See [`super::Report::Left`].
-    #[n(3)]
-    Left {
-        #[n(0)]
-        processes: u32,
-    },
-    /// See [`super::Report::Empty`].
-    #[n(4)]
-    Empty,
-}
-
-/// Whether to wait when the other side cannot take or give a packet yet.
+/// What to do when the other side cannot accept a packet yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum OnFull {
     /// Fail with [`io::ErrorKind::WouldBlock`].
-    Now,
+    Fail,
     /// Wait.
     Wait,
 }
@@ -85,7 +54,7 @@ pub(crate) fn send<T: Encode<()>>(
     socket: BorrowedFd<'_>,
     message: &T,
     files: &[BorrowedFd<'_>],
-    patience: Patience,
+    on_full: OnFull,
 ) -> io::Result<()> {
     let bytes = minicbor::to_vec(message).map_err(io::Error::other)?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
@@ -93,9 +62,9 @@ pub(crate) fn send<T: Encode<()>>(
     if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let flags = match patience {
-        Patience::Now => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        Patience::Wait => SendFlags::NOSIGNAL,
+    let flags = match on_full {
+        OnFull::Fail => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        OnFull::Wait => SendFlags::NOSIGNAL,
     };
     rustix::io::retry_on_intr(|| {
         rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)
@@ -103,8 +72,8 @@ pub(crate) fn send<T: Encode<()>>(
     Ok(())
 }
 
-/// Receives one packet without waiting. `None`: there is none yet. The end of
-/// the other side is [`io::ErrorKind::UnexpectedEof`].
+/// Receives one packet without waiting. Returns `None` if there is none yet, and
+/// [`io::ErrorKind::UnexpectedEof`] if the other side is gone.
 pub(crate) fn receive<T: for<'b> Decode<'b, ()>>(
     socket: BorrowedFd<'_>,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
@@ -136,4 +105,158 @@ pub(crate) fn receive<T: for<'b> Decode<'b, ()>>(
     let message = minicbor::decode(&bytes[..received.bytes])
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     Ok(Some((message, files)))
+}
+
+/// What a launch runs.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum LaunchCommand {
+    /// Text for the shell, of any length.
+    #[n(0)]
+    Shell(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    /// A program with its arguments; in a session also a function or builtin.
+    #[n(1)]
+    Argv(#[n(0)] Vec<ByteVec>),
+}
+
+/// A command with everything it needs to start.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Launch {
+    /// What to run.
+    #[n(0)]
+    pub command: LaunchCommand,
+    /// The session state to start from. Absent: a plain shell or program that
+    /// restores and saves nothing.
+    #[n(1)]
+    pub session: Option<SavedSession>,
+    /// Whether to save the state at the end of the shell.
+    #[n(2)]
+    pub save: bool,
+    /// The base environment, to which the session's changes are applied.
+    #[n(3)]
+    pub env: Vec<EnvVar>,
+    /// Environment of this launch only; it overrides `env` and the session.
+    #[n(4)]
+    pub job_env: Vec<EnvVar>,
+    /// The directory to start in.
+    #[n(5)]
+    #[cbor(with = "minicbor::bytes")]
+    pub cwd: Vec<u8>,
+    /// Whether the standard streams are a terminal for the shell to control.
+    #[n(6)]
+    pub pty: bool,
+}
+
+/// The standard streams of a command. For a terminal: its slave side, three
+/// times.
+#[derive(Debug)]
+pub struct ChildEnds {
+    /// Standard input.
+    pub stdin: OwnedFd,
+    /// Standard output.
+    pub stdout: OwnedFd,
+    /// Standard error.
+    pub stderr: OwnedFd,
+}
+
+/// A step of starting a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum FailedStep {
+    /// Changing to the start directory.
+    #[n(0)]
+    Chdir,
+    /// Executing the program or shell.
+    #[n(1)]
+    Exec,
+    /// Forking.
+    #[n(2)]
+    Fork,
+    /// Anything earlier.
+    #[n(3)]
+    Setup,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum WaitStatus {
+    /// By itself, with this code.
+    #[n(0)]
+    Exited(#[n(0)] u8),
+    /// By this signal.
+    #[n(1)]
+    Signaled(#[n(0)] i32),
+}
+
+/// Reports of a launch, in this order: `Started`, `Ended`, `Left` (zero or more
+/// times), `Empty`; or `Failed`, `Empty`.
+#[derive(Debug, Encode, Decode)]
+pub enum SupervisorReport {
+    /// The program runs.
+    #[n(0)]
+    Started {
+        /// Its process id.
+        #[n(0)]
+        pid: u32,
+        /// Its start time in clock ticks since boot.
+        #[n(1)]
+        pid_start: u64,
+    },
+    /// The program could not be started.
+    #[n(1)]
+    Failed {
+        /// What failed.
+        #[n(0)]
+        step: FailedStep,
+        /// The operating system's error number.
+        #[n(1)]
+        errno: i32,
+    },
+    /// The shell or program has ended.
+    #[n(2)]
+    Ended {
+        /// How.
+        #[n(0)]
+        status: WaitStatus,
+        /// The complete dump of the shell's state, for
+        /// [`crate::session::SavedSession::from_dump`], with the offset at its
+        /// start. Absent if none was requested, or if the shell was killed or
+        /// replaced by `exec`; the session is then unchanged. The exit code is
+        /// not reported earlier, because a shell that dies of a signal runs its
+        /// EXIT trap first and would report the code of a previous command.
+        #[cbor(skip)]
+        state: Option<OwnedFd>,
+    },
+    /// The shell has ended, and this many of its processes are still alive.
+    #[n(3)]
+    Left {
+        /// Number of processes.
+        #[n(0)]
+        processes: u32,
+    },
+    /// No process of the job is left. The supervisor is ready for another launch.
+    #[n(4)]
+    Empty,
+}
+
+/// Creates an anonymous file with `content` and its offset at the start.
+pub(crate) fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+    if !content.is_empty() {
+        file.write_all(content)?;
+        file.rewind()?;
+    }
+    Ok(file.into())
+}
+
+/// Reads an anonymous file from start to end.
+pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
+    let mut file = File::from(file);
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -7,19 +7,14 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::child::{self, Program, Role};
-use super::launch::{ChildEnds, Launch};
-use super::memfile;
-use super::protocol::{self, Notice, Order, Patience};
-use super::report::Report;
-use super::standing::Standing;
+use super::child::{self, JobRights, Program, ProgramRole};
+use super::protocol::{self, ChildEnds, Launch, OnFull, SupervisorCommand, SupervisorReport};
 
-/// A supervisor process: runs one launch at a time and keeps every process of
-/// it in sight.
+/// A supervisor process: runs one launch at a time and keeps track of all its
+/// processes.
 ///
-/// Dropping it closes the control socket, upon which the supervisor kills what
-/// is left of its job and ends. It is a child of this process; whoever reaps
-/// children here meets its pid.
+/// Dropping it closes the control socket. The supervisor then kills the rest of
+/// its job and exits. It is a child of this process and must be reaped here.
 #[derive(Debug)]
 pub struct Supervisor {
     pid: u32,
@@ -27,16 +22,16 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts a supervisor of a standing by executing this program again. What
-    /// it inherits of this process it closes itself.
-    pub(crate) fn spawn(standing: &Standing) -> io::Result<Self> {
+    /// Starts a supervisor with these rights by executing this program again. It
+    /// closes the descriptors it inherits.
+    pub(crate) fn spawn(rights: &JobRights) -> io::Result<Self> {
         let (control, stdin) = control_pair()?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let program = Program {
             candidates: vec![c"/proc/self/exe".into()],
             argv: vec![c"vestal-guest".into(), c"supervise".into()],
             env: None,
-            role: Role::Supervisor(standing),
+            role: ProgramRole::Supervisor(rights),
         };
         let ends = ChildEnds { stdin, stdout: null.try_clone()?, stderr: null };
         let pid = child::start(&program, &ends)
@@ -44,7 +39,7 @@ impl Supervisor {
         Ok(Self { pid: pid.as_raw_nonzero().get().unsigned_abs(), control })
     }
 
-    /// Starts a supervisor by a command that executes the guest program as one.
+    /// Starts a supervisor with a command that executes the guest program.
     pub fn spawn_by(mut command: Command) -> io::Result<Self> {
         let (control, theirs) = control_pair()?;
         let child = command
@@ -60,49 +55,47 @@ impl Supervisor {
         self.pid
     }
 
-    /// Returns the socket that is readable when [`Supervisor::receive`] has news.
+    /// Returns the socket that is readable when [`Supervisor::receive`] has a
+    /// report.
     pub fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// Hands over a command to run. One at a time: wait for [`Report::Empty`]
-    /// before the next.
+    /// Sends a command to run. Only one at a time: wait for
+    /// [`SupervisorReport::Empty`] before the next.
     pub fn launch(&mut self, launch: &Launch, ends: ChildEnds) -> io::Result<()> {
         let encoded = minicbor::to_vec(launch).map_err(io::Error::other)?;
-        let file = memfile::with_content("vestal-launch", &encoded)?;
+        let file = protocol::memory_file("vestal-launch", &encoded)?;
         let ChildEnds { stdin, stdout, stderr } = ends;
         let files = [file.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        protocol::send(self.control(), &Order::Launch, &files, Patience::Now)
+        protocol::send(self.control(), &SupervisorCommand::Launch, &files, OnFull::Fail)
     }
 
-    /// Asks for the end of every process of the job.
+    /// Asks the supervisor to kill all processes of the job.
     pub fn kill(&mut self) -> io::Result<()> {
-        protocol::send(self.control(), &Order::Kill, &[], Patience::Now)
+        protocol::send(self.control(), &SupervisorCommand::Kill, &[], OnFull::Fail)
     }
 
-    /// Asks for a signal to the job: to the process group of its shell while
-    /// that lives, afterwards to each process it left.
+    /// Asks the supervisor to send a signal: to the process group of the shell
+    /// while it lives, then to each remaining process.
     pub fn signal(&mut self, signal: i32) -> io::Result<()> {
-        protocol::send(self.control(), &Order::Signal(signal), &[], Patience::Now)
+        protocol::send(self.control(), &SupervisorCommand::Signal(signal), &[], OnFull::Fail)
     }
 
-    /// Returns the next report, `None` when there is none yet, and
-    /// [`io::ErrorKind::UnexpectedEof`] when the supervisor is gone.
-    pub fn receive(&mut self) -> io::Result<Option<Report>> {
-        let Some((notice, mut files)) = protocol::receive::<Notice>(self.control.as_fd())? else {
-            return Ok(None);
-        };
-        Ok(Some(match notice {
-            Notice::Started { pid, pid_start } => Report::Started { pid, pid_start },
-            Notice::Failed { step, errno } => Report::Failed { step, errno },
-            Notice::Ended { status } => Report::Ended { status, state: files.pop() },
-            Notice::Left { processes } => Report::Left { processes },
-            Notice::Empty => Report::Empty,
+    /// Returns the next report, `None` if there is none yet, and
+    /// [`io::ErrorKind::UnexpectedEof`] if the supervisor is gone.
+    pub fn receive(&mut self) -> io::Result<Option<SupervisorReport>> {
+        let received = protocol::receive::<SupervisorReport>(self.control.as_fd())?;
+        Ok(received.map(|(mut report, mut files)| {
+            if let SupervisorReport::Ended { state, .. } = &mut report {
+                *state = files.pop();
+            }
+            report
         }))
     }
 }
 
-/// Makes the control socket: the guest's end and the supervisor's.
+/// Creates the control socket: the guest's end and the supervisor's.
 fn control_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)

@@ -1,21 +1,31 @@
-//! Trees of processes: who belongs to one, and how all of one is ended.
+//! Process trees: finds, stops, kills and reaps all processes of one.
+
+#![expect(unsafe_code, reason = "waiting for any child is not offered for good reason elsewhere")]
 
 use std::collections::HashSet;
-use std::fs;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// How long a tree that still grows is stopped, before it is killed as far as it
-/// is known.
+use super::protocol::WaitStatus;
+
+/// How long a growing tree is stopped before the processes found so far are
+/// killed.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Kills the processes `roots` and everything that descends from them. Returns
-/// those of the roots that this thread may not kill.
+/// How long the supervisor kills and reaps in one call. Processes that survive
+/// longer sleep uninterruptibly or belong to another user.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest pause between two rounds of killing.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Kills the processes `roots` and all their descendants. Returns the roots that
+/// this thread may not kill.
 ///
-/// The caller must know that the roots are what it takes them for. Whether they
-/// are gone is for their parent to find out by reaping them.
+/// The caller must be sure that the pids are the intended processes. Their parent
+/// learns by reaping whether they are gone.
 pub fn kill_tree(roots: &[u32]) -> Vec<u32> {
     let mut freeze = Freeze::below(roots.iter().filter_map(|pid| to_pid(*pid)));
     freeze.settle();
@@ -27,8 +37,8 @@ pub fn kill_tree(roots: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the living descendants of a process, itself not among them.
-/// Processes that have ended and only wait to be reaped are left out.
+/// Returns the living descendants of a process, without the process itself and
+/// without zombies.
 pub fn descendants(root: u32) -> Vec<u32> {
     let Some(root) = to_pid(root) else {
         return Vec::new();
@@ -55,15 +65,14 @@ pub(super) fn to_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// The stopping of a tree, process by process, until nothing in it moves.
+/// Stops a tree, process by process, until all of it is stopped.
 ///
-/// A stopped process neither forks nor reaps, so a pass that finds nobody new
-/// has found everybody, and the process ids of the tree stay what they are
-/// until somebody kills.
+/// A stopped process neither forks nor reaps. So a pass that finds no new process
+/// has found all of them, and their pids stay valid until one is killed.
 pub(super) struct Freeze {
     /// Processes the walk starts from.
     roots: Vec<Pid>,
-    /// A process whose descendants are meant but not itself: the supervisor.
+    /// A process whose descendants are stopped, but not itself: the supervisor.
     spared: Option<Pid>,
     stopped: HashSet<Pid>,
 }
@@ -77,26 +86,26 @@ impl Freeze {
     }
 
     /// Prepares to stop the descendants of this process.
-    pub(super) fn below_self() -> Self {
+    fn below_self() -> Self {
         let own = rustix::process::getpid();
         Self { roots: vec![own], spared: Some(own), stopped: HashSet::new() }
     }
 
-    /// Stops the tree until a pass finds nobody new, or time is up.
+    /// Stops the tree until a pass finds nothing new, or the time is up.
     pub(super) fn settle(&mut self) {
         let deadline = Instant::now() + SETTLING;
         while self.pass() > 0 && Instant::now() < deadline {}
     }
 
-    /// Kills everybody that was found, and returns those it may not kill. A
-    /// process that is gone is what is wanted.
+    /// Kills all processes found, and returns those it may not kill. Ignores
+    /// processes that are gone.
     pub(super) fn kill(&self) -> Vec<Pid> {
         let killed = |pid: &Pid| rustix::process::kill_process(*pid, Signal::KILL);
         let refused = |pid: &Pid| killed(pid) == Err(rustix::io::Errno::PERM);
         self.stopped.iter().copied().filter(refused).collect()
     }
 
-    /// Walks the tree once and returns how many processes were new.
+    /// Walks the tree once and returns the number of new processes.
     fn pass(&mut self) -> usize {
         let mut visited = HashSet::new();
         let mut pending: Vec<(Pid, Option<Pid>)> =
@@ -117,11 +126,12 @@ impl Freeze {
         new
     }
 
-    /// Stops one process and the group it leads. Returns whether it is ours.
+    /// Stops one process and the group it leads. Returns whether it belongs to
+    /// the tree.
     fn stop(&mut self, pid: Pid, parent: Option<Pid>) -> bool {
-        // Between reading a list of children and acting on it the child may
-        // have ended and its number may have gone to a stranger. A pidfd pins
-        // the process; its parent then tells whether it is the one we mean.
+        // Between listing the children and acting on one, the child may have
+        // ended and its pid may be reused. A pidfd pins the process; its parent
+        // then shows whether it is the right one.
         let pinned = rustix::process::pidfd_open(pid, PidfdFlags::empty());
         let Some(stat) = Stat::read(pid) else {
             return false;
@@ -132,7 +142,7 @@ impl Freeze {
         let stopped = match pinned {
             Ok(pidfd) => rustix::process::pidfd_send_signal(&pidfd, Signal::STOP),
             Err(rustix::io::Errno::SRCH) => return false,
-            // A kernel without pidfds: the check above has to do.
+            // Without pidfds the check above must suffice.
             Err(_) => rustix::process::kill_process(pid, Signal::STOP),
         };
         if stopped == Err(rustix::io::Errno::SRCH) {
@@ -140,8 +150,8 @@ impl Freeze {
         }
         self.stopped.insert(pid);
         if stat.group == Some(pid) {
-            // Its members joined by descent from the tree: a group never
-            // crosses sessions, and a leader outside our own session made its own.
+            // All members of the group descend from the tree: a group never
+            // crosses sessions, and a leader outside our session created its own.
             rustix::process::kill_process_group(pid, Signal::STOP).ok();
         }
         true
@@ -151,7 +161,7 @@ impl Freeze {
         parent.is_some_and(|parent| {
             self.roots.contains(&parent)
                 || self.stopped.contains(&parent)
-                // Orphans of a tree below us come to us.
+                // Orphans of a tree below this process become its children.
                 || self.spared == Some(parent)
                 || parent == rustix::process::getpid()
         })
@@ -174,7 +184,7 @@ impl Stat {
 
     fn parse(line: &[u8]) -> Option<Self> {
         // The second field is the program's name in parentheses, which may
-        // itself hold blanks and parentheses; what counts comes after the last.
+        // contain blanks and parentheses. The other fields follow the last one.
         let after = line.iter().rposition(|byte| *byte == b')')? + 1;
         let rest = std::str::from_utf8(line.get(after..)?).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -199,7 +209,7 @@ fn children(pid: Pid) -> Vec<Pid> {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => found.extend(parse_pids(&list)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Either the thread has just ended or the kernel was built
+                // Either the thread has just ended, or the kernel was built
                 // without these lists.
                 if !fs::exists("/proc/thread-self/children").unwrap_or(true) {
                     return children_by_scan(pid);
@@ -211,7 +221,7 @@ fn children(pid: Pid) -> Vec<Pid> {
     found
 }
 
-/// Returns the children of a process by looking at every process there is.
+/// Returns the children of a process by scanning all processes.
 fn children_by_scan(parent: Pid) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -224,6 +234,83 @@ fn children_by_scan(parent: Pid) -> Vec<Pid> {
 
 fn parse_pids(list: &str) -> impl Iterator<Item = Pid> + '_ {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+}
+
+/// What is left below the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remaining {
+    /// Nothing: there is no child to wait for, and orphans would be children.
+    Nothing,
+    /// Some process.
+    Some,
+}
+
+/// A child that ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reaped {
+    pub(super) pid: Pid,
+    /// How it ended.
+    pub(super) status: WaitStatus,
+}
+
+/// Reaps every child that has ended.
+pub(super) fn reap_children(mut each: impl FnMut(Reaped)) -> Remaining {
+    loop {
+        let mut status = 0;
+        // SAFETY: waitpid writes one int through a valid pointer. Every child of
+        // this single-threaded process is the job's, so waiting for any is right.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        if pid < 0 {
+            // No signal interrupts it, so the error can only be ECHILD.
+            return Remaining::Nothing;
+        }
+        match Pid::from_raw(pid) {
+            None => return Remaining::Some,
+            Some(pid) => each(Reaped { pid, status: decode(status) }),
+        }
+    }
+}
+
+/// Stops, kills and reaps until nothing is left or the time is up.
+pub(super) fn kill_descendants(mut each: impl FnMut(Reaped)) -> Remaining {
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_micros(100);
+    loop {
+        if kill_round(&mut each) == Remaining::Nothing {
+            return Remaining::Nothing;
+        }
+        if Instant::now() >= deadline {
+            return Remaining::Some;
+        }
+        std::thread::sleep(pause);
+        if reap_children(&mut each) == Remaining::Nothing {
+            return Remaining::Nothing;
+        }
+        pause = (pause * 2).min(PAUSE);
+    }
+}
+
+/// Stops the whole tree, kills it, and reaps the processes that are dead.
+pub(super) fn kill_round(each: impl FnMut(Reaped)) -> Remaining {
+    // Nothing is reaped before the whole tree is stopped: reaping frees pids, and
+    // a fork bomb would win the race.
+    let mut freeze = Freeze::below_self();
+    freeze.settle();
+    freeze.kill();
+    reap_children(each)
+}
+
+/// Kills all descendants and ignores their status.
+pub(super) fn kill_all() {
+    kill_descendants(|_| {});
+}
+
+fn decode(status: i32) -> WaitStatus {
+    if libc::WIFSIGNALED(status) {
+        WaitStatus::Signaled(libc::WTERMSIG(status))
+    } else {
+        WaitStatus::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
+    }
 }
 
 #[cfg(test)]

@@ -1,34 +1,45 @@
-//! Requests that are answered from what the guest knows.
+//! Handles requests: those the guest answers from what it knows, and file operations,
+//! which it hands to a worker thread.
 
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_wire::{FaultCode, JobId, JobInfo, JobState, Reply, Request, Status, WindowSize};
+use vestal_wire::{
+    Fault, FaultCode, FileCall, FileReply, JobId, JobInfo, JobState, Reply, Request, Status,
+    Stream, WindowSize,
+};
 
-use super::channel::Call;
-use super::clock::Use;
+use super::connections::Call;
 use super::guest::Guest;
-use super::ids::{Address, JobKey};
-use super::job::{Awaits, Job, Killer, Phase, Watcher};
+use super::jobs::{Job, JobPhase, KillReason, WaitFor, Waiter};
+use super::lifetime::CallKind;
+use super::reactor::{ChannelId, JobKey, Timer};
 use super::sessions::is_valid_name;
-use super::timers::Timer;
-use super::workers::Letter;
+use super::workers::{Transfer, TransferInput, TransferOutput, WorkerMessage};
+use crate::diagnostics::path_of;
+use crate::files::{self, PathRoots};
 use crate::process::{self, tree};
+use crate::session::SavedSession;
+use crate::state_file;
 
-/// Bytes of job descriptions in one answer, safely below the limit of a message.
+/// Maximum bytes of job descriptions in one reply, safely below the limit of a
+/// message.
 const MAX_LISTING: usize = 768 << 10;
 
-/// The most a description takes beside its texts.
+/// Maximum encoded size of a description without its texts.
 const INFO_OVERHEAD: usize = 256;
 
 impl Guest {
-    /// Acts on a request.
-    pub(super) fn call(&mut self, at: Address, kind: Use, request: Request) {
-        if kind == Use::Counts {
-            self.conns.clock.touch();
+    /// Handles a request.
+    pub(super) fn call(&mut self, at: ChannelId, kind: CallKind, request: Request) {
+        if kind == CallKind::Use {
+            self.connections.clock.touch();
         }
         match request {
-            Request::Status => self.conns.reply(at, &Reply::Status(self.status())),
+            Request::Status => self.connections.reply(at, &Reply::Status(self.status())),
             Request::Stats => self.stats(at, kind),
             Request::Touch => self.touch(at),
             Request::Start(start) => self.start(at, kind, *start),
@@ -37,7 +48,7 @@ impl Guest {
             Request::Jobs { running, limit } => self.list(at, running, limit),
             Request::Lookup { id, incarnation, boot } => {
                 let outcome = self.jobs.lookup(&id, &incarnation, &boot);
-                self.conns.reply(at, &Reply::Outcome(outcome));
+                self.connections.reply(at, &Reply::Outcome(outcome));
             }
             Request::Kill { id } => self.kill(at, kind, &id),
             Request::Signal { id, signal } => self.signal(at, &id, signal),
@@ -47,23 +58,23 @@ impl Guest {
             Request::File(call) => self.open_file(at, kind, call),
             Request::Retain { retention_ms } => {
                 let retention = retention_ms.map(Duration::from_millis);
-                self.conns.clock.set_retention(retention);
-                self.conns.reply(at, &Reply::Done);
+                self.connections.clock.set_retention(retention);
+                self.connections.reply(at, &Reply::Done);
             }
             Request::Shutdown { grace_ms, if_idle } => self.shutdown(at, kind, grace_ms, if_idle),
         }
     }
 
-    /// Returns the job of an id, or says that there is none.
-    pub(super) fn job_or_fault(&mut self, at: Address, id: &JobId) -> Option<JobKey> {
+    /// Returns the job with an id, or replies with a fault.
+    pub(super) fn job_or_fault(&mut self, at: ChannelId, id: &JobId) -> Option<JobKey> {
         let key = self.jobs.find(id);
         if key.is_none() {
-            self.conns.fault(at, FaultCode::NoSuchJob, format!("there is no job {id}"));
+            self.connections.fault(at, FaultCode::NoSuchJob, format!("there is no job {id}"));
         }
         key
     }
 
-    /// Returns what is known of a job, with its processes counted.
+    /// Describes a job, including the number of its processes.
     pub(super) fn describe(&self, job: &Job) -> JobInfo {
         let mut info = job.info();
         let supervisor = job.live.as_ref().and_then(|live| live.supervisor);
@@ -74,7 +85,7 @@ impl Guest {
     }
 
     fn status(&self) -> Status {
-        let clock = &self.conns.clock;
+        let clock = &self.connections.clock;
         Status {
             idle_ms: millis(clock.idle()),
             expires_in_ms: clock.left().map(millis),
@@ -85,25 +96,25 @@ impl Guest {
         }
     }
 
-    fn stats(&mut self, at: Address, kind: Use) {
+    fn stats(&mut self, at: ChannelId, kind: CallKind) {
         let (supervisors, log_bytes) = (self.pool.pids(), self.jobs.log_bytes());
         let mailbox = Arc::clone(&self.mailbox);
         let begun = self.workers.run(move || {
             let stats = crate::stats::collect(&supervisors, log_bytes);
-            mailbox.post(Letter::Answer(at, Box::new(Reply::Stats(stats))));
+            mailbox.post(WorkerMessage::Reply(at, Box::new(Reply::Stats(stats))));
         });
         match begun {
-            Ok(()) => self.conns.open(at, Call::Work, kind),
-            Err(error) => self.conns.fault(at, FaultCode::System, error.to_string()),
+            Ok(()) => self.connections.open(at, Call::Work, kind),
+            Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
         }
     }
 
-    fn touch(&mut self, at: Address) {
-        self.conns.clock.touch();
-        self.conns.reply(at, &Reply::Done);
+    fn touch(&mut self, at: ChannelId) {
+        self.connections.clock.touch();
+        self.connections.reply(at, &Reply::Done);
     }
 
-    fn list(&mut self, at: Address, running: bool, limit: u32) {
+    fn list(&mut self, at: ChannelId, running: bool, limit: u32) {
         let mut room = MAX_LISTING;
         let mut more = false;
         let mut listed = Vec::new();
@@ -124,10 +135,10 @@ impl Guest {
             listed.push(self.describe(job));
         }
         listed.reverse();
-        self.conns.reply(at, &Reply::Jobs { jobs: listed, more });
+        self.connections.reply(at, &Reply::Jobs { jobs: listed, more });
     }
 
-    fn wait(&mut self, at: Address, kind: Use, id: &JobId, timeout_ms: Option<u64>) {
+    fn wait(&mut self, at: ChannelId, kind: CallKind, id: &JobId, timeout_ms: Option<u64>) {
         let Some(key) = self.job_or_fault(at, id) else {
             return;
         };
@@ -137,38 +148,38 @@ impl Guest {
         if job.is_settled() || timeout_ms == Some(0) {
             return self.reply_job(at, key);
         }
-        job.watchers.push(Watcher { to: at, awaits: Awaits::End });
+        job.waiters.push(Waiter { to: at, wait_for: WaitFor::End });
         let timer = timeout_ms
             .and_then(|millis| self.timers.set(Duration::from_millis(millis), Timer::WaitOver(at)));
-        self.conns.open(at, Call::Wait(key, timer), kind);
+        self.connections.open(at, Call::Wait(key, timer), kind);
     }
 
-    /// Answers a caller whose time to wait is up.
-    pub(super) fn wait_is_over(&mut self, at: Address) {
-        let Some(channel) = self.conns.channel(at) else {
+    /// Replies to a caller whose timeout has expired.
+    pub(super) fn wait_is_over(&mut self, at: ChannelId) {
+        let Some(channel) = self.connections.channel(at) else {
             return;
         };
         if let Call::Wait(key, _) = channel.call {
-            self.unwatch(key, at);
+            self.remove_waiter(key, at);
             self.reply_job(at, key);
         }
     }
 
-    pub(super) fn unwatch(&mut self, key: JobKey, at: Address) {
+    pub(super) fn remove_waiter(&mut self, key: JobKey, at: ChannelId) {
         if let Some(job) = self.jobs.get_mut(key) {
-            job.watchers.retain(|watcher| watcher.to != at);
+            job.waiters.retain(|waiter| waiter.to != at);
         }
     }
 
-    fn reply_job(&mut self, at: Address, key: JobKey) {
+    fn reply_job(&mut self, at: ChannelId, key: JobKey) {
         let Some(job) = self.jobs.get(key) else {
             return;
         };
         let info = self.describe(job);
-        self.conns.reply(at, &Reply::Job(Box::new(info)));
+        self.connections.reply(at, &Reply::Job(Box::new(info)));
     }
 
-    fn kill(&mut self, at: Address, kind: Use, id: &JobId) {
+    fn kill(&mut self, at: ChannelId, kind: CallKind, id: &JobId) {
         let Some(key) = self.job_or_fault(at, id) else {
             return;
         };
@@ -178,20 +189,20 @@ impl Guest {
         if job.is_gone() {
             return self.reply_job(at, key);
         }
-        job.watchers.push(Watcher { to: at, awaits: Awaits::Gone });
-        self.conns.open(at, Call::Kill(key), kind);
-        self.kill_job(key, Killer::Caller);
+        job.waiters.push(Waiter { to: at, wait_for: WaitFor::Gone });
+        self.connections.open(at, Call::Kill(key), kind);
+        self.kill_job(key, KillReason::Caller);
     }
 
-    fn signal(&mut self, at: Address, id: &JobId, signal: i32) {
+    fn signal(&mut self, at: ChannelId, id: &JobId, signal: i32) {
         let Some(key) = self.job_or_fault(at, id) else {
             return;
         };
         if !(1..=64).contains(&signal) {
-            return self.conns.fault(
+            return self.connections.fault(
                 at,
                 FaultCode::Invalid,
-                format!("there is no signal {signal}"),
+                format!("{signal} is not a signal number"),
             );
         }
         let supervisor = self
@@ -200,13 +211,13 @@ impl Guest {
             .and_then(|job| job.live.as_ref()?.supervisor)
             .and_then(|id| self.pool.get_mut(id));
         match supervisor.map(|supervisor| supervisor.signal(signal)) {
-            Some(Ok(())) => self.conns.reply(at, &Reply::Done),
-            Some(Err(error)) => self.conns.fault(at, FaultCode::System, error.to_string()),
-            None => self.conns.fault(at, FaultCode::Invalid, "no process of the job is left"),
+            Some(Ok(())) => self.connections.reply(at, &Reply::Done),
+            Some(Err(error)) => self.connections.fault(at, FaultCode::System, error.to_string()),
+            None => self.connections.fault(at, FaultCode::Invalid, "no process of the job is left"),
         }
     }
 
-    fn resize(&mut self, at: Address, id: &JobId, size: WindowSize) {
+    fn resize(&mut self, at: ChannelId, id: &JobId, size: WindowSize) {
         use std::os::fd::AsFd;
         let Some(key) = self.job_or_fault(at, id) else {
             return;
@@ -216,37 +227,148 @@ impl Guest {
         };
         let live = job.live.as_deref_mut().filter(|_| job.record.pty);
         let Some(live) = live else {
-            return self.conns.fault(at, FaultCode::Invalid, "the job has no terminal");
+            return self.connections.fault(at, FaultCode::Invalid, "the job has no terminal");
         };
-        if live.phase == Phase::Waiting {
-            // It has no terminal yet, but it will have one of this size.
+        if live.phase == JobPhase::Waiting {
+            // It has no terminal yet, but will get one of this size.
             if let Some(plan) = &mut live.plan {
                 plan.start.pty = Some(size);
             }
-            return self.conns.reply(at, &Reply::Done);
+            return self.connections.reply(at, &Reply::Done);
         }
-        match live.outlets[0].as_ref().map(|outlet| process::resize(outlet.fd.as_fd(), size)) {
-            Some(Ok(())) => self.conns.reply(at, &Reply::Done),
-            Some(Err(error)) => self.conns.fault(at, FaultCode::System, error.to_string()),
-            None => self.conns.fault(at, FaultCode::Invalid, "the job's terminal is closed"),
+        match live.outputs[0].as_ref().map(|output| process::resize(output.fd.as_fd(), size)) {
+            Some(Ok(())) => self.connections.reply(at, &Reply::Done),
+            Some(Err(error)) => self.connections.fault(at, FaultCode::System, error.to_string()),
+            None => self.connections.fault(at, FaultCode::Invalid, "the job's terminal is closed"),
         }
     }
 
-    fn reset_session(&mut self, at: Address, name: &str) {
+    fn reset_session(&mut self, at: ChannelId, name: &str) {
         if !is_valid_name(name) {
-            return self.conns.fault(at, FaultCode::Invalid, "that is no name for a session");
+            return self.connections.fault(at, FaultCode::Invalid, "the session name is not valid");
         }
         match self.sessions.reset(name) {
-            Ok(()) => self.conns.reply(at, &Reply::Done),
-            Err(error) => self.conns.fault(
+            Ok(()) => self.connections.reply(at, &Reply::Done),
+            Err(error) => self.connections.fault(
                 at,
                 FaultCode::System,
                 format!("the session's state cannot be removed: {error}"),
             ),
         }
     }
+
+    /// Starts a file operation on a worker.
+    fn open_file(&mut self, at: ChannelId, kind: CallKind, call: FileCall) {
+        if call.session.as_deref().is_some_and(|name| !is_valid_name(name)) {
+            return self.connections.fault(at, FaultCode::Invalid, "the session name is not valid");
+        }
+        // Opened here: the worker has the rights of the jobs' user, who may not
+        // read the guest's own files.
+        let session =
+            call.session.as_deref().map(|name| state_file::open_to_read(&self.sessions.path(name)));
+        let home = path_of(&self.settings.home);
+        let start_dir = call.start_dir.as_ref().unwrap_or(&self.settings.start_dir);
+        let start_dir = path_of(start_dir);
+        let transfer = Arc::new(Transfer::new(at, Arc::clone(&self.mailbox)));
+        let worker_transfer = Arc::clone(&transfer);
+        let begun = self.workers.run(move || {
+            let result = base(session, &home, start_dir).and_then(|base| {
+                let roots = PathRoots { home, base };
+                let mut input = TransferInput::new(Arc::clone(&worker_transfer));
+                let mut output = TransferOutput(Arc::clone(&worker_transfer));
+                let cancelled = worker_transfer.cancelled();
+                files::perform(call.op, &roots, &mut input, &mut output, cancelled)
+            });
+            worker_transfer.finish(result);
+        });
+        match begun {
+            Ok(()) => self.connections.open(at, Call::File(transfer), kind),
+            Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
+        }
+    }
+
+    /// Handles the messages of workers.
+    pub(super) fn take_worker_messages(&mut self) {
+        for message in self.mailbox.take() {
+            match message {
+                WorkerMessage::Transfer(at) => self.advance_file(at),
+                WorkerMessage::Reply(at, reply) => self.answer_work(at, &reply),
+                WorkerMessage::OrphansKilled(refused) => self.orphans_killed(refused),
+            }
+        }
+    }
+
+    /// Sends what an operation has produced, as far as there is room.
+    pub(super) fn advance_file(&mut self, at: ChannelId) {
+        loop {
+            let Some(conn) = self.connections.get_mut(at.conn) else {
+                return;
+            };
+            if !conn.has_room() {
+                return;
+            }
+            let Some(channel) = conn.channels.get(&at.channel) else {
+                return;
+            };
+            let Call::File(transfer) = &channel.call else {
+                return;
+            };
+            let progress = transfer.progress();
+            if progress.taken > 0 {
+                self.connections.taken(at, Stream::Input, progress.taken);
+            }
+            if let Some(output) = &progress.output {
+                self.connections.content(at, output);
+            }
+            if let Some(result) = progress.result {
+                return self.answer_file(at, result);
+            }
+            if progress.output.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn answer_file(&mut self, at: ChannelId, result: Result<FileReply, Fault>) {
+        let reply = match result {
+            Ok(reply) => Reply::File(reply),
+            Err(fault) => Reply::Fault(fault),
+        };
+        self.connections.reply(at, &reply);
+    }
+
+    fn answer_work(&mut self, at: ChannelId, reply: &Reply) {
+        let Some(channel) = self.connections.channel(at) else {
+            return;
+        };
+        if let Call::Work = channel.call {
+            self.connections.reply(at, reply);
+        }
+    }
 }
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the directory for relative paths.
+fn base(
+    session: Option<io::Result<File>>,
+    home: &Path,
+    start_dir: PathBuf,
+) -> Result<PathBuf, Fault> {
+    if let Some(file) = session {
+        let saved = SavedSession::read(file).map_err(|error| {
+            Fault::new(FaultCode::System, format!("the session's state cannot be read: {error}"))
+        })?;
+        if let Some(saved) = saved
+            && !saved.cwd.is_empty()
+        {
+            return Ok(path_of(&saved.cwd));
+        }
+    }
+    Ok(match start_dir.strip_prefix("~") {
+        Ok(rest) => home.join(rest),
+        Err(_) => home.join(start_dir),
+    })
 }

@@ -1,4 +1,4 @@
-//! Frames from host processes.
+//! Handles frames from host processes.
 
 use vestal_wire::limits::MAX_CHANNELS;
 use vestal_wire::{
@@ -6,13 +6,13 @@ use vestal_wire::{
     Role, Stream, Welcome, decode,
 };
 
-use super::channel::{Call, Feeds, StreamViolation};
-use super::clock::Use;
-use super::conn::{ConnState, Frame, Input, next_frame};
+use super::connection::{ConnectionState, Frame, Input, next_frame};
+use super::connections::{Call, Feeds, StreamViolation};
 use super::guest::{Guest, after_millis};
-use super::ids::{Address, ConnId};
+use super::lifetime::CallKind;
+use super::reactor::{ChannelId, ConnectionId};
 
-/// A breach of the protocol, which closes the connection.
+/// A violation of the protocol, which closes the connection.
 #[derive(Debug, thiserror::Error)]
 enum Violation {
     #[error(transparent)]
@@ -34,13 +34,13 @@ enum Violation {
 }
 
 impl Guest {
-    /// Reads a connection and acts on every frame that is complete.
-    pub(super) fn read_conn(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+    /// Reads a connection and handles every complete frame.
+    pub(super) fn read_connection(&mut self, id: ConnectionId) {
+        let Some(conn) = self.connections.get_mut(id) else {
             return;
         };
         let Ok(input) = conn.fill() else {
-            return self.drop_conn(id);
+            return self.drop_connection(id);
         };
         let inbox = conn.take_inbox();
         let mut consumed = 0;
@@ -50,34 +50,34 @@ impl Guest {
                 Ok(len) => consumed += len,
                 Err(violation) => {
                     crate::diagnostics::note(&format!("connection closed: {violation}"));
-                    self.conns.close(id);
+                    self.connections.close(id);
                     consumed = inbox.len();
                     break;
                 }
             }
         }
-        if let Some(conn) = self.conns.get_mut(id) {
+        if let Some(conn) = self.connections.get_mut(id) {
             conn.put_back(inbox, consumed);
         }
         if input == Input::HungUp {
-            self.drop_conn(id);
+            self.drop_connection(id);
         }
     }
 
-    /// Acts on the first frame in `bytes`; returns its length, or 0 if it is not
-    /// complete or not wanted any more.
-    fn take_frame(&mut self, id: ConnId, bytes: &[u8]) -> Result<usize, Violation> {
+    /// Handles the first frame in `bytes`. Returns its length, or 0 if it is
+    /// incomplete or the connection is closing.
+    fn take_frame(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Violation> {
         let Some(frame) = next_frame(bytes)? else {
             return Ok(0);
         };
         let Frame { header, payload } = frame;
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.connections.get_mut(id) else {
             return Ok(0);
         };
-        if conn.state == ConnState::Closing {
+        if conn.state == ConnectionState::Closing {
             return Ok(0);
         }
-        let at = Address { conn: id, channel: header.channel };
+        let at = ChannelId { conn: id, channel: header.channel };
         match (conn.role, header.kind) {
             (None, Kind::Hello) => self.greet(id, payload)?,
             (None, _) => return Err(Violation::NoHello),
@@ -93,21 +93,21 @@ impl Guest {
         Ok(frame.len())
     }
 
-    fn greet(&mut self, id: ConnId, payload: &[u8]) -> Result<(), Violation> {
+    fn greet(&mut self, id: ConnectionId, payload: &[u8]) -> Result<(), Violation> {
         let hello: Hello = decode(payload).map_err(Violation::Hello)?;
-        let at = Address { conn: id, channel: 0 };
+        let at = ChannelId { conn: id, channel: 0 };
         let own = &self.settings.instance;
         let refusal = match (hello.agree(), hello.instance) {
             (Err(error), _) => Some(Fault::new(FaultCode::Unsupported, error.to_string())),
-            // Its own name is what the host can tell its user.
+            // The host can show the name to its user.
             (Ok(_), Some(meant)) if meant != *own => {
                 Some(Fault::new(FaultCode::WrongInstance, own.clone()))
             }
             (Ok(_), _) => None,
         };
         if let Some(fault) = refusal {
-            self.conns.message(at, Kind::Welcome, &fault).ok();
-            self.conns.close(id);
+            self.connections.message(at, Kind::Welcome, &fault).ok();
+            self.connections.close(id);
             return Ok(());
         }
         let welcome = Welcome {
@@ -121,8 +121,8 @@ impl Guest {
             boot: self.identity.boot.clone(),
         };
         // It is far below the limit.
-        self.conns.message(at, Kind::Welcome, &welcome).ok();
-        if let Some(conn) = self.conns.get_mut(id) {
+        self.connections.message(at, Kind::Welcome, &welcome).ok();
+        if let Some(conn) = self.connections.get_mut(id) {
             conn.role = Some(hello.role);
         }
         if hello.role == Role::Owner {
@@ -131,8 +131,8 @@ impl Guest {
         Ok(())
     }
 
-    fn open_channel(&mut self, at: Address, role: Role, payload: &[u8]) -> Result<(), Violation> {
-        let Some(conn) = self.conns.get_mut(at.conn) else {
+    fn open_channel(&mut self, at: ChannelId, role: Role, payload: &[u8]) -> Result<(), Violation> {
+        let Some(conn) = self.connections.get_mut(at.conn) else {
             return Ok(());
         };
         if at.channel == 0 || conn.channels.contains_key(&at.channel) {
@@ -144,22 +144,22 @@ impl Guest {
         let request: Request = match decode(payload) {
             Ok(request) => request,
             Err(error) => {
-                // A newer host may ask for something this guest does not know.
-                self.conns.reply(at, &Reply::Fault(not_understood(&error)));
+                // A newer host may send a request this guest does not know.
+                self.connections.reply(at, &Reply::Fault(not_understood(&error)));
                 return Ok(());
             }
         };
         let kind = match (role, &request) {
-            (Role::Observer, _) | (_, Request::Status | Request::Stats) => Use::Looks,
-            (Role::User | Role::Owner, _) => Use::Counts,
+            (Role::Observer, _) | (_, Request::Status | Request::Stats) => CallKind::Observe,
+            (Role::User | Role::Owner, _) => CallKind::Use,
         };
         self.call(at, kind, request);
         Ok(())
     }
 
-    fn take_data(&mut self, at: Address, stream: Stream, bytes: &[u8]) -> Result<(), Violation> {
-        // The channel may have been closed by a reply that crossed this frame.
-        let Some(channel) = self.conns.channel(at) else {
+    fn take_data(&mut self, at: ChannelId, stream: Stream, bytes: &[u8]) -> Result<(), Violation> {
+        // A reply that crossed this frame may have closed the channel.
+        let Some(channel) = self.connections.channel(at) else {
             return Ok(());
         };
         channel.received(stream, bytes.len())?;
@@ -169,15 +169,15 @@ impl Guest {
                 let job = *job;
                 self.feed(job, at, bytes);
             }
-            (Call::File(link), Stream::Input) => link.feed(bytes),
-            // Input that nobody reads: of a start that turned out to be known.
-            _ => self.conns.taken(at, stream, bytes.len()),
+            (Call::File(transfer), Stream::Input) => transfer.feed(bytes),
+            // Nobody reads input of a start whose job already existed.
+            _ => self.connections.taken(at, stream, bytes.len()),
         }
         Ok(())
     }
 
-    fn take_end(&mut self, at: Address, stream: Stream) -> Result<(), Violation> {
-        let Some(channel) = self.conns.channel(at) else {
+    fn take_end(&mut self, at: ChannelId, stream: Stream) -> Result<(), Violation> {
+        let Some(channel) = self.connections.channel(at) else {
             return Ok(());
         };
         channel.ended(stream)?;
@@ -191,7 +191,7 @@ impl Guest {
                 let (job, close) = (*job, *close);
                 self.end_feeding(job, at, close);
             }
-            (Call::File(link), Stream::Input) => link.end_input(),
+            (Call::File(transfer), Stream::Input) => transfer.end_input(),
             _ => {}
         }
         Ok(())
@@ -199,12 +199,12 @@ impl Guest {
 
     fn take_credit(
         &mut self,
-        at: Address,
+        at: ChannelId,
         header: Header,
         payload: &[u8],
     ) -> Result<(), Violation> {
         let bytes: [u8; 4] = payload.try_into().map_err(|_| Violation::Credit)?;
-        let Some(channel) = self.conns.channel(at) else {
+        let Some(channel) = self.connections.channel(at) else {
             return Ok(());
         };
         channel.add_credit(header.stream, u32::from_le_bytes(bytes));
@@ -214,26 +214,26 @@ impl Guest {
         Ok(())
     }
 
-    /// Ends a call that nobody listens to any more. What it started goes on.
-    fn cancel(&mut self, at: Address) {
-        let Some(conn) = self.conns.get_mut(at.conn) else {
+    /// Ends a call that nobody listens to. What it started continues.
+    fn cancel(&mut self, at: ChannelId) {
+        let Some(conn) = self.connections.get_mut(at.conn) else {
             return;
         };
         let Some(channel) = conn.channels.get(&at.channel) else {
             return;
         };
-        if let Call::File(link) = &channel.call {
-            // Its answer comes when the operation has stopped.
-            link.cancel();
+        if let Call::File(transfer) = &channel.call {
+            // The reply follows when the operation has stopped.
+            transfer.cancel();
             return;
         }
         self.abandon(at);
-        self.conns.fault(at, FaultCode::Cancelled, "the call was cancelled");
+        self.connections.fault(at, FaultCode::Cancelled, "the call was cancelled");
     }
 
-    /// Lets go of what a channel has in jobs and timers.
-    fn abandon(&mut self, at: Address) {
-        let Some(channel) = self.conns.channel(at) else {
+    /// Removes a channel from jobs and timers.
+    fn abandon(&mut self, at: ChannelId) {
+        let Some(channel) = self.connections.channel(at) else {
             return;
         };
         match &channel.call {
@@ -246,15 +246,15 @@ impl Guest {
                 if let Some(timer) = timer {
                     self.timers.cancel(timer);
                 }
-                self.unwatch(job, at);
+                self.remove_waiter(job, at);
             }
             Call::Kill(job) => {
                 let job = *job;
-                self.unwatch(job, at);
+                self.remove_waiter(job, at);
             }
-            Call::File(link) => link.cancel(),
+            Call::File(transfer) => transfer.cancel(),
             Call::Shutdown => {
-                if let Some(ending) = &mut self.ending {
+                if let Some(ending) = &mut self.shutdown {
                     ending.forget(at);
                 }
             }
@@ -262,21 +262,21 @@ impl Guest {
         }
     }
 
-    /// Removes a connection and everything that hangs on it.
-    pub(super) fn drop_conn(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+    /// Removes a connection and all its calls.
+    pub(super) fn drop_connection(&mut self, id: ConnectionId) {
+        let Some(conn) = self.connections.get_mut(id) else {
             return;
         };
         let channels: Vec<u32> = conn.channels.keys().copied().collect();
         for channel in channels {
-            self.abandon(Address { conn: id, channel });
+            self.abandon(ChannelId { conn: id, channel });
         }
-        let Some(conn) = self.conns.remove(id) else {
+        let Some(conn) = self.connections.remove(id) else {
             return;
         };
         self.poller.remove(conn.fd());
         if conn.role == Some(Role::Owner)
-            && self.conns.owners() == 0
+            && self.connections.owners() == 0
             && let Some(grace) = self.settings.owner_grace_ms
         {
             self.owner_deadline = after_millis(grace);

@@ -10,135 +10,144 @@ use rustix::net::SocketFlags;
 use vestal_wire::GuestSettings;
 use vestal_wire::limits::MAX_DATA;
 
-use super::conn::ConnState;
-use super::conns::{Conns, MAX_CONNECTIONS};
-use super::identity::{Door, Identity};
-use super::ids::{ConnId, JobKey, Token};
+use super::boot::{GuestIdentity, SocketFile};
+use super::connection::ConnectionState;
+use super::connections::{Connections, MAX_CONNECTIONS};
 use super::jobs::Jobs;
-use super::poll::{Poller, Ready};
-use super::pool::Pool;
+use super::launch::SupervisorPool;
+use super::lifetime::{STOP_GRACE, Shutdown};
+use super::reactor::{
+    ConnectionId, GuestSignal, JobKey, PollToken, Poller, Ready, Signals, Timer, Timers,
+};
 use super::sessions::Sessions;
-use super::shutdown::{Ending, STOP_GRACE};
-use super::signals::{Signal, Signals};
-use super::timers::{Timer, Timers};
 use super::workers::{Mailbox, Workers};
-use crate::process::Standing;
+use crate::process::JobRights;
 
-/// How long the pool may be without an idle supervisor. Most commands are over
-/// before, and hand theirs back.
+/// How long the pool may be without an idle supervisor. Most commands end earlier
+/// and return theirs.
 const SPARE_AFTER: Duration = Duration::from_millis(20);
 
-/// How long new connections wait when there is no descriptor for them.
+/// How long to wait before accepting connections again when there are no
+/// descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Time between two looks at whether anybody can still find the guest. Tests
-/// wait for it.
-const LOOK_AT_DOOR: Duration =
+/// Interval at which the guest checks whether its socket still exists. Tests wait
+/// for it.
+const CHECK_SOCKET_EVERY: Duration =
     Duration::from_secs(if cfg!(feature = "failpoints") { 1 } else { 20 });
 
-/// Everything the guest has.
+/// The state of the guest.
 pub(super) struct Guest {
     pub(super) settings: GuestSettings,
-    pub(super) identity: Identity,
+    pub(super) identity: GuestIdentity,
     pub(super) poller: Poller,
     pub(super) listener: OwnedFd,
-    door: Door,
+    socket_file: SocketFile,
     pub(super) signals: Signals,
-    pub(super) conns: Conns,
+    pub(super) connections: Connections,
     pub(super) jobs: Jobs,
     pub(super) sessions: Sessions,
-    pub(super) pool: Pool,
+    pub(super) pool: SupervisorPool,
     pub(super) timers: Timers,
     pub(super) workers: Workers,
     pub(super) mailbox: Arc<Mailbox>,
-    /// Jobs whose followers and watchers are to be served this turn.
+    /// Jobs whose followers and waiters are served at the end of this turn.
     pub(super) pumps: Vec<JobKey>,
-    /// Jobs whose session is to be saved when their exit code has been told.
+    /// Jobs whose session is saved after their exit code was sent.
     pub(super) saves: Vec<JobKey>,
-    /// When the guest ends for want of an owner.
+    /// When the guest ends because no owner is connected.
     pub(super) owner_deadline: Option<Instant>,
-    pub(super) ending: Option<Ending>,
-    /// Orphans are being killed on another thread.
-    pub(super) burying: bool,
+    pub(super) shutdown: Option<Shutdown>,
+    /// Whether a worker is killing orphans.
+    pub(super) killing_orphans: bool,
     /// Orphans that the guest may not kill.
-    pub(super) spared: Vec<u32>,
-    /// Room for bytes on their way through.
+    pub(super) unkillable: Vec<u32>,
+    /// Buffer for output.
     pub(super) buf: Box<[u8]>,
     spare_due: bool,
 }
 
 impl Guest {
-    pub(super) fn new(parts: Parts) -> io::Result<Self> {
-        let Parts { settings, standing, identity, listener, door, signals, conns, jobs, sessions } =
-            parts;
+    pub(super) fn new(parts: GuestParts) -> io::Result<Self> {
+        let GuestParts {
+            settings,
+            rights,
+            identity,
+            listener,
+            socket_file,
+            signals,
+            connections,
+            jobs,
+            sessions,
+        } = parts;
         let poller = Poller::new()?;
         let mailbox = Arc::new(Mailbox::new()?);
-        poller.add(&listener, Token::Listener, Ready::IN)?;
-        poller.add(signals.fd(), Token::Signals, Ready::IN)?;
-        poller.add(mailbox.bell(), Token::Workers, Ready::IN)?;
+        poller.add(&listener, PollToken::Listener, Ready::IN)?;
+        poller.add(signals.fd(), PollToken::Signals, Ready::IN)?;
+        poller.add(mailbox.wakeup(), PollToken::Workers, Ready::IN)?;
         let owner_deadline = settings.owner_grace_ms.and_then(after_millis);
         Ok(Self {
             settings,
             identity,
             poller,
             listener,
-            door,
+            socket_file,
             signals,
-            conns,
+            connections,
             jobs,
             sessions,
-            workers: Workers::new(standing.credentials.clone()),
-            pool: Pool::new(standing),
+            workers: Workers::new(rights.credentials.clone()),
+            pool: SupervisorPool::new(rights),
             timers: Timers::default(),
             mailbox,
             pumps: Vec::new(),
             saves: Vec::new(),
             owner_deadline,
-            ending: None,
-            burying: false,
-            spared: Vec::new(),
+            shutdown: None,
+            killing_orphans: false,
+            unkillable: Vec::new(),
             buf: vec![0; MAX_DATA].into_boxed_slice(),
             spare_due: false,
         })
     }
 
-    /// Serves until the guest is to end and every job's processes are gone.
+    /// Serves until the guest ends and all processes of jobs are gone.
     pub(super) fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
         self.want_spare();
-        self.timers.set(LOOK_AT_DOOR, Timer::Door);
+        self.timers.set(CHECK_SOCKET_EVERY, Timer::CheckSocket);
         loop {
             self.poller.wait(&mut events, self.time_left())?;
             for event in &events {
                 let (data, ready) = (event.data, event.flags);
-                self.handle(Token::from_bits(data.u64()), ready);
+                self.handle(PollToken::from_bits(data.u64()), ready);
             }
             self.run_timers();
             self.pump_queued();
             self.flush();
             self.save_sessions();
-            if self.end_step() {
+            if self.shutdown_step() {
                 return Ok(());
             }
         }
     }
 
-    fn handle(&mut self, token: Token, ready: Ready) {
+    fn handle(&mut self, token: PollToken, ready: Ready) {
         match token {
-            Token::Listener => self.accept(),
-            Token::Signals => self.take_signals(),
-            Token::Workers => self.take_letters(),
-            Token::Conn(id) => {
+            PollToken::Listener => self.accept(),
+            PollToken::Signals => self.take_signals(),
+            PollToken::Workers => self.take_worker_messages(),
+            PollToken::Connection(id) => {
                 if ready.contains(Ready::OUT) {
-                    self.conns.mark_dirty(id);
+                    self.connections.mark_dirty(id);
                 }
                 if ready.intersects(Ready::IN | Ready::HUP | Ready::ERR) {
-                    self.read_conn(id);
+                    self.read_connection(id);
                 }
             }
-            Token::Supervisor(id) => self.read_reports(id),
-            Token::Output(job, stream) => self.read_output(job, stream),
-            Token::Input(job) => self.write_input(job),
+            PollToken::Supervisor(id) => self.read_reports(id),
+            PollToken::Output(job, stream) => self.read_output(job, stream),
+            PollToken::Input(job) => self.write_input(job),
         }
     }
 
@@ -147,22 +156,25 @@ impl Guest {
         if !self.pumps.is_empty() {
             return Some(Duration::ZERO);
         }
-        let ending = self.ending.as_ref().map(Ending::next_step);
-        let idle = if ending.is_none() { self.conns.clock.ends_at() } else { None };
+        let ending = self.shutdown.as_ref().map(Shutdown::next_step);
+        let idle = if ending.is_none() { self.connections.clock.ends_at() } else { None };
         let owner = if ending.is_none() { self.owner_deadline } else { None };
         let next = [self.timers.next_at(), ending, idle, owner].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Ends a guest that nobody can find any more, once nobody is with it and
-    /// nothing runs: it would stay for nothing.
-    fn look_at_door(&mut self) {
-        let lonely = self.conns.ids().is_empty() && self.conns.clock.jobs_running() == 0;
-        if lonely && !self.door.is_open() {
-            crate::diagnostics::note("the socket is gone and nobody is here; ending");
-            self.begin_end(STOP_GRACE);
+    /// Ends a guest that cannot be found any more, if nobody is connected and no
+    /// job runs.
+    fn check_socket(&mut self) {
+        let lonely =
+            self.connections.ids().is_empty() && self.connections.clock.jobs_running() == 0;
+        if lonely && !self.socket_file.is_open() {
+            crate::diagnostics::note(
+                "the socket is gone and no client is connected; shutting down",
+            );
+            self.begin_shutdown(STOP_GRACE);
         } else {
-            self.timers.set(LOOK_AT_DOOR, Timer::Door);
+            self.timers.set(CHECK_SOCKET_EVERY, Timer::CheckSocket);
         }
     }
 
@@ -173,26 +185,26 @@ impl Guest {
                 Timer::JobTimeout(job) => self.time_out(job),
                 Timer::WaitOver(caller) => self.wait_is_over(caller),
                 Timer::Spare => self.add_spare(),
-                Timer::Sweep => self.sweep(),
-                Timer::Door => self.look_at_door(),
+                Timer::ReapOrphans => self.reap_orphans(),
+                Timer::CheckSocket => self.check_socket(),
                 Timer::Accept => {
-                    self.poller.add(&self.listener, Token::Listener, Ready::IN).ok();
+                    self.poller.add(&self.listener, PollToken::Listener, Ready::IN).ok();
                 }
             }
         }
         let is_over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if self.ending.is_none()
-            && (is_over(self.conns.clock.ends_at()) || is_over(self.owner_deadline))
+        if self.shutdown.is_none()
+            && (is_over(self.connections.clock.ends_at()) || is_over(self.owner_deadline))
         {
-            self.begin_end(STOP_GRACE);
+            self.begin_shutdown(STOP_GRACE);
         }
     }
 
     fn take_signals(&mut self) {
         while let Some(signal) = self.signals.next() {
             match signal {
-                Signal::Child => self.sweep(),
-                Signal::Stop => self.begin_end(STOP_GRACE),
+                GuestSignal::Child => self.reap_orphans(),
+                GuestSignal::Stop => self.begin_shutdown(STOP_GRACE),
             }
         }
     }
@@ -203,7 +215,7 @@ impl Guest {
             let fd = match rustix::net::accept_with(&self.listener, flags) {
                 Ok(fd) => fd,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    // The caller stays in the queue; polling on would only spin.
+                    // The caller stays in the queue; polling would only spin.
                     self.poller.remove(&self.listener);
                     self.timers.set(ACCEPT_AGAIN, Timer::Accept);
                     return;
@@ -211,36 +223,36 @@ impl Guest {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(_) => return,
             };
-            if self.conns.len() >= MAX_CONNECTIONS {
+            if self.connections.len() >= MAX_CONNECTIONS {
                 continue;
             }
-            let id = self.conns.insert(fd);
-            let Some(conn) = self.conns.get_mut(id) else {
+            let id = self.connections.insert(fd);
+            let Some(conn) = self.connections.get_mut(id) else {
                 continue;
             };
-            if self.poller.add(conn.fd(), Token::Conn(id), Ready::IN).is_err() {
-                self.conns.remove(id);
+            if self.poller.add(conn.fd(), PollToken::Connection(id), Ready::IN).is_err() {
+                self.connections.remove(id);
             }
         }
     }
 
-    /// Writes what is waiting, and closes what is to be closed.
+    /// Writes queued frames and closes connections.
     pub(super) fn flush(&mut self) {
-        for id in self.conns.take_dirty() {
-            let Some(conn) = self.conns.get_mut(id) else {
+        for id in self.connections.take_dirty() {
+            let Some(conn) = self.connections.get_mut(id) else {
                 continue;
             };
             let relieved = conn.flush();
             let blocked = conn.is_blocked();
-            if conn.state == ConnState::Closing || relieved.is_err() {
-                self.drop_conn(id);
+            if conn.state == ConnectionState::Closing || relieved.is_err() {
+                self.drop_connection(id);
                 continue;
             }
             if blocked != conn.awaits_room {
                 conn.awaits_room = blocked;
                 let ready = if blocked { Ready::IN | Ready::OUT } else { Ready::IN };
-                // It can only fail for want of memory; the next event tries again.
-                self.poller.modify(conn.fd(), Token::Conn(id), ready).ok();
+                // It fails only without memory; the next event tries again.
+                self.poller.modify(conn.fd(), PollToken::Connection(id), ready).ok();
             }
             if matches!(relieved, Ok(true)) {
                 self.resume_output(id);
@@ -248,9 +260,9 @@ impl Guest {
         }
     }
 
-    /// Goes on with output that was held back because the host did not read.
-    fn resume_output(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else {
+    /// Continues output that was held back because the host did not read.
+    fn resume_output(&mut self, id: ConnectionId) {
+        let Some(conn) = self.connections.get_mut(id) else {
             return;
         };
         let jobs: Vec<JobKey> = conn.followed().collect();
@@ -259,11 +271,12 @@ impl Guest {
             self.queue_pump(job);
         }
         for channel in files {
-            self.advance_file(super::ids::Address { conn: id, channel });
+            self.advance_file(super::reactor::ChannelId { conn: id, channel });
         }
     }
 
-    /// Has a job's followers and watchers served at the end of this turn.
+    /// Schedules a job's followers and waiters to be served at the end of this
+    /// turn.
     pub(super) fn queue_pump(&mut self, key: JobKey) {
         if let Some(job) = self.jobs.get_mut(key)
             && !std::mem::replace(&mut job.queued, true)
@@ -281,7 +294,7 @@ impl Guest {
         }
     }
 
-    /// Has a spare supervisor made soon, unless one comes back before.
+    /// Schedules a spare supervisor, unless one becomes idle before.
     pub(super) fn want_spare(&mut self) {
         if !self.pool.has_spare() && !std::mem::replace(&mut self.spare_due, true) {
             self.timers.set(SPARE_AFTER, Timer::Spare);
@@ -290,27 +303,28 @@ impl Guest {
 
     fn add_spare(&mut self) {
         self.spare_due = false;
-        if !self.pool.has_spare() && self.ending.is_none() {
-            // Without a spare the next command makes its own, or says why not.
+        if !self.pool.has_spare() && self.shutdown.is_none() {
+            // Without a spare, the next command starts its own supervisor or
+            // reports the failure.
             self.pool.add_spare(&self.poller).ok();
         }
     }
 }
 
-/// What a guest is put together from.
-pub(super) struct Parts {
+/// The parts of a guest.
+pub(super) struct GuestParts {
     pub(super) settings: GuestSettings,
-    pub(super) standing: Standing,
-    pub(super) identity: Identity,
+    pub(super) rights: JobRights,
+    pub(super) identity: GuestIdentity,
     pub(super) listener: OwnedFd,
-    pub(super) door: Door,
+    pub(super) socket_file: SocketFile,
     pub(super) signals: Signals,
-    pub(super) conns: Conns,
+    pub(super) connections: Connections,
     pub(super) jobs: Jobs,
     pub(super) sessions: Sessions,
 }
 
-/// Returns the moment that many milliseconds from now.
+/// Returns the instant that many milliseconds from now.
 pub(super) fn after_millis(millis: u64) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_millis(millis))
 }

@@ -1,15 +1,226 @@
-//! All jobs on record, in memory and in the journal.
+//! Jobs on record, in memory and in the journal.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Instant;
 
-use vestal_wire::{Cause, Exit, Fault, FaultCode, JobId, JobInfo, JobState, Outcome};
+use vestal_wire::{
+    Cause, EnvVar, Exit, Fault, FaultCode, JobId, JobInfo, JobState, Outcome, StartJob,
+};
 
-use super::clock::wall_ms;
-use super::ids::JobKey;
-use super::job::{Job, Live};
-use crate::journal::{Journal, JournalError, Ledger, Opened, Record};
-use crate::log::{JobLog, delete_directory};
+use super::input::Stdin;
+use super::lifetime::wall_ms;
+use super::output::Follower;
+use super::reactor::{ChannelId, JobKey, SupervisorId, TimerId};
+use crate::journal::{GuestStart, IdSet, Journal, JournalError, JournalRecord};
+use crate::log::{JobLog, LogStream, delete_directory};
+use crate::process::LaunchCommand;
+
+/// A job on record.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The job's description, except for what [`Job::info`] adds.
+    pub(super) record: JobInfo,
+    pub(super) log: JobLog,
+    pub(super) followers: Vec<Follower>,
+    pub(super) waiters: Vec<Waiter>,
+    /// What the job needs until it is over: processes, pipes, a session to save.
+    pub(super) live: Option<Box<LiveJob>>,
+    /// Whether it is queued to be served.
+    pub(super) queued: bool,
+}
+
+/// A caller that waits for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waiter {
+    pub(super) to: ChannelId,
+    pub(super) wait_for: WaitFor,
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitFor {
+    /// The shell has ended and the session is saved or left as it was.
+    End,
+    /// No process is left.
+    Gone,
+}
+
+/// The phase of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobPhase {
+    /// The previous command of its session is being saved.
+    Waiting,
+    /// A supervisor is starting it.
+    Launching,
+    /// The shell runs.
+    Running,
+    /// The exit code is known; the session is about to be saved.
+    Saving,
+    /// The shell has ended and the session is saved or left as it was.
+    Settled,
+}
+
+/// Why a job was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KillReason {
+    Timeout,
+    Caller,
+}
+
+/// What a job needs until it is over.
+#[derive(Debug)]
+pub(super) struct LiveJob {
+    pub(super) phase: JobPhase,
+    pub(super) began: Instant,
+    /// How to launch it; removed when it has started.
+    pub(super) plan: Option<Box<LaunchPlan>>,
+    /// The environments to compare the session's state with.
+    pub(super) launch_env: Option<Box<LaunchEnvironment>>,
+    pub(super) supervisor: Option<SupervisorId>,
+    /// Where its output comes from.
+    pub(super) outputs: [Option<OutputPipe>; 2],
+    pub(super) stdin: Stdin,
+    pub(super) timeout: Option<TimerId>,
+    pub(super) reason: Option<KillReason>,
+    /// Its turn in its session, if its state is to be saved.
+    pub(super) turn: Option<u64>,
+    /// Length of the streams when the shell ended, as far as known.
+    pub(super) ends: [Option<u64>; 2],
+    /// Bytes that a terminal may still hold from before the end of the shell.
+    pub(super) terminal_rest: Option<usize>,
+    /// The session's directory, if the command has its own working directory.
+    pub(super) session_dir: Option<Vec<u8>>,
+    /// The state that its shell left.
+    pub(super) dump: Option<OwnedFd>,
+    /// Whether its supervisor died and its processes are being killed.
+    pub(super) orphaned: bool,
+}
+
+/// How to launch a job.
+#[derive(Debug)]
+pub(super) struct LaunchPlan {
+    pub(super) start: StartJob,
+    pub(super) command: LaunchCommand,
+    /// Directories to try if the session's own is gone.
+    pub(super) fallbacks: Vec<Vec<u8>>,
+    /// The session's directory, if it is gone.
+    pub(super) vanished: Option<Vec<u8>>,
+}
+
+/// Environments of a launch.
+#[derive(Debug)]
+pub(super) struct LaunchEnvironment {
+    pub(super) base: Vec<EnvVar>,
+    pub(super) job: Vec<EnvVar>,
+}
+
+/// The guest's end of a pipe or terminal that a job writes to.
+#[derive(Debug)]
+pub(super) struct OutputPipe {
+    pub(super) fd: OwnedFd,
+    /// Whether the poller watches it.
+    pub(super) watched: bool,
+    pub(super) kind: OutputKind,
+}
+
+/// The kind of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputKind {
+    /// A pipe of the usual size.
+    Pipe,
+    /// A pipe that was enlarged, or could not be.
+    LargePipe,
+    Terminal,
+}
+
+impl Job {
+    pub(super) const fn new(record: JobInfo, log: JobLog, live: Option<Box<LiveJob>>) -> Self {
+        Self { record, log, followers: Vec::new(), waiters: Vec::new(), live, queued: false }
+    }
+
+    /// Returns what is known of the job now.
+    pub(super) fn info(&self) -> JobInfo {
+        let [stdout, stderr] = LogStream::ALL.map(|stream| self.log.stream(stream));
+        JobInfo {
+            stdout_bytes: stdout.total(),
+            stderr_bytes: stderr.total(),
+            stdout_omitted: stdout.omitted(),
+            stderr_omitted: stderr.omitted(),
+            stdin_open: self.live.as_ref().is_some_and(|live| live.stdin.is_open()),
+            ..self.record.clone()
+        }
+    }
+
+    /// Returns how the job ended, if it has.
+    pub(super) const fn exit(&self) -> Option<Exit> {
+        match self.record.state {
+            JobState::Ended(exit) => Some(exit),
+            JobState::Starting | JobState::Running => None,
+        }
+    }
+
+    /// Returns the ends of the streams for followers, if they are known.
+    pub(super) fn ends(&self) -> Option<[u64; 2]> {
+        self.exit()?;
+        let [stdout, stderr] = LogStream::ALL.map(|stream| {
+            let total = self.log.stream(stream).total();
+            match &self.live {
+                Some(live) => live.ends[stream.index()].map(|end| end.max(total)),
+                None => Some(total),
+            }
+        });
+        Some([stdout?, stderr?])
+    }
+
+    /// Returns whether the shell has ended and the session is settled.
+    pub(super) fn is_settled(&self) -> bool {
+        self.live.as_ref().is_none_or(|live| live.phase == JobPhase::Settled)
+    }
+
+    /// Returns whether no process of the job is left.
+    pub(super) fn is_gone(&self) -> bool {
+        let bare = |live: &LiveJob| live.supervisor.is_none() && !live.orphaned;
+        self.is_settled() && self.live.as_deref().is_none_or(bare)
+    }
+
+    /// Returns whether nothing can happen to the job any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_gone()
+            && self.live.as_ref().is_none_or(|live| live.outputs.iter().all(Option::is_none))
+    }
+
+    /// Returns whether the job may be forgotten.
+    fn is_forgettable(&self) -> bool {
+        self.live.is_none() && self.followers.is_empty() && self.waiters.is_empty()
+    }
+}
+
+impl LiveJob {
+    /// Returns the state of a job that has not been launched.
+    pub(super) fn new(plan: Box<LaunchPlan>) -> Self {
+        let reads = plan.start.pty.is_some() || plan.start.stdin == vestal_wire::Stdin::Piped;
+        let stdin = if reads { Stdin::planned() } else { Stdin::closed() };
+        Self {
+            phase: JobPhase::Waiting,
+            began: Instant::now(),
+            plan: Some(plan),
+            launch_env: None,
+            supervisor: None,
+            outputs: [None, None],
+            stdin,
+            timeout: None,
+            reason: None,
+            turn: None,
+            ends: [None, None],
+            terminal_rest: None,
+            session_dir: None,
+            dump: None,
+            orphaned: false,
+        }
+    }
+}
 
 /// All jobs on record.
 #[derive(Debug)]
@@ -17,36 +228,36 @@ pub(super) struct Jobs {
     map: BTreeMap<JobKey, Job>,
     ids: HashMap<JobId, JobKey>,
     next: u64,
-    /// Jobs that are over.
+    /// Number of jobs that are over.
     over: usize,
-    /// Jobs that are over which are kept on record.
+    /// Maximum number of ended jobs kept on record.
     kept: usize,
     journal: Journal,
-    /// Ids of jobs that are no longer on record.
-    used: Ledger,
+    /// Ids of forgotten jobs.
+    used: IdSet,
     /// Ids that must not be run.
-    refused: Ledger,
-    /// Starts of guests whose every job is in the journal, this one last.
-    opened: Vec<Opened>,
+    refused: IdSet,
+    /// Starts of guests whose jobs are all in the journal, this one last.
+    starts: Vec<GuestStart>,
     dir: PathBuf,
     log_bytes: u64,
 }
 
 impl Jobs {
-    /// Reads the journal in `state_dir` and notes this start.
+    /// Reads the journal in `state_dir` and records this start.
     pub(super) fn open(
         state_dir: &std::path::Path,
-        opened: Opened,
+        starts: GuestStart,
         log_bytes: u64,
         kept: u32,
     ) -> Result<Self, JournalError> {
         let path = state_dir.join("journal");
         let replay = Journal::replay(&path)?;
-        let mut history = replay.opened;
-        // Where records are missing, by damage or because the machine went
-        // down, absence proves nothing for the guests before this one.
-        history.retain(|earlier| earlier.boot == opened.boot && !replay.damaged);
-        history.push(opened);
+        let mut history = replay.starts;
+        // If records are missing, because of damage or a crash of the machine,
+        // absence proves nothing for earlier guests.
+        history.retain(|earlier| earlier.boot == starts.boot && !replay.damaged);
+        history.push(starts);
         let dir = state_dir.join("jobs");
         let mut on_disk = entries(&dir);
         let jobs: Vec<Job> = replay
@@ -55,12 +266,12 @@ impl Jobs {
             .map(|info| recover(info, &dir, &mut on_disk, log_bytes))
             .collect();
         for stray in on_disk {
-            // A leftover that cannot be deleted takes room and does no other harm.
+            // A leftover that cannot be deleted only takes space.
             delete_directory(&dir.join(stray)).ok();
         }
         let mut records = Vec::new();
         push_history(&mut records, &history, &replay.used, &replay.refused);
-        records.extend(jobs.iter().map(|job| Record::End(Box::new(job.record.clone()))));
+        records.extend(jobs.iter().map(|job| JournalRecord::End(Box::new(job.record.clone()))));
         let journal = Journal::create(&path, &records)?;
         let mut all = Self {
             map: BTreeMap::new(),
@@ -71,7 +282,7 @@ impl Jobs {
             journal,
             used: replay.used,
             refused: replay.refused,
-            opened: history,
+            starts: history,
             dir,
             log_bytes,
         };
@@ -95,6 +306,11 @@ impl Jobs {
         self.map.get_mut(&key)
     }
 
+    /// Returns what a job needs until it is over, unless it is.
+    pub(super) fn live_mut(&mut self, key: JobKey) -> Option<&mut LiveJob> {
+        self.map.get_mut(&key)?.live.as_deref_mut()
+    }
+
     /// Returns all jobs, oldest first.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (JobKey, &Job)> {
         self.map.iter().map(|(key, job)| (*key, job))
@@ -114,35 +330,36 @@ impl Jobs {
         self.map.values().map(|job| job.log.kept()).sum()
     }
 
-    /// Records a job that is about to be started. Its id is new.
-    pub(super) fn admit(&mut self, info: JobInfo, live: Box<Live>) -> Result<JobKey, Fault> {
+    /// Records a job that is about to start. Its id must be new.
+    pub(super) fn admit(&mut self, info: JobInfo, live: Box<LiveJob>) -> Result<JobKey, Fault> {
         if self.used.contains(&info.id) {
             return Err(Fault::new(FaultCode::Invalid, "the job's id was used before"));
         }
         if self.refused.contains(&info.id) {
-            let message = "the job's id was given up: its caller was told that it never started";
+            let message = "the job's id is refused: its caller was told that the job never started";
             return Err(Fault::new(FaultCode::Invalid, message));
         }
-        let record = Record::Start(Box::new(info));
+        let record = JournalRecord::Start(Box::new(info));
         if let Err(error) = self.journal.append(&record) {
             let message = format!("the start cannot be recorded: {error}");
             return Err(Fault { code: FaultCode::NoSpace, message, errno: error.raw_os_error() });
         }
-        let Record::Start(info) = record else { unreachable!("it was made so above") };
+        let JournalRecord::Start(info) = record else { unreachable!("it was made so above") };
         let log = JobLog::new(self.dir.join(info.id.as_str()), self.log_bytes);
         Ok(self.insert(Job::new(*info, log, Some(live))))
     }
 
-    /// Records what is known of a job that ended.
+    /// Records the state of a job that ended.
     pub(super) fn record_end(&mut self, key: JobKey) {
         if let Some(job) = self.map.get(&key) {
-            // Without the record, a later guest counts the job as lost. That is
-            // all that can be done on a full disk.
-            self.journal.append(&Record::End(Box::new(job.info()))).ok();
+            // Without the record, a later guest counts the job as lost. On a full
+            // disk this cannot be avoided.
+            self.journal.append(&JournalRecord::End(Box::new(job.info()))).ok();
         }
     }
 
-    /// Returns what became of a command, and gives its id up if it never started.
+    /// Returns what became of a command. If it never started, its id is refused
+    /// from now on.
     pub(super) fn lookup(&mut self, id: &JobId, incarnation: &str, boot: &str) -> Outcome {
         if let Some(job) = self.find(id).and_then(|key| self.get(key)) {
             return Outcome::Known(Box::new(job.info()));
@@ -150,19 +367,20 @@ impl Jobs {
         if self.refused.contains(id) {
             return Outcome::NeverStarted;
         }
-        let asked = Opened { incarnation: incarnation.to_owned(), boot: boot.to_owned() };
-        if !self.opened.contains(&asked) || self.used.contains(id) || self.used.overflowed() {
+        let asked = GuestStart { incarnation: incarnation.to_owned(), boot: boot.to_owned() };
+        if !self.starts.contains(&asked) || self.used.contains(id) || self.used.overflowed() {
             return Outcome::Unknown;
         }
-        // The promise that it never will start must be kept by later guests too.
-        if self.journal.append(&Record::Refused(id.clone())).is_err() {
+        // Later guests must refuse the id too.
+        if self.journal.append(&JournalRecord::Refused(id.clone())).is_err() {
             return Outcome::Unknown;
         }
         self.refused.add(id);
         Outcome::NeverStarted
     }
 
-    /// Notes that a job is over, and forgets the oldest where there are too many.
+    /// Records that a job is over, and forgets the oldest jobs if there are too
+    /// many.
     pub(super) fn retire(&mut self, key: JobKey) {
         if let Some(job) = self.map.get_mut(&key)
             && job.live.take().is_some()
@@ -173,7 +391,7 @@ impl Jobs {
         self.forget_oldest();
         if self.journal.wants_compaction() {
             let records = self.records();
-            // It stays as it is where it cannot be rewritten.
+            // If it cannot be rewritten, it stays as it is.
             self.journal.compact(&records).ok();
         }
     }
@@ -196,35 +414,42 @@ impl Jobs {
                 self.over -= 1;
                 self.ids.remove(&job.record.id);
                 self.used.add(&job.record.id);
-                // Without the record, a later guest knows the job without its log.
-                self.journal.append(&Record::Forgotten(job.record.id)).ok();
+                // Without the record, a later guest knows the job without its
+                // log.
+                self.journal.append(&JournalRecord::Forgotten(job.record.id)).ok();
                 job.log.delete().ok();
             }
         }
     }
 
-    /// Returns the records that say all that is known.
-    fn records(&self) -> Vec<Record> {
+    /// Returns the records for the current state.
+    fn records(&self) -> Vec<JournalRecord> {
         let mut records = Vec::new();
-        push_history(&mut records, &self.opened, &self.used, &self.refused);
+        push_history(&mut records, &self.starts, &self.used, &self.refused);
         records.extend(self.map.values().map(|job| {
             let info = Box::new(job.info());
-            if job.exit().is_some() { Record::End(info) } else { Record::Start(info) }
+            if job.exit().is_some() { JournalRecord::End(info) } else { JournalRecord::Start(info) }
         }));
         records
     }
 }
 
-fn push_history(records: &mut Vec<Record>, opened: &[Opened], used: &Ledger, refused: &Ledger) {
-    records.extend(opened.iter().cloned().map(Record::Opened));
-    records.push(Record::Ids {
+fn push_history(
+    records: &mut Vec<JournalRecord>,
+    starts: &[GuestStart],
+    used: &IdSet,
+    refused: &IdSet,
+) {
+    records.extend(starts.iter().cloned().map(JournalRecord::GuestStart));
+    records.push(JournalRecord::Ids {
         used: used.to_bytes().into(),
         refused: refused.to_bytes().into(),
         overflowed: used.overflowed(),
     });
 }
 
-/// Returns a job of an earlier guest. One that ran then ended with that guest.
+/// Returns a job of an earlier guest. A job that was running ended with that
+/// guest.
 fn recover(
     mut info: JobInfo,
     dir: &std::path::Path,

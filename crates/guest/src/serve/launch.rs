@@ -1,5 +1,6 @@
-//! Handing a job to a supervisor.
+//! Launches jobs on a pool of supervisors.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -11,29 +12,31 @@ use rustix::pipe::PipeFlags;
 use vestal_wire::{Cause, EnvVar, Exit, Fault, FaultCode, StartJob};
 
 use super::guest::Guest;
-use super::ids::JobKey;
-use super::job::{Environs, Live, Outlet, OutletKind, Phase, Plan};
-use super::timers::Timer;
+use super::jobs::{JobPhase, LaunchEnvironment, LaunchPlan, LiveJob, OutputKind, OutputPipe};
+use super::reactor::{JobKey, PollToken, Poller, Ready, SupervisorId, Timer};
 use crate::failpoint::failpoint;
 use crate::orphans::INSTANCE_MARK;
-use crate::process::{ChildEnds, FailedStep, Launch, open_pty};
+use crate::process::{ChildEnds, FailedStep, JobRights, Launch, Supervisor, open_pty};
 use crate::session::SavedSession;
 use crate::user::Credentials;
 
-/// Name of the variable that tells a process which job it belongs to.
+/// Environment variable with the id of the job a process belongs to.
 const JOB_MARK: &str = "VESTAL_JOB";
 
-/// Exit code for a failure that is not the command's.
+/// Exit code for a failure of the guest.
 const OUR_FAILURE: u8 = 125;
 
-/// Exit code for a command that cannot be run, or not there.
+/// Exit code for a command that cannot be run, or not in its directory.
 const CANNOT_RUN: u8 = 126;
 
 /// Exit code for a command that does not exist.
 const NOT_FOUND: u8 = 127;
 
+/// Maximum number of idle supervisors.
+const MAX_IDLE: usize = 2;
+
 impl Guest {
-    /// Launches a job. What goes wrong is its end.
+    /// Launches a job. A failure ends the job.
     pub(super) fn launch(&mut self, key: JobKey) {
         if let Err(fault) = self.try_launch(key) {
             self.fail_start(key, fault, OUR_FAILURE);
@@ -57,7 +60,7 @@ impl Guest {
         };
         let save = session.is_some() && !start.background;
         let cwd = if plan.vanished.is_some() {
-            // The session's own directory is gone; this is the next best.
+            // The session's own directory is gone; this is the next one to try.
             job.record.cwd.to_vec()
         } else {
             let places = Directories {
@@ -96,27 +99,29 @@ impl Guest {
                 self.timers.set(Duration::from_millis(millis), Timer::JobTimeout(key))
             });
         }
-        live.phase = Phase::Launching;
+        live.phase = JobPhase::Launching;
         live.began = std::time::Instant::now();
-        self.hand_over(key, &launch)?;
+        self.send_to_supervisor(key, &launch)?;
         failpoint!("guest.job.after-launch");
-        if let Some(live) = self.jobs.get_mut(key).and_then(|job| job.live.as_mut())
+        if let Some(live) = self.jobs.live_mut(key)
             && launch.save
         {
-            live.environs = Some(Box::new(Environs { base: launch.env, job: launch.job_env }));
+            live.launch_env =
+                Some(Box::new(LaunchEnvironment { base: launch.env, job: launch.job_env }));
         }
         self.want_spare();
         Ok(())
     }
 
-    /// Gives the launch to a supervisor. One that died unnoticed is replaced.
-    fn hand_over(&mut self, key: JobKey, launch: &Launch) -> Result<(), Fault> {
+    /// Sends the launch to a supervisor. Replaces a supervisor that died
+    /// unnoticed.
+    fn send_to_supervisor(&mut self, key: JobKey, launch: &Launch) -> Result<(), Fault> {
         let mut last = None;
         for _ in 0..2 {
-            let Some(live) = self.jobs.get_mut(key).and_then(|job| job.live.as_deref_mut()) else {
+            let Some(live) = self.jobs.live_mut(key) else {
                 return Ok(());
             };
-            let owner = self.pool.standing().credentials.as_ref().map(Credentials::uid);
+            let owner = self.pool.rights().credentials.as_ref().map(Credentials::uid);
             let ends = make_ends(live, owner).map_err(|error| failed("its pipes", &error))?;
             let taken = self.pool.take(&self.poller, key);
             let id = taken.map_err(|error| failed("its supervisor", &error))?;
@@ -135,7 +140,7 @@ impl Guest {
         Err(failed("its supervisor", &error))
     }
 
-    /// Acts on a supervisor's word that a command could not be started.
+    /// Handles a supervisor's report that a command could not be started.
     pub(super) fn start_failed(&mut self, key: JobKey, step: FailedStep, errno: i32) {
         let error = io::Error::from_raw_os_error(errno);
         let Some(job) = self.jobs.get_mut(key) else {
@@ -165,7 +170,7 @@ impl Guest {
                 let missing = error.kind() == io::ErrorKind::NotFound;
                 let code = if missing { NOT_FOUND } else { CANNOT_RUN };
                 let line = format!("vestal: cannot run the command: {error}\n");
-                self.say_on_stderr(key, &line);
+                self.write_stderr_line(key, &line);
                 self.set_exit(key, Exit { code: Some(code), cause: Cause::Exited });
                 self.settle(key, None);
             }
@@ -176,7 +181,7 @@ impl Guest {
         }
     }
 
-    /// Ends a job that never ran, and tells those who follow it why.
+    /// Ends a job that never ran, and sends the fault to its followers.
     fn fail_start(&mut self, key: JobKey, fault: Fault, code: u8) {
         self.set_exit(key, Exit { code: Some(code), cause: Cause::Exited });
         self.settle(key, None);
@@ -186,22 +191,21 @@ impl Guest {
         let followers = std::mem::take(&mut job.followers);
         let reply = vestal_wire::Reply::Fault(fault);
         for follower in followers {
-            self.conns.reply(follower.to, &reply);
+            self.connections.reply(follower.to, &reply);
         }
     }
 }
 
-/// Where a command can start.
+/// Directories in which a command can start.
 struct Directories<'a> {
     home: &'a [u8],
     start_dir: &'a [u8],
-    /// The session's own; empty if it has none.
+    /// The session's directory; empty if it has none.
     session: &'a [u8],
 }
 
 impl Directories<'_> {
-    /// Returns the directory to start in, and those to try in its place, the
-    /// best one last.
+    /// Returns the start directory, and the alternatives with the best one last.
     fn choose(&self, workdir: Option<&[u8]>) -> (Vec<u8>, Vec<Vec<u8>>) {
         let start_dir = self.resolve(self.start_dir, self.home);
         match workdir {
@@ -239,7 +243,7 @@ fn load_session(path: &Path) -> Result<SavedSession, Fault> {
     })
 }
 
-/// Returns a job's own environment with the marks that every process of it has.
+/// Returns a job's own environment with the marks of its processes.
 fn marked(job_env: &[EnvVar], instance: &str, id: &str) -> Vec<EnvVar> {
     let marks = [(INSTANCE_MARK, instance), (JOB_MARK, id)];
     let is_mark = |var: &&EnvVar| marks.iter().any(|(name, _)| var.name[..] == *name.as_bytes());
@@ -251,19 +255,19 @@ fn marked(job_env: &[EnvVar], instance: &str, id: &str) -> Vec<EnvVar> {
     env
 }
 
-/// Makes both ends of a job's standard streams and keeps ours. What the job gets
-/// belongs to its user, who could not open it again by name otherwise, as
+/// Creates both ends of a job's standard streams and keeps the guest's. The job's
+/// ends belong to its user, who could otherwise not open them again as
 /// `/dev/stdout` or by the name of the terminal.
-fn make_ends(live: &mut Live, owner: Option<Uid>) -> io::Result<ChildEnds> {
-    let Some(Plan { start, .. }) = live.plan.as_deref() else {
+fn make_ends(live: &mut LiveJob, owner: Option<Uid>) -> io::Result<ChildEnds> {
+    let Some(LaunchPlan { start, .. }) = live.plan.as_deref() else {
         return Err(io::ErrorKind::NotFound.into());
     };
     if let Some(size) = start.pty {
         let (master, slave) = open_pty(size)?;
         rustix::io::ioctl_fionbio(&master, true)?;
-        give(&slave, owner)?;
+        set_owner(&slave, owner)?;
         live.stdin.connect_terminal(master.try_clone()?);
-        live.outlets = [Some(Outlet::new(master, OutletKind::Terminal)), None];
+        live.outputs = [Some(OutputPipe::new(master, OutputKind::Terminal)), None];
         let (stdin, stdout) = (slave.try_clone()?, slave.try_clone()?);
         return Ok(ChildEnds { stdin, stdout, stderr: slave });
     }
@@ -273,9 +277,9 @@ fn make_ends(live: &mut Live, owner: Option<Uid>) -> io::Result<ChildEnds> {
         (None, stdout.try_clone()?)
     } else {
         let (ours, theirs) = output_pipe(owner)?;
-        (Some(Outlet::new(ours, OutletKind::Pipe)), theirs)
+        (Some(OutputPipe::new(ours, OutputKind::Pipe)), theirs)
     };
-    live.outlets = [Some(Outlet::new(ours, OutletKind::Pipe)), second];
+    live.outputs = [Some(OutputPipe::new(ours, OutputKind::Pipe)), second];
     let stdin = match stdin {
         (Some(ours), theirs) => {
             live.stdin.connect_pipe(ours);
@@ -295,7 +299,7 @@ fn make_stdin(start: &StartJob, owner: Option<Uid>) -> io::Result<(Option<OwnedF
         vestal_wire::Stdin::Piped => {
             let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&ours, true)?;
-            give(&theirs, owner)?;
+            set_owner(&theirs, owner)?;
             Ok((Some(ours), theirs))
         }
     }
@@ -304,12 +308,12 @@ fn make_stdin(start: &StartJob, owner: Option<Uid>) -> io::Result<(Option<OwnedF
 fn output_pipe(owner: Option<Uid>) -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(ours.as_fd(), true)?;
-    give(&theirs, owner)?;
+    set_owner(&theirs, owner)?;
     Ok((ours, theirs))
 }
 
-/// Makes a job's end of a stream its user's.
-fn give(end: &OwnedFd, owner: Option<Uid>) -> io::Result<()> {
+/// Makes the job's user the owner of its end of a stream.
+fn set_owner(end: &OwnedFd, owner: Option<Uid>) -> io::Result<()> {
     if owner.is_some() {
         rustix::fs::fchown(end, owner, None)?;
     }
@@ -321,6 +325,106 @@ fn failed(what: &str, error: &io::Error) -> Fault {
         code: FaultCode::System,
         message: format!("the command cannot be started: {what}: {error}"),
         errno: error.raw_os_error(),
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SupervisorPool {
+    rights: JobRights,
+    all: HashMap<SupervisorId, PoolSlot>,
+    idle: Vec<SupervisorId>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct PoolSlot {
+    supervisor: Supervisor,
+    job: Option<JobKey>,
+}
+
+impl SupervisorPool {
+    /// Returns an empty pool for jobs with these rights.
+    pub(super) fn new(rights: JobRights) -> Self {
+        Self { rights, all: HashMap::new(), idle: Vec::new(), next: 0 }
+    }
+
+    /// Returns the rights of jobs.
+    pub(super) const fn rights(&self) -> &JobRights {
+        &self.rights
+    }
+
+    /// Starts an idle supervisor.
+    pub(super) fn add_spare(&mut self, poller: &Poller) -> io::Result<()> {
+        let supervisor = Supervisor::spawn(&self.rights)?;
+        let id = SupervisorId(self.next);
+        self.next += 1;
+        poller.add(supervisor.control(), PollToken::Supervisor(id), Ready::IN)?;
+        self.all.insert(id, PoolSlot { supervisor, job: None });
+        self.idle.push(id);
+        Ok(())
+    }
+
+    /// Returns whether a supervisor is idle.
+    pub(super) fn has_spare(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// Takes an idle supervisor for a job, or starts a new one.
+    pub(super) fn take(&mut self, poller: &Poller, job: JobKey) -> io::Result<SupervisorId> {
+        if self.idle.is_empty() {
+            self.add_spare(poller)?;
+        }
+        loop {
+            let id = self.idle.pop().ok_or(io::ErrorKind::NotFound)?;
+            if let Some(slot) = self.all.get_mut(&id) {
+                slot.job = Some(job);
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Detaches a supervisor from a job that could not be started. It becomes
+    /// idle when it reports so.
+    pub(super) fn detach(&mut self, id: SupervisorId) {
+        if let Some(slot) = self.all.get_mut(&id) {
+            slot.job = None;
+        }
+    }
+
+    /// Takes back a supervisor whose job is gone.
+    pub(super) fn release(&mut self, id: SupervisorId, poller: &Poller) {
+        if self.idle.len() >= MAX_IDLE {
+            self.discard(id, poller);
+        } else if let Some(slot) = self.all.get_mut(&id) {
+            slot.job = None;
+            self.idle.push(id);
+        }
+    }
+
+    /// Removes a supervisor, which ends it and all its processes.
+    pub(super) fn discard(&mut self, id: SupervisorId, poller: &Poller) -> Option<JobKey> {
+        self.idle.retain(|idle| *idle != id);
+        let slot = self.all.remove(&id)?;
+        poller.remove(slot.supervisor.control());
+        slot.job
+    }
+
+    pub(super) fn get_mut(&mut self, id: SupervisorId) -> Option<&mut Supervisor> {
+        self.all.get_mut(&id).map(|slot| &mut slot.supervisor)
+    }
+
+    /// Returns the job of a supervisor.
+    pub(super) fn job(&self, id: SupervisorId) -> Option<JobKey> {
+        self.all.get(&id)?.job
+    }
+
+    pub(super) fn pid(&self, id: SupervisorId) -> Option<u32> {
+        self.all.get(&id).map(|slot| slot.supervisor.pid())
+    }
+
+    /// Returns the process ids of all supervisors.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.all.values().map(|slot| slot.supervisor.pid()).collect()
     }
 }
 

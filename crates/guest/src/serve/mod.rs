@@ -1,40 +1,25 @@
-//! The guest at work: one thread that waits for everything at once.
+//! The guest's event loop: one thread that waits for all events.
 //!
-//! The loop never blocks on a client, a job or a file. What happens in a turn
-//! of it is noted, and answered at the end of the turn in as few writes as
+//! The loop never blocks on a client, a job or a file. Events of one turn are
+//! handled first; replies are sent at the end of the turn in as few writes as
 //! possible.
 
 mod boot;
 mod calls;
-mod channel;
-mod clock;
-mod conn;
-mod conns;
-mod end;
-mod filecalls;
-mod follower;
+mod connection;
+mod connections;
 mod frames;
 mod guest;
-mod identity;
-mod ids;
 mod input;
-mod job;
+mod job_user;
 mod jobs;
 mod launch;
-mod link;
-mod outbox;
+mod lifetime;
 mod output;
-mod poll;
-mod pool;
+mod reactor;
 mod reports;
 mod sessions;
-mod shutdown;
-mod signals;
 mod start;
-mod stdin;
-mod tenant;
-mod timers;
 mod workers;
 
-pub(crate) use boot::{Inheritance, run};
-pub(crate) use identity::SOCKET_NAME;
+pub(crate) use boot::{SOCKET_NAME, StartupHandles, run};

@@ -1,4 +1,5 @@
-//! Shell sessions: who saves, who waits, who is too late.
+//! Coordinates the commands of a shell session: which one saves its state, and which
+//! ones wait for that.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -7,36 +8,36 @@ use std::path::{Path, PathBuf};
 
 use vestal_wire::limits::MAX_SESSION_NAME;
 
-use super::ids::JobKey;
+use super::reactor::JobKey;
 
 /// The sessions of a sandbox.
 #[derive(Debug)]
 pub(super) struct Sessions {
     dir: PathBuf,
-    /// Sessions with commands under way.
-    busy: HashMap<String, Book>,
+    /// Sessions with running commands.
+    busy: HashMap<String, SessionTurns>,
 }
 
-/// The commands under way in one session.
+/// The running commands of one session.
 #[derive(Debug, Default)]
-struct Book {
-    /// The next turn; turns tell which command started later.
+struct SessionTurns {
+    /// The next turn; a later command has a higher turn.
     next: u64,
-    /// The turn after the last one that had its say.
+    /// The turn after the last one that was saved.
     settled: u64,
-    /// Turns of commands that run and would save.
+    /// Turns of running commands whose state is to be saved.
     running: BTreeSet<u64>,
-    /// Turns of commands that have finished and are being saved.
+    /// Turns of commands that have ended and are being saved.
     saving: BTreeSet<u64>,
-    /// Jobs that start when the saving is done.
+    /// Jobs that start after the session was saved.
     waiting: Vec<JobKey>,
 }
 
 /// Whether a command's state becomes the session's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SaveDecision {
     Save,
-    /// A command that started later has the last word.
+    /// A command that started later supersedes it.
     Superseded,
 }
 
@@ -45,12 +46,12 @@ impl Sessions {
         Self { dir, busy: HashMap::new() }
     }
 
-    /// Returns the file a session's state is in.
+    /// Returns the file with a session's state.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(file_name(name))
     }
 
-    /// Makes the directory, where it is missing.
+    /// Creates the directory if it is missing.
     pub(super) fn prepare(&self) -> io::Result<()> {
         match std::fs::DirBuilder::new().mode(0o700).create(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -58,7 +59,8 @@ impl Sessions {
         }
     }
 
-    /// Has a job wait if the session is being saved; returns whether it must.
+    /// Lets a job wait if the session is being saved. Returns whether it must
+    /// wait.
     pub(super) fn wait(&mut self, name: &str, job: JobKey) -> bool {
         match self.busy.get_mut(name) {
             Some(book) if !book.saving.is_empty() => {
@@ -69,14 +71,14 @@ impl Sessions {
         }
     }
 
-    /// Notes that a job waits no longer.
+    /// Removes a waiting job.
     pub(super) fn leave(&mut self, name: &str, job: JobKey) {
         if let Some(book) = self.busy.get_mut(name) {
             book.waiting.retain(|waiting| *waiting != job);
         }
     }
 
-    /// Gives a command that would save its turn.
+    /// Returns the turn of a command whose state is to be saved.
     pub(super) fn begin(&mut self, name: &str) -> u64 {
         let book = self.busy.entry(name.to_owned()).or_default();
         let turn = book.next;
@@ -85,24 +87,26 @@ impl Sessions {
         turn
     }
 
-    /// Notes that a command has finished and that its state is coming.
+    /// Records that a command has ended and its state will be saved.
     pub(super) fn finished(&mut self, name: &str, turn: u64) {
         if let Some(book) = self.busy.get_mut(name) {
             book.saving.insert(turn);
         }
     }
 
-    /// Returns whether the state a command left becomes the session's.
-    pub(super) fn verdict(&self, name: &str, turn: u64) -> Verdict {
+    /// Returns whether the state of a command becomes the session's.
+    pub(super) fn decision(&self, name: &str, turn: u64) -> SaveDecision {
         match self.busy.get(name) {
-            Some(book) if book.settled > turn => Verdict::Superseded,
-            Some(book) if book.running.range(turn + 1..).next().is_some() => Verdict::Superseded,
-            _ => Verdict::Save,
+            Some(book) if book.settled > turn => SaveDecision::Superseded,
+            Some(book) if book.running.range(turn + 1..).next().is_some() => {
+                SaveDecision::Superseded
+            }
+            _ => SaveDecision::Save,
         }
     }
 
-    /// Notes that a command has had its turn, and whether it was saved. Returns
-    /// the jobs that waited for that.
+    /// Records the end of a command's turn, and whether it was saved. Returns the
+    /// jobs that waited for it.
     pub(super) fn end(&mut self, name: &str, turn: u64, saved: bool) -> Vec<JobKey> {
         let Some(book) = self.busy.get_mut(name) else {
             return Vec::new();
@@ -120,7 +124,7 @@ impl Sessions {
         ready
     }
 
-    /// Forgets a session's state. Commands that run have no say in it any more.
+    /// Deletes a session's state. Running commands do not save theirs any more.
     pub(super) fn reset(&mut self, name: &str) -> io::Result<()> {
         if let Some(book) = self.busy.get_mut(name) {
             book.settled = book.next;
@@ -132,13 +136,13 @@ impl Sessions {
     }
 }
 
-/// Returns whether a name is one a session may have.
+/// Returns whether a session may have this name.
 pub(super) fn is_valid_name(name: &str) -> bool {
     (1..=MAX_SESSION_NAME).contains(&name.len()) && !name.contains('\0')
 }
 
-/// Returns the file name for a session: its own name where that is plain, else
-/// all of it in base 32.
+/// Returns the file name for a session: the name itself if it is plain, else its
+/// base 32 encoding.
 fn file_name(name: &str) -> PathBuf {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.bytes().all(plain) {
@@ -181,9 +185,9 @@ mod tests {
     fn the_last_started_command_wins() {
         let (_dir, mut sessions) = sessions();
         let (first, second) = (sessions.begin("s"), sessions.begin("s"));
-        assert_eq!(sessions.verdict("s", first), Verdict::Superseded);
+        assert_eq!(sessions.decision("s", first), SaveDecision::Superseded);
         sessions.end("s", first, false);
-        assert_eq!(sessions.verdict("s", second), Verdict::Save);
+        assert_eq!(sessions.decision("s", second), SaveDecision::Save);
     }
 
     #[test]
@@ -191,7 +195,7 @@ mod tests {
         let (_dir, mut sessions) = sessions();
         let (first, second) = (sessions.begin("s"), sessions.begin("s"));
         sessions.end("s", second, true);
-        assert_eq!(sessions.verdict("s", first), Verdict::Superseded);
+        assert_eq!(sessions.decision("s", first), SaveDecision::Superseded);
     }
 
     #[test]
@@ -199,7 +203,7 @@ mod tests {
         let (_dir, mut sessions) = sessions();
         let (first, second) = (sessions.begin("s"), sessions.begin("s"));
         sessions.end("s", second, false);
-        assert_eq!(sessions.verdict("s", first), Verdict::Save);
+        assert_eq!(sessions.decision("s", first), SaveDecision::Save);
     }
 
     #[test]
@@ -210,7 +214,7 @@ mod tests {
         sessions.finished("s", turn);
         assert!(sessions.wait("s", JobKey(2)));
         assert!(!sessions.wait("other", JobKey(3)));
-        assert_eq!(sessions.verdict("s", turn), Verdict::Save);
+        assert_eq!(sessions.decision("s", turn), SaveDecision::Save);
         assert_eq!(sessions.end("s", turn, true), [JobKey(2)]);
         assert!(!sessions.wait("s", JobKey(4)));
     }
@@ -220,9 +224,9 @@ mod tests {
         let (_dir, mut sessions) = sessions();
         let turn = sessions.begin("s");
         sessions.reset("s").unwrap();
-        assert_eq!(sessions.verdict("s", turn), Verdict::Superseded);
+        assert_eq!(sessions.decision("s", turn), SaveDecision::Superseded);
         let later = sessions.begin("s");
-        assert_eq!(sessions.verdict("s", later), Verdict::Save);
+        assert_eq!(sessions.decision("s", later), SaveDecision::Save);
     }
 
     #[test]

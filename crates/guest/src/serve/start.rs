@@ -1,4 +1,4 @@
-//! Starting and following jobs.
+//! Starts and follows jobs.
 
 use minicbor::bytes::ByteVec;
 use vestal_wire::limits::{MAX_SUMMARY, WINDOW};
@@ -7,12 +7,12 @@ use vestal_wire::{
     ShellText, StartJob, Stream,
 };
 
-use super::channel::{Call, Feeds};
-use super::clock::{Use, wall_ms};
-use super::follower::{Follower, Span};
+use super::connections::{Call, Feeds};
 use super::guest::Guest;
-use super::ids::{Address, JobKey};
-use super::job::{Live, Plan};
+use super::jobs::{LaunchPlan, LiveJob};
+use super::lifetime::{CallKind, wall_ms};
+use super::output::{FollowUntil, Follower};
+use super::reactor::{ChannelId, JobKey};
 use super::sessions::is_valid_name;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
@@ -25,15 +25,15 @@ const MAX_TEXT: usize = 256 << 20;
 const MAX_PATH: usize = 4096;
 
 impl Guest {
-    /// Acts on a start: at once, or when its text has come.
-    pub(super) fn start(&mut self, at: Address, kind: Use, mut start: StartJob) {
+    /// Handles a start request: at once, or when its text has arrived.
+    pub(super) fn start(&mut self, at: ChannelId, kind: CallKind, mut start: StartJob) {
         if let Err(message) = check(&start) {
-            return self.conns.fault(at, FaultCode::Invalid, message);
+            return self.connections.fault(at, FaultCode::Invalid, message);
         }
         let command = match &mut start.command {
             Command::Shell(ShellText::Streamed) => {
                 let call = Call::Text(Box::new(start), Vec::new());
-                return self.conns.open(at, call, kind);
+                return self.connections.open(at, call, kind);
             }
             Command::Shell(ShellText::Inline(text)) => {
                 LaunchCommand::Shell(std::mem::take(&mut **text))
@@ -43,9 +43,9 @@ impl Guest {
         self.begin(at, kind, start, command);
     }
 
-    /// Takes a piece of shell text.
-    pub(super) fn take_text(&mut self, at: Address, bytes: &[u8]) {
-        let Some(channel) = self.conns.channel(at) else {
+    /// Receives a piece of shell text.
+    pub(super) fn take_text(&mut self, at: ChannelId, bytes: &[u8]) {
+        let Some(channel) = self.connections.channel(at) else {
             return;
         };
         let Call::Text(_, text) = &mut channel.call else {
@@ -53,18 +53,18 @@ impl Guest {
         };
         if text.len() + bytes.len() > MAX_TEXT {
             let message = format!("shell text may be at most {MAX_TEXT} bytes long");
-            return self.conns.fault(at, FaultCode::NoSpace, message);
+            return self.connections.fault(at, FaultCode::NoSpace, message);
         }
         if text.len() + bytes.len() > WINDOW as usize && text.capacity() < MAX_TEXT / 8 {
             text.reserve(text.len());
         }
         text.extend_from_slice(bytes);
-        self.conns.taken(at, Stream::Text, bytes.len());
+        self.connections.taken(at, Stream::Text, bytes.len());
     }
 
-    /// Starts a job whose text has come.
-    pub(super) fn start_with_text(&mut self, at: Address) {
-        let Some(conn) = self.conns.get_mut(at.conn) else {
+    /// Starts a job whose text has arrived.
+    pub(super) fn start_with_text(&mut self, at: ChannelId) {
+        let Some(conn) = self.connections.get_mut(at.conn) else {
             return;
         };
         let Some(channel) = conn.channels.get_mut(&at.channel) else {
@@ -76,50 +76,54 @@ impl Guest {
         }
     }
 
-    /// Records and launches a job, or follows the one that has its id.
-    fn begin(&mut self, at: Address, kind: Use, start: StartJob, command: LaunchCommand) {
+    /// Records and launches a job, or follows the existing job with its id.
+    fn begin(&mut self, at: ChannelId, kind: CallKind, start: StartJob, command: LaunchCommand) {
         if let Some(key) = self.jobs.find(&start.id) {
-            let follower = Follower::new(at, start.delivery, [0, 0], Span::ToEnd);
+            let follower = Follower::new(at, start.delivery, [0, 0], FollowUntil::JobEnd);
             return self.follow(key, kind, follower, Feeds::Nothing);
         }
-        if self.ending.is_some() {
-            return self.conns.fault(at, FaultCode::ShuttingDown, "the guest is ending");
+        if self.shutdown.is_some() {
+            return self.connections.fault(
+                at,
+                FaultCode::ShuttingDown,
+                "the guest is shutting down",
+            );
         }
         failpoint!("guest.job.before-journal");
         let info = describe(&start, &command);
         let (session, delivery) = (start.session.clone(), start.delivery);
-        let plan = Plan { start, command, fallbacks: Vec::new(), vanished: None };
-        let live = Box::new(Live::new(Box::new(plan)));
+        let plan = LaunchPlan { start, command, fallbacks: Vec::new(), vanished: None };
+        let live = Box::new(LiveJob::new(Box::new(plan)));
         let feeds = if live.stdin.is_open() { Feeds::Input } else { Feeds::Nothing };
         let key = match self.jobs.admit(info, live) {
             Ok(key) => key,
-            Err(fault) => return self.conns.reply(at, &Reply::Fault(fault)),
+            Err(fault) => return self.connections.reply(at, &Reply::Fault(fault)),
         };
         failpoint!("guest.job.after-journal");
-        self.conns.clock.job_began();
-        self.follow(key, kind, Follower::new(at, delivery, [0, 0], Span::ToEnd), feeds);
+        self.connections.clock.job_began();
+        self.follow(key, kind, Follower::new(at, delivery, [0, 0], FollowUntil::JobEnd), feeds);
         if !session.is_some_and(|name| self.sessions.wait(&name, key)) {
             self.launch(key);
         }
     }
 
     /// Follows a job that is on record.
-    pub(super) fn attach(&mut self, at: Address, kind: Use, attach: &AttachJob) {
+    pub(super) fn attach(&mut self, at: ChannelId, kind: CallKind, attach: &AttachJob) {
         let Some(key) = self.job_or_fault(at, &attach.id) else {
             return;
         };
-        let span = if attach.follow { Span::ToEnd } else { Span::ToNow };
+        let until_when = if attach.follow { FollowUntil::JobEnd } else { FollowUntil::Now };
         let from = [attach.stdout_from, attach.stderr_from];
-        let follower = Follower::new(at, attach.delivery, from, span);
+        let follower = Follower::new(at, attach.delivery, from, until_when);
         self.follow(key, kind, follower, Feeds::Nothing);
     }
 
-    fn follow(&mut self, key: JobKey, kind: Use, mut follower: Follower, feeds: Feeds) {
+    fn follow(&mut self, key: JobKey, kind: CallKind, mut follower: Follower, feeds: Feeds) {
         let at = follower.to;
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };
-        if follower.is_to_now() {
+        if follower.stops_now() {
             follower.set_ends(LogStream::ALL.map(|stream| job.log.stream(stream).total()));
         } else if let Some(ends) = job.ends() {
             follower.set_ends(ends);
@@ -131,23 +135,23 @@ impl Guest {
         if answer.is_none() {
             job.followers.push(follower);
         }
-        match self.conns.channel(at) {
-            // The channel was open for the text.
+        match self.connections.channel(at) {
+            // The channel is already open for the text.
             Some(channel) => channel.call = Call::Follow(key, feeds),
-            None => self.conns.open(at, Call::Follow(key, feeds), kind),
+            None => self.connections.open(at, Call::Follow(key, feeds), kind),
         }
         if let Some(pid) = pid {
-            self.conns.event(at, &Event::Started { pid });
+            self.connections.event(at, &Event::Started { pid });
         }
         match answer {
-            Some(answer) => self.conns.reply(at, &answer),
+            Some(answer) => self.connections.reply(at, &answer),
             None => self.queue_pump(key),
         }
     }
 
-    /// Lets a follower go. The input of a foreground job ends with the caller
-    /// that fed it: nobody else knows how much of it was read.
-    pub(super) fn unfollow(&mut self, key: JobKey, at: Address, feeds: Feeds) {
+    /// Removes a follower. The input of a foreground job ends with the caller
+    /// that fed it: no other caller knows how much was read.
+    pub(super) fn unfollow(&mut self, key: JobKey, at: ChannelId, feeds: Feeds) {
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };
@@ -161,7 +165,7 @@ impl Guest {
     }
 }
 
-/// Returns what is known of a job that is about to start.
+/// Describes a job that is about to start.
 fn describe(start: &StartJob, command: &LaunchCommand) -> JobInfo {
     JobInfo {
         id: start.id.clone(),
@@ -187,7 +191,7 @@ fn describe(start: &StartJob, command: &LaunchCommand) -> JobInfo {
     }
 }
 
-/// Returns the beginning of a command, for listings.
+/// Returns the start of a command, for listings.
 fn summary(command: &LaunchCommand) -> String {
     let mut bytes = Vec::with_capacity(MAX_SUMMARY);
     match command {
@@ -207,10 +211,10 @@ fn summary(command: &LaunchCommand) -> String {
     text
 }
 
-/// Checks what no command could be started with.
+/// Checks a start request.
 fn check(start: &StartJob) -> Result<(), &'static str> {
     if start.session.as_deref().is_some_and(|name| !is_valid_name(name)) {
-        return Err("that is no name for a session");
+        return Err("the session name is not valid");
     }
     if let Command::Argv(argv) = &start.command {
         if argv.is_empty() {
@@ -222,7 +226,7 @@ fn check(start: &StartJob) -> Result<(), &'static str> {
     }
     for path in [&start.workdir, &start.start_dir].into_iter().flatten() {
         if path.is_empty() || path.len() >= MAX_PATH || path.contains(&0) {
-            return Err("that is no path of a directory");
+            return Err("the path of the directory is not valid");
         }
     }
     let fits = |var: &EnvVar| {

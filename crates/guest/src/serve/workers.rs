@@ -1,43 +1,53 @@
-//! Threads for what may block: operations on files and walks through `/proc`.
+//! Worker threads for what may block: file operations and walks through `/proc`.
+//!
+//! A file operation and its channel exchange bytes through a transfer, which the
+//! worker waits on and the event loop never does.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
-use vestal_wire::Reply;
+use vestal_wire::limits::{MAX_DATA, WINDOW};
+use vestal_wire::{Fault, FaultCode, FileReply, Reply};
 
-use super::ids::Address;
+use super::connection::QUEUE_OUTPUT;
+use super::reactor::ChannelId;
+use crate::files::ContentSink;
 use crate::user::Credentials;
 
-/// Threads at once; further work waits.
+/// Maximum number of threads; further tasks wait.
 const MAX_THREADS: usize = 8;
 
 /// How long an idle thread stays.
 const LINGER: Duration = Duration::from_secs(10);
 
 const STACK: usize = 1 << 20;
-
 type Task = Box<dyn FnOnce() + Send>;
 
-/// News from a worker for the event loop.
+/// How long a host may neither send nor receive before its operation is aborted:
+/// it occupies a thread.
+const STALL: Duration = Duration::from_mins(1);
+
+/// A message from a worker to the event loop.
 #[derive(Debug)]
-pub(super) enum Letter {
-    /// The link of the file operation on this channel has something.
-    Link(Address),
-    /// The answer to the call on this channel.
-    Answer(Address, Box<Reply>),
-    /// Orphans have been killed, but for these, which may not be.
-    Buried(Vec<u32>),
+pub(super) enum WorkerMessage {
+    /// The file operation on this channel has made progress.
+    Transfer(ChannelId),
+    /// The reply to the call on this channel.
+    Reply(ChannelId, Box<Reply>),
+    /// Orphans were killed, except for these, which may not be killed.
+    OrphansKilled(Vec<u32>),
 }
 
-/// Where workers leave news; readable when there is any.
+/// Messages of workers, with a descriptor that is readable when there are any.
 #[derive(Debug)]
 pub(super) struct Mailbox {
-    bell: OwnedFd,
-    letters: Mutex<Vec<Letter>>,
+    wakeup: OwnedFd,
+    messages: Mutex<Vec<WorkerMessage>>,
 }
 
 /// The threads.
@@ -48,20 +58,20 @@ pub(super) struct Workers {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     work: Condvar,
-    /// Whose rights the threads act with, where that is not the guest's user.
+    /// Credentials of the threads, if they differ from the guest's.
     credentials: Option<Credentials>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     queue: VecDeque<Task>,
     idle: usize,
     threads: usize,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for PoolState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of {} threads idle, {} tasks", self.idle, self.threads, self.queue.len())
     }
@@ -70,37 +80,38 @@ impl std::fmt::Debug for State {
 impl Mailbox {
     pub(super) fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Self { bell: rustix::event::eventfd(0, flags)?, letters: Mutex::default() })
+        Ok(Self { wakeup: rustix::event::eventfd(0, flags)?, messages: Mutex::default() })
     }
 
-    pub(super) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub(super) fn wakeup(&self) -> BorrowedFd<'_> {
+        self.wakeup.as_fd()
     }
 
-    pub(super) fn post(&self, letter: Letter) {
-        let mut letters = lock(&self.letters);
-        letters.push(letter);
-        if letters.len() == 1 {
-            // It fails only if it rings already.
-            rustix::io::write(&self.bell, &1_u64.to_ne_bytes()).ok();
+    pub(super) fn post(&self, message: WorkerMessage) {
+        let mut messages = lock(&self.messages);
+        messages.push(message);
+        if messages.len() == 1 {
+            // It fails only if it is already readable.
+            rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes()).ok();
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Letter> {
-        let mut letters = lock(&self.letters);
-        rustix::io::read(&self.bell, &mut [0; 8]).ok();
-        std::mem::take(&mut letters)
+    pub(super) fn take(&self) -> Vec<WorkerMessage> {
+        let mut messages = lock(&self.messages);
+        rustix::io::read(&self.wakeup, &mut [0; 8]).ok();
+        std::mem::take(&mut messages)
     }
 }
 
 impl Workers {
-    /// Threads that act with these rights, or with those of the guest.
+    /// Returns threads with these credentials, or with the guest's own.
     pub(super) fn new(credentials: Option<Credentials>) -> Self {
         let shared = Shared { state: Mutex::default(), work: Condvar::new(), credentials };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Has a thread do this. Fails if there is no thread and none can be made.
+    /// Runs a task on a thread. Fails if there is no thread and none can be
+    /// started.
     pub(super) fn run(&self, task: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut state = lock(&self.shared.state);
         state.queue.push_back(Box::new(task));
@@ -128,8 +139,8 @@ impl Workers {
 impl Shared {
     fn serve(&self) {
         if let Some(Err(error)) = self.credentials.as_ref().map(Credentials::borrow) {
-            // It worked when the guest started. To go on would be to serve the
-            // user's calls with the rights of root.
+            // It worked when the guest started. Continuing would serve the user's
+            // calls with the rights of root.
             crate::diagnostics::note(&format!("a thread cannot act as the user: {error}"));
             std::process::abort();
         }
@@ -160,39 +171,211 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
+/// The input, output and result of a file operation.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    at: ChannelId,
+    mailbox: Arc<Mailbox>,
+    state: Mutex<TransferState>,
+    changed: Condvar,
+    cancelled: AtomicBool,
+}
 
-    use super::*;
+#[derive(Debug)]
+struct TransferState {
+    /// Bytes from the host that were not read yet.
+    input: VecDeque<Vec<u8>>,
+    input_ended: bool,
+    /// Bytes read that were not granted again yet.
+    taken: usize,
+    /// Bytes the host accepts.
+    credit: u64,
+    /// Bytes for the host.
+    output: VecDeque<Vec<u8>>,
+    output_bytes: usize,
+    result: Option<Result<FileReply, Fault>>,
+    /// Whether the event loop was notified and has not looked yet.
+    posted: bool,
+}
 
-    #[test]
-    fn more_tasks_than_threads_are_all_done() {
-        let workers = Workers::new(None);
-        let (done, results) = mpsc::channel();
-        for n in 0..100 {
-            let done = done.clone();
-            workers.run(move || done.send(n).unwrap()).unwrap();
+/// Progress of a transfer, as the event loop takes it.
+#[derive(Debug)]
+pub(super) struct TransferProgress {
+    /// Bytes of input taken.
+    pub(super) taken: usize,
+    /// The next piece of output.
+    pub(super) output: Option<Vec<u8>>,
+    /// The result, after all output.
+    pub(super) result: Option<Result<FileReply, Fault>>,
+}
+
+impl Transfer {
+    pub(super) fn new(at: ChannelId, mailbox: Arc<Mailbox>) -> Self {
+        let state = TransferState {
+            input: VecDeque::new(),
+            input_ended: false,
+            taken: 0,
+            credit: u64::from(WINDOW),
+            output: VecDeque::new(),
+            output_bytes: 0,
+            result: None,
+            posted: false,
+        };
+        Self {
+            at,
+            mailbox,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            cancelled: AtomicBool::new(false),
         }
-        drop(done);
-        let mut all: Vec<i32> = results.iter().collect();
-        all.sort_unstable();
-        assert_eq!(all, (0..100).collect::<Vec<_>>());
-        assert!(lock(&workers.shared.state).threads <= MAX_THREADS);
     }
 
-    #[test]
-    fn tasks_that_wait_for_each_other_run_at_once() {
-        let workers = Workers::new(None);
-        let barrier = Arc::new(std::sync::Barrier::new(MAX_THREADS + 1));
-        for _ in 0..MAX_THREADS {
-            let barrier = Arc::clone(&barrier);
-            workers
-                .run(move || {
-                    barrier.wait();
-                })
-                .unwrap();
+    /// Passes bytes from the host to the operation.
+    pub(super) fn feed(&self, bytes: &[u8]) {
+        self.lock().input.push_back(bytes.to_vec());
+        self.changed.notify_one();
+    }
+
+    /// Marks the input as complete.
+    pub(super) fn end_input(&self) {
+        self.lock().input_ended = true;
+        self.changed.notify_one();
+    }
+
+    /// Adds credit from the host.
+    pub(super) fn add_credit(&self, bytes: u32) {
+        let mut state = self.lock();
+        state.credit = state.credit.saturating_add(bytes.into());
+        self.changed.notify_one();
+    }
+
+    /// Cancels the operation.
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        // Taking the lock orders this before the next wait of the operation.
+        drop(self.lock());
+        self.changed.notify_one();
+    }
+
+    /// Returns the flag that cancels the operation.
+    pub(super) const fn cancelled(&self) -> &AtomicBool {
+        &self.cancelled
+    }
+
+    /// Takes the progress so far. Called by the event loop.
+    pub(super) fn progress(&self) -> TransferProgress {
+        let mut state = self.lock();
+        state.posted = false;
+        let output = state.output.pop_front();
+        if let Some(output) = &output {
+            state.output_bytes -= output.len();
+            self.changed.notify_one();
         }
-        barrier.wait();
+        let result = if output.is_none() { state.result.take() } else { None };
+        TransferProgress { taken: std::mem::take(&mut state.taken), output, result }
+    }
+
+    /// Sets the operation's result.
+    pub(super) fn finish(&self, result: Result<FileReply, Fault>) {
+        let mut state = self.lock();
+        state.result = Some(result);
+        self.post(&mut state);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TransferState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, state: &mut TransferState) {
+        if !std::mem::replace(&mut state.posted, true) {
+            self.mailbox.post(WorkerMessage::Transfer(self.at));
+        }
+    }
+
+    /// Waits until `ready`, the operation is cancelled, or the host stalls.
+    fn wait_until(
+        &self,
+        ready: impl Fn(&TransferState) -> bool,
+    ) -> Result<MutexGuard<'_, TransferState>, &'static str> {
+        let waiting = |state: &mut TransferState| !ready(state) && !self.is_cancelled();
+        let (state, wait) = self
+            .changed
+            .wait_timeout_while(self.lock(), STALL, waiting)
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.is_cancelled() {
+            return Err("the call was cancelled");
+        }
+        if wait.timed_out() && !ready(&state) {
+            return Err("the caller stalled");
+        }
+        Ok(state)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
     }
 }
+
+/// The operation's input. Reading blocks until the host sends.
+#[derive(Debug)]
+pub(super) struct TransferInput {
+    transfer: Arc<Transfer>,
+    piece: Vec<u8>,
+    read: usize,
+}
+
+impl TransferInput {
+    pub(super) const fn new(transfer: Arc<Transfer>) -> Self {
+        Self { transfer, piece: Vec::new(), read: 0 }
+    }
+}
+
+impl Read for TransferInput {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.piece.len() {
+            let mut state = self
+                .transfer
+                .wait_until(|state| !state.input.is_empty() || state.input_ended)
+                .map_err(|why| io::Error::new(io::ErrorKind::ConnectionAborted, why))?;
+            let Some(piece) = state.input.pop_front() else {
+                return Ok(0);
+            };
+            state.taken += piece.len();
+            self.transfer.post(&mut state);
+            drop(state);
+            self.piece = piece;
+            self.read = 0;
+        }
+        let len = buf.len().min(self.piece.len() - self.read);
+        buf[..len].copy_from_slice(&self.piece[self.read..self.read + len]);
+        self.read += len;
+        Ok(len)
+    }
+}
+
+/// The operation's output. Sending blocks until the host accepts it.
+#[derive(Debug)]
+pub(super) struct TransferOutput(pub(super) Arc<Transfer>);
+
+impl ContentSink for TransferOutput {
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+        while !bytes.is_empty() {
+            let mut state = self
+                .0
+                .wait_until(|state| state.credit > 0 && state.output_bytes < QUEUE_OUTPUT)
+                .map_err(|why| Fault::new(FaultCode::Cancelled, why))?;
+            let credit = usize::try_from(state.credit).unwrap_or(usize::MAX);
+            let (piece, rest) = bytes.split_at(bytes.len().min(MAX_DATA).min(credit));
+            state.credit -= piece.len() as u64;
+            state.output_bytes += piece.len();
+            state.output.push_back(piece.to_vec());
+            self.0.post(&mut state);
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "workers_tests.rs"]
+mod tests;

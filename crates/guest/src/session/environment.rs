@@ -1,4 +1,4 @@
-//! The environment a shell is started with.
+//! The environment a shell starts with, and which variables belong to a session.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,38 +8,94 @@ use vestal_wire::EnvVar;
 use super::restore::is_decided;
 use super::saved::{Function, SavedSession, ShellKind};
 
-/// Longest variable or function that is passed in the environment: the kernel
-/// refuses a program with one over 128 KiB.
+/// Maximum size of a variable or function passed in the environment: the kernel
+/// refuses more than 128 KiB.
 const MAX_PASSED: usize = 32 << 10;
 
-/// Most bytes of variables, and as many of functions, that a session passes in
-/// the environment. The kernel's limit depends on the size of the stack.
+/// Maximum total size of variables, and of functions, that a session passes in
+/// the environment. The kernel's limit depends on the stack size.
 const MAX_PASSED_TOTAL: usize = 128 << 10;
 
-/// The oldest bash that all builds of take functions from variables of the one
-/// name that is used here.
+/// The oldest bash whose builds all import functions from variables of the form
+/// used here.
 const IMPORTING_BASH: u32 = 5;
 
-/// Variables that a shell acts upon when it starts or does not take over. They
-/// are set in the running shell instead.
+/// Variables that a shell acts on when it starts, or does not import. They are
+/// set in the running shell instead.
 const NOT_PASSED: &[&str] = &["ENV", "GCONV_PATH", "IFS", "LOCPATH", "PS1", "PS2"];
 
-/// What names of more such variables begin with: those of bash, and those of
-/// the loader and the C library. A library path that is meant for the user's
-/// programs may well break the shell.
+/// Prefixes of further such variables: those of bash, the loader and the C
+/// library. A library path for the user's programs may break the shell.
 const NOT_PASSED_PREFIXES: &[&str] = &["BASH", "GLIBC_", "LD_", "MALLOC_", "POSIX"];
 
-/// What may still be passed to the next shell in its environment, which is the
-/// fastest way.
-pub(super) struct Room(usize);
+/// Variables that the shell sets itself. They are never saved, and their absence
+/// from a dump does not mean `unset`.
+const SHELL_OWNED: &[&str] = &[
+    "_",
+    "BASH",
+    "BASHOPTS",
+    "BASHPID",
+    "COLUMNS",
+    "DIRSTACK",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "ERRNO",
+    "EUID",
+    "FUNCNAME",
+    "GROUPS",
+    "HISTCMD",
+    "HOSTTYPE",
+    "LINENO",
+    "LINES",
+    "MACHTYPE",
+    "OLDPWD",
+    "OPTARG",
+    "OPTIND",
+    "OSTYPE",
+    "PIPESTATUS",
+    "PPID",
+    "PWD",
+    "RANDOM",
+    "SECONDS",
+    "SHELLOPTS",
+    "SHLVL",
+    "SRANDOM",
+    "UID",
+];
 
-impl Room {
-    /// All there is.
-    pub(super) fn whole() -> Self {
+/// Variables with the prefix `BASH_` that belong to the user.
+const BASH_SETTINGS: &[&str] = &["BASH_COMPAT", "BASH_ENV"];
+
+/// Default values of unexported variables in a new shell.
+const DEFAULTS: &[(&str, &[u8])] = &[
+    ("IFS", b" \t\n"),
+    ("OPTERR", b"1"),
+    ("PS1", b"$ "),
+    ("PS1", b"# "),
+    ("PS1", b"\\w \\$ "),
+    ("PS2", b"> "),
+    ("PS4", b"+ "),
+    ("TERM", b"dumb"),
+];
+
+/// Marks of the instance and the job, which every launch sets itself.
+const MARKS: &[&str] = &["VESTAL_INSTANCE", "VESTAL_JOB"];
+
+/// Prefix of our own functions and variables in a shell.
+const OURS: &[u8] = b"__vestal_";
+
+/// Remaining bytes that may be passed in the environment of the next shell, which
+/// is the fastest way.
+pub(super) struct EnvironmentBudget(usize);
+
+impl EnvironmentBudget {
+    /// Returns the full budget.
+    pub(super) fn full() -> Self {
         Self(MAX_PASSED_TOTAL)
     }
 
-    /// Tells whether a variable is to be passed, and takes the room for it.
+    /// Returns whether a variable is passed in the environment, and subtracts its
+    /// size.
     pub(super) fn passes(&mut self, name: &[u8], value: &[u8]) -> bool {
         let special = NOT_PASSED.iter().any(|known| known.as_bytes() == name)
             || NOT_PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
@@ -55,22 +111,22 @@ impl Room {
     }
 }
 
-/// Functions that must not be there while the prologue runs: it calls the one
-/// and defines the other.
+/// Functions that must not exist while the prologue runs: it calls the first and
+/// defines the second.
 const NOT_IMPORTED: &[&[u8]] = &[b"declare", b"trap"];
 
-/// Variables by name, in their order.
+/// Variables in order, with access by name.
 #[derive(Debug, Default)]
 pub(crate) struct Environment<'a> {
-    entries: Vec<(Text<'a>, Text<'a>)>,
-    places: HashMap<Text<'a>, usize>,
+    entries: Vec<(Bytes<'a>, Bytes<'a>)>,
+    places: HashMap<Bytes<'a>, usize>,
 }
 
-type Text<'a> = Cow<'a, [u8]>;
+type Bytes<'a> = Cow<'a, [u8]>;
 
 impl<'a> Environment<'a> {
-    /// Returns what a caller brings for a launch outside of any session.
-    pub(crate) fn brought(env: &'a [EnvVar], job_env: &'a [EnvVar]) -> Self {
+    /// Returns the caller's environment for a launch without a session.
+    pub(crate) fn from_caller(env: &'a [EnvVar], job_env: &'a [EnvVar]) -> Self {
         let mut environment = Self::default();
         for var in env.iter().chain(job_env) {
             environment.set(var.name.as_slice(), var.value.as_slice());
@@ -78,15 +134,14 @@ impl<'a> Environment<'a> {
         environment
     }
 
-    /// Returns what a shell in a session starts with: what the caller brings,
-    /// changed as the session has changed it, and above all what is for this
-    /// launch alone.
+    /// Returns the environment of a shell in a session: the caller's, changed by
+    /// the session, and overridden by the launch.
     pub(crate) fn of_session(
         session: &'a SavedSession,
         env: &'a [EnvVar],
         job_env: &'a [EnvVar],
     ) -> Self {
-        let mut environment = Self::brought(env, &[]);
+        let mut environment = Self::from_caller(env, &[]);
         for name in &session.withdrawn {
             environment.take(name);
         }
@@ -101,20 +156,20 @@ impl<'a> Environment<'a> {
         environment
     }
 
-    /// Adds the session's functions that bash can take from its environment,
-    /// where it reads each by itself, and returns the others.
+    /// Adds the session's functions that bash can import from its environment,
+    /// and returns them and the others.
     pub(crate) fn add_functions(
         &mut self,
         session: &'a SavedSession,
     ) -> (Vec<&'a Function>, Vec<&'a Function>) {
         let usable = session.shell == ShellKind::Bash
             && session.bash_major.is_some_and(|major| major >= IMPORTING_BASH);
-        let mut room = Room::whole();
+        let mut budget = EnvironmentBudget::full();
         session.functions.iter().partition(|function| {
             let Some(value) = function.importable().filter(|_| usable) else {
                 return false;
             };
-            let fits = room.takes(function.name.len() + value.len());
+            let fits = budget.takes(function.name.len() + value.len());
             if fits {
                 let name = [b"BASH_FUNC_", function.name.as_slice(), b"%%"].concat();
                 self.set(name, value);
@@ -124,7 +179,7 @@ impl<'a> Environment<'a> {
     }
 
     /// Sets a variable.
-    pub(crate) fn set(&mut self, name: impl Into<Text<'a>>, value: impl Into<Text<'a>>) {
+    pub(crate) fn set(&mut self, name: impl Into<Bytes<'a>>, value: impl Into<Bytes<'a>>) {
         let name = name.into();
         if let Some(place) = self.places.get(&name) {
             self.entries[*place].1 = value.into();
@@ -140,7 +195,7 @@ impl<'a> Environment<'a> {
     }
 
     /// Removes a variable.
-    pub(crate) fn take(&mut self, name: &[u8]) -> Option<Text<'a>> {
+    pub(crate) fn take(&mut self, name: &[u8]) -> Option<Bytes<'a>> {
         let place = self.places.remove(name)?;
         let (_, value) = self.entries.remove(place);
         for later in self.places.values_mut().filter(|later| **later > place) {
@@ -149,22 +204,50 @@ impl<'a> Environment<'a> {
         Some(value)
     }
 
-    /// Returns the variables as a program gets them.
+    /// Returns the variables as `NAME=value`.
     pub(crate) fn to_strings(&self) -> Vec<Vec<u8>> {
         self.entries.iter().map(|(name, value)| [&**name, &**value].join(&b'=')).collect()
     }
 }
 
 impl Function {
-    /// Returns the definition as bash takes it from its environment, if it can.
+    /// Returns the definition in the form that bash imports, if possible.
     fn importable(&self) -> Option<Vec<u8>> {
         let text = self.definition.strip_prefix(self.name.as_slice())?;
         let body = text.strip_prefix(b" () \n{")?;
         let odd_name = self.name.iter().any(|byte| matches!(byte, b'/' | b'=' | b'%'))
             || NOT_IMPORTED.contains(&self.name.as_slice());
-        // Extended patterns can only be read with their option on.
+        // Extended patterns can only be parsed with their option on.
         let extended =
             body.windows(2).any(|pair| matches!(pair, [b'@' | b'!' | b'+' | b'*' | b'?', b'(']));
         (!odd_name && !extended).then(|| [b"() {", body.trim_ascii_end()].concat())
     }
+}
+
+/// Returns whether a variable belongs to the shell, to our scripts or to the
+/// launch.
+pub(super) fn is_foreign(name: &[u8]) -> bool {
+    let listed = |list: &[&str]| list.iter().any(|entry| entry.as_bytes() == name);
+    let of_bash = (name.starts_with(b"BASH_") && !listed(BASH_SETTINGS))
+        || name.starts_with(b"COMP_")
+        || name == b"COMPREPLY";
+    of_bash || listed(SHELL_OWNED) || listed(MARKS) || is_ours(name)
+}
+
+/// Returns whether a function or variable belongs to our scripts.
+pub(super) fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(OURS)
+}
+
+/// Returns whether an unexported variable has its default value.
+pub(super) fn is_default(name: &[u8], value: &[u8]) -> bool {
+    // The shell sets these itself in every instance.
+    matches!(name, b"HOSTNAME" | b"SHELL")
+        || DEFAULTS.iter().any(|(known, default)| known.as_bytes() == name && *default == value)
+}
+
+/// Returns whether a shell can have a variable of this name.
+pub(super) fn is_identifier(name: &[u8]) -> bool {
+    let first = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    first && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }

@@ -1,6 +1,6 @@
-//! The quoting that shells print their state in.
+//! Parses and writes the quoting in which shells print their state.
 
-/// How far into a quotation a scan is.
+/// The kind of quotation at a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quotation {
     None,
@@ -27,7 +27,7 @@ pub(super) fn statements(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns where the statement at the start of `text` ends.
+/// Returns the end of the statement at the start of `text`.
 fn statement_end(text: &[u8]) -> usize {
     let mut quotation = Quotation::None;
     let mut depth = 0_usize;
@@ -55,8 +55,8 @@ fn statement_end(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Returns the value a shell would make of one quoted word. `None`: it is not
-/// one literal word.
+/// Returns the value of one quoted word, or `None` if it is not a single literal
+/// word.
 pub(super) fn unquote(word: &[u8]) -> Option<Vec<u8>> {
     let mut value = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -131,8 +131,8 @@ fn unquote_ansi<'t>(mut text: &'t [u8], value: &mut Vec<u8>) -> Option<&'t [u8]>
     }
 }
 
-/// Returns the quoted elements of an array that bash has printed, if their
-/// subscripts count up from zero.
+/// Returns the quoted elements of an array printed by bash, if its subscripts
+/// count up from zero.
 pub(super) fn dense_elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     let mut rest = array.strip_prefix(b"(")?.strip_suffix(b")")?;
     let mut elements = Vec::new();
@@ -150,7 +150,7 @@ pub(super) fn dense_elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     Some(elements)
 }
 
-/// Returns where the quotation at the start of `text`, `"…"` or `$'…'`, ends.
+/// Returns the end of the quotation at the start of `text`, `"…"` or `$'…'`.
 fn quotation_end(text: &[u8]) -> Option<usize> {
     let (mut at, quote) = match text {
         [b'"', ..] => (1, b'"'),

@@ -1,21 +1,21 @@
-//! The part of a prologue that brings a saved state back.
+//! The part of a prologue that restores a saved state.
 
 use vestal_wire::EnvVar;
 
-use super::names;
+use super::environment;
 use super::quoting::{dense_elements, push_quoted};
 use super::saved::ShellKind;
 use super::script::Prologue;
 
-/// A variable that changes how bash reads everything after it.
+/// A variable that changes how bash parses everything after it.
 const POSIXLY_CORRECT: &[u8] = b"POSIXLY_CORRECT";
 
-/// Tells whether a session has no say on a variable in a launch.
+/// Returns whether the launch, and not the session, decides about a variable.
 pub(crate) fn is_decided(job_env: &[EnvVar], name: &[u8]) -> bool {
-    names::is_foreign(name) || job_env.iter().any(|var| var.name.as_slice() == name)
+    environment::is_foreign(name) || job_env.iter().any(|var| var.name.as_slice() == name)
 }
 
-/// Appends the statements that bring a state back into bash.
+/// Appends the statements that restore a state in bash.
 pub(super) fn bash(script: &mut Vec<u8>, prologue: &Prologue<'_>) {
     let session = prologue.session;
     let mut posixly_correct = None;
@@ -35,7 +35,7 @@ pub(super) fn bash(script: &mut Vec<u8>, prologue: &Prologue<'_>) {
     last_line(script, prologue, posixly_correct);
 }
 
-/// Appends variables and returns the statement of the one that must wait.
+/// Appends variables, and returns the statement that must come last.
 fn variables<'a>(script: &mut Vec<u8>, prologue: &Prologue<'a>) -> Option<&'a [u8]> {
     let mut posixly_correct = None;
     let mut statements = Vec::new();
@@ -54,7 +54,7 @@ fn variables<'a>(script: &mut Vec<u8>, prologue: &Prologue<'a>) -> Option<&'a [u
     if script.len() > begun {
         script.push(b'\n');
     }
-    // Plain `declare`: behind `builtin` bash does not read an array's value. So
+    // Plain `declare`: after `builtin`, bash does not parse an array's value. So
     // this comes before any function of that name.
     for statement in statements {
         line(script, &[statement]);
@@ -62,8 +62,8 @@ fn variables<'a>(script: &mut Vec<u8>, prologue: &Prologue<'a>) -> Option<&'a [u
     posixly_correct
 }
 
-/// Appends a variable that needs no `declare` as an assignment, all of which are
-/// one command: that is faster than one each. Returns whether it is such a one.
+/// Appends a variable without `declare` if possible. All such assignments form
+/// one command, which is faster. Returns whether it was possible.
 fn push_assignment(script: &mut Vec<u8>, statement: &[u8]) -> bool {
     if let Some(assignment) = statement.strip_prefix(b"declare -- ")
         && assignment.contains(&b'=')
@@ -82,7 +82,7 @@ fn push_assignment(script: &mut Vec<u8>, statement: &[u8]) -> bool {
 }
 
 /// Returns the name and the quoted elements of an array without attributes or
-/// gaps. Without their subscripts, bash has no arithmetic to do for them.
+/// gaps. Without subscripts, bash needs no arithmetic for them.
 fn dense_array(statement: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let assignment = statement.strip_prefix(b"declare -a ")?;
     let at = assignment.iter().position(|byte| *byte == b'=')?;
@@ -100,11 +100,11 @@ fn functions(script: &mut Vec<u8>, prologue: &Prologue<'_>) {
         script.push(b'\n');
     }
     if !prologue.defined.is_empty() {
-        // Patterns in functions may need it to be read at all.
+        // Patterns in functions may need it to be parsed.
         script.extend_from_slice(b"builtin shopt -s extglob\n");
         for function in prologue.defined {
-            // One by one, so that a function which bash cannot read back does
-            // not take the rest with it.
+            // One by one, so that a function which bash cannot parse does not
+            // affect the others.
             script.extend_from_slice(b"builtin eval ");
             push_quoted(script, &function.definition);
             script.push(b'\n');
@@ -121,7 +121,7 @@ fn aliases(script: &mut Vec<u8>, prologue: &Prologue<'_>) {
     if aliases.is_empty() {
         return;
     }
-    // An alias that needs `--` before it has it as its first word.
+    // An alias that needs `--` has it as its first word.
     let (dashed, plain): (Vec<_>, Vec<_>) =
         aliases.iter().partition(|alias| alias.starts_with(b"-- "));
     for alias in dashed {
@@ -137,12 +137,12 @@ fn aliases(script: &mut Vec<u8>, prologue: &Prologue<'_>) {
     }
 }
 
-/// Appends what must be one line, since it changes how the next would be read,
-/// echoed or traced.
+/// Appends what must be one line, because it changes how the next line would be
+/// parsed, echoed or traced.
 fn last_line(script: &mut Vec<u8>, prologue: &Prologue<'_>, posixly_correct: Option<&[u8]>) {
     let session = prologue.session;
     if !session.shopt.off.iter().any(|name| name.as_slice() == b"expand_aliases") {
-        // What is expected of an alias is that the next command knows it.
+        // Users expect an alias to work in the next command.
         script.extend_from_slice(b"builtin shopt -s expand_aliases; ");
     }
     if let Some(value) = prologue.posixly_correct {
@@ -153,7 +153,7 @@ fn last_line(script: &mut Vec<u8>, prologue: &Prologue<'_>, posixly_correct: Opt
         script.extend_from_slice(statement);
         script.extend_from_slice(b"; ");
     }
-    // `$_` is then what it is at the start of any bash.
+    // This sets `$_` to its value at the start of any bash.
     script.extend_from_slice(b"builtin : ");
     push_quoted(script, prologue.shell_path);
     for (verb, names) in [(&b"+o "[..], &session.set.off), (b"-o ", &session.set.on)] {
@@ -166,7 +166,7 @@ fn last_line(script: &mut Vec<u8>, prologue: &Prologue<'_>, posixly_correct: Opt
     script.push(b'\n');
 }
 
-/// Appends the statements that bring a state back into a POSIX shell.
+/// Appends the statements that restore a state in a POSIX shell.
 pub(super) fn posix(script: &mut Vec<u8>, prologue: &Prologue<'_>) {
     let session = prologue.session;
     if session.shell != ShellKind::Posix {

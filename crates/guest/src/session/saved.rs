@@ -1,10 +1,20 @@
-//! The state of a session between two commands.
+//! The state of a session between two commands, in memory and on disk.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use vestal_wire::EnvVar;
 
-/// The shell a state was saved by.
+use crate::state_file;
+
+/// Version of the file format.
+const VERSION: u32 = 1;
+
+/// The shell that saved a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(index_only)]
 pub(crate) enum ShellKind {
@@ -23,12 +33,12 @@ pub(super) struct Variable {
     /// Its name.
     #[n(0)]
     pub(super) name: ByteVec,
-    /// The statement that makes it again.
+    /// The statement that recreates it.
     #[n(1)]
     pub(super) statement: ByteVec,
 }
 
-/// Shows the name only: values may be private.
+/// Shows only the name: values may be private.
 impl std::fmt::Debug for Variable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Variable({})", String::from_utf8_lossy(&self.name))
@@ -36,10 +46,10 @@ impl std::fmt::Debug for Variable {
 }
 
 /// What a session keeps from one command for the next: a directory, and the
-/// difference to the environment that each launch brings.
+/// difference to the environment of each launch.
 ///
-/// Everything but the directory is kept as text for the shell that printed it.
-/// The default is the state of a session in which nothing was run yet.
+/// Everything except the directory is kept as text for the shell that printed it.
+/// The default is the state of a new session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(map)]
 pub struct SavedSession {
@@ -47,16 +57,16 @@ pub struct SavedSession {
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     pub cwd: Vec<u8>,
-    /// The one before, for `cd -`.
+    /// The previous directory, for `cd -`.
     #[n(1)]
     pub(super) previous_cwd: Option<ByteVec>,
-    /// The shell that the rest is written for.
+    /// The shell that the other fields are written for.
     #[n(2)]
     pub(super) shell: ShellKind,
-    /// Variables of the launch's environment that are not to be exported.
+    /// Variables of the launch's environment that are not exported any more.
     #[n(3)]
     pub(super) withdrawn: Vec<ByteVec>,
-    /// Variables that the launch's environment has not or has otherwise.
+    /// Variables that differ from the launch's environment.
     #[n(4)]
     pub(super) variables: Vec<Variable>,
     /// Functions.
@@ -80,10 +90,10 @@ pub struct SavedSession {
     /// Arguments for `trap`, one signal each.
     #[n(11)]
     pub(super) traps: Vec<ByteVec>,
-    /// Those variables that a shell can be given as its environment.
+    /// Variables that can be passed in the environment.
     #[n(12)]
     pub(super) exported: Vec<EnvVar>,
-    /// The major version of the bash that wrote this.
+    /// Major version of the bash that wrote this.
     #[n(13)]
     pub(super) bash_major: Option<u32>,
 }
@@ -99,7 +109,7 @@ pub(crate) struct Function {
     pub(super) definition: ByteVec,
 }
 
-/// Options that differ from what a fresh shell has.
+/// Options that differ from the defaults of a new shell.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub(super) struct Switches {
     /// Those to turn on.
@@ -116,8 +126,124 @@ impl SavedSession {
         self.previous_cwd.as_deref().map(Vec::as_slice)
     }
 
-    /// Tells whether a shell will have aliases from this session.
+    /// Returns whether a shell gets aliases from this session.
     pub(crate) fn has_aliases_for(&self, shell: ShellKind) -> bool {
         self.shell == shell && !self.aliases.is_empty()
     }
+
+    /// Reads a session. Returns `None` if the file does not exist. A damaged
+    /// file, or one of a newer version, is an error and is not changed.
+    pub fn load(path: &Path) -> io::Result<Option<Self>> {
+        Self::read(state_file::open_to_read(path))
+    }
+
+    /// Reads a session from its file, as [`SavedSession::load`] does.
+    pub(crate) fn read(file: io::Result<File>) -> io::Result<Option<Self>> {
+        match file {
+            Ok(mut file) => {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes)?;
+                Ok(Some(parse(&bytes)?))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a session, unless the file already has this content. If this is
+    /// interrupted, the file has either the old or the new state.
+    pub fn store(&self, path: &Path) -> io::Result<()> {
+        let bytes =
+            minicbor::to_vec(Body { version: VERSION, session: self }).map_err(io::Error::other)?;
+        // Most commands change nothing, and replacing a file takes much longer
+        // than reading it.
+        if holds(path, &bytes) {
+            return Ok(());
+        }
+        let temporary = temporary_beside(path);
+        let written = write_new(&temporary, &bytes).and_then(|()| {
+            state_file::clear(path)?;
+            fs::rename(&temporary, path)
+        });
+        if written.is_err() {
+            // The first error is reported.
+            drop(fs::remove_file(&temporary));
+        }
+        written
+    }
 }
+
+/// The start of every session file, whatever its version.
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct Head {
+    #[n(0)]
+    version: u32,
+}
+
+/// A session file of this version.
+#[derive(Encode, Decode)]
+#[cbor(map)]
+struct Body<T> {
+    #[n(0)]
+    version: u32,
+    #[n(1)]
+    session: T,
+}
+
+/// A session file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum StoreError {
+    #[error("session file has version {found}, newer than {VERSION}, which this program knows")]
+    Newer { found: u32 },
+    #[error("session file is damaged: {0}")]
+    Damaged(#[from] minicbor::decode::Error),
+}
+
+impl From<StoreError> for io::Error {
+    fn from(error: StoreError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<SavedSession, StoreError> {
+    let Head { version } = minicbor::decode(bytes)?;
+    if version > VERSION {
+        return Err(StoreError::Newer { found: version });
+    }
+    let Body { session, .. } = minicbor::decode(bytes)?;
+    Ok(session)
+}
+
+/// Returns whether a file has exactly this content.
+fn holds(path: &Path, bytes: &[u8]) -> bool {
+    let same = || -> io::Result<bool> {
+        let mut file = state_file::open_to_read(path)?;
+        if file.metadata()?.len() != bytes.len() as u64 {
+            return Ok(false);
+        }
+        let mut content = Vec::with_capacity(bytes.len() + 1);
+        file.read_to_end(&mut content)?;
+        Ok(content == bytes)
+    };
+    // A file that cannot be read is replaced.
+    same().unwrap_or(false)
+}
+
+/// Returns the name of the temporary file. A session file has one writer at a
+/// time, so the name need not be unique, and a leftover of a crash is
+/// overwritten.
+fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = state_file::make(path, OpenOptions::new().write(true).truncate(true))?;
+    file.write_all(bytes)
+}
+
+#[cfg(test)]
+#[path = "saved_tests.rs"]
+mod tests;

@@ -1,15 +1,15 @@
-//! The scripts that bring a session's state into a shell and out of it again.
+//! The scripts that restore a session's state in a shell and dump it at the end.
 //!
-//! Both live in anonymous files that the shell opens as
-//! `/proc/<supervisor>/fd/N`, so that it inherits no descriptor. bash reads the
-//! prologue as its `BASH_ENV`: the user's text stays the argument of `-c`, and
-//! `$0`, line numbers and messages are those of a plain `bash -c`. Other shells
-//! have no such hook; their text begins with a `.` of the prologue.
+//! Both are in anonymous files that the shell opens as `/proc/<supervisor>/fd/N`, so
+//! that it inherits no descriptor. bash reads the prologue as its `BASH_ENV`: the
+//! user's text stays the argument of `-c`, and `$0`, line numbers and messages are
+//! those of a plain `bash -c`. Other shells have no such hook; their text starts with
+//! a `.` of the prologue.
 //!
-//! The epilogue runs from an EXIT trap and prints the state as it is; what is
-//! worth keeping is decided when the dump is read. It must not fail, since the
-//! user's `set -e` is in force, must not be seen by `set -x`, and calls every
-//! builtin as `\builtin name`, past the user's functions and aliases.
+//! The epilogue runs from an EXIT trap and prints the whole state; the reader of the
+//! dump decides what to keep. It must not fail under the user's `set -e`, must not be
+//! visible to `set -x`, and calls every builtin as `\builtin name`, to bypass the
+//! user's functions and aliases.
 
 use std::fmt::Write as _;
 use std::io;
@@ -32,20 +32,20 @@ pub(super) mod section {
     pub(in crate::session) const CALLERS: &str = "callers";
     /// Variables of the innermost of them.
     pub(in crate::session) const LOCALS: &str = "locals";
-    /// The mask on its first line, then the directory.
+    /// The umask on the first line, then the directory.
     pub(in crate::session) const PLACE: &str = "place";
     pub(in crate::session) const END: &str = "end";
 }
 
 /// A secret of one launch that marks the sections of its dump.
 ///
-/// It stands in the epilogue in two halves only: no output of a shell that
-/// shows its own scripts can contain it.
+/// The epilogue contains it only in two halves, so the output of a shell that
+/// prints its own scripts cannot contain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Token(String);
+pub(crate) struct DumpToken(String);
 
-impl Token {
-    /// Makes a token that nobody can guess.
+impl DumpToken {
+    /// Returns a token that cannot be guessed.
     pub(crate) fn random() -> io::Result<Self> {
         let mut bytes = [0_u8; 16];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -56,7 +56,7 @@ impl Token {
         Ok(Self(text))
     }
 
-    /// Takes a text as a token.
+    /// Returns a token with this text.
     pub(super) fn from_text(text: String) -> Self {
         Self(text)
     }
@@ -66,8 +66,8 @@ impl Token {
         &self.0
     }
 
-    /// Returns what stands before the name of a section. An empty line comes
-    /// first, since what was printed before may lack the end of its line.
+    /// Returns what precedes the name of a section. It starts with a newline,
+    /// because the previous output may not end with one.
     pub(super) fn mark(&self) -> Vec<u8> {
         format!("\n{} ", self.0).into_bytes()
     }
@@ -77,36 +77,36 @@ impl Token {
     }
 }
 
-/// Where the shell finds the files that saving needs.
+/// Paths of the files needed for saving.
 #[derive(Debug, Clone)]
 pub(crate) struct Saving {
     /// The epilogue.
     pub(crate) epilogue: String,
     /// The file to dump into.
     pub(crate) dump: String,
-    /// What `trap` does; only bash needs it.
+    /// The text of the `trap` function; only for bash.
     pub(crate) trap: String,
 }
 
-/// What a prologue is made from.
+/// The parts of a prologue.
 pub(crate) struct Prologue<'a> {
     /// The shell it is for.
     pub(crate) shell: ShellKind,
-    /// The state to bring back.
+    /// The state to restore.
     pub(crate) session: &'a SavedSession,
-    /// Tells whether the launch alone decides about a variable.
+    /// Returns whether the launch alone decides about a variable.
     pub(crate) decided: &'a dyn Fn(&[u8]) -> bool,
-    /// What the launch's environment has as `BASH_ENV`.
+    /// The value of `BASH_ENV` in the launch's environment.
     pub(crate) bash_env: Option<&'a [u8]>,
-    /// What the launch's environment has as `POSIXLY_CORRECT`.
+    /// The value of `POSIXLY_CORRECT` in the launch's environment.
     pub(crate) posixly_correct: Option<&'a [u8]>,
-    /// Functions that come with the environment.
+    /// Functions passed in the environment.
     pub(crate) imported: &'a [&'a Function],
     /// The other functions.
     pub(crate) defined: &'a [&'a Function],
     /// The shell's own file.
     pub(crate) shell_path: &'a [u8],
-    /// Where to save to at the end.
+    /// Where to save the state at the end.
     pub(crate) saving: Option<&'a Saving>,
 }
 
@@ -132,8 +132,8 @@ impl Prologue<'_> {
         if let Some(saving) = self.saving {
             let Saving { epilogue, dump, trap } = saving;
             let run = run_epilogue(epilogue, dump, "end");
-            // The long part of the function is read when it is called. Options
-            // local to it hide it from `set -x`.
+            // The long part of the function is read when it is called. Local
+            // options hide it from `set -x`.
             let lines = format!(
                 "trap() {{ {{ builtin local - && builtin set +x; }} 2>&-; builtin . {trap} \"$@\"; }}\n\
                  builtin trap -- '{run}' EXIT\n"
@@ -156,23 +156,24 @@ impl Prologue<'_> {
     }
 }
 
-/// Returns the command that dumps the state. Closing standard error within it
-/// hides it from `set -x`, whose own line is printed only after redirections.
+/// Returns the command that dumps the state. It closes standard error to hide
+/// itself from `set -x`, whose line is printed after redirections.
 ///
-/// A background process that is killed before it has put its traps aside runs
-/// them too. Its id is not the shell's, which makes a path for it that leads
-/// nowhere, so that it cannot spoil the dump.
+/// A background process that is killed before it has reset its traps runs them
+/// too. Its pid is not the shell's, which makes its path invalid, so it cannot
+/// damage the dump.
 fn run_epilogue(epilogue: &str, dump: &str, phase: &str) -> String {
     format!("{{ \\builtin . {epilogue} {phase}; }} 2>&- >|\"${{BASHPID#$$}}\"{dump}")
 }
 
-/// Returns what a `trap` does that keeps the user's EXIT trap and ours apart.
+/// Returns the text of a `trap` function that keeps the user's EXIT trap apart
+/// from ours.
 ///
-/// The user's runs between two dumps: one in case it calls `exit` or fails, one
-/// with what it changed. It finds the `$?` that it would find without us. All
-/// other signals go to the builtin; since that now happens in a function, where
-/// a removed ERR, DEBUG or RETURN trap would come back on return, these are
-/// emptied instead of removed.
+/// The user's trap runs between two dumps: one in case it calls `exit` or fails,
+/// and one with its changes. It sees the same `$?` as without us. Other signals
+/// are passed to the builtin. That happens inside a function, where a removed
+/// ERR, DEBUG or RETURN trap would return, so these are emptied instead of
+/// removed.
 pub(crate) fn trap_function(epilogue: &str, dump: &str) -> Vec<u8> {
     let before = run_epilogue(epilogue, dump, "before");
     let end = run_epilogue(epilogue, dump, "end");
@@ -224,20 +225,20 @@ builtin return "$__vestal_status"
 "#;
 
 /// Returns the epilogue's text.
-pub(crate) fn epilogue(shell: ShellKind, token: &Token) -> Vec<u8> {
+pub(crate) fn epilogue(shell: ShellKind, token: &DumpToken) -> Vec<u8> {
     match shell {
         ShellKind::Bash => bash_epilogue(token),
         ShellKind::Posix => posix_epilogue(token),
     }
 }
 
-fn bash_epilogue(token: &Token) -> Vec<u8> {
+fn bash_epilogue(token: &DumpToken) -> Vec<u8> {
     let (first, second) = token.halves();
     let mark =
         |section: &str| format!("\\builtin printf '\\n%s%s %s\\n' {first} {second} {section}\n");
     let mut script = String::with_capacity(1024);
-    // A DEBUG trap fires once more before it is gone; what it prints comes
-    // before the first section and is not looked at.
+    // A DEBUG trap fires once more before it is removed; its output comes before
+    // the first section and is ignored.
     script.push_str("__vestal_status=$?\n[[ $1 == before ]] || \\builtin trap - DEBUG\n");
     script.push_str(&mark(section::STATEMENTS));
     script.push_str("\\builtin declare -p\n\\builtin alias -p\n\\builtin trap -p\n");
@@ -259,7 +260,7 @@ fn bash_epilogue(token: &Token) -> Vec<u8> {
     script.into_bytes()
 }
 
-fn posix_epilogue(token: &Token) -> Vec<u8> {
+fn posix_epilogue(token: &DumpToken) -> Vec<u8> {
     let (first, second) = token.halves();
     let mut script = String::with_capacity(512);
     let parts = [

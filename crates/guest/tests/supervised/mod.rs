@@ -21,7 +21,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, WaitOptions};
 use tempfile::TempDir;
 use vestal_guest::process::{
-    ChildEnds, FailedStep, Launch, LaunchCommand, Report, Supervisor, WaitStatus,
+    ChildEnds, FailedStep, Launch, LaunchCommand, Supervisor, SupervisorReport, WaitStatus,
 };
 use vestal_guest::session::SavedSession;
 use vestal_wire::EnvVar;
@@ -64,7 +64,7 @@ impl Supervised {
     }
 
     /// Waits for the next report.
-    pub fn report(&mut self) -> io::Result<Report> {
+    pub fn report(&mut self) -> io::Result<SupervisorReport> {
         let deadline = Instant::now() + DEADLINE;
         loop {
             if let Some(report) = self.get().receive()? {
@@ -94,14 +94,16 @@ impl Supervised {
         let mut ran = Ran::default();
         loop {
             match self.report().unwrap() {
-                Report::Started { pid, pid_start } => ran.started = Some((pid, pid_start)),
-                Report::Failed { step, errno } => ran.failed = Some((step, errno)),
-                Report::Ended { status, state } => {
+                SupervisorReport::Started { pid, pid_start } => {
+                    ran.started = Some((pid, pid_start))
+                }
+                SupervisorReport::Failed { step, errno } => ran.failed = Some((step, errno)),
+                SupervisorReport::Ended { status, state } => {
                     ran.status = Some(status);
                     ran.state = state.map(|file| read_all(file.into()));
                 }
-                Report::Left { processes } => ran.left.push(processes),
-                Report::Empty => break,
+                SupervisorReport::Left { processes } => ran.left.push(processes),
+                SupervisorReport::Empty => break,
             }
         }
         ran.stdout = read_all(streams.stdout);
@@ -282,7 +284,7 @@ impl Session {
     pub fn run(&mut self, launch: &Launch) -> Ran {
         let ran = self.supervised.run(launch);
         if let Some(dump) = &ran.state {
-            self.saved = SavedSession::harvest(dump, &launch.env, &launch.job_env).unwrap();
+            self.saved = SavedSession::from_dump(dump, &launch.env, &launch.job_env).unwrap();
         }
         ran
     }

@@ -60,7 +60,7 @@ pub(crate) fn try_confined(how: As, change: impl FnOnce(&mut GuestSettings)) -> 
     let mut settings = settings_in(dir.path());
     open_to_all(dir.path(), 0o755);
     for name in ["io", "state"] {
-        // Made by whoever runs the engine, who need not be root.
+        // Created by the user of the engine, who need not be root.
         std::fs::create_dir_all(dir.path().join(name)).unwrap();
         open_to_all(&dir.path().join(name), 0o777);
         chown(dir.path().join(name), Some(STRANGER), Some(STRANGER)).unwrap();

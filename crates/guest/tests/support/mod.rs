@@ -142,7 +142,7 @@ impl TestGuest {
         self.ready = ready;
     }
 
-    /// Tries to start another guest with these settings; returns what it said.
+    /// Tries to start another guest with these settings; returns its output.
     pub(crate) fn second(settings: &GuestSettings) -> (ExitStatus, String) {
         let (mut child, ready) = launch(settings, None);
         if ready.starts_with('{') {
@@ -185,7 +185,7 @@ pub(crate) fn settings_in(dir: &Path) -> GuestSettings {
         start_dir: bytes(dir.join("work")),
         log_bytes: 4 << 20,
         jobs_kept: 100,
-        forebears: Vec::new(),
+        previous_instances: Vec::new(),
         ephemeral: false,
         user: None,
         socket_mode: None,
@@ -247,7 +247,7 @@ pub(crate) struct Client {
     pub(crate) grants: bool,
 }
 
-/// What a guest said on a channel.
+/// A message of a guest on a channel.
 #[derive(Debug)]
 pub(crate) enum Said {
     Event(Event),
@@ -256,7 +256,7 @@ pub(crate) enum Said {
     Reply(Reply),
 }
 
-/// Everything a job said.
+/// All messages and output of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) stdout: Vec<u8>,
@@ -338,17 +338,17 @@ impl Client {
         }
     }
 
-    /// Returns the next thing said on a channel.
+    /// Returns the next message on a channel.
     pub(crate) fn next_on(&mut self, channel: u32) -> Said {
-        if let Some(said) = self.waiting.get_mut(&channel).and_then(VecDeque::pop_front) {
-            return said;
+        if let Some(message) = self.waiting.get_mut(&channel).and_then(VecDeque::pop_front) {
+            return message;
         }
         loop {
-            let (from, said) = self.read();
+            let (from, message) = self.read();
             if from == channel {
-                return said;
+                return message;
             }
-            self.waiting.entry(from).or_default().push_back(said);
+            self.waiting.entry(from).or_default().push_back(message);
         }
     }
 

@@ -84,7 +84,7 @@ impl Inner {
             jobs_kept: self.settings.get(&keys::JOBS_KEPT)?.value.get(),
             // Whatever still carries this instance's mark when its guest starts
             // was left by the guest before.
-            forebears: vec![instance.id.clone()],
+            previous_instances: vec![instance.id.clone()],
             ephemeral: owner.is_some(),
             user: None,
             socket_mode: None,

@@ -1,4 +1,4 @@
-//! What is in a file.
+//! Copies the content of a file.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,47 +6,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{SeekFrom, Stat, copy_file_range, ftruncate, ioctl_ficlone, seek};
 use rustix::io::{Errno, Result, pread, pwrite};
 
-use super::cancel;
-use super::progress::Progress;
+use super::program::{self, CopyProgress};
 
-/// What is read at once. A file that fits is copied by one read and one write,
-/// which takes less than having the kernel do it.
+/// Bytes read at once. A file of this size is copied by one read and one write,
+/// which is faster than a copy by the kernel.
 pub(super) const BUFFER: usize = 128 << 10;
 
-/// What the kernel copies at once: little enough to be stopped soon after a
-/// signal, enough for the rest not to count.
+/// Bytes that the kernel copies at once: few enough to stop soon after a signal,
+/// and enough for the overhead not to matter.
 const STEP: u64 = 16 << 20;
 
-/// Ways to copy that a filesystem may not have, which is found out once.
+/// Copy methods that a filesystem may not support, which is found out once.
 #[derive(Debug)]
-pub(super) struct Means {
+pub(super) struct CopyMethods {
     clones: AtomicBool,
     ranges: AtomicBool,
 }
 
-/// How far the kernel copies by itself.
-enum Way {
+/// How far the kernel copied.
+enum KernelCopy {
     /// Not to the end.
-    Gone,
-    /// To the end, or until the copy was given up.
-    Stopped,
+    Incomplete,
+    /// To the end, or until the copy was cancelled.
+    Finished,
 }
 
-impl Means {
+impl CopyMethods {
     pub(super) fn new() -> Self {
         Self { clones: AtomicBool::new(true), ranges: AtomicBool::new(true) }
     }
 
-    /// Copies the content of a file into an empty one. Returns how many bytes
-    /// were counted; those of a file that shrinks meanwhile, or a copy that is
-    /// given up, are not all there.
+    /// Copies the content of a file into an empty one. Returns the number of
+    /// bytes counted. If the file shrinks or the copy is cancelled, not all of
+    /// them are copied.
     pub(super) fn copy(
         &self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         stat: &Stat,
         buffer: &mut [u8],
-        progress: &Progress,
+        progress: &CopyProgress,
     ) -> Result<u64> {
         let size = stat.st_size.unsigned_abs();
         if size == 0 {
@@ -66,7 +65,7 @@ impl Means {
         while position < size {
             let start = match seek(from, SeekFrom::Data(position)) {
                 Ok(start) => start.min(size),
-                // There is nothing but a hole to the end.
+                // The rest is a hole.
                 Err(Errno::NXIO) => break,
                 Err(error) => return Err(error),
             };
@@ -78,8 +77,8 @@ impl Means {
         Ok(copied)
     }
 
-    /// Shares the content with the original, where the filesystem can, and
-    /// returns whether it did.
+    /// Shares the content with the original if the filesystem supports it.
+    /// Returns whether it did.
     fn clone(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<bool> {
         if !self.clones.load(Ordering::Relaxed) {
             return Ok(false);
@@ -87,7 +86,7 @@ impl Means {
         match ioctl_ficlone(to, from) {
             Ok(()) => Ok(true),
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::IO)) => Err(error),
-            // Something about this file, such as how it is stored.
+            // A property of this file, such as how it is stored.
             Err(Errno::INVAL | Errno::TXTBSY | Errno::AGAIN) => Ok(false),
             Err(_) => {
                 self.clones.store(false, Ordering::Relaxed);
@@ -96,24 +95,24 @@ impl Means {
         }
     }
 
-    /// Copies what is in a file from `start` to `end`.
+    /// Copies the bytes from `start` to `end`.
     fn range(
         &self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         (start, end): (u64, u64),
         buffer: &mut [u8],
-        progress: &Progress,
+        progress: &CopyProgress,
     ) -> Result<u64> {
         let mut position = start;
         let large = end - start > buffer.len() as u64;
         if large
             && self.ranges.load(Ordering::Relaxed)
-            && let Way::Stopped = self.by_kernel(from, to, &mut position, end, progress)?
+            && let KernelCopy::Finished = self.by_kernel(from, to, &mut position, end, progress)?
         {
             return Ok(position - start);
         }
-        while position < end && !cancel::requested() {
+        while position < end && !program::is_cancelled() {
             let most = usize::try_from(end - position).unwrap_or(usize::MAX).min(buffer.len());
             let count = pread(from, &mut buffer[..most], position)?;
             if count == 0 {
@@ -132,27 +131,27 @@ impl Means {
         to: BorrowedFd<'_>,
         position: &mut u64,
         end: u64,
-        progress: &Progress,
-    ) -> Result<Way> {
-        while *position < end && !cancel::requested() {
+        progress: &CopyProgress,
+    ) -> Result<KernelCopy> {
+        while *position < end && !program::is_cancelled() {
             let (mut source, mut target) = (*position, *position);
             let most = usize::try_from((end - *position).min(STEP)).unwrap_or(usize::MAX);
             match copy_file_range(from, Some(&mut source), to, Some(&mut target), most) {
-                // The end, or a kernel that says so where it is not; or something
-                // about this file. Reading tells.
-                Ok(0) | Err(Errno::INVAL | Errno::TXTBSY) => return Ok(Way::Gone),
+                // The end of the file, a kernel that reports it wrongly, or a
+                // property of this file. Reading shows which.
+                Ok(0) | Err(Errno::INVAL | Errno::TXTBSY) => return Ok(KernelCopy::Incomplete),
                 Ok(count) => {
                     *position += count as u64;
                     progress.bytes(count as u64);
                 }
                 Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
                     self.ranges.store(false, Ordering::Relaxed);
-                    return Ok(Way::Gone);
+                    return Ok(KernelCopy::Incomplete);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Way::Stopped)
+        Ok(KernelCopy::Finished)
     }
 }
 
@@ -168,7 +167,7 @@ fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8], mut position: u64) -> Result<
     Ok(())
 }
 
-/// Returns whether less is stored than the file is long.
+/// Returns whether less is stored than the length of the file.
 fn has_holes(stat: &Stat) -> bool {
     stored(stat) < stat.st_size.unsigned_abs()
 }
@@ -177,8 +176,8 @@ fn stored(stat: &Stat) -> u64 {
     stat.st_blocks.unsigned_abs() * 512
 }
 
-/// Returns about how many bytes there are to copy. What is small may be stored
-/// where no blocks are counted.
+/// Returns the approximate number of bytes to copy. Small files may be stored
+/// without blocks.
 pub(super) fn weight(stat: &Stat) -> u64 {
     let size = stat.st_size.unsigned_abs();
     if size <= BUFFER as u64 { size } else { size.min(stored(stat)) }

@@ -1,38 +1,26 @@
-//! Copying a tree of files: `vestal-stage copy FROM TO`.
+//! `copy`: copies a tree of files.
 //!
-//! The copy has the owners, permissions, times, attributes, hard links, holes
-//! and special files of the original, so that the layers of a sandbox can be
-//! mounted again and its programs notice nothing. No link is followed, nothing
-//! is left that the tree is made of, and what is mounted in it stays out: what
-//! is copied was made by commands that nobody trusts.
+//! `vestal-stage copy FROM TO` keeps owners, permissions, times, attributes, hard
+//! links, holes and special files, so that the layers of a sandbox can be mounted
+//! again and programs see no difference. The tree is not trusted: no link is
+//! followed, nothing outside the tree is touched, and mounts are not copied.
 //!
-//! `TO` must not exist. It can be entered by its owner only until it is whole,
-//! and is removed again when it cannot become so.
+//! `TO` must not exist. Until it is complete only its owner can enter it, and after a
+//! failure it is removed.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `program.rs` | the command line, and what becomes of `TO` |
-//! | `tree.rs` | which directory is next, and who copies it |
-//! | `directory.rs`, `file.rs`, `other.rs` | one directory, one file, one of anything else |
-//! | `content.rs`, `attributes.rs`, `metadata.rs`, `hard_links.rs` | what a file is made of |
-//! | `beneath.rs` | opening what is in a tree without leaving it |
-//! | `progress.rs`, `count.rs`, `cancel.rs` | what is said meanwhile, and being told to stop |
-//! | `remove.rs` | removing what was made |
+//! | `program.rs` | the command line, progress, cancellation, cleaning up |
+//! | `tree.rs` | the queue of directories and the workers |
+//! | `entries.rs` | copies one directory, file, link or special file |
+//! | `content.rs`, `metadata.rs` | copies the content and the metadata of a file |
+//! | `beneath.rs` | opens and removes entries without leaving the tree |
 
-mod attributes;
 mod beneath;
-mod cancel;
 mod content;
-mod count;
-mod directory;
-mod failure;
-mod file;
-mod hard_links;
+mod entries;
 mod metadata;
-mod other;
 mod program;
-mod progress;
-mod remove;
 mod tree;
 
 pub(crate) use program::main;

@@ -1,4 +1,4 @@
-//! A tree that is being copied.
+//! A tree that is being copied: the queue of directories and its workers.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,66 +11,63 @@ use std::thread;
 use rustix::fs::{Mode, Stat, fchmod, fstat};
 use rustix::io::Errno;
 
-use super::attributes::Attributes;
-use super::content::{BUFFER, Means};
-use super::directory::Directory;
-use super::failure::Failure;
-use super::hard_links::HardLinks;
-use super::progress::Progress;
-use super::{attributes, beneath, cancel, count, metadata};
+use super::beneath;
+use super::content::{BUFFER, CopyMethods};
+use super::entries::Directory;
+use super::metadata::{self, Attributes, HardLinks};
+use super::program::{self, CopyError, CopyProgress};
 
-/// How many directories are copied at the same time. More than two gain nothing:
-/// they wait for each other in the filesystem's journal.
+/// Number of directories copied at the same time. More than two do not help: they
+/// wait for each other in the filesystem's journal.
 const WORKERS: usize = 2;
 
-/// Most directories that are held open because others are reached from them.
-/// Without any, the way to each directory would begin at the top, and a deep
-/// tree take a time that grows with the square of its depth.
+/// Maximum number of directories held open to reach others from them. Without
+/// them every path would start at the top, and a deep tree would take quadratic
+/// time.
 const MOST_ANCHORS: usize = 200;
 
-/// Longest path that is said in full.
+/// Maximum length of a path shown in full.
 const MAX_NAME: usize = 4000;
 
-/// A tree that is being copied, shared by all who do so.
+/// A tree being copied, shared by all workers.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// The original.
-    pub(super) from: Side,
+    pub(super) from: TreeSide,
     /// The copy.
-    pub(super) to: Side,
+    pub(super) to: TreeSide,
     /// How content is copied.
-    pub(super) means: Means,
+    pub(super) methods: CopyMethods,
     /// The files with several names.
     pub(super) links: HardLinks,
-    /// How far it is.
-    pub(super) progress: Progress,
-    /// What is still to be done.
-    work: Mutex<Work>,
-    /// Tells of more to do, or that there is none.
+    pub(super) progress: CopyProgress,
+    /// Directories still to be filled.
+    work: Mutex<WorkQueue>,
+    /// Notified when there is more work or none left.
     changed: Condvar,
-    /// How many directories are held open.
+    /// Number of directories held open.
     anchors: Arc<AtomicUsize>,
 }
 
 /// One of the two trees.
 #[derive(Debug)]
-pub(super) struct Side {
-    /// Where it is, for people.
+pub(super) struct TreeSide {
+    /// Its path, for messages.
     pub(super) path: PathBuf,
     /// Its top.
     pub(super) top: OwnedFd,
-    /// What the top was like.
+    /// Metadata of the top.
     pub(super) stat: Stat,
 }
 
-/// A directory of both trees that is open.
+/// An open directory in both trees.
 #[derive(Debug)]
 pub(super) struct Anchor {
     pub(super) from: OwnedFd,
     pub(super) to: OwnedFd,
-    /// How much of a path is the way to it.
+    /// Length of its path.
     length: usize,
-    /// How many there are.
+    /// Counter of open directories.
     count: Arc<AtomicUsize>,
 }
 
@@ -80,43 +77,43 @@ impl Drop for Anchor {
     }
 }
 
-/// A directory that is made and still empty.
+/// A directory that was created and is still empty.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) path: Vec<u8>,
-    /// Where the way to it begins; absent: at the top.
+    /// The open directory its path starts from; absent: the top.
     pub(super) anchor: Option<Arc<Anchor>>,
 }
 
 #[derive(Debug, Default)]
-struct Work {
+struct WorkQueue {
     directories: Vec<Pending>,
-    /// Directories that are being filled.
+    /// Number of directories being filled.
     busy: usize,
-    /// Directories that cannot be entered once they have their permissions.
+    /// Directories that become inaccessible with their final permissions.
     closed: Vec<(Vec<u8>, Mode)>,
-    failure: Option<Failure>,
+    failure: Option<CopyError>,
 }
 
 /// Which of the two directories could not be opened.
 #[derive(Debug)]
-pub(super) enum Failed {
-    /// The copy's.
+pub(super) enum FailedSide {
+    /// The copy.
     To,
-    /// The original's; this is the copy's.
+    /// The original; contains the directory of the copy.
     From(OwnedFd),
 }
 
-/// What each of those who copy has for itself.
+/// Buffers of one worker.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct CopyBuffers {
     pub(super) buffer: Vec<u8>,
     pub(super) attributes: Attributes,
 }
 
-impl Side {
-    pub(super) fn new(path: &Path, top: OwnedFd) -> Result<Self, Failure> {
-        let stat = fstat(&top).map_err(|errno| Failure::System {
+impl TreeSide {
+    pub(super) fn new(path: &Path, top: OwnedFd) -> Result<Self, CopyError> {
+        let stat = fstat(&top).map_err(|errno| CopyError::System {
             action: "look at",
             path: path.to_owned(),
             errno,
@@ -124,17 +121,17 @@ impl Side {
         Ok(Self { path: path.to_owned(), top, stat })
     }
 
-    /// Returns a function that says what went wrong with a file of this side.
+    /// Returns a function that turns an error number into an error for a file of
+    /// this side.
     pub(super) fn failed(
         &self,
         action: &'static str,
         path: &[u8],
-    ) -> impl FnOnce(Errno) -> Failure {
-        move |errno| Failure::System { action, path: self.name(path), errno }
+    ) -> impl FnOnce(Errno) -> CopyError {
+        move |errno| CopyError::System { action, path: self.name(path), errno }
     }
 
-    /// Returns the path of a file, for people, who cannot use more of one than
-    /// the kernel takes.
+    /// Returns the path of a file for messages, shortened if it is too long.
     pub(super) fn name(&self, path: &[u8]) -> PathBuf {
         if path.is_empty() {
             return self.path.clone();
@@ -148,39 +145,39 @@ impl Side {
 }
 
 impl Tree {
-    pub(super) fn new(from: Side, to: Side) -> Self {
+    pub(super) fn new(from: TreeSide, to: TreeSide) -> Self {
         let top = Pending { path: Vec::new(), anchor: None };
-        let work = Work { directories: vec![top], ..Work::default() };
+        let work = WorkQueue { directories: vec![top], ..WorkQueue::default() };
         Self {
             from,
             to,
-            means: Means::new(),
+            methods: CopyMethods::new(),
             links: HardLinks::default(),
-            progress: Progress::new(),
+            progress: CopyProgress::new(),
             work: Mutex::new(work),
             changed: Condvar::new(),
             anchors: Arc::default(),
         }
     }
 
-    /// Opens a directory of both trees; says which of the two failed.
-    pub(super) fn open(&self, pending: &Pending) -> Result<Anchor, (Failed, Errno)> {
+    /// Opens a directory in both trees. The error says in which one it failed.
+    pub(super) fn open(&self, pending: &Pending) -> Result<Anchor, (FailedSide, Errno)> {
         let Pending { path, anchor } = pending;
         let (from, to, rest) = match anchor {
             Some(anchor) => (anchor.from.as_fd(), anchor.to.as_fd(), &path[anchor.length..]),
             None => (self.from.top.as_fd(), self.to.top.as_fd(), &path[..]),
         };
         let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-        let to = beneath::directory(to, rest).map_err(|errno| (Failed::To, errno))?;
+        let to = beneath::directory(to, rest).map_err(|errno| (FailedSide::To, errno))?;
         let from = match beneath::directory(from, rest) {
             Ok(from) => from,
-            Err(errno) => return Err((Failed::From(to), errno)),
+            Err(errno) => return Err((FailedSide::From(to), errno)),
         };
         self.anchors.fetch_add(1, Ordering::Relaxed);
         Ok(Anchor { from, to, length: path.len(), count: Arc::clone(&self.anchors) })
     }
 
-    /// Adds a directory that is to be filled, in one that is open.
+    /// Queues a directory to be filled, below an open one.
     pub(super) fn add(&self, path: Vec<u8>, directory: &Directory<'_>) {
         let begin = directory.reached_from.map_or(0, |anchor| anchor.length);
         let is_far = directory.path.len() - begin > beneath::LONG_WAY;
@@ -194,14 +191,14 @@ impl Tree {
         self.changed.notify_one();
     }
 
-    /// Copies all of it into the new directory.
-    pub(super) fn copy(&self) -> Result<(), Failure> {
+    /// Copies the whole tree into the new directory.
+    pub(super) fn copy(&self) -> Result<(), CopyError> {
         let top = self.to.top.as_fd();
-        // Permissions are given, not inherited.
+        // Permissions are copied, not inherited.
         fchmod(top, Mode::RWXU).map_err(self.to.failed("change", b""))?;
-        attributes::disinherit(top).map_err(self.to.failed("change", b""))?;
+        metadata::remove_inherited_acls(top).map_err(self.to.failed("change", b""))?;
         thread::scope(|scope| {
-            scope.spawn(|| self.progress.tell_until_over(scope, || self.count()));
+            scope.spawn(|| self.progress.report_until_done(scope, || self.count()));
             for _ in 1..WORKERS.min(processors()) {
                 scope.spawn(|| self.work());
             }
@@ -215,11 +212,12 @@ impl Tree {
         self.close(std::mem::take(&mut work.closed))
     }
 
-    /// Fills directories until there are none left or something went wrong.
+    /// Fills directories until none is left or one failed.
     fn work(&self) {
-        let mut scratch = Scratch { buffer: vec![0; BUFFER], attributes: Attributes::new() };
+        let mut buffers = CopyBuffers { buffer: vec![0; BUFFER], attributes: Attributes::new() };
         while let Some(pending) = self.take() {
-            let filled = cancel::check().and_then(|()| self.directory(&pending, &mut scratch));
+            let filled =
+                program::check_cancelled().and_then(|()| self.directory(&pending, &mut buffers));
             let mut work = self.lock();
             work.busy -= 1;
             if let Err(failure) = filled {
@@ -231,7 +229,7 @@ impl Tree {
         }
     }
 
-    /// Returns a directory to fill, waiting for one while others may find some.
+    /// Returns a directory to fill. Waits while other workers may add some.
     fn take(&self) -> Option<Pending> {
         let mut work = self.lock();
         loop {
@@ -249,14 +247,14 @@ impl Tree {
         }
     }
 
-    /// Notes the permissions that a directory has in the end.
+    /// Records the final permissions of a directory.
     pub(super) fn close_later(&self, path: &[u8], mode: Mode) {
         self.lock().closed.push((path.to_vec(), mode));
     }
 
-    /// Gives directories the permissions that had to wait: the innermost first,
-    /// and the top, which keeps everybody else out meanwhile, last.
-    fn close(&self, mut closed: Vec<(Vec<u8>, Mode)>) -> Result<(), Failure> {
+    /// Sets the recorded permissions: the innermost directories first, and the
+    /// top, which keeps other users out, last.
+    fn close(&self, mut closed: Vec<(Vec<u8>, Mode)>) -> Result<(), CopyError> {
         closed.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         for (path, mode) in closed {
             let failed = |errno| self.to.failed("change", &path)(errno);
@@ -271,7 +269,7 @@ impl Tree {
             let work = self.lock();
             work.failure.is_some() || (work.busy == 0 && work.directories.is_empty())
         };
-        if let Some(bytes) = count::bytes(self.from.top.as_fd(), over) {
+        if let Some(bytes) = program::count_bytes(self.from.top.as_fd(), over) {
             self.progress.total(bytes);
         }
     }
@@ -281,19 +279,19 @@ impl Tree {
         (stat.st_dev, stat.st_ino) == (self.to.stat.st_dev, self.to.stat.st_ino)
     }
 
-    /// Returns whether a file of the original is mounted there, as far as its
-    /// device tells. Where the kernel itself refuses to cross into mounts, a
-    /// device of its own is a part of the same filesystem.
+    /// Returns whether a file of the original is a mount, as far as its device
+    /// shows. If the kernel refuses to cross mounts, another device is part of
+    /// the same filesystem.
     pub(super) fn is_mounted(&self, stat: &Stat) -> bool {
         !beneath::notices_mounts() && stat.st_dev != self.from.stat.st_dev
     }
 
-    fn lock(&self) -> MutexGuard<'_, Work> {
+    fn lock(&self) -> MutexGuard<'_, WorkQueue> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the permissions of a directory that its owner can work in.
+/// Returns whether the owner of a directory has all permissions.
 pub(super) fn is_open(stat: &Stat) -> bool {
     metadata::mode(stat).contains(Mode::RWXU)
 }

@@ -1,70 +1,82 @@
-//! The first process of the sandbox, which builds it around itself.
+//! The first process of the sandbox. It builds the sandbox around itself, gives up
+//! its privileges and executes the guest.
+//!
+//! Two pipes connect it to the process outside: it waits on one until it is on
+//! record, and reports on the other whether the sandbox is ready.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
-use rustix::process::Signal;
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::thread::{
+    LinkNameSpaceType, UnshareFlags, move_into_link_name_space, set_no_new_privs, unshare_unsafe,
+};
 use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
-use super::lifeline::First;
-use super::{build, confine};
+use super::build;
 use crate::failpoint::failpoint;
 use crate::failure::{Failure, Step, failed, failed_at};
-use crate::sys::{descriptors, network, process};
-use crate::users;
+use crate::program;
+use crate::sys::{self, exit_now};
+use crate::users::{self, limit_process};
 
-/// What the first process begins with.
+/// Sent by the first process when the sandbox is ready.
+const READY: u8 = b'+';
+
+/// Input of the first process.
 #[derive(Debug)]
-pub(super) struct Parts<'p> {
-    /// What there is to do.
+pub(super) struct FirstProcess<'p> {
     pub(super) plan: &'p Enclosure,
-    /// The user namespace of the sandbox, where it is entered last.
+    /// The user namespace of the sandbox, if it is entered last.
     pub(super) users: Option<OwnedFd>,
-    /// The tie to the process outside.
-    pub(super) lifeline: First,
-    /// Descriptors that are handed on.
+    /// The pipes to the process outside.
+    pub(super) pipes: InnerPipes,
+    /// Descriptors passed on to the guest.
     pub(super) handed: [RawFd; 2],
 }
 
-/// Builds the sandbox and becomes its guest.
-pub(super) fn run(parts: &Parts<'_>) -> ! {
+/// Builds the sandbox and executes the guest.
+pub(super) fn run(parts: &FirstProcess<'_>) -> ! {
     failpoint!("stage.first.before-go");
-    // Until it is on record it ends with the process outside, also where it
-    // cannot look for that itself. Changing users takes this back.
+    // Until it is on record it must end with the process outside, even if it
+    // cannot check that itself. A change of user clears this.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
-    parts.lifeline.wait();
+    parts.pipes.wait();
     rustix::process::set_parent_process_death_signal(None).ok();
     failpoint!("stage.first.after-go");
-    let failure = match stand(parts) {
+    let failure = match build_and_confine(parts) {
         Ok(()) => match &parts.plan.purpose {
             Purpose::Serve { arguments, environment, .. } => {
                 let bytes = |list: &[minicbor::bytes::ByteVec]| -> Vec<Vec<u8>> {
                     list.iter().map(|text| text.to_vec()).collect()
                 };
                 let (arguments, environment) = (bytes(arguments), bytes(environment));
-                parts.lifeline.stands();
+                parts.pipes.report_ready();
                 failpoint!("stage.first.before-exec");
-                let error = process::execute(&arguments, &environment);
+                let error = sys::execute(&arguments, &environment);
                 let program = arguments.first().map(Vec::as_slice).unwrap_or_default();
                 Failure::of(Step::Exec, error).at(program)
             }
             Purpose::Trial => {
-                parts.lifeline.stands();
-                process::end_now(0)
+                parts.pipes.report_ready();
+                sys::exit_now(0)
             }
         },
         Err(failure) => failure,
     };
-    parts.lifeline.give_up(&failure)
+    parts.pipes.report_failure(&failure)
 }
 
-fn stand(parts: &Parts<'_>) -> Result<(), Failure> {
+fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
     let plan = parts.plan;
-    // It fails for the leader of a session, which it is then.
+    // It fails for a session leader, which needs no new session.
     rustix::process::setsid().ok();
-    process::leave_session_keyring();
+    sys::leave_session_keyring();
     unshare_cgroups().map_err(failed(Step::Namespaces))?;
     if parts.users.is_none() {
         users::become_root(&plan.users.mapping).map_err(failed(Step::Credentials))?;
@@ -73,11 +85,11 @@ fn stand(parts: &Parts<'_>) -> Result<(), Failure> {
     }
     rustix::system::sethostname(plan.hostname.as_bytes()).map_err(failed(Step::Hostname))?;
     if plan.network == Network::None {
-        network::raise_loopback().map_err(failed(Step::Loopback))?;
-        let (first, last) = users::groups_to_ping(&plan.users);
-        network::let_ping(first, last);
+        sys::bring_up_loopback().map_err(failed(Step::Loopback))?;
+        let (first, last) = users::ping_groups(&plan.users);
+        sys::allow_ping(first, last);
     }
-    build::build(plan, parts.users.as_ref().map(OwnedFd::as_fd), &parts.lifeline)?;
+    build::build(plan, parts.users.as_ref().map(OwnedFd::as_fd), &parts.pipes)?;
     failpoint!("stage.first.after-pivot");
     if let Some(users) = &parts.users {
         move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))
@@ -87,34 +99,145 @@ fn stand(parts: &Parts<'_>) -> Result<(), Failure> {
     if matches!(plan.users.mapping, Mapping::Helpers { .. })
         && let Some(limits) = &plan.user_limits
     {
-        users::descend(&plan.users, limits)?;
+        users::enter_inner_namespace(&plan.users, limits)?;
     }
     failpoint!("stage.first.after-users");
     hand_on(parts)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    process::reset_signals();
-    parts.lifeline.check();
-    confine::confine(plan)
+    sys::reset_signals();
+    parts.pipes.check();
+    confine(plan)
 }
 
-/// Has the guest inherit what it is to have and nothing else.
-fn hand_on(parts: &Parts<'_>) -> Result<(), Failure> {
-    // Streams of the host's own device become ones of the sandbox's, if it has
-    // devices at all.
+/// Passes on the descriptors for the guest and no others.
+fn hand_on(parts: &FirstProcess<'_>) -> Result<(), Failure> {
+    // Standard streams that lead to the host's `/dev/null` are replaced by the
+    // sandbox's own, if it has devices.
     if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
-        descriptors::silence(nothing.as_fd(), &parts.handed)
+        sys::null_std_streams(nothing.as_fd(), &parts.handed)
             .map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
     }
-    descriptors::keep_all_from_programs().map_err(failed(Step::Descriptors))?;
+    sys::keep_all_from_programs().map_err(failed(Step::Descriptors))?;
     for number in parts.handed {
-        descriptors::hand_on(number).map_err(failed(Step::Descriptors))?;
+        sys::hand_on(number).map_err(failed(Step::Descriptors))?;
     }
     Ok(())
 }
 
-/// Has the sandbox take its own cgroup for the topmost.
+/// Makes the sandbox see its own cgroup as the root.
 #[expect(unsafe_code, reason = "the library holds all unsharing to be as unsafe as of descriptors")]
 fn unshare_cgroups() -> rustix::io::Result<()> {
     // SAFETY: descriptors stay shared; this process has one thread.
     unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }
+}
+
+/// Gives up all rights that the sandbox must not have.
+fn confine(plan: &Enclosure) -> Result<(), Failure> {
+    if let Some(most) = plan.max_processes {
+        limit_processes(most).map_err(failed(Step::MaxProcesses))?;
+    }
+    let limits = plan.user_limits.unwrap_or_default();
+    limit_process(&limits).map_err(failed(Step::MaxProcesses))?;
+    sys::keep_capabilities(plan.capabilities).map_err(failed(Step::Capabilities))?;
+    failpoint!("stage.first.after-capabilities");
+    set_no_new_privs(true).map_err(failed(Step::NoNewPrivileges))?;
+    sys::landlock_scope().map_err(failed(Step::Landlock))?;
+    failpoint!("stage.first.after-landlock");
+    for filter in &plan.filters {
+        sys::install_filter(filter).map_err(failed(Step::Seccomp))?;
+    }
+    failpoint!("stage.first.after-seccomp");
+    Ok(())
+}
+
+/// Limits the number of processes, never beyond the current hard limit.
+fn limit_processes(most: u64) -> rustix::io::Result<()> {
+    let hard = getrlimit(Resource::Nproc).maximum;
+    let most = hard.map_or(most, |hard| hard.min(most));
+    setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })
+}
+
+/// Creates the two pipes.
+pub(super) fn handshake_pipes() -> Result<(OuterPipes, InnerPipes), Failure> {
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed(Step::Namespaces));
+    let (wait, go) = pipe()?;
+    let (reports, report) = pipe()?;
+    Ok((OuterPipes { go, reports }, InnerPipes { wait, report }))
+}
+
+/// The ends of the process outside.
+#[derive(Debug)]
+pub(super) struct OuterPipes {
+    go: OwnedFd,
+    reports: OwnedFd,
+}
+
+/// How the first process ended up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FirstProcessState {
+    /// The sandbox is ready; the process has become the guest or exited.
+    Ready,
+    /// It failed and reported why.
+    Failed(Vec<u8>),
+    /// It ended without a report.
+    Ended,
+}
+
+impl OuterPipes {
+    /// Lets the first process continue. If it has ended, [`Self::wait_ready`]
+    /// notices.
+    pub(super) fn release(&self) -> io::Result<()> {
+        match rustix::io::write(&self.go, b"+") {
+            Ok(_) | Err(Errno::PIPE) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until the first process has become the guest or exited.
+    pub(super) fn wait_ready(&self) -> Result<FirstProcessState, Failure> {
+        let reported = program::read_all(&self.reports)?;
+        Ok(match reported.split_first() {
+            None => FirstProcessState::Ended,
+            Some((&READY, [])) => FirstProcessState::Ready,
+            Some((&READY, failure)) => FirstProcessState::Failed(failure.to_vec()),
+            Some(_) => FirstProcessState::Failed(reported),
+        })
+    }
+}
+
+/// The ends of the first process.
+#[derive(Debug)]
+pub(super) struct InnerPipes {
+    wait: OwnedFd,
+    report: OwnedFd,
+}
+
+impl InnerPipes {
+    /// Waits until the process outside has written the record. Exits if that
+    /// process ends.
+    pub(super) fn wait(&self) {
+        if rustix::io::read(&self.wait, &mut [0_u8]) != Ok(1) {
+            exit_now(1);
+        }
+    }
+
+    /// Exits if the process outside is gone.
+    pub(super) fn check(&self) {
+        let mut end = [PollFd::new(&self.wait, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !matches!(poll(&mut end, Some(&now)), Ok(0) | Err(_)) {
+            exit_now(1);
+        }
+    }
+
+    /// Reports that the sandbox is ready.
+    fn report_ready(&self) {
+        rustix::io::write(&self.report, &[READY]).ok();
+    }
+
+    /// Reports a failure and exits.
+    fn report_failure(&self, failure: &Failure) -> ! {
+        rustix::io::write(&self.report, failure.json().as_bytes()).ok();
+        exit_now(1)
+    }
 }

@@ -1,81 +1,119 @@
 //! The process that stays on the host.
+//!
+//! It reads the plan, joins the cgroups, clones the first process of the sandbox,
+//! writes the user maps and the record of that process, and waits until the
+//! sandbox is ready or has failed.
 
-use std::fs::File;
-use std::os::fd::AsFd as _;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use minicbor::bytes::ByteVec;
 use rustix::fs::Mode;
-use rustix::process::{Signal, WaitOptions, WaitStatus, pidfd_send_signal, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, pidfd_send_signal, waitpid};
 use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
-use super::first::{self, Parts};
-use super::lifeline::{self, Heard};
-use super::{Descriptors, cgroups, record};
+use super::first::{self, FirstProcess, FirstProcessState};
 use crate::failpoint::failpoint;
-use crate::failure::{Failure, Step, Told, failed, failed_at};
-use crate::sys::descriptors;
-use crate::sys::process::{Child, Cloned, clone};
-use crate::{plan, users};
+use crate::failure::{Failure, ReportedFailure, Step, failed, failed_at, quoted};
+use crate::program::{self, Options, UsageError};
+use crate::sys::{self, Child, Cloned, clone};
+use crate::users;
 
-/// Builds a sandbox, and says how it went where the plan's guest does not.
-pub(super) fn run(numbers: Descriptors) -> ExitCode {
-    let Ok(ready) = descriptors::inherited(numbers.ready) else {
+/// Runs the command `enclose`.
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match Descriptors::parse(arguments) {
+        Ok(descriptors) => run(descriptors),
+        Err(error) => program::usage_error(&error),
+    }
+}
+
+/// The inherited descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Descriptors {
+    /// The plan.
+    plan: RawFd,
+    /// Receives the result. The guest inherits it.
+    ready: RawFd,
+    /// Passed on to the guest.
+    hold: RawFd,
+}
+
+impl Descriptors {
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, UsageError> {
+        let options = Options::parse(arguments, &["--plan-fd", "--ready-fd", "--hold-fd"])?;
+        Ok(Self {
+            plan: options.number("--plan-fd")?,
+            ready: options.number("--ready-fd")?,
+            hold: options.number("--hold-fd")?,
+        })
+    }
+}
+
+/// Builds a sandbox, and writes the result unless the guest does.
+fn run(numbers: Descriptors) -> ExitCode {
+    let Ok(ready) = sys::inherited(numbers.ready) else {
         return ExitCode::from(2);
     };
     let (line, code) = match build(numbers) {
         Ok(Purpose::Serve { .. }) => return ExitCode::SUCCESS,
         Ok(Purpose::Trial) => ("{\"trial\":\"ok\"}\n".to_owned(), ExitCode::SUCCESS),
-        Err(told) => (told.line(), ExitCode::FAILURE),
+        Err(reports) => (reports.line(), ExitCode::FAILURE),
     };
-    // Whoever listened is gone if this fails; the exit code says it too.
+    // If this fails, nobody reads it; the exit code says the same.
     rustix::io::write(ready, line.as_bytes()).ok();
     code
 }
 
-fn build(numbers: Descriptors) -> Result<Purpose, Told> {
+fn build(numbers: Descriptors) -> Result<Purpose, ReportedFailure> {
     let kept = [numbers.plan, numbers.ready, numbers.hold];
-    descriptors::close_all_but(&kept).map_err(failed(Step::Descriptors))?;
-    let plan: Enclosure = plan::read(numbers.plan)?;
+    sys::close_all_but(&kept).map_err(failed(Step::Descriptors))?;
+    let plan: Enclosure = program::read_plan(numbers.plan)?;
     let handed = [numbers.ready, numbers.hold];
     for number in handed {
-        descriptors::inherited(number).map_err(failed(Step::Descriptors))?;
+        sys::inherited(number).map_err(failed(Step::Descriptors))?;
     }
     let nothing = File::options().read(true).write(true).open("/dev/null");
     let nothing = nothing.map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
-    descriptors::silence(nothing.as_fd(), &handed).map_err(failed(Step::Descriptors))?;
+    sys::null_std_streams(nothing.as_fd(), &handed).map_err(failed(Step::Descriptors))?;
     drop(nothing);
     users::check(&plan.users)?;
     failpoint!("stage.enclose.after-plan");
-    // A terminal's signals are not for a sandbox. It fails for the leader of a
-    // group, which was given a session or group of its own already.
+    // Signals of a terminal must not reach the sandbox. It fails for a group
+    // leader, which already has its own session or group.
     rustix::process::setsid().ok();
     rustix::process::umask(Mode::empty());
 
     let users = match plan.users.mapping {
         Mapping::Privileged => {
-            Some(users::make(&plan.users, &plan.user_limits.unwrap_or_default())?)
+            Some(users::make_namespace(&plan.users, &plan.user_limits.unwrap_or_default())?)
         }
         Mapping::Own | Mapping::Helpers { .. } => None,
     };
-    cgroups::join(&plan.cgroups)?;
+    join_cgroups(&plan.cgroups)?;
     failpoint!("stage.enclose.after-cgroups");
-    let (outside, first) = lifeline::pair()?;
+    let (outside, first) = first::handshake_pipes()?;
     match clone(namespaces(&plan)).map_err(failed(Step::Namespaces))? {
         Cloned::Child => {
             drop(outside);
-            first::run(&Parts { plan: &plan, users, lifeline: first, handed })
+            first::run(&FirstProcess { plan: &plan, users, pipes: first, handed })
         }
         Cloned::Parent(child) => {
             drop((first, users));
             failpoint!("stage.enclose.after-clone");
-            let seen_off = see_off(&plan, &child, &outside);
-            if seen_off.is_err()
+            let ready = wait_until_ready(&plan, &child, &outside);
+            if ready.is_err()
                 && let Purpose::Serve { record, .. } = &plan.purpose
             {
-                record::remove(record);
+                remove_record(record);
             }
             failpoint!("stage.enclose.before-leaving");
-            seen_off.map(|()| plan.purpose)
+            ready.map(|()| plan.purpose)
         }
     }
 }
@@ -93,40 +131,44 @@ fn namespaces(plan: &Enclosure) -> i32 {
     always | network | users
 }
 
-/// Sees the first process off. When this fails, it and all that was mounted in
-/// its namespaces are gone.
-fn see_off(plan: &Enclosure, child: &Child, lifeline: &lifeline::Outside) -> Result<(), Told> {
-    if let Err(failure) = introduce(plan, child, lifeline) {
+/// Waits until the sandbox is ready. After a failure the first process and all
+/// its mounts are gone.
+fn wait_until_ready(
+    plan: &Enclosure,
+    child: &Child,
+    pipes: &first::OuterPipes,
+) -> Result<(), ReportedFailure> {
+    if let Err(failure) = register(plan, child, pipes) {
         pidfd_send_signal(&child.handle, Signal::KILL).ok();
         wait(child)?;
         return Err(failure.into());
     }
-    match (lifeline.listen()?, &plan.purpose) {
-        (Heard::Stands, Purpose::Serve { .. }) => Ok(()),
-        (Heard::Stands, Purpose::Trial) => {
+    match (pipes.wait_ready()?, &plan.purpose) {
+        (FirstProcessState::Ready, Purpose::Serve { .. }) => Ok(()),
+        (FirstProcessState::Ready, Purpose::Trial) => {
             let status = wait(child)?;
             if status.exit_status() == Some(0) { Ok(()) } else { Err(ended(status).into()) }
         }
-        (Heard::Failed(said), _) => {
+        (FirstProcessState::Failed(reported), _) => {
             wait(child)?;
-            Err(Told::by(&said))
+            Err(ReportedFailure::from_json(&reported))
         }
-        (Heard::Nothing, _) => Err(ended(wait(child)?).into()),
+        (FirstProcessState::Ended, _) => Err(ended(wait(child)?).into()),
     }
 }
 
-/// Does what the host must have done before anything runs in the sandbox.
-fn introduce(plan: &Enclosure, child: &Child, lifeline: &lifeline::Outside) -> Result<(), Failure> {
+/// Does what must be done before anything runs in the sandbox.
+fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Result<(), Failure> {
     match plan.users.mapping {
         Mapping::Privileged => {}
-        Mapping::Own | Mapping::Helpers { .. } => users::write(child.pid, &plan.users)?,
+        Mapping::Own | Mapping::Helpers { .. } => users::write_maps(child.pid, &plan.users)?,
     }
     failpoint!("stage.enclose.after-maps");
     if let Purpose::Serve { record, .. } = &plan.purpose {
-        record::write(record, child.pid)?;
+        write_record(record, child.pid)?;
     }
     failpoint!("stage.enclose.after-record");
-    lifeline.release().map_err(failed(Step::Namespaces))?;
+    pipes.release().map_err(failed(Step::Namespaces))?;
     failpoint!("stage.enclose.after-go");
     Ok(())
 }
@@ -145,5 +187,82 @@ fn ended(status: WaitStatus) -> Failure {
         (None, Some(signal)) => format!("by signal {signal}"),
         (None, None) => "in an unknown way".to_owned(),
     };
-    Failure::new(Step::Ended, format!("the first process ended {how} before the sandbox stood"))
+    Failure::new(Step::Ended, format!("the first process ended {how} before the sandbox was ready"))
+}
+
+/// Writes the record of a process completely or not at all. It need not survive a
+/// crash of the machine, because the process does not.
+fn write_record(path: &[u8], pid: Pid) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::of(Step::Record, error).at(path);
+    let (path, new) = record_paths(path);
+    let content = describe_process(pid).map_err(failed)?;
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)
+        .and_then(|mut file| file.write_all(content.as_bytes()))
+        .and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| {
+        fs::remove_file(&new).ok();
+        failed(error)
+    })
+}
+
+/// Removes the record of a process that is gone.
+fn remove_record(path: &[u8]) {
+    let (path, new) = record_paths(path);
+    // A record that remains names a process that is gone, which the host detects.
+    fs::remove_file(path).ok();
+    fs::remove_file(new).ok();
+}
+
+fn record_paths(path: &[u8]) -> (&Path, PathBuf) {
+    let new = [path, b".new"].concat();
+    (Path::new(OsStr::from_bytes(path)), PathBuf::from(OsStr::from_bytes(&new)))
+}
+
+fn describe_process(pid: Pid) -> io::Result<String> {
+    let pid = pid.as_raw_nonzero();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let start = start_time(&stat).ok_or(io::ErrorKind::InvalidData)?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let boot = quoted(boot.trim());
+    Ok(format!("{{\"pid\":{pid},\"pid_start\":{start},\"boot\":{boot}}}\n"))
+}
+
+/// Returns the start time of a process: the 22nd field. The second field is a
+/// name that may contain anything.
+fn start_time(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Moves this process into cgroups, each given by its list of processes or, in
+/// version 1, of threads. Child processes start in them. Moving itself, with a
+/// single thread, avoids the kernel's lock over all processes, which would take
+/// longer than everything else.
+fn join_cgroups(lists: &[ByteVec]) -> Result<(), Failure> {
+    for list in lists {
+        OpenOptions::new()
+            .write(true)
+            .open(OsStr::from_bytes(list))
+            .and_then(|mut file| file.write_all(b"0\n"))
+            .map_err(|error| Failure::of(Step::Cgroup, error).at(list))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let fields: Vec<String> = (3..=52).map(|number| number.to_string()).collect();
+        let stat = format!("1 (a) b ( 9) {}", fields.join(" "));
+        assert_eq!(start_time(&stat), Some(22));
+        assert_eq!(start_time("1 (a) S 1"), None);
+    }
 }

@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{Place, exists, in_namespace, is_root, last_line, tree};
+use super::support::{TestTrees, exists, in_namespace, is_root, last_line, tree};
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_and_nothing_is_left() {
-    let place = Place::new();
-    place.write("dir/readable", "x");
-    let path = place.write("dir/a \"closed\" file", "x");
+    let trees = TestTrees::new();
+    trees.write("dir/readable", "x");
+    let path = trees.write("dir/a \"closed\" file", "x");
     fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
-    let output = place.command_of_ordinary_user().output().unwrap();
+    let output = trees.command_of_ordinary_user().output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let line = last_line(&output);
     let named = format!(r#""path":"{}""#, path.display().to_string().replace('"', "\\\""));
     let why = r#""errno":13,"#;
     assert!(line.contains(&named) && line.contains(why), "{line}");
     assert!(line.contains(r#""left":null"#), "{line}");
-    assert!(!exists(&place.to()));
+    assert!(!exists(&trees.to()));
 }
 
 #[test]
@@ -31,24 +31,24 @@ fn what_belongs_to_somebody_else_is_not_copied_as_if_it_did_not() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
-    let path = place.write("file", "x");
-    let mut command = place.command_of_ordinary_user();
+    let trees = TestTrees::new();
+    let path = trees.write("file", "x");
+    let mut command = trees.command_of_ordinary_user();
     std::os::unix::fs::chown(&path, Some(0), Some(0)).unwrap();
     let output = command.output().unwrap();
     let line = last_line(&output);
     assert!(line.contains("to/file") && line.contains(r#""errno":1,"#), "{line}");
-    assert!(!exists(&place.to()));
+    assert!(!exists(&trees.to()));
 }
 
 #[test]
 fn a_full_disk_is_said_and_nothing_is_left() {
-    let place = Place::new();
+    let trees = TestTrees::new();
     for number in 0..40 {
-        place.write(format!("{}/{number}", number % 4), vec![1; 100_000]);
+        trees.write(format!("{}/{number}", number % 4), vec![1; 100_000]);
     }
     let output = in_namespace(
-        place.path(),
+        trees.path(),
         r#"mkdir "$2/disk"
            mount -t tmpfs -o size=2m none "$2/disk"
            echo other > "$2/disk/other"
@@ -58,20 +58,20 @@ fn a_full_disk_is_said_and_nothing_is_left() {
            exit $code"#,
     );
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let (line, left) = said.trim_end().rsplit_once('\n').unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (line, left) = printed.trim_end().rsplit_once('\n').unwrap();
     assert_eq!(left, "other");
     assert!(line.contains(r#""errno":28"#) && line.contains("/disk/to/"), "{line}");
 }
 
 #[test]
 fn a_disk_without_room_for_names_is_said_too() {
-    let place = Place::new();
+    let trees = TestTrees::new();
     for number in 0..100 {
-        place.write(format!("{number}"), "");
+        trees.write(format!("{number}"), "");
     }
     let output = in_namespace(
-        place.path(),
+        trees.path(),
         r#"mkdir "$2/disk"
            mount -t tmpfs -o nr_inodes=50 none "$2/disk"
            code=0
@@ -87,13 +87,13 @@ fn a_disk_without_room_for_names_is_said_too() {
 /// Starts a copy, ends it as soon as its target is there, and returns how it
 /// ended; or nothing, if it was faster.
 fn interrupted(files: u32, signal: Signal) -> Option<i32> {
-    let place = Place::new();
+    let trees = TestTrees::new();
     for number in 0..files {
-        place.write(format!("{}/{number}", number % 20), "x");
+        trees.write(format!("{}/{number}", number % 20), "x");
     }
-    fs::set_permissions(place.from(), Permissions::from_mode(0o555)).unwrap();
-    let mut child = place.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while !exists(&place.to()) && child.try_wait().unwrap().is_none() {
+    fs::set_permissions(trees.from(), Permissions::from_mode(0o555)).unwrap();
+    let mut child = trees.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !exists(&trees.to()) && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
     let pid = Pid::from_child(&child);
@@ -103,7 +103,7 @@ fn interrupted(files: u32, signal: Signal) -> Option<i32> {
     if status.success() {
         return None;
     }
-    assert!(!exists(&place.to()), "the target is left");
+    assert!(!exists(&trees.to()), "the target is left");
     status.code()
 }
 
@@ -118,13 +118,13 @@ fn a_copy_that_is_told_to_stop_leaves_nothing() {
 
 #[test]
 fn a_copy_that_nobody_waits_for_leaves_nothing() {
-    let place = Place::new();
-    place.write("file", "x");
+    let trees = TestTrees::new();
+    trees.write("file", "x");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut child = place.command().stdout(writer).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = trees.command().stdout(writer).stderr(Stdio::null()).spawn().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(141));
-    assert!(!exists(&place.to()));
+    assert!(!exists(&trees.to()));
 }
 
 /// Large enough for a copy of it to take longer than a tick of the clock that
@@ -143,8 +143,8 @@ impl Drop for Over<'_> {
 
 #[test]
 fn a_file_that_changes_meanwhile_is_copied_in_one_version_or_not_at_all() {
-    let place = Place::new();
-    let path = place.write("changing", vec![0; BLOCKS * BLOCK]);
+    let trees = TestTrees::new();
+    let path = trees.write("changing", vec![0; BLOCKS * BLOCK]);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Block by block, so that at each moment the file begins with blocks of
@@ -163,9 +163,9 @@ fn a_file_that_changes_meanwhile_is_copied_in_one_version_or_not_at_all() {
         });
         let _over = Over(&over);
         for _ in 0..8 {
-            let output = place.command().output().unwrap();
+            let output = trees.command().output().unwrap();
             if output.status.success() {
-                let copy = fs::read(place.to().join("changing")).unwrap();
+                let copy = fs::read(trees.to().join("changing")).unwrap();
                 assert_eq!(copy.len(), BLOCKS * BLOCK);
                 let mut rounds: Vec<u8> = copy.iter().step_by(BLOCK).copied().collect();
                 rounds.dedup();
@@ -173,16 +173,16 @@ fn a_file_that_changes_meanwhile_is_copied_in_one_version_or_not_at_all() {
                 let before = if first <= 1 { u8::MAX } else { first - 1 };
                 let one = rounds == [first] || rounds == [first, before] || rounds == [first, 0];
                 assert!(one, "two versions in one file: {rounds:?}");
-                fs::remove_dir_all(place.to()).unwrap();
+                fs::remove_dir_all(trees.to()).unwrap();
             } else {
                 let line = last_line(&output);
                 assert!(line.contains("changing keeps changing"), "{line}");
-                assert!(!exists(&place.to()));
+                assert!(!exists(&trees.to()));
             }
         }
     });
-    place.copy();
-    assert_eq!(tree(&place.to()), tree(&place.from()));
+    trees.copy();
+    assert_eq!(tree(&trees.to()), tree(&trees.from()));
 }
 
 #[test]
@@ -192,9 +192,9 @@ fn something_else_than_two_paths_is_a_mistake_of_the_caller() {
             std::process::Command::new(super::support::STAGE).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
     }
-    let place = Place::new();
-    fs::remove_dir(place.from()).unwrap();
-    assert!(place.fail().contains(r#""errno":2,"#));
-    fs::write(place.from(), "a file").unwrap();
-    assert!(place.fail().contains(r#""errno":20,"#));
+    let trees = TestTrees::new();
+    fs::remove_dir(trees.from()).unwrap();
+    assert!(trees.fail().contains(r#""errno":2,"#));
+    fs::write(trees.from(), "a file").unwrap();
+    assert!(trees.fail().contains(r#""errno":20,"#));
 }

@@ -1,4 +1,4 @@
-//! Copies of trees: the same in everything but their place, or not there.
+//! Copies of trees: the same in everything but their trees, or not there.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test may panic as the test may")]
 

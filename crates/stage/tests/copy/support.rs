@@ -18,16 +18,16 @@ pub(crate) const STAGE: &str = env!("CARGO_BIN_EXE_vestal-stage");
 /// Somebody who is not root.
 const STRANGER: u32 = 54_321;
 
-/// A directory with a tree to copy and a place to copy it to.
-pub(crate) struct Place {
+/// A directory with a tree to copy and a trees to copy it to.
+pub(crate) struct TestTrees {
     dir: TempDir,
 }
 
-impl Place {
+impl TestTrees {
     pub(crate) fn new() -> Self {
-        let place = Self { dir: tempfile::tempdir().unwrap() };
-        fs::create_dir(place.from()).unwrap();
-        place
+        let trees = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(trees.from()).unwrap();
+        trees
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use minicbor::bytes::ByteVec;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use vestal_wire::{
-    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount, Users,
 };
 
 /// How long anything may take on a slow and busy machine.
@@ -79,7 +79,7 @@ impl By {
 
 /// Directories of a sandbox on the host.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct TestSandbox {
     pub(crate) by: By,
     pub(crate) dir: tempfile::TempDir,
 }
@@ -88,22 +88,22 @@ pub(crate) fn bytes(path: impl AsRef<Path>) -> ByteVec {
     path.as_ref().as_os_str().as_bytes().to_vec().into()
 }
 
-impl Site {
+impl TestSandbox {
     pub(crate) fn new(by: By) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let site = Self { by, dir };
+        let sandbox = Self { by, dir };
         // What belongs to the sandbox's root, and what is bound as it is.
         for name in ["root", "upper", "work"] {
-            site.make(name, site.owner());
+            sandbox.make(name, sandbox.owner());
         }
         for name in ["workspace", "io"] {
-            site.make(name, by.uid().or((by == By::Root).then_some(0)));
+            sandbox.make(name, by.uid().or((by == By::Root).then_some(0)));
         }
         if let Some(uid) = by.uid() {
-            chown(site.dir.path(), Some(uid), Some(uid)).unwrap();
+            chown(sandbox.dir.path(), Some(uid), Some(uid)).unwrap();
         }
-        site
+        sandbox
     }
 
     /// The user of the host that root of the sandbox is.
@@ -136,16 +136,16 @@ impl Site {
     pub(crate) fn plan(&self, script: &str) -> Enclosure {
         let root = self.by == By::Root;
         let mut places = vec![
-            Place::Processes { target: bytes("/proc") },
-            Place::Devices { target: bytes("/dev"), shared_memory: 1 << 20 },
-            Place::Memory { target: bytes("/tmp"), size: 1 << 20, mode: 0o1777, exec: true },
+            SandboxMount::Proc { target: bytes("/proc") },
+            SandboxMount::Dev { target: bytes("/dev"), shared_memory: 1 << 20 },
+            SandboxMount::Tmpfs { target: bytes("/tmp"), size: 1 << 20, mode: 0o1777, exec: true },
             self.bind("workspace", "/workspace", root),
             self.bind("io", "/.vestal/io", root),
         ];
         if root {
-            places.push(Place::Layers {
+            places.push(SandboxMount::Overlay {
                 target: bytes("/usr"),
-                layers: Layers {
+                layers: OverlayDirs {
                     lower: bytes("/usr"),
                     shifted: true,
                     upper: bytes(self.path("upper")),
@@ -154,7 +154,7 @@ impl Site {
                 },
             });
         } else {
-            places.push(Place::Bind(Bind {
+            places.push(SandboxMount::Bind(Bind {
                 source: bytes("/usr"),
                 target: bytes("/usr"),
                 read_only: true,
@@ -166,8 +166,10 @@ impl Site {
         }
         for name in ["bin", "sbin", "lib", "lib64"] {
             let Ok(text) = fs::read_link(Path::new("/").join(name)) else { continue };
-            places
-                .push(Place::Link { target: bytes(Path::new("/").join(name)), text: bytes(text) });
+            places.push(SandboxMount::Symlink {
+                target: bytes(Path::new("/").join(name)),
+                text: bytes(text),
+            });
         }
         Enclosure {
             user_limits: None,
@@ -175,7 +177,7 @@ impl Site {
             network: Network::Host,
             hostname: "sandbox".into(),
             root: Root::Directory(bytes(self.path("root"))),
-            places,
+            mounts: places,
             cgroups: vec![],
             capabilities: 0,
             filters: vec![],
@@ -188,8 +190,8 @@ impl Site {
         }
     }
 
-    pub(crate) fn bind(&self, name: &str, target: &str, shifted: bool) -> Place {
-        Place::Bind(Bind {
+    pub(crate) fn bind(&self, name: &str, target: &str, shifted: bool) -> SandboxMount {
+        SandboxMount::Bind(Bind {
             source: bytes(self.path(name)),
             target: bytes(target),
             read_only: false,
@@ -237,7 +239,7 @@ impl Site {
 
     /// Runs a script as the first process and returns what it says.
     pub(crate) fn run(&self, script: &str) -> String {
-        self.start(&self.plan(script)).said()
+        self.start(&self.plan(script)).printed()
     }
 }
 
@@ -255,18 +257,18 @@ impl Stage {
         self.child.as_ref().unwrap().id()
     }
 
-    /// Returns what is said on the ready descriptor until nobody has it any
+    /// Returns what is printed on the ready descriptor until nobody has it any
     /// more: for a script that says it there, all it says.
-    pub(crate) fn said(self) -> String {
+    pub(crate) fn printed(self) -> String {
         self.said_and_code().0
     }
 
     /// Returns the same and the stage's exit code.
     pub(crate) fn said_and_code(mut self) -> (String, Option<i32>) {
-        let mut said = String::new();
-        fs::File::from(self.ready.try_clone().unwrap()).read_to_string(&mut said).unwrap();
+        let mut printed = String::new();
+        fs::File::from(self.ready.try_clone().unwrap()).read_to_string(&mut printed).unwrap();
         let code = self.child.take().unwrap().wait().unwrap().code();
-        (said, code)
+        (printed, code)
     }
 
     /// Returns the next line.
@@ -321,10 +323,10 @@ pub(crate) fn await_true(condition: impl Fn() -> bool) {
     }
 }
 
-/// Returns the processes of a site: those of the stage, told by their
+/// Returns the processes of a sandbox: those of the stage, told by their
 /// environment, and those of its sandboxes, told by what they have mounted.
-pub(crate) fn processes_of(site: &Site) -> Vec<u32> {
-    let needle = site.dir.path().as_os_str().as_bytes();
+pub(crate) fn processes_of(sandbox: &TestSandbox) -> Vec<u32> {
+    let needle = sandbox.dir.path().as_os_str().as_bytes();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -343,10 +345,10 @@ pub(crate) fn processes_of(site: &Site) -> Vec<u32> {
 
 /// Fails if a stage left anything running. What it had mounted is gone with the
 /// last process of its namespace.
-pub(crate) fn assert_nothing_runs(site: &Site, what: &str) {
+pub(crate) fn assert_nothing_runs(sandbox: &TestSandbox, what: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let left = processes_of(site);
+        let left = processes_of(sandbox);
         if left.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
 //! What a sandbox is made of.
 
 use vestal_wire::{
-    Bind, Enclosure, IdRange, Layers, Mapping, Network, Place, Purpose, Root, Users,
+    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount, Users,
 };
 
 use super::bytes;
@@ -22,8 +22,8 @@ pub(crate) fn mappings() -> Vec<Mapping> {
     ]
 }
 
-fn layers() -> Layers {
-    Layers {
+fn layers() -> OverlayDirs {
+    OverlayDirs {
         lower: bytes("/l"),
         shifted: true,
         upper: bytes("/u"),
@@ -33,13 +33,13 @@ fn layers() -> Layers {
 }
 
 pub(crate) fn roots() -> Vec<Root> {
-    vec![Root::Directory(bytes("/d")), Root::Layers(layers())]
+    vec![Root::Directory(bytes("/d")), Root::Overlay(layers())]
 }
 
-pub(crate) fn places() -> Vec<Place> {
+pub(crate) fn mounts() -> Vec<SandboxMount> {
     let target = || bytes("/t");
     vec![
-        Place::Bind(Bind {
+        SandboxMount::Bind(Bind {
             source: bytes("/s"),
             target: target(),
             read_only: true,
@@ -48,12 +48,12 @@ pub(crate) fn places() -> Vec<Place> {
             identity: None,
             hidden: Vec::new(),
         }),
-        Place::Layers { target: target(), layers: layers() },
-        Place::Memory { target: target(), size: 1, mode: 0o700, exec: true },
-        Place::Processes { target: target() },
-        Place::Devices { target: target(), shared_memory: 2 },
-        Place::Link { target: target(), text: bytes("x") },
-        Place::Directory { target: target(), mode: 0o755 },
+        SandboxMount::Overlay { target: target(), layers: layers() },
+        SandboxMount::Tmpfs { target: target(), size: 1, mode: 0o700, exec: true },
+        SandboxMount::Proc { target: target() },
+        SandboxMount::Dev { target: target(), shared_memory: 2 },
+        SandboxMount::Symlink { target: target(), text: bytes("x") },
+        SandboxMount::Directory { target: target(), mode: 0o755 },
     ]
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn enclosure() -> Enclosure {
         network: Network::None,
         hostname: "h".into(),
         root: Root::Directory(bytes("/d")),
-        places: vec![Place::Processes { target: bytes("/p") }],
+        mounts: vec![SandboxMount::Proc { target: bytes("/p") }],
         cgroups: vec![bytes("/c")],
         capabilities: 7,
         filters: vec![bytes("filter")],

@@ -4,7 +4,7 @@
 mod enclosures;
 mod files;
 
-pub(crate) use enclosures::{enclosure, mappings, places, purposes, roots, users};
+pub(crate) use enclosures::{enclosure, mappings, mounts, purposes, roots, users};
 pub(crate) use files::{file_ops, file_replies};
 
 use minicbor::bytes::ByteVec;
@@ -62,7 +62,7 @@ pub(crate) fn guest_settings() -> GuestSettings {
         start_dir: bytes("/w"),
         log_bytes: 4,
         jobs_kept: 5,
-        forebears: vec!["f".into()],
+        previous_instances: vec!["f".into()],
         ephemeral: true,
         user: None,
         socket_mode: None,

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use vestal_wire::{
-    Bind, Enclosure, FileIdentity, IdRange, Layers, Mapping, Network, Place, Purpose, Root,
-    UserLimits, Users,
+    Bind, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
+    SandboxMount, UserLimits, Users,
 };
 
 use super::{bytes, few, maybe, text};
@@ -14,7 +14,7 @@ pub(crate) fn enclosure() -> impl Strategy<Value = Enclosure> {
         network: prop_oneof![Just(Network::Host), Just(Network::None)],
         hostname: text(),
         root: root(),
-        places: few(place()),
+        mounts: few(mount()),
         cgroups: few(bytes()),
         capabilities: any::<u64>(),
         filters: few(bytes()),
@@ -40,8 +40,8 @@ fn mapping() -> impl Strategy<Value = Mapping> {
     ]
 }
 
-fn layers() -> impl Strategy<Value = Layers> {
-    fields!(Layers {
+fn layers() -> impl Strategy<Value = OverlayDirs> {
+    fields!(OverlayDirs {
         lower: bytes(),
         shifted: any::<bool>(),
         upper: bytes(),
@@ -51,7 +51,7 @@ fn layers() -> impl Strategy<Value = Layers> {
 }
 
 fn root() -> impl Strategy<Value = Root> {
-    prop_oneof![bytes().prop_map(Root::Directory), layers().prop_map(Root::Layers)]
+    prop_oneof![bytes().prop_map(Root::Directory), layers().prop_map(Root::Overlay)]
 }
 
 fn bind() -> impl Strategy<Value = Bind> {
@@ -79,20 +79,20 @@ fn user_limits() -> impl Strategy<Value = UserLimits> {
     })
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn mount() -> impl Strategy<Value = SandboxMount> {
     prop_oneof![
-        bind().prop_map(Place::Bind),
-        fields!(Place::Layers { target: bytes(), layers: layers() }),
-        fields!(Place::Memory {
+        bind().prop_map(SandboxMount::Bind),
+        fields!(SandboxMount::Overlay { target: bytes(), layers: layers() }),
+        fields!(SandboxMount::Tmpfs {
             target: bytes(),
             size: any::<u64>(),
             mode: any::<u32>(),
             exec: any::<bool>(),
         }),
-        fields!(Place::Processes { target: bytes() }),
-        fields!(Place::Devices { target: bytes(), shared_memory: any::<u64>() }),
-        fields!(Place::Link { target: bytes(), text: bytes() }),
-        fields!(Place::Directory { target: bytes(), mode: any::<u32>() }),
+        fields!(SandboxMount::Proc { target: bytes() }),
+        fields!(SandboxMount::Dev { target: bytes(), shared_memory: any::<u64>() }),
+        fields!(SandboxMount::Symlink { target: bytes(), text: bytes() }),
+        fields!(SandboxMount::Directory { target: bytes(), mode: any::<u32>() }),
     ]
 }
 

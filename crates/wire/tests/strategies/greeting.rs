@@ -46,7 +46,7 @@ pub(crate) fn guest_settings() -> impl Strategy<Value = GuestSettings> {
         start_dir: bytes(),
         log_bytes: any::<u64>(),
         jobs_kept: any::<u32>(),
-        forebears: few(text()),
+        previous_instances: few(text()),
         ephemeral: any::<bool>(),
         user: maybe(text()),
         socket_mode: maybe(any::<u32>()),

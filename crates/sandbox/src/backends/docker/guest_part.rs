@@ -78,7 +78,7 @@ impl GuestPart {
             home: bytes(&self.home),
             start_dir: bytes(&self.start_dir),
             // Whatever ran before has ended with the container.
-            forebears: Vec::new(),
+            previous_instances: Vec::new(),
             ephemeral: false,
             user: self.user.clone(),
             socket_mode: self.shared.then_some(SOCKET_MODE),

@@ -276,7 +276,7 @@ fn guest_settings(planned: &Planned, order: &Order) -> Result<Vec<u8>, BackendEr
         home: path(&planned.home),
         start_dir: path(&planned.start_dir),
         // Whatever ran before has ended with its first process.
-        forebears: Vec::new(),
+        previous_instances: Vec::new(),
         ephemeral: false,
         inherit_env: true,
         ..order.guest.clone()

@@ -41,7 +41,7 @@ pub(in crate::backends::native) fn enclosure(
         network,
         hostname: HOSTNAME.to_owned(),
         root,
-        places,
+        mounts: places,
         cgroups: input.cgroups.iter().map(|file| bytes(file)).collect(),
         capabilities: capabilities(input.tier, choose::owners(&input.users)),
         filters: filters()?,

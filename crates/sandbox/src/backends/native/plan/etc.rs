@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vestal_wire::{Mapping, Place};
+use vestal_wire::{Mapping, SandboxMount};
 
 use super::layout::{Access, Layout};
 use crate::backends::native::etc::APT_ALONE;
@@ -25,7 +25,7 @@ pub(super) fn etc(layout: &mut Layout<'_>) {
         Tier::Overlay => {
             if !layout.is_taken(Path::new(ETC)) {
                 let layers = layout.layers("etc", picture, 0o755);
-                layout.put(Path::new(ETC), |target| Place::Layers { target, layers });
+                layout.put(Path::new(ETC), |target| SandboxMount::Overlay { target, layers });
             }
         }
         Tier::Rootfs => {

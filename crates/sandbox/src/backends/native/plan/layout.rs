@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
-use vestal_wire::{Bind, FileIdentity, Layers, Mapping, Place};
+use vestal_wire::{Bind, FileIdentity, Mapping, OverlayDirs, SandboxMount};
 
 use super::input::{DirToMake, PlanInput};
 use super::users::SHIFT;
@@ -19,7 +19,7 @@ const COVER: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub(super) input: &'a PlanInput<'a>,
-    places: Vec<(PathBuf, Place)>,
+    places: Vec<(PathBuf, SandboxMount)>,
     taken: BTreeSet<PathBuf>,
     /// What the user has put somewhere.
     of_user: BTreeSet<PathBuf>,
@@ -68,7 +68,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Puts something somewhere, unless something is there.
-    pub(super) fn put(&mut self, target: &Path, place: impl FnOnce(ByteVec) -> Place) {
+    pub(super) fn put(&mut self, target: &Path, place: impl FnOnce(ByteVec) -> SandboxMount) {
         if self.taken.insert(target.to_owned()) {
             self.places.push((target.to_owned(), place(bytes(target))));
         }
@@ -79,7 +79,7 @@ impl<'a> Layout<'a> {
         // Whoever is not root cannot show a directory without what is mounted
         // below it: that could uncover what the mount was to hide.
         let bind = self.bind(target, source, access, !self.is_shifted());
-        self.put(target, |_| Place::Bind(bind));
+        self.put(target, |_| SandboxMount::Bind(bind));
     }
 
     /// Puts a directory of the host's system somewhere, to be read only, unless
@@ -87,7 +87,7 @@ impl<'a> Layout<'a> {
     pub(super) fn put_system(&mut self, target: &Path, source: &Path) {
         let bind = self.bind(target, source, Access::Read, !self.is_shifted());
         let hidden = self.private(source);
-        self.put(target, |_| Place::Bind(Bind { hidden, ..bind }));
+        self.put(target, |_| SandboxMount::Bind(Bind { hidden, ..bind }));
     }
 
     /// Returns what of a directory of the host's system is not shown.
@@ -113,7 +113,7 @@ impl<'a> Layout<'a> {
         let admitted = input.mounts.get(source)?;
         let identity = FileIdentity { device: admitted.device, inode: admitted.inode };
         let bind = self.bind(target, &admitted.path, access, true);
-        self.put(target, |_| Place::Bind(Bind { identity: Some(identity), ..bind }));
+        self.put(target, |_| SandboxMount::Bind(Bind { identity: Some(identity), ..bind }));
         self.of_user.insert(target.to_owned());
         self.hidden.extend(
             covers(&input.settings.ours.hidden, &admitted.path, target)
@@ -130,7 +130,7 @@ impl<'a> Layout<'a> {
             for (source, target) in &cover.fixed {
                 let bind =
                     Bind { identity: identity(source), ..self.bind(target, source, access, true) };
-                self.put(target, |_| Place::Bind(bind));
+                self.put(target, |_| SandboxMount::Bind(bind));
             }
             self.cover(&cover.target);
         }
@@ -138,7 +138,12 @@ impl<'a> Layout<'a> {
 
     /// Puts nothing somewhere, so that what is there is not seen.
     pub(super) fn cover(&mut self, target: &Path) {
-        self.put(target, |target| Place::Memory { target, size: COVER, mode: 0o555, exec: false });
+        self.put(target, |target| SandboxMount::Tmpfs {
+            target,
+            size: COVER,
+            mode: 0o555,
+            exec: false,
+        });
     }
 
     fn bind(&self, target: &Path, source: &Path, access: Access, recursive: bool) -> Bind {
@@ -154,14 +159,14 @@ impl<'a> Layout<'a> {
     }
 
     /// Makes the layers over a directory of the host and returns them.
-    pub(super) fn layers(&mut self, name: &str, lower: &Path, mode: u32) -> Layers {
+    pub(super) fn layers(&mut self, name: &str, lower: &Path, mode: u32) -> OverlayDirs {
         let dir = self.input.dirs.layers.join(name);
         let (upper, work) = (dir.join("upper"), dir.join("work"));
         self.make(&dir, 0o700);
         // The top of what is seen is the upper one's.
         self.make_for_sandbox(&upper, mode);
         self.make_for_sandbox(&work, 0o700);
-        Layers {
+        OverlayDirs {
             lower: bytes(lower),
             shifted: self.is_shifted(),
             upper: bytes(&upper),
@@ -183,7 +188,7 @@ impl<'a> Layout<'a> {
 
     /// Returns the places in an order in which each has what it is below
     /// before it.
-    pub(super) fn into_places(mut self) -> (Vec<Place>, Vec<DirToMake>, Vec<String>) {
+    pub(super) fn into_places(mut self) -> (Vec<SandboxMount>, Vec<DirToMake>, Vec<String>) {
         self.places.sort_by_key(|(target, _)| depth(target));
         let places = self.places.into_iter().map(|(_, place)| place).collect();
         (places, self.make, self.remarks)

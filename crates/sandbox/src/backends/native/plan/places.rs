@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use vestal_wire::Place;
+use vestal_wire::SandboxMount;
 
 use super::layout::{Access, Layout};
 use crate::backend::BackendError;
@@ -43,15 +43,18 @@ struct Memory {
 impl Memory {
     fn put(self, layout: &mut Layout<'_>) {
         let Self { target, size, mode, exec } = self;
-        layout.put(Path::new(target), |target| Place::Memory { target, size, mode, exec });
+        layout.put(Path::new(target), |target| SandboxMount::Tmpfs { target, size, mode, exec });
     }
 }
 
 /// Lays out what is the kernel's and ours. Nothing of the user's can take its
 /// place.
 pub(super) fn kernel_and_guest(layout: &mut Layout<'_>) {
-    layout.put(Path::new("/proc"), |target| Place::Processes { target });
-    layout.put(Path::new("/dev"), |target| Place::Devices { target, shared_memory: SHARED_MEMORY });
+    layout.put(Path::new("/proc"), |target| SandboxMount::Proc { target });
+    layout.put(Path::new("/dev"), |target| SandboxMount::Dev {
+        target,
+        shared_memory: SHARED_MEMORY,
+    });
     let dirs = layout.input.dirs;
     for (source, target, access) in [
         // What runs in a sandbox must not change what the host starts in it.

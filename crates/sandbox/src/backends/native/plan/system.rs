@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use vestal_wire::{Layers, Place, Root};
+use vestal_wire::{OverlayDirs, Root, SandboxMount};
 
 use super::layout::{Layout, bytes};
 use crate::backend::BackendError;
@@ -33,7 +33,7 @@ pub(super) fn system(layout: &mut Layout<'_>) -> Result<Root, BackendError> {
     let input = layout.input;
     layout.make(&input.dirs.layers, 0o700);
     if let Some(rootfs) = input.rootfs.filter(|_| input.tier == Tier::Rootfs) {
-        return Ok(Root::Layers(layout.layers("root", rootfs, 0o755)));
+        return Ok(Root::Overlay(layout.layers("root", rootfs, 0o755)));
     }
     if !input.facts.has_shell {
         return Err(BackendError::Advised {
@@ -80,8 +80,8 @@ fn programs(layout: &mut Layout<'_>, target: &Path, name: &str, kind: &SystemDir
             let layered = layout.input.tier == Tier::Overlay;
             if layered && !holds_ours(layout, source) {
                 let hidden = layout.private(source);
-                let layers = Layers { hidden, ..layout.layers(name, source, *mode) };
-                layout.put(target, |target| Place::Layers { target, layers });
+                let layers = OverlayDirs { hidden, ..layout.layers(name, source, *mode) };
+                layout.put(target, |target| SandboxMount::Overlay { target, layers });
                 return;
             }
             if layered {
@@ -139,13 +139,13 @@ fn own_dirs(layout: &Layout<'_>) -> Vec<PathBuf> {
 /// user's.
 pub(super) fn directory(layout: &mut Layout<'_>, target: &Path, mode: u32) {
     if !layout.is_of_user(target) {
-        layout.put(target, |target| Place::Directory { target, mode });
+        layout.put(target, |target| SandboxMount::Directory { target, mode });
     }
 }
 
 fn linked(layout: &mut Layout<'_>, target: &Path, text: &OsStr) {
     if !layout.is_of_user(target) {
         let text = text.as_bytes().to_vec().into();
-        layout.put(target, |target| Place::Link { target, text });
+        layout.put(target, |target| SandboxMount::Symlink { target, text });
     }
 }

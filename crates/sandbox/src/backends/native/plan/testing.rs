@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_wire::{Bind, Layers, Place, Purpose, Root};
+use vestal_wire::{Bind, OverlayDirs, Purpose, Root, SandboxMount};
 
 use super::enclosure::enclosure;
 use super::input::{HostDirs, PlanInput, Planned};
@@ -96,7 +96,7 @@ impl Bench {
 
     /// Returns what is where.
     pub(super) fn places(&self) -> Vec<String> {
-        self.plan().enclosure.places.iter().map(shown).collect()
+        self.plan().enclosure.mounts.iter().map(shown).collect()
     }
 
     /// Returns what is at one place.
@@ -157,10 +157,10 @@ pub(super) fn text(planned: &Planned) -> String {
     let mut text = String::new();
     let root = match &enclosure.root {
         Root::Directory(path) => utf8(path),
-        Root::Layers(layers) => over(layers),
+        Root::Overlay(layers) => over(layers),
     };
     writeln!(text, "root {root}").unwrap();
-    for place in &enclosure.places {
+    for place in &enclosure.mounts {
         writeln!(text, "{}", shown(place)).unwrap();
     }
     for dir in &planned.make {
@@ -183,10 +183,12 @@ pub(super) fn text(planned: &Planned) -> String {
     text
 }
 
-fn shown(place: &Place) -> String {
+fn shown(place: &SandboxMount) -> String {
     let word = |holds: bool, word: &'static str| if holds { word } else { "" };
     match place {
-        Place::Bind(Bind { source, target, read_only, recursive, shifted, hidden, .. }) => format!(
+        SandboxMount::Bind(Bind {
+            source, target, read_only, recursive, shifted, hidden, ..
+        }) => format!(
             "{} bind {}{}{}{}{}",
             utf8(target),
             utf8(source),
@@ -195,21 +197,23 @@ fn shown(place: &Place) -> String {
             word(*shifted, " shifted"),
             without(hidden)
         ),
-        Place::Layers { target, layers } => format!("{} {}", utf8(target), over(layers)),
-        Place::Memory { target, size, mode, exec } => {
+        SandboxMount::Overlay { target, layers } => format!("{} {}", utf8(target), over(layers)),
+        SandboxMount::Tmpfs { target, size, mode, exec } => {
             format!("{} memory {}K {mode:04o}{}", utf8(target), size >> 10, word(*exec, " exec"))
         }
-        Place::Processes { target } => format!("{} processes", utf8(target)),
-        Place::Devices { target, shared_memory } => {
+        SandboxMount::Proc { target } => format!("{} processes", utf8(target)),
+        SandboxMount::Dev { target, shared_memory } => {
             format!("{} devices {}K", utf8(target), shared_memory >> 10)
         }
-        Place::Link { target, text } => format!("{} link {}", utf8(target), utf8(text)),
-        Place::Directory { target, mode } => format!("{} directory {mode:04o}", utf8(target)),
+        SandboxMount::Symlink { target, text } => format!("{} link {}", utf8(target), utf8(text)),
+        SandboxMount::Directory { target, mode } => {
+            format!("{} directory {mode:04o}", utf8(target))
+        }
     }
 }
 
-fn over(layers: &Layers) -> String {
-    let Layers { lower, shifted, upper, work, hidden } = layers;
+fn over(layers: &OverlayDirs) -> String {
+    let OverlayDirs { lower, shifted, upper, work, hidden } = layers;
     let shifted = if *shifted { " shifted" } else { "" };
     assert_eq!(utf8(work), utf8(upper).replace("/upper", "/work"));
     format!("layers {} over {}{shifted}{}", utf8(upper), utf8(lower), without(hidden))

@@ -1,0 +1,387 @@
+//! Host files in a sandbox: opens them, binds them and puts overlays over them.
+//!
+//! Files of a lower directory are hidden by one more layer. In it, a character
+//! device 0:0 marks an entry as removed. The directories above such an entry are
+//! in that layer too, with the owner and permissions of the lower ones.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use minicbor::bytes::ByteVec;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid,
+    chmodat, chownat, fstat, makedev, mkdirat, mknodat, openat, openat2, utimensat,
+};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use vestal_wire::{Bind, Enclosure, OverlayDirs, Root, SandboxMount};
+
+use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
+use crate::failure::{Failure, Step, failed, failed_at};
+use crate::sys::{Reach, add_attributes, shift_owners};
+use crate::users::Owner;
+
+/// Attributes of every host file in a sandbox: no set-user-ID programs and no
+/// devices.
+pub(super) const SAFE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+
+/// The root of a sandbox, with its source open.
+#[derive(Debug)]
+pub(super) enum RootPart<'p> {
+    Directory { path: &'p [u8], source: OwnedFd },
+    Overlay(OpenOverlay),
+}
+
+/// A mount below the root, with its source open.
+#[derive(Debug)]
+pub(super) enum Part<'p> {
+    Bind { bind: &'p Bind, source: OwnedFd },
+    Overlay { target: &'p [u8], layers: OpenOverlay },
+    Tmpfs { target: &'p [u8], memory: Tmpfs },
+    Proc { target: &'p [u8] },
+    Dev { target: &'p [u8], shared_memory: u64 },
+    Symlink { target: &'p [u8], text: &'p [u8] },
+    Directory { target: &'p [u8], mode: u32 },
+}
+
+/// An overlay with its directories open.
+#[derive(Debug)]
+pub(super) struct OpenOverlay {
+    pub(super) lower: OwnedFd,
+    pub(super) shifted: bool,
+    pub(super) upper: OwnedFd,
+    pub(super) work: OwnedFd,
+    pub(super) hidden: Vec<PathBuf>,
+}
+
+/// Opens all sources of a plan, before anything is mounted over them.
+pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<Part<'_>>), Failure> {
+    let root = match &plan.root {
+        Root::Directory(path) => RootPart::Directory { path, source: source(path)? },
+        Root::Overlay(layers) => RootPart::Overlay(open_layers(layers)?),
+    };
+    let parts = plan.mounts.iter().map(part).collect::<Result<_, _>>()?;
+    Ok((root, parts))
+}
+
+fn part(place: &SandboxMount) -> Result<Part<'_>, Failure> {
+    Ok(match place {
+        SandboxMount::Bind(bind) => Part::Bind { bind, source: bound(bind)? },
+        SandboxMount::Overlay { target, layers } => {
+            Part::Overlay { target, layers: open_layers(layers)? }
+        }
+        SandboxMount::Tmpfs { target, size, mode, exec } => {
+            Part::Tmpfs { target, memory: Tmpfs { size: *size, mode: *mode, exec: *exec } }
+        }
+        SandboxMount::Proc { target } => Part::Proc { target },
+        SandboxMount::Dev { target, shared_memory } => {
+            Part::Dev { target, shared_memory: *shared_memory }
+        }
+        SandboxMount::Symlink { target, text } => Part::Symlink { target, text },
+        SandboxMount::Directory { target, mode } => Part::Directory { target, mode: *mode },
+    })
+}
+
+fn open_layers(layers: &OverlayDirs) -> Result<OpenOverlay, Failure> {
+    Ok(OpenOverlay {
+        lower: source(&layers.lower)?,
+        shifted: layers.shifted,
+        upper: source(&layers.upper)?,
+        work: source(&layers.work)?,
+        hidden: paths(&layers.hidden),
+    })
+}
+
+/// Returns bytes as paths.
+pub(super) fn paths(bytes: &[ByteVec]) -> Vec<PathBuf> {
+    bytes.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
+}
+
+/// Opens the source of a bind. If the plan names the expected file, the path must
+/// not contain a link, and the open file is compared: the name may change at any
+/// moment, the open file does not.
+fn bound(bind: &Bind) -> Result<OwnedFd, Failure> {
+    let Some(expected) = bind.identity else {
+        return source(&bind.source);
+    };
+    let opened = open_at(&bind.source, ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS)?;
+    let found = fstat(&opened).map_err(failed_at(Step::Source, &bind.source))?;
+    if (found.st_dev, found.st_ino) == (expected.device, expected.inode) {
+        return Ok(opened);
+    }
+    Err(Failure::new(Step::Source, "it was replaced while the sandbox was built").at(&bind.source))
+}
+
+/// Opens a host file by its absolute path. Links of the host are followed, but
+/// not the kernel's own, which lead to descriptors and roots of other processes.
+fn source(path: &[u8]) -> Result<OwnedFd, Failure> {
+    open_at(path, ResolveFlags::NO_MAGICLINKS)
+}
+
+fn open_at(path: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, Failure> {
+    if !path.starts_with(b"/") {
+        return Err(Failure::of(Step::Source, rustix::io::Errno::INVAL).at(path));
+    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(CWD, OsStr::from_bytes(path), flags, Mode::empty(), resolve)
+        .map_err(failed_at(Step::Source, path))
+}
+
+/// Clones a mount, or the part below a descriptor.
+pub(super) fn clone_mount(source: &OwnedFd, reach: Reach) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    if reach == Reach::All {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(source, "", flags)
+}
+
+/// Returns a mount of a directory that belongs to the sandbox.
+pub(super) fn clone_directory(source: &OwnedFd) -> io::Result<OwnedFd> {
+    let mount = clone_mount(source, Reach::One)?;
+    add_attributes(&mount, Reach::One, SAFE_ATTRIBUTES)?;
+    Ok(mount)
+}
+
+impl Builder<'_> {
+    /// Clones the source of a bind. This happens before anything of the sandbox
+    /// is mounted: the source may contain the sandbox's own directories, and must
+    /// not show the sandbox in them.
+    pub(super) fn shown(&self, bind: &Bind, source: &OwnedFd) -> Result<OwnedFd, Failure> {
+        self.copy_of(bind, source).map_err(failed_at(Step::Bind, &bind.target))
+    }
+
+    /// Mounts a host file in the sandbox.
+    pub(super) fn bind(
+        &self,
+        root: &NewRoot,
+        bind: &Bind,
+        source: &OwnedFd,
+        mount: &OwnedFd,
+    ) -> Result<(), Failure> {
+        let target = bind.target.as_slice();
+        let stat = fstat(source).map_err(failed_at(Step::Source, &bind.source))?;
+        let at = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => root.directory(target, 0o755)?,
+            _ => root.file(target)?,
+        };
+        attach(mount, &at).map_err(failed_at(Step::Bind, target))?;
+        if bind.hidden.is_empty() {
+            return Ok(());
+        }
+        // The mount attached above is only visible through the overlay that hides
+        // parts of it.
+        let part = self.without(mount, &paths(&bind.hidden), &at);
+        let part = part.map_err(|failure| failure.at(target))?;
+        attach(part, &at).map_err(failed_at(Step::Bind, target))
+    }
+
+    fn copy_of(&self, bind: &Bind, source: &OwnedFd) -> io::Result<OwnedFd> {
+        let reach = if bind.recursive { Reach::All } else { Reach::One };
+        let read_only = if bind.read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
+        let mount = clone_mount(source, reach)?;
+        match (bind.shifted, self.users) {
+            (false, _) => add_attributes(&mount, reach, SAFE_ATTRIBUTES | read_only)?,
+            (true, Some(users)) => {
+                shift_owners(&mount, reach, SAFE_ATTRIBUTES | read_only, users)?;
+            }
+            (true, None) => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        Ok(mount)
+    }
+
+    /// Returns a mount of an overlay.
+    pub(super) fn layers(&self, layers: &OpenOverlay) -> Result<OwnedFd, Failure> {
+        if !layers.shifted {
+            return self.overlay(&layers.lower, layers);
+        }
+        let Some(users) = self.users else {
+            return Err(Failure::new(Step::Plan, "only root can map owners"));
+        };
+        let lower = clone_mount(&layers.lower, Reach::One).map_err(failed(Step::Overlay))?;
+        let attributes = SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY;
+        shift_owners(&lower, Reach::One, attributes, users)
+            .map_err(|error| Failure::of(Step::Overlay, error).with_detail("cannot map owners"))?;
+        // Most kernels only accept mounted directories as layers. It is mounted
+        // over a directory that nobody uses any more, and goes with the old root:
+        // unmounting it separately would take longer than everything else.
+        attach(&lower, &layers.upper).map_err(failed(Step::Overlay))?;
+        self.overlay(&lower, layers)
+    }
+
+    fn overlay(&self, lower: &OwnedFd, layers: &OpenOverlay) -> Result<OwnedFd, Failure> {
+        let whiteouts = self.whiteouts(lower, &layers.hidden, &layers.work)?;
+        let context = overlay(whiteouts.as_ref(), lower)?
+            .set("upperdir", &handle(&layers.upper))?
+            .set("workdir", &handle(&layers.work))?;
+        let context = match self.owner {
+            Owner::Other { .. } => context,
+            // Only root of the host may use the attributes that are used
+            // otherwise.
+            Owner::Myself => context.flag("userxattr")?,
+        };
+        // Otherwise unmounting waits for the disk.
+        let context = if self.durable { context } else { context.flag("volatile")? };
+        context.mount(SAFE_ATTRIBUTES)
+    }
+
+    /// Returns a read-only mount of a directory without its hidden entries. `at`
+    /// is where the layer that hides them is mounted.
+    pub(super) fn without(
+        &self,
+        lower: &OwnedFd,
+        hidden: &[PathBuf],
+        at: &OwnedFd,
+    ) -> Result<OwnedFd, Failure> {
+        let whiteouts = self.whiteouts(lower, hidden, at)?;
+        overlay(whiteouts.as_ref(), lower)?.mount(SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)
+    }
+
+    /// Returns a layer that hides entries of a directory, mounted at `at`, or
+    /// nothing if there is nothing to hide.
+    pub(super) fn whiteouts(
+        &self,
+        lower: &OwnedFd,
+        hidden: &[PathBuf],
+        at: &OwnedFd,
+    ) -> Result<Option<OwnedFd>, Failure> {
+        if hidden.is_empty() {
+            return Ok(None);
+        }
+        if self.owner == Owner::Myself {
+            // Only root can create whiteouts. Other users do not need them:
+            // permissions protect the files.
+            return Err(Failure::new(Step::Plan, "only root can hide files"));
+        }
+        let layer =
+            Context::new(Step::Overlay, "tmpfs")?.set("mode", "755")?.mount(SAFE_ATTRIBUTES)?;
+        // Most kernels only accept mounted directories as layers.
+        attach(&layer, at).map_err(failed(Step::Overlay))?;
+        Whiteouts { lower, layer: &layer, made: BTreeMap::new() }
+            .make(hidden)
+            .map_err(|error| Failure::of(Step::Overlay, error).with_detail("cannot hide files"))?;
+        Ok(Some(layer))
+    }
+}
+
+/// Configures an overlay without upper directory.
+///
+/// It uses descriptors instead of paths: paths may be longer than an option, and
+/// options are visible in the sandbox. Layers are copied, and the lower one
+/// changes with the host, so nothing may tie the upper one to the inodes of
+/// either.
+fn overlay(whiteouts: Option<&OwnedFd>, lower: &OwnedFd) -> Result<Context, Failure> {
+    let lowers: Vec<String> = whiteouts.into_iter().chain([lower]).map(handle).collect();
+    Context::new(Step::Overlay, "overlay")?
+        .set("lowerdir", &lowers.join(":"))?
+        .set("index", "off")?
+        .set("metacopy", "off")?
+        .set("redirect_dir", "nofollow")
+}
+
+/// Returns the path of a descriptor.
+fn handle(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+/// A layer of whiteouts being created.
+struct Whiteouts<'a> {
+    lower: &'a OwnedFd,
+    layer: &'a OwnedFd,
+    /// The directories in it, and the metadata of the corresponding lower ones.
+    made: BTreeMap<PathBuf, Stat>,
+}
+
+impl Whiteouts<'_> {
+    fn make(mut self, hidden: &[PathBuf]) -> io::Result<()> {
+        let top = fstat(self.lower)?;
+        copy_owner(self.layer, OsStr::new("."), &top)?;
+        self.made.insert(PathBuf::new(), top);
+        for path in hidden {
+            self.mark(path)?;
+        }
+        // Creating entries has changed the times of directories.
+        for (path, lower) in &self.made {
+            let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            utimensat(self.layer, at, &times(lower), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, path: &Path) -> io::Result<()> {
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let (Some(above), Some(name), true) = (path.parent(), path.file_name(), plain) else {
+            return Err(Errno::INVAL.into());
+        };
+        // If the parent is no longer a directory, there is nothing to hide.
+        if !self.directory(above)? {
+            return Ok(());
+        }
+        let dir = self.open(above)?;
+        match mknodat(&dir, name, FileType::CharacterDevice, Mode::empty(), makedev(0, 0)) {
+            Err(Errno::EXIST) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates a directory and its parents. Returns false if the lower directory
+    /// does not exist, or is hidden already.
+    fn directory(&mut self, path: &Path) -> io::Result<bool> {
+        if self.made.contains_key(path) {
+            return Ok(true);
+        }
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(false);
+        };
+        if !self.directory(above)? {
+            return Ok(false);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let lower = match openat2(self.lower, path, flags, Mode::empty(), resolve) {
+            Ok(lower) => fstat(&lower)?,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let dir = self.open(above)?;
+        match mkdirat(&dir, name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        copy_owner(&dir, name, &lower)?;
+        self.made.insert(path.to_owned(), lower);
+        Ok(true)
+    }
+
+    /// Opens a directory of the layer.
+    fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        openat(self.layer, path, flags, Mode::empty())
+    }
+}
+
+/// Copies owner and permissions of a directory.
+fn copy_owner(dir: &OwnedFd, name: &OsStr, like: &Stat) -> rustix::io::Result<()> {
+    let owner = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));
+    chownat(dir, name, Some(owner.0), Some(owner.1), AtFlags::SYMLINK_NOFOLLOW)?;
+    chmodat(dir, name, Mode::from_raw_mode(like.st_mode & 0o7777), AtFlags::empty())
+}
+
+fn times(of: &Stat) -> Timestamps {
+    let time = |seconds, nanoseconds: u64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds.try_into().unwrap_or_default(),
+    };
+    Timestamps {
+        last_access: time(of.st_atime, of.st_atime_nsec),
+        last_modification: time(of.st_mtime, of.st_mtime_nsec),
+    }
+}
