@@ -1,12 +1,11 @@
-//! Has children work: each with a conversation and a shell session of its own,
-//! all in the parent's sandbox.
+//! Delegation: children work on parts of a task, each with a conversation and a
+//! shell session of its own, all in the sandbox of the parent.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 use vestal_config::Isolation;
 use vestal_conversations::ConversationId;
@@ -17,12 +16,69 @@ use crate::EndReason;
 use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::conversation::{Conversation, Heritage, OpenError, Opening, Start};
-use crate::delegate::{Assignment, Delegates, Report};
 use crate::event::EventSink;
 use crate::human::Nobody;
 use crate::prompt::PromptParts;
 use crate::registry::{Registry, Selection};
 use crate::workshop::Workshop;
+
+/// A part of the work, to be done by a child with a conversation of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// What is to be reached.
+    pub goal: String,
+    /// What the child has to know.
+    pub context: Option<String>,
+    /// The toolsets it may use; none: those of its parent.
+    pub toolsets: Vec<String>,
+}
+
+/// What a child came to.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Report {
+    /// How it ended, in a word: see [`crate::Outcome`].
+    pub status: String,
+    /// What it has to say.
+    pub summary: String,
+    /// What went wrong, if something did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Calls of the model it made.
+    pub api_calls: u32,
+    /// The child's conversation.
+    pub conversation: Option<String>,
+    /// How long it took.
+    pub duration_seconds: f64,
+}
+
+/// Who has children work.
+#[async_trait]
+pub trait Delegates: Send + Sync {
+    /// Has all parts done, as many at once as the settings allow, and returns
+    /// what each came to, in order; or why none was begun.
+    async fn delegate(
+        &self,
+        parts: Vec<Assignment>,
+        events: &EventSink,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Report>, String>;
+}
+
+/// Nobody to give work to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _: Vec<Assignment>,
+        _: &EventSink,
+        _: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there to give work to".to_owned())
+    }
+}
 
 /// Tools that a child does not get: it cannot ask the person, and what it does
 /// must be seen step by step.

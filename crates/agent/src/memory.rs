@@ -1,15 +1,14 @@
 //! What is remembered from conversation to conversation.
 
-mod guarded;
-mod listening;
-mod patience;
+mod feed;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use vestal_conversations::ConversationId;
 use vestal_model::Message;
 
-pub(crate) use listening::Listening;
-pub use patience::Patience;
+pub(crate) use feed::Listening;
 
 /// Somebody who remembers. Nothing it does costs a turn its answer: it is waited
 /// for no longer than its [`Patience`] says, what fails is told once to the
@@ -87,4 +86,32 @@ pub struct CompletedTurn<'a> {
     /// What was said in it, from the person's words to the answer, as it is
     /// stored: secrets masked, and whole even where a summary stands for it.
     pub messages: &'a [Message],
+}
+
+/// How long a memory is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// For what it has to say when a conversation begins.
+    pub recall: Duration,
+    /// For what it has to say about a message.
+    pub prefetch: Duration,
+    /// For it to take in one thing that it is told. Nobody waits meanwhile, but
+    /// what is told after it.
+    pub hearing: Duration,
+    /// For it to take in the rest when a conversation is closed.
+    pub parting: Duration,
+    /// Characters of what it has to say about a message.
+    pub prefetch_chars: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            recall: Duration::from_secs(2),
+            prefetch: Duration::from_secs(2),
+            hearing: Duration::from_mins(1),
+            parting: Duration::from_secs(10),
+            prefetch_chars: 8_000,
+        }
+    }
 }

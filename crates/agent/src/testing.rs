@@ -11,10 +11,9 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
-pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 use crate::approvals::{Guard, Mode, Policy, Unattended};
-use crate::delegate::{Delegates, NoDelegates};
+use crate::delegation::{Delegates, NoDelegates};
 use crate::event::{Event, EventSink};
 use crate::human::{Approval, ApprovalRequest, Human, Nobody, Question};
 use crate::limits::Limits;
@@ -23,6 +22,8 @@ use crate::redact::Redactor;
 use crate::registry::Registry;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workshop::Workshop;
+
+pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 /// A home with one sandbox. When it is dropped, the sandbox is removed with
 /// all that runs in it, also when the test has failed.

@@ -9,7 +9,7 @@ use vestal_conversations::ConversationId;
 use vestal_model::{Image, ToolSpec};
 
 use crate::approvals::Guard;
-use crate::delegate::Delegates;
+use crate::delegation::Delegates;
 use crate::event::{Event, EventSink};
 use crate::human::Human;
 use crate::limits::Limits;

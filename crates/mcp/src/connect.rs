@@ -1,27 +1,33 @@
 //! Reaching a server, and what is known when that fails.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion,
+};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService,
+    serve_client_with_lifecycle,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::{ClientHandler, RoleClient};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 
-use crate::client::Listener;
 use crate::lines::{self, Oddities, Watched};
-use crate::plan::{Plan, Target};
-use crate::printable::one_line;
+use crate::plan::{Plan, Target, find_program, path_of};
 use crate::process::{self, Process, Program};
+use crate::server::Trouble;
 use crate::stderr::{Log, Tail};
-use crate::trouble::Trouble;
-use crate::{command, environment, web};
+use crate::tool::one_line;
+use crate::web;
 
 /// How long a server that went away has to show how it ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -156,7 +162,7 @@ impl Remains {
         let Target::Program { command, args, env, cwd, places } = target else {
             return Err(Trouble::Settings("it is no program".to_owned()));
         };
-        let found = command::find(command, environment::path_of(env), places)?;
+        let found = find_program(command, path_of(env), places)?;
         let mut env = env.clone();
         env.retain(|(name, _)| name != "PATH");
         env.push(("PATH".into(), found.path));
@@ -279,4 +285,44 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     texts.join(": ")
+}
+
+/// News of one call that may wait to be told; more are as good as none.
+pub(crate) const NEWS: usize = 64;
+
+/// Who waits for news of which call. Held while a call is sent, so that no news
+/// of it can come before somebody waits for them.
+pub(crate) type Watchers =
+    Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<ProgressNotificationParam>>>>;
+
+/// Our side of a connection. It offers the server nothing: no model to ask, no
+/// directories to look into, nobody to answer questions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listener {
+    pub(crate) watchers: Watchers,
+    /// Rings when the server's tools have changed.
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    async fn on_progress(
+        &self,
+        news: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if let Some(watcher) = self.watchers.lock().await.get(&news.progress_token) {
+            // One who is told of the latest later misses nothing.
+            drop(watcher.try_send(news));
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let own = Implementation::new("vestal", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), own)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
 }

@@ -12,13 +12,10 @@ use vestal_agent::{Tool, ToolSource};
 use vestal_config::{McpServer, Settings, keys};
 
 use crate::connect::{Live, connect, leave};
-use crate::names::Names;
 use crate::plan::Plan;
-use crate::printable::one_line;
-use crate::server::{Server, ServerStatus, Shared, keep, list};
+use crate::server::{Server, ServerStatus, Shared, Trouble, keep, list};
 use crate::stderr::Log;
-use crate::tool::{RemoteTool, ToolStatus};
-use crate::trouble::Trouble;
+use crate::tool::{Names, RemoteTool, ToolStatus, one_line};
 
 /// What toolsets of servers begin with; alone it stands for all of them.
 const TOOLSET: &str = "mcp";

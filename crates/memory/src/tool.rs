@@ -6,11 +6,9 @@ use vestal_agent::tools::{Arguments, BadArgument};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
-use crate::entries::Entries;
+use crate::entries::{Entries, Target};
+use crate::file_memory::{Enabled, usage};
 use crate::files::{Change, Files, Trouble};
-use crate::prompt::usage;
-use crate::settings::Enabled;
-use crate::target::Target;
 
 /// The group the tool is enabled and disabled with.
 pub const TOOLSET: &str = "memory";

@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, sleep};
 
 use crate::adapt::adapt;
-use crate::attempt::{Attempt, Failed};
-use crate::backoff::{self, Next, Patience, later};
+use crate::attempt::{Attempt, Failed, Next, Patience, later, next_attempt};
 use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
 use crate::models::Shared;
-use crate::request::{Completion, Progress, Request};
-use crate::usage::{Cost, CostSource};
+use crate::request::{Completion, Cost, CostSource, Progress, Request};
 use crate::wire::{self, Answer, Watch};
 
 /// How often one call takes a provider at its word on how it wants to be asked.
@@ -142,7 +140,7 @@ impl Chat {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let next = backoff::next(&error, number, &self.shared.options, patience);
+            let next = next_attempt(&error, number, &self.shared.options, patience);
             let Next::Again(after) = next else {
                 return Err(error);
             };

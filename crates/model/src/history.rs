@@ -7,8 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::image::Image;
-use crate::message::{AssistantMessage, Message, ToolCall, ToolResult, UserMessage};
+use crate::message::{AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage};
 
 /// What a call is said to have come to when its result was never recorded.
 const INTERRUPTED: &str = "[interrupted: this call was cut off before it gave a result; \

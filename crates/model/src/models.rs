@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use reqwest::{Client, NoProxy, Proxy, Url};
 
-use crate::cache::ListCache;
-use crate::cause::chain;
 use crate::chat::Chat;
 use crate::endpoint::Endpoint;
+use crate::error::chain;
+use crate::listing::ListCache;
 use crate::memory::Memory;
 
 /// A proxy has no way to a model on this machine.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::catalogue::Broken;
-use crate::name::RULE;
+use crate::skill::RULE;
 
 /// A failure, in words that say what to do.
 #[derive(Debug, thiserror::Error)]

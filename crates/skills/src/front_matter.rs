@@ -4,8 +4,7 @@ use std::fmt;
 
 use vestal_config::{EnvName, Yaml, YamlKind};
 
-use crate::limits::{MAX_DESCRIPTION, MAX_FRONT_MATTER, MAX_LIST, MAX_WORDS};
-use crate::name::{RULE, SkillName};
+use crate::skill::{MAX_DESCRIPTION, MAX_FRONT_MATTER, MAX_LIST, MAX_WORDS, RULE, SkillName};
 
 /// What the front matter of a skill says. Other keys are for others and are
 /// passed over.

@@ -4,17 +4,14 @@ use std::path::{Path, PathBuf};
 
 use vestal_config::{AnyKey as _, keys};
 
-use crate::catalogue::Broken;
+use crate::catalogue::{Broken, Survey};
 use crate::error::SkillError;
 use crate::front_matter::{FrontMatter, Problem};
-use crate::limits::MAX_INSTRUCTIONS;
+use crate::invoke::Need;
 use crate::manage::Yard;
-use crate::name::SkillName;
 use crate::package::{Package, PackedFile};
-use crate::skill::{INSTRUCTIONS, Skill};
+use crate::skill::{INSTRUCTIONS, MAX_INSTRUCTIONS, Skill, SkillName};
 use crate::skills::Skills;
-use crate::survey::Survey;
-use crate::variables::Need;
 
 /// A skill that may be installed, and what it asks for. Nothing is on disk yet.
 #[derive(Debug)]

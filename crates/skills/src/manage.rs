@@ -10,17 +10,15 @@ use std::path::{Path, PathBuf};
 use vestal_config::{EnvName, Handing};
 use vestal_sandbox::{Bundle, BundleContent};
 
-pub(crate) use yard::Yard;
-
 use crate::error::SkillError;
 use crate::front_matter::FrontMatter;
 use crate::install::check;
-use crate::limits::{MAX_BYTES, MAX_FILE, MAX_FILES};
-use crate::name::SkillName;
 use crate::package::{Package, PackedFile};
-use crate::place::{inner_path, open_file, within};
-use crate::skill::INSTRUCTIONS;
+use crate::path::{inner_path, open_file, within};
+use crate::skill::{INSTRUCTIONS, MAX_BYTES, MAX_FILE, MAX_FILES, SkillName};
 use crate::skills::Skills;
+
+pub(crate) use yard::Yard;
 
 /// A change of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tar::EntryType;
 
-use super::tarred::MAX_UNPACKED;
+use super::archive::MAX_UNPACKED;
 use super::*;
-use crate::limits::MAX_FILES;
+use crate::skill::MAX_FILES;
 use crate::testing::{Yardstick, text};
 
 const FILE: EntryType = EntryType::Regular;

@@ -1,10 +1,16 @@
 //! What the agent does with skills, one tool each.
 
-mod list;
 mod manage;
 mod view;
 
-pub(crate) use list::SkillsList;
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use vestal_agent::tools::Arguments;
+use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
+use vestal_model::ToolSpec;
+
+use crate::skills::Skills;
+
 pub(crate) use manage::SkillManage;
 pub(crate) use view::{SkillView, show};
 
@@ -19,6 +25,81 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     }
 }
 
+const DESCRIPTION: &str = "\
+Lists the skills: instructions for particular kinds of work, kept in files, by name with what each is for. \
+Read one with skill_view before you do what it is about.";
+
+/// The tool.
+#[derive(Debug, Clone)]
+pub(crate) struct SkillsList {
+    skills: Skills,
+}
+
+impl SkillsList {
+    pub(crate) fn new(skills: Skills) -> Self {
+        Self { skills }
+    }
+}
+
+#[async_trait]
+impl Tool for SkillsList {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "skills_list".to_owned(),
+            description: DESCRIPTION.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "category": {"type": "string", "description": "Only skills of this category."}
+                }
+            }),
+        }
+    }
+
+    fn toolset(&self) -> &str {
+        TOOLSET
+    }
+
+    fn footprint(&self, _: &Value) -> Footprint {
+        Footprint::Reads
+    }
+
+    async fn call(&self, _: &ToolContext, arguments: Value) -> ToolOutput {
+        let category =
+            match Arguments::new(arguments).and_then(|given| given.optional_text("category")) {
+                Ok(category) => category.filter(|category| !category.trim().is_empty()),
+                Err(bad) => return bad.into(),
+            };
+        let skills = self.skills.clone();
+        let catalogue = aside(move || skills.catalogue()).await;
+        let is_wanted = |own: Option<&String>| {
+            category.as_deref().is_none_or(|wanted| own.is_some_and(|own| own == wanted.trim()))
+        };
+        let listed: Vec<Value> = catalogue
+            .skills
+            .iter()
+            .filter(|skill| skill.enabled && is_wanted(skill.category.as_ref()))
+            .map(|skill| {
+                json!({
+                    "name": skill.name().as_str(),
+                    "description": skill.about.description,
+                    "category": skill.category,
+                })
+            })
+            .collect();
+        let broken: Vec<Value> = catalogue
+            .broken
+            .iter()
+            .map(|broken| json!({"name": broken.name, "problem": broken.to_string()}))
+            .collect();
+        let mut result = json!({"skills": listed});
+        if !broken.is_empty() {
+            result["broken"] = broken.into();
+        }
+        ToolOutput::json(&result)
+    }
+}
+
 #[cfg(test)]
-#[path = "tools/tools_tests.rs"]
+#[path = "tools_tests.rs"]
 mod tests;

@@ -4,9 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::Guard;
 use super::judge::{Deed, Judgement, Scene, session_key};
-use super::patterns;
+use super::policy::{Clearance, Refusal, RefusalStatus, approval_key};
 use super::shell::Finding;
-use super::verdict::{Clearance, Refusal, RefusalStatus};
 use crate::human::{Approval, ApprovalRequest, Human};
 use crate::redact::Redactor;
 use crate::tool::ToolContext;
@@ -115,7 +114,7 @@ impl Guard {
             Approval::Always if request.may_last => {
                 self.approve(open.iter().map(|finding| session_key(finding, deed)));
                 let kept: Result<(), String> =
-                    open.iter().map(patterns::key).try_for_each(|key| self.remember(&key));
+                    open.iter().map(approval_key).try_for_each(|key| self.remember(&key));
                 match kept {
                     Ok(()) => approved("for always"),
                     Err(why) => approved(&format!("for always, which could not be kept ({why})")),
@@ -134,7 +133,7 @@ fn request(open: &[Finding], deed: &Deed, redactor: &Redactor) -> ApprovalReques
     let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
-    let keys: Vec<String> = open.iter().map(patterns::key).collect();
+    let keys: Vec<String> = open.iter().map(approval_key).collect();
     let pattern = keys.join("; ");
     let shown = redactor.redact(&pattern);
     // What holds a secret is not written down, and what differs each time is not worth it.

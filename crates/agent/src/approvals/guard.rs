@@ -15,10 +15,8 @@ use super::ask::Asking;
 use super::ground::Ground;
 use super::judge::{Deed, Scene};
 use super::paths;
-use super::patterns::Patterns;
-use super::policy::Policy;
+use super::policy::{Clearance, Patterns, Policy, Refusal, RefusalStatus};
 use super::shell::{self, Examined, Finding, Severity};
-use super::verdict::{Clearance, Refusal, RefusalStatus};
 use crate::tool::ToolContext;
 
 /// Keeps what a person approved for always; the error says why it could not.

@@ -3,10 +3,8 @@
 use vestal_sandbox::Reach;
 
 use super::guard::Guard;
-use super::patterns;
-use super::policy::{Mode, Unattended};
+use super::policy::{Mode, Refusal, RefusalStatus, Unattended, approval_key};
 use super::shell::{Finding, Severity};
-use super::verdict::{Refusal, RefusalStatus};
 
 /// Where something is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,11 +114,7 @@ impl Guard {
 /// Returns what an approval for a conversation is kept as: where the form of a
 /// finding does not say everything, the whole command does.
 pub(super) fn session_key(finding: &Finding, deed: &Deed) -> String {
-    if finding.definite {
-        patterns::key(finding)
-    } else {
-        format!("{}:{}", finding.rule, deed.text)
-    }
+    if finding.definite { approval_key(finding) } else { format!("{}:{}", finding.rule, deed.text) }
 }
 
 fn blocking<'a>(scene: &Scene, deed: &'a Deed) -> Option<&'a Finding> {

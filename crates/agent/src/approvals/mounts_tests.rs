@@ -1,7 +1,7 @@
 use vestal_sandbox::{Opening, Reach};
 
 use super::guard_tests::{DANGEROUS, decide, dir, guard, mounted, on_host, policy, scene, status};
-use super::verdict::{Clearance, RefusalStatus};
+use super::policy::{Clearance, RefusalStatus};
 use crate::human::Nobody;
 
 #[tokio::test]

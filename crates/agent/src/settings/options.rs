@@ -6,6 +6,7 @@ use std::time::Duration;
 use vestal_config::{
     ApprovalMode, ConfigError, Key, Names, PROXY_VARIABLES, Patterns, Settings, Unattended, keys,
 };
+use vestal_model::ListCache;
 
 use crate::agent::{Delegation, Options};
 use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
@@ -130,4 +131,13 @@ fn delegation(settings: &Settings) -> Result<Delegation, ConfigError> {
 
 fn size(settings: &Settings, key: &Key<vestal_config::Count>) -> Result<usize, ConfigError> {
     Ok(usize::try_from(settings.get(key)?.value.get()).unwrap_or(usize::MAX))
+}
+
+/// How long a provider's list counts.
+const MAX_AGE: Duration = Duration::from_hours(24);
+
+/// Returns the lists that are kept, so that whoever names a model is helped
+/// without anybody being asked.
+pub fn model_lists(settings: &Settings) -> ListCache {
+    ListCache::new(settings.home().dir().join("cache").join("models.json"), MAX_AGE)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 
 use super::arguments::{Arguments, BadArgument};
-use crate::delegate::Assignment;
+use crate::delegation::Assignment;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 
 /// Parts one call may give away.

@@ -8,10 +8,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use vestal_model::{Message, ToolCall, ToolResult};
 
-use super::batch::groups;
-use super::guardrails::Finding;
+use super::control::Finding;
 use super::outcome::TurnError;
-use super::preview::preview;
 use super::run::Turn;
 use crate::event::{Event, EventSink};
 use crate::registry::Registry;
@@ -172,7 +170,7 @@ async fn carry_out_one(context: ToolContext, call: &ToolCall, prepared: &Prepare
         }
     };
     let began = Instant::now();
-    let about = super::summary::summary(arguments);
+    let about = summary(arguments);
     started(&context.events, call, context.redactor.redact(&about).into_owned());
     let output = tokio::select! {
         biased;
@@ -205,3 +203,104 @@ fn result_of(call: &ToolCall, output: ToolOutput) -> ToolResult {
     let ToolOutput { content, is_error, images, .. } = output;
     ToolResult { call: call.id.clone(), name: call.name.clone(), content, is_error, images }
 }
+
+/// Calls of one answer that run at the same time, at most.
+const WIDEST: usize = 8;
+
+/// Cuts calls into groups, in order: those of a group may run at the same time,
+/// the groups one after the other.
+pub(crate) fn groups(footprints: &[Footprint]) -> Vec<std::ops::Range<usize>> {
+    let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
+    for (index, footprint) in footprints.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group)
+                if group.len() < WIDEST
+                    && footprints[group.clone()]
+                        .iter()
+                        .all(|other| go_together(other, footprint)) =>
+            {
+                group.end = index + 1;
+            }
+            _ => groups.push(index..index + 1),
+        }
+    }
+    groups
+}
+
+fn go_together(one: &Footprint, other: &Footprint) -> bool {
+    match (one, other) {
+        (Footprint::Reads, Footprint::Reads) | (Footprint::Siblings, Footprint::Siblings) => true,
+        (Footprint::Writes(ours), Footprint::Writes(theirs)) => {
+            ours.iter().all(|our| theirs.iter().all(|their| are_apart(our, their)))
+        }
+        _ => false,
+    }
+}
+
+/// Reports whether two paths surely name different files. Only plainly
+/// different last names count: links and relative paths are the sandbox's
+/// matter, and waiting costs little.
+fn are_apart(one: &str, other: &str) -> bool {
+    let plain = |path: &str| !path.split('/').any(|part| part == "..");
+    let last = |path: &str| {
+        path.rsplit('/').find(|part| !part.is_empty() && *part != ".").map(str::to_owned)
+    };
+    plain(one) && plain(other) && last(one) != last(other)
+}
+
+/// Bytes of a text that are shown.
+const PREVIEW_TEXT: usize = 400;
+
+/// Bytes of an object that are shown.
+const PREVIEW_OBJECT: usize = 4 * PREVIEW_TEXT;
+
+/// Returns the beginning of a result. Of an object it is an object still, with
+/// its long texts cut: an exit code stands behind the output that it belongs to.
+pub(crate) fn preview(content: &str) -> String {
+    let object =
+        if content.len() > PREVIEW_TEXT { serde_json::from_str(content).ok() } else { None };
+    match object.map(shortened).filter(|object| object.len() <= PREVIEW_OBJECT) {
+        Some(object) => object,
+        None => beginning(content).to_owned(),
+    }
+}
+
+fn shortened(mut fields: serde_json::Map<String, Value>) -> String {
+    for value in fields.values_mut() {
+        match value {
+            Value::String(text) => text.truncate(beginning(text).len()),
+            Value::Array(_) | Value::Object(_) => *value = Value::Null,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    Value::Object(fields).to_string()
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(PREVIEW_TEXT)]
+}
+
+/// Arguments that say most about a call, the most telling first.
+const TELLING: &[&str] = &["command", "path", "pattern", "goal", "question", "action", "code"];
+
+/// Characters of it.
+const SUMMARY_CHARS: usize = 120;
+
+/// Says what a call is about.
+pub(super) fn summary(arguments: &Value) -> String {
+    let Some(arguments) = arguments.as_object() else {
+        return String::new();
+    };
+    let telling = TELLING.iter().find_map(|name| arguments.get(*name)?.as_str());
+    let first = || arguments.values().find_map(Value::as_str);
+    let words = telling.or_else(first).unwrap_or_default();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(SUMMARY_CHARS) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

@@ -1,15 +1,15 @@
 //! The loop.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{Seq, Title};
-use vestal_model::{AssistantMessage, Finish, Message, Usage, UserMessage};
+use vestal_model::{AssistantMessage, Finish, Message, Part, Usage, UserMessage};
 
 use super::ask::Answer;
 use super::calls::Called;
-use super::control::RunningTurn;
-use super::guardrails::Watch;
+use super::control::{RunningTurn, Watch};
 use super::outcome::{CostSum, Outcome, TurnError, TurnResult};
 use crate::conversation::Conversation;
 use crate::event::{Event, EventSink};
@@ -289,6 +289,48 @@ impl<'a> Turn<'a> {
             last_prompt_tokens: self.last_prompt_tokens,
             pending_steer: self.conversation.control.take_steer(),
             took: began.elapsed(),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Asks the memory about what was just said.
+    pub(super) async fn recollect(&mut self, said: &str) {
+        let Some(begin) = self.conversation.seqs.last().copied() else { return };
+        let known = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            known = self.conversation.memory.prefetch(said) => known,
+        };
+        self.begun_by = Some((begin, known));
+    }
+
+    /// Returns the messages as the model reads them: what the memory knows stands
+    /// with the words it is about, in this turn's requests alone.
+    pub(super) fn messages_with_memory(&self) -> Cow<'_, [Message]> {
+        let messages = match self.conversation.shortened() {
+            Some(shortened) => Cow::Owned(shortened),
+            None => Cow::Borrowed(self.conversation.messages.as_slice()),
+        };
+        let Some((begin, Some(known))) = &self.begun_by else { return messages };
+        // Where a summary stands for those words by now, it stands for this, too.
+        let place = self.conversation.seqs.iter().position(|seq| seq == begin);
+        let Some(place) = place else { return messages };
+        let mut messages = messages;
+        if matches!(messages.get(place), Some(Message::User(_)))
+            && let Some(Message::User(user)) = messages.to_mut().get_mut(place)
+        {
+            user.parts.push(Part::Text { text: known.clone() });
+        }
+        messages
+    }
+
+    /// Tells the memory of the turn, which is complete.
+    pub(super) fn tell_memory(&mut self) {
+        let conversation = &mut *self.conversation;
+        if let (Some((first, _)), Some(last)) = (&self.begun_by, conversation.seqs.last()) {
+            let place = (&conversation.agent.parts.store, &conversation.id);
+            conversation.memory.turn_completed(place, *first, *last);
         }
     }
 }

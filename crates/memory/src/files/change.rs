@@ -2,12 +2,8 @@
 
 use std::path::Path;
 
-use super::lock::{Lock, PATIENCE};
-use super::write::Written;
-use super::{Files, Refusal, Trouble};
-use crate::clean::clean;
-use crate::entries::{Entries, is_separator};
-use crate::target::Target;
+use super::{Files, Lock, PATIENCE, Refusal, Trouble, Written};
+use crate::entries::{Entries, Target, clean, is_separator};
 
 /// How often somebody who knows of no lock may save the file in the middle of a
 /// change.

@@ -4,10 +4,8 @@ use serde_json::{Value, json};
 
 use crate::message::{Api, AssistantMessage, Finish, Opaque, Reasoning, ToolCall};
 use crate::refusal::Refusal;
-use crate::request::Progress;
-use crate::sse::Event;
-use crate::usage::Usage;
-use crate::wire::{self, Answer, Fault, Stage, Watch};
+use crate::request::{Progress, Usage};
+use crate::wire::{self, Answer, Event, Fault, Stage, Watch};
 
 /// More blocks than any answer has.
 const MOST_BLOCKS: usize = 4096;

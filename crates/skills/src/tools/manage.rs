@@ -13,7 +13,7 @@ use vestal_model::ToolSpec;
 use super::{TOOLSET, aside};
 use crate::error::SkillError;
 use crate::manage::{Change, Changed, Edit};
-use crate::name::SkillName;
+use crate::skill::SkillName;
 use crate::skills::Skills;
 
 const DESCRIPTION: &str = "\

@@ -11,12 +11,11 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::{Error, Sandbox};
 
 use super::{TOOLSET, aside};
+use crate::catalogue::Survey;
 use crate::error::SkillError;
-use crate::limits::MAX_FILE;
-use crate::place::{inner_path, open_file, within};
-use crate::skill::{INSTRUCTIONS, Skill};
+use crate::path::{inner_path, open_file, within};
+use crate::skill::{INSTRUCTIONS, MAX_FILE, Skill};
 use crate::skills::Skills;
-use crate::survey::Survey;
 
 /// Files that are named in a result.
 const MOST_NAMED: usize = 200;

@@ -13,19 +13,16 @@ mod code;
 mod expand;
 mod invocation;
 mod places;
-mod position;
 mod prefix;
 mod rules;
 mod run;
 mod scan;
 mod script;
 mod sums;
-mod sweep;
 mod understand;
 mod uses;
 mod walk;
 mod word;
-mod xargs;
 
 #[cfg(test)]
 #[path = "danger_tests.rs"]

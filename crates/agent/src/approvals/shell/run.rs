@@ -1,15 +1,12 @@
 //! What happens when a program is run with its arguments.
 
 use super::expand::{Argument, SOME, UNKNOWN, is_open};
-use super::invocation::{Feed, Invocation};
+use super::invocation::{Feed, Invocation, filled, found_by_find, printed, read_by_xargs};
 use super::prefix::{self, Prefix, base_name};
-use super::sweep;
 use super::understand::{INDIRECT, OTHER_USE};
-use super::uses;
 use super::walk::{HIDDEN, Walk};
 use super::word::is_name;
-use super::xargs::{filled, read_by_xargs};
-use super::{Severity, rules};
+use super::{Severity, rules, uses};
 use crate::approvals::paths;
 
 pub(super) const PIPE_TO_SHELL: (&str, &str) =
@@ -361,7 +358,7 @@ impl Walk<'_> {
 
     fn executed_by_find(&mut self, it: &Invocation<'_>, depth: usize) {
         let starts = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X"];
-        let everything = sweep::found(it).filter(|_| it.program == "find");
+        let everything = found_by_find(it).filter(|_| it.program == "find");
         let mut words = it.arguments;
         while let Some(at) = words.iter().position(|word| starts.contains(&word.text.as_str())) {
             words = &words[at + 1..];
@@ -411,7 +408,7 @@ impl Walk<'_> {
     }
 
     fn printed_by(&mut self, it: &Invocation<'_>) -> Feed {
-        if let Some(everything) = sweep::printed(it) {
+        if let Some(everything) = printed(it) {
             return everything;
         }
         match it.program {

@@ -4,14 +4,12 @@ use std::collections::HashSet;
 
 use super::assign::{Assignment, assignment};
 use super::expand::{Argument, UNKNOWN, Variables};
-use super::invocation::{Feed, Invocation};
+use super::invocation::{Feed, Invocation, Position};
 use super::places::{Doubt, WRITE_OUTSIDE};
-use super::position::Position;
 use super::script::{self, Item, Redirect, Script, Simple};
 use super::understand::INDIRECT;
 use super::uses::{self, Brought, Target};
-use super::word;
-use super::{Examined, Finding, Severity, rules};
+use super::{Examined, Finding, Severity, rules, word};
 use crate::approvals::ground::Ground;
 use crate::approvals::paths;
 

@@ -11,7 +11,7 @@ use vestal_wire::{JobId, JobState};
 use super::calls::Calls;
 use super::frames::{Frame, Frames, Violation};
 use crate::tool::ToolContext;
-use crate::tools::printed::{HeadTail, Kept, Plain, Printed};
+use crate::tools::output::{HeadTail, Kept, Plain, Printed};
 use crate::tools::terminal::{Leash, last_words};
 
 const SHIM: &str = include_str!("shim.py");

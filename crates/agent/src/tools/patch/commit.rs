@@ -6,7 +6,7 @@ use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
 use vestal_wire::{CreateMode, Fault, FaultCode, Version};
 
-use super::overlay::{Draft, Overlay};
+use super::plan::{Draft, Overlay};
 use crate::tools::files::in_words;
 
 /// What is done to a file.

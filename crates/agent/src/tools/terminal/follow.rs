@@ -7,10 +7,10 @@ use vestal_sandbox::job::{Follow, JobError, JobEvent, RunningJob};
 use vestal_sandbox::{Command, Error, Lost, Sandbox, new_job_id};
 use vestal_wire::{AttachJob, Delivery, JobId, JobInfo};
 
-use super::super::printed::Printed;
 use super::leash::Leash;
 use crate::call_jobs::NotRecorded;
 use crate::tool::ToolContext;
+use crate::tools::output::Printed;
 
 /// How often a lost connection is made again for one command.
 const RECONNECTIONS: u32 = 3;

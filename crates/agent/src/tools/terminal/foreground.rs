@@ -5,12 +5,12 @@ use std::time::Duration;
 use vestal_sandbox::{Command, Sandbox};
 use vestal_wire::{Cause, JobInfo, JobState};
 
-use super::super::printed::Printed;
 use super::follow::{self, Followed};
 use super::meaning::meaning;
 use super::result::{CommandResult, Status, with_line};
 use super::{WINDOW, Wanted};
 use crate::tool::{ToolContext, ToolOutput};
+use crate::tools::output::Printed;
 
 /// The exit code of a command whose time was up.
 const TIMED_OUT: i32 = 124;

@@ -5,11 +5,11 @@ use vestal_model::ToolCall;
 use vestal_sandbox::Error;
 use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
 
-use super::super::printed::Printed;
 use super::result::{CommandResult, Status};
 use super::{Wanted, follow, foreground};
 use crate::call_jobs::Sent;
 use crate::tool::{ToolContext, ToolOutput};
+use crate::tools::output::Printed;
 
 const NEVER: &str =
     "Vestal was ended before this was started: nothing was run. Do it again if it is still wanted.";

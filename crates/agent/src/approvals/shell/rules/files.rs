@@ -2,8 +2,7 @@
 
 use super::Rule;
 use crate::approvals::paths;
-use crate::approvals::shell::invocation::Invocation;
-use crate::approvals::shell::sweep;
+use crate::approvals::shell::invocation::{Invocation, found_by_find};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -109,7 +108,7 @@ fn empties_mount(it: &Invocation<'_>) -> bool {
         "unlink" | "shred" | "truncate" => it.sweeps && operands().any(|path| whole(&path)),
         "find" => {
             it.texts().any(|text| text == "-delete")
-                && sweep::found(it).is_some_and(|starts| starts.iter().any(whole))
+                && found_by_find(it).is_some_and(|starts| starts.iter().any(whole))
         }
         "rsync" => {
             it.texts().any(|text| text.starts_with("--delete"))
