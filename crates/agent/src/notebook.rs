@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The notes of one conversation. Cheap to clone; the loop stores them when
@@ -47,7 +48,7 @@ pub struct Todo {
 }
 
 /// How far something is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     /// Not begun.

@@ -5,9 +5,11 @@ mod find;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_agent::redact::Redactor;
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::arguments::{BadArgument, Count, parse, tool_spec};
 use vestal_agent::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 use vestal_conversations::{ConversationId, Error, Filter, Kind, Seq, Store, Stored};
 use vestal_model::{Message, ToolSpec};
@@ -49,20 +51,7 @@ impl SessionSearch {
 #[async_trait]
 impl Tool for SessionSearch {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "session_search".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string", "description": "The words to look for."},
-                    "limit": {"type": "integer", "description": format!("Conversations at most, up to {MOST}. Default {LIMIT}.")},
-                    "conversation": {"type": "string", "description": "Only this one: its id or title, or \"current\"."},
-                    "message": {"type": "integer", "description": "The number of a message to read around."},
-                    "around": {"type": "integer", "description": format!("Messages to read on each side of it, up to {MOST_AROUND}. Default {AROUND}.")}
-                }
-            }),
-        }
+        tool_spec::<SearchArguments>("session_search", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -74,7 +63,7 @@ impl Tool for SessionSearch {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let request = match Request::read(arguments) {
+        let request = match SearchCall::read(arguments) {
             Ok(request) => request,
             Err(bad) => return bad.into(),
         };
@@ -92,9 +81,23 @@ impl Tool for SessionSearch {
     }
 }
 
-/// What is wanted.
+#[derive(Deserialize, JsonSchema)]
+struct SearchArguments {
+    /// The words to look for.
+    query: Option<String>,
+    /// Conversations at most, up to 20. Default 5.
+    limit: Option<Count<1>>,
+    /// Only this one: its id or title, or "current".
+    conversation: Option<String>,
+    /// The number of a message to read around.
+    message: Option<i64>,
+    /// Messages to read on each side of it, up to 25. Default 5.
+    around: Option<Count<0>>,
+}
+
+/// A call, understood.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct SearchCall {
     query: Option<String>,
     limit: usize,
     conversation: Option<String>,
@@ -102,19 +105,18 @@ struct Request {
     around: usize,
 }
 
-impl Request {
+impl SearchCall {
     fn read(arguments: Value) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
-        let words = |name: &str| -> Result<Option<String>, BadArgument> {
-            let text = arguments.optional_text(name)?;
-            Ok(text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
+        let arguments: SearchArguments = parse(arguments)?;
+        let words = |text: Option<String>| {
+            text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
         };
         let request = Self {
-            query: words("query")?,
-            limit: arguments.count("limit", 1)?.unwrap_or(LIMIT).min(MOST),
-            conversation: words("conversation")?,
-            message: arguments.integer("message")?,
-            around: arguments.count("around", 0)?.unwrap_or(AROUND).min(MOST_AROUND),
+            query: words(arguments.query),
+            limit: arguments.limit.map_or(LIMIT, |Count(limit)| limit).min(MOST),
+            conversation: words(arguments.conversation),
+            message: arguments.message,
+            around: arguments.around.map_or(AROUND, |Count(around)| around).min(MOST_AROUND),
         };
         if request.message.is_some() && request.conversation.is_none() {
             return Err(BadArgument::new("`message` needs the `conversation` it belongs to"));
@@ -124,8 +126,8 @@ impl Request {
 }
 
 impl SessionSearch {
-    async fn answer(&self, context: &ToolContext, request: Request) -> Result<Value, Error> {
-        let Request { query, limit, conversation, message, around } = request;
+    async fn answer(&self, context: &ToolContext, request: SearchCall) -> Result<Value, Error> {
+        let SearchCall { query, limit, conversation, message, around } = request;
         let current = &context.conversation;
         let only = match conversation.as_deref() {
             None => None,

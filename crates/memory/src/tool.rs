@@ -1,8 +1,10 @@
 //! `memory`: the model's notes for later conversations.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
@@ -40,21 +42,10 @@ impl MemoryTool {
 #[async_trait]
 impl Tool for MemoryTool {
     fn spec(&self) -> ToolSpec {
+        let mut spec = tool_spec::<MemoryArguments>("memory", DESCRIPTION);
         let targets: Vec<&str> = self.enabled.targets().map(Target::word).collect();
-        ToolSpec {
-            name: "memory".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ["add", "replace", "remove", "read"]},
-                    "target": {"type": "string", "enum": targets, "description": "Default memory."},
-                    "content": {"type": "string", "description": "The note, for add and replace."},
-                    "old_text": {"type": "string", "description": "A part of the one note that replace and remove mean."}
-                },
-                "required": ["action"]
-            }),
-        }
+        spec.parameters["properties"]["target"]["enum"] = json!(targets);
+        spec
     }
 
     fn toolset(&self) -> &'static str {
@@ -67,7 +58,7 @@ impl Tool for MemoryTool {
     }
 
     async fn call(&self, _: &ToolContext, arguments: Value) -> ToolOutput {
-        let request = match Request::read(arguments, self.enabled) {
+        let request = match MemoryCall::read(arguments, self.enabled) {
             Ok(request) => request,
             Err(bad) => return bad.into(),
         };
@@ -78,37 +69,41 @@ impl Tool for MemoryTool {
     }
 }
 
-struct Request {
+#[derive(Deserialize, JsonSchema)]
+struct MemoryArguments {
+    action: Action,
+    /// Default memory.
+    target: Option<String>,
+    /// The note, for add and replace.
+    content: Option<NonEmptyString>,
+    /// A part of the one note that replace and remove mean.
+    old_text: Option<NonEmptyString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Add,
+    #[serde(alias = "update")]
+    Replace,
+    #[serde(alias = "delete")]
+    Remove,
+    #[serde(alias = "list", alias = "view", alias = "show")]
+    Read,
+}
+
+/// A call, understood.
+struct MemoryCall {
     action: Action,
     target: Target,
     content: String,
     old: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Add,
-    Replace,
-    Remove,
-    Read,
-}
-
-impl Request {
+impl MemoryCall {
     fn read(arguments: Value, enabled: Enabled) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
-        let word = arguments.words("action")?;
-        let action = match word.trim().to_ascii_lowercase().as_str() {
-            "add" => Action::Add,
-            "replace" | "update" => Action::Replace,
-            "remove" | "delete" => Action::Remove,
-            "read" | "list" | "view" | "show" => Action::Read,
-            _ => {
-                let message =
-                    format!("`action` must be add, replace, remove or read, got {word:?}");
-                return Err(BadArgument::new(message));
-            }
-        };
-        let target = match arguments.optional_text("target")? {
+        let MemoryArguments { action, target, content, old_text } = parse(arguments)?;
+        let target = match target {
             None => enabled.targets().next().unwrap_or(Target::Memory),
             Some(word) => word.trim().parse().map_err(|_| {
                 BadArgument::new(format!("`target` must be memory or user, got {word:?}"))
@@ -118,12 +113,15 @@ impl Request {
             let message = format!("the notes of {target} are switched off in the settings");
             return Err(BadArgument::new(message));
         }
+        let required = |name: &str, text: Option<NonEmptyString>| {
+            text.map(NonEmptyString::into_inner).ok_or_else(|| BadArgument::missing(name))
+        };
         let content = match action {
-            Action::Add | Action::Replace => arguments.words("content")?,
+            Action::Add | Action::Replace => required("content", content)?,
             Action::Remove | Action::Read => String::new(),
         };
         let old = match action {
-            Action::Replace | Action::Remove => arguments.words("old_text")?,
+            Action::Replace | Action::Remove => required("old_text", old_text)?,
             Action::Add | Action::Read => String::new(),
         };
         Ok(Self { action, target, content, old })

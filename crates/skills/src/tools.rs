@@ -4,8 +4,10 @@ mod manage;
 mod view;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use vestal_agent::tools::Arguments;
+use vestal_agent::tools::arguments::{parse, tool_spec};
 use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
@@ -29,6 +31,12 @@ const DESCRIPTION: &str = "\
 Lists the skills: instructions for particular kinds of work, kept in files, by name with what each is for. \
 Read one with skill_view before you do what it is about.";
 
+#[derive(Deserialize, JsonSchema)]
+struct SkillsListArguments {
+    /// Only skills of this category.
+    category: Option<String>,
+}
+
 /// The tool.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillsList {
@@ -44,16 +52,7 @@ impl SkillsList {
 #[async_trait]
 impl Tool for SkillsList {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "skills_list".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "category": {"type": "string", "description": "Only skills of this category."}
-                }
-            }),
-        }
+        tool_spec::<SkillsListArguments>("skills_list", DESCRIPTION)
     }
 
     fn toolset(&self) -> &str {
@@ -65,11 +64,12 @@ impl Tool for SkillsList {
     }
 
     async fn call(&self, _: &ToolContext, arguments: Value) -> ToolOutput {
-        let category =
-            match Arguments::new(arguments).and_then(|given| given.optional_text("category")) {
-                Ok(category) => category.filter(|category| !category.trim().is_empty()),
-                Err(bad) => return bad.into(),
-            };
+        let category = match parse(arguments) {
+            Ok(SkillsListArguments { category }) => {
+                category.filter(|category| !category.trim().is_empty())
+            }
+            Err(bad) => return bad.into(),
+        };
         let skills = self.skills.clone();
         let catalogue = aside(move || skills.catalogue()).await;
         let is_wanted = |own: Option<&String>| {

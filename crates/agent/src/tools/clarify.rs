@@ -1,11 +1,13 @@
 //! `clarify`: a question to the person.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use vestal_model::ToolSpec;
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use crate::human::Question;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -21,10 +23,20 @@ leave to go on, nor for what you can find out yourself.";
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clarify;
 
+#[derive(Deserialize, JsonSchema)]
+struct ClarifyArguments {
+    /// The question, without the choices.
+    question: NonEmptyString,
+    /// Answers to choose from; absent for a free answer.
+    #[serde(default)]
+    #[schemars(length(max = MOST_CHOICES))]
+    choices: Vec<String>,
+}
+
 fn question(arguments: Value) -> Result<Question, BadArgument> {
-    let arguments = Arguments::new(arguments)?;
-    let question = arguments.words("question")?.trim().to_owned();
-    let choices = arguments.texts("choices")?.into_iter().map(|choice| choice.trim().to_owned());
+    let ClarifyArguments { question, choices } = parse(arguments)?;
+    let question = question.trim().to_owned();
+    let choices = choices.into_iter().map(|choice| choice.trim().to_owned());
     let choices: Vec<String> = choices.filter(|choice| !choice.is_empty()).collect();
     if choices.len() > MOST_CHOICES {
         return Err(BadArgument::new(format!(
@@ -38,18 +50,7 @@ fn question(arguments: Value) -> Result<Question, BadArgument> {
 #[async_trait]
 impl Tool for Clarify {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "clarify".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "question": {"type": "string", "description": "The question, without the choices."},
-                    "choices": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CHOICES, "description": "Answers to choose from; absent for a free answer."}
-                },
-                "required": ["question"]
-            }),
-        }
+        tool_spec::<ClarifyArguments>("clarify", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {

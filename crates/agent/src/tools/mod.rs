@@ -1,6 +1,7 @@
 //! The tools that come with the agent, one file each.
 
-mod arguments;
+mod argument_map;
+pub mod arguments;
 mod clarify;
 mod delegate_task;
 mod execute_code;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 use crate::registry::Registry;
 
-pub use arguments::{Arguments, BadArgument};
+pub use argument_map::Arguments;
+pub use arguments::BadArgument;
 pub use clarify::Clarify;
 pub use delegate_task::DelegateTask;
 pub use execute_code::ExecuteCode;

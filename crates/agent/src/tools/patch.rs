@@ -7,10 +7,12 @@ mod plan;
 mod replace;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 use vestal_model::ToolSpec;
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use super::files::demand_unmasked;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use find::Occurrences;
@@ -21,40 +23,62 @@ use replace::Order;
 #[derive(Debug, Default)]
 pub struct Patch;
 
-/// What is asked for.
+#[derive(Deserialize, JsonSchema)]
+struct PatchArguments {
+    #[schemars(required)]
+    mode: Option<Mode>,
+    /// replace: the file
+    path: Option<NonEmptyString>,
+    /// replace: the text to change, with enough around it to be found in one place only
+    old_string: Option<String>,
+    /// replace: what takes its place; empty to delete it
+    new_string: Option<String>,
+    /// replace: change every occurrence
+    #[serde(default)]
+    replace_all: bool,
+    /// patch: the patch
+    patch: Option<NonEmptyString>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Replace,
+    Patch,
+}
+
+/// A call, understood.
 #[derive(Debug)]
-enum Asked {
+enum PatchCall {
     Replace(Order),
     Patch(Vec<FilePatch>),
 }
 
-impl Asked {
+impl PatchCall {
     fn new(arguments: Value) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
-        let has_patch = arguments.get("patch").is_some();
-        let mode = match arguments.optional_text("mode")? {
+        let arguments: PatchArguments = parse(arguments)?;
+        let mode = match arguments.mode {
             Some(mode) => mode,
             // The other arguments tell.
-            None if has_patch && arguments.get("old_string").is_none() => "patch".to_owned(),
-            None => "replace".to_owned(),
+            None if arguments.patch.is_some() && arguments.old_string.is_none() => Mode::Patch,
+            None => Mode::Replace,
         };
-        match mode.as_str() {
-            "replace" => Self::replace(&arguments),
-            "patch" => Self::patch(&arguments.words("patch")?),
-            other => Err(BadArgument::new(format!(
-                "`mode` must be \"replace\" or \"patch\", got {other:?}"
-            ))),
+        match mode {
+            Mode::Replace => Self::replace(arguments),
+            Mode::Patch => {
+                Self::patch(&arguments.patch.ok_or_else(|| BadArgument::missing("patch"))?)
+            }
         }
     }
 
-    fn replace(arguments: &Arguments) -> Result<Self, BadArgument> {
-        let path = arguments.words("path")?;
-        let old = arguments.text("old_string")?;
-        let new = arguments.text("new_string")?;
-        let all = arguments.flag("replace_all")?;
+    fn replace(arguments: PatchArguments) -> Result<Self, BadArgument> {
+        let PatchArguments { path, old_string, new_string, replace_all, .. } = arguments;
+        let path = path.ok_or_else(|| BadArgument::missing("path"))?.into_inner();
+        let old = old_string.ok_or_else(|| BadArgument::missing("old_string"))?;
+        let new = new_string.ok_or_else(|| BadArgument::missing("new_string"))?;
         demand_unmasked("old_string", &old).map_err(BadArgument::new)?;
         demand_unmasked("new_string", &new).map_err(BadArgument::new)?;
-        let occurrences = if all { Occurrences::All } else { Occurrences::One };
+        let occurrences = if replace_all { Occurrences::All } else { Occurrences::One };
         Ok(Self::Replace(Order { path, old, new, occurrences }))
     }
 
@@ -85,22 +109,7 @@ fn paths(files: &[FilePatch]) -> impl Iterator<Item = &str> {
 #[async_trait]
 impl Tool for Patch {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "patch".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "mode": { "type": "string", "enum": ["replace", "patch"], "default": "replace" },
-                    "path": { "type": "string", "description": "replace: the file" },
-                    "old_string": { "type": "string", "description": "replace: the text to change, with enough around it to be found in one place only" },
-                    "new_string": { "type": "string", "description": "replace: what takes its place; empty to delete it" },
-                    "replace_all": { "type": "boolean", "default": false, "description": "replace: change every occurrence" },
-                    "patch": { "type": "string", "description": "patch: the patch" }
-                },
-                "required": ["mode"]
-            }),
-        }
+        tool_spec::<PatchArguments>("patch", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -108,9 +117,9 @@ impl Tool for Patch {
     }
 
     fn footprint(&self, arguments: &Value) -> Footprint {
-        match Asked::new(arguments.clone()) {
-            Ok(Asked::Replace(order)) => Footprint::Writes(vec![order.path]),
-            Ok(Asked::Patch(files)) => {
+        match PatchCall::new(arguments.clone()) {
+            Ok(PatchCall::Replace(order)) => Footprint::Writes(vec![order.path]),
+            Ok(PatchCall::Patch(files)) => {
                 Footprint::Writes(paths(&files).map(str::to_owned).collect())
             }
             // It will be refused before it touches anything.
@@ -119,7 +128,7 @@ impl Tool for Patch {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let asked = match Asked::new(arguments) {
+        let asked = match PatchCall::new(arguments) {
             Ok(asked) => asked,
             Err(bad) => return bad.into(),
         };
@@ -133,8 +142,8 @@ impl Tool for Patch {
         // Several files are changed together or not at all, so an interrupt
         // does not stop it half-way: it is over in milliseconds.
         let done = match asked {
-            Asked::Replace(order) => replace::replace(context, &files, order).await,
-            Asked::Patch(patches) => plan::patch(context, &files, &patches).await,
+            PatchCall::Replace(order) => replace::replace(context, &files, order).await,
+            PatchCall::Patch(patches) => plan::patch(context, &files, &patches).await,
         };
         done.unwrap_or_else(|refusal| refusal)
     }

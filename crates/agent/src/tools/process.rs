@@ -6,6 +6,8 @@ mod watch;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use vestal_model::ToolSpec;
@@ -13,7 +15,7 @@ use vestal_sandbox::job::AfterInput;
 use vestal_sandbox::{Error, Input, Sandbox};
 use vestal_wire::{FaultCode, JobId, JobInfo, JobState};
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, Count, NonEmptyString, Seconds, parse, tool_spec};
 use super::terminal::fault_of;
 use crate::approvals::WorkingDir;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -31,7 +33,33 @@ list: all of them. poll: how one is doing and its latest output. log: its output
 line `offset`). wait: until it ends, or `timeout` seconds. kill: ends it with all it has started. write: sends `data` \
 to its standard input as it is; submit: the same with Enter. close: ends its standard input.";
 
-const ACTIONS: [&str; 8] = ["list", "poll", "log", "wait", "kill", "write", "submit", "close"];
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ProcessArguments {
+    action: Action,
+    /// The process, as terminal or list named it. Needed for all but list.
+    session_id: Option<NonEmptyString>,
+    /// What to send, for write and submit.
+    data: Option<String>,
+    /// Seconds to wait at most, for wait.
+    timeout: Option<Seconds>,
+    /// First line, counted from 0, for log. Default: the last `limit` lines.
+    offset: Option<Count<0>>,
+    /// Lines, for log. Default 200.
+    limit: Option<Count<1>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    List,
+    Poll,
+    Log,
+    Wait,
+    Kill,
+    Write,
+    Submit,
+    Close,
+}
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,36 +94,31 @@ impl From<Error> for Failure {
 struct Call<'a> {
     context: &'a ToolContext,
     sandbox: &'a Sandbox,
-    arguments: &'a Arguments,
+    arguments: &'a ProcessArguments,
 }
 
 impl Call<'_> {
-    async fn act(&self, action: &str) -> Result<Value, Failure> {
-        match action {
-            "list" => return self.list().await,
-            "write" | "submit" | "close" | "poll" | "log" | "wait" | "kill" => {}
-            other => {
-                let actions = ACTIONS.join(", ");
-                return Err(BadArgument::new(format!(
-                    "`action` must be one of {actions}, got {other:?}"
-                ))
-                .into());
-            }
+    async fn act(&self) -> Result<Value, Failure> {
+        let action = self.arguments.action;
+        if action == Action::List {
+            return self.list().await;
         }
-        let named = self.arguments.words("session_id")?;
+        let named = self.arguments.session_id.as_deref();
+        let named = named.ok_or_else(|| BadArgument::missing("session_id"))?;
         // What cannot be an id is no job's.
-        let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(&named)) };
+        let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(named)) };
         let done = match action {
-            "poll" => self.poll(&id).await,
-            "log" => self.log(&id).await,
-            "wait" => self.wait(&id).await,
-            "kill" => self.kill(&id).await,
-            "write" | "submit" => self.write(&id, action == "submit").await,
-            _ => self.close(&id).await,
+            Action::List => self.list().await,
+            Action::Poll => self.poll(&id).await,
+            Action::Log => self.log(&id).await,
+            Action::Wait => self.wait(&id).await,
+            Action::Kill => self.kill(&id).await,
+            Action::Write | Action::Submit => self.write(&id, action == Action::Submit).await,
+            Action::Close => self.close(&id).await,
         };
         match done {
             Err(Failure::Sandbox(error)) if is(&error, FaultCode::NoSuchJob) => {
-                Ok(not_found(&named))
+                Ok(not_found(named))
             }
             done => done,
         }
@@ -142,22 +165,7 @@ fn exit_code(info: &JobInfo) -> Option<u8> {
 #[async_trait]
 impl Tool for Process {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "process".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ACTIONS},
-                    "session_id": {"type": "string", "description": "The process, as terminal or list named it. Needed for all but list."},
-                    "data": {"type": "string", "description": "What to send, for write and submit."},
-                    "timeout": {"type": "integer", "minimum": 1, "description": "Seconds to wait at most, for wait."},
-                    "offset": {"type": "integer", "minimum": 0, "description": "First line, counted from 0, for log. Default: the last `limit` lines."},
-                    "limit": {"type": "integer", "minimum": 1, "description": "Lines, for log. Default 200."}
-                },
-                "required": ["action"]
-            }),
-        }
+        tool_spec::<ProcessArguments>("process", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -165,29 +173,28 @@ impl Tool for Process {
     }
 
     fn footprint(&self, arguments: &Value) -> Footprint {
-        match arguments.get("action").and_then(Value::as_str) {
-            Some("list" | "poll" | "log" | "wait") => Footprint::Reads,
+        match parse(arguments.clone()) {
+            Ok(ProcessArguments {
+                action: Action::List | Action::Poll | Action::Log | Action::Wait,
+                ..
+            }) => Footprint::Reads,
             _ => Footprint::Exclusive,
         }
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let arguments = match Arguments::new(arguments) {
+        let arguments: ProcessArguments = match parse(arguments) {
             Ok(arguments) => arguments,
-            Err(bad) => return bad.into(),
-        };
-        let action = match arguments.words("action") {
-            Ok(action) => action.trim().to_owned(),
             Err(bad) => return bad.into(),
         };
         let acting = async {
             let sandbox = context.workshop.sandbox(&context.events).await?;
-            Call { context, sandbox: &sandbox, arguments: &arguments }.act(&action).await
+            Call { context, sandbox: &sandbox, arguments: &arguments }.act().await
         };
         let done = tokio::select! {
             biased;
             // Waiting comes back by itself, with what the job has printed.
-            () = context.cancel.cancelled(), if action != "wait" => Err(Failure::Interrupted),
+            () = context.cancel.cancelled(), if arguments.action != Action::Wait => Err(Failure::Interrupted),
             done = Box::pin(acting) => done,
         };
         match done {
@@ -253,7 +260,8 @@ impl Call<'_> {
     /// Writes to a job's standard input. What is written to a shell is a
     /// command, so it is decided about as one.
     pub(super) async fn write(&self, id: &JobId, submit: bool) -> Result<Value, Failure> {
-        let data = self.arguments.text("data")?;
+        let data = self.arguments.data.clone();
+        let data = data.ok_or_else(|| BadArgument::missing("data"))?;
         let guard = &self.context.guard;
         guard.command(self.context, &data, WorkingDir::Unknown).await.map_err(Failure::Refused)?;
         let info = self.look_up(id).await?;

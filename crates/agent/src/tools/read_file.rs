@@ -7,13 +7,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
 use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_wire::{FaultCode, FileKind, Metadata};
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{Count, NonEmptyString, parse, tool_spec};
 use super::files::{Page, Place, Readable, Text, in_words, is, locate, not_found, readable};
 use crate::tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 use collect::{Collector, Content, Flow};
@@ -24,48 +26,50 @@ const LINES: usize = 500;
 /// Bytes that are read first: most files have no more.
 const FIRST: u64 = 256 << 10;
 
+const DESCRIPTION: &str = "\
+Reads a text file and returns its lines as `N|text`, N being the line number, which is not part of the file. \
+Use this rather than cat, head, tail or sed. Long files come in parts: go on with `offset` set to the `next_offset` \
+of the result. Secrets are masked. Relative paths start at the shell's directory. \
+For images and other binary files use the terminal.";
+
 /// Reads files.
 #[derive(Debug, Default)]
 pub struct ReadFile;
 
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ReadFileArguments {
+    /// The file: absolute, relative or below ~
+    path: NonEmptyString,
+    /// First line, from 1
+    #[serde(default = "first_line")]
+    #[schemars(range(min = 1))]
+    offset: Count<0>,
+    /// How many lines
+    #[serde(default = "usual_lines")]
+    #[schemars(range(max = 2000))]
+    limit: Count<1>,
+}
+
+fn first_line() -> Count<0> {
+    Count(1)
+}
+
+fn usual_lines() -> Count<1> {
+    Count(LINES)
+}
+
+/// The lines that are asked for.
+#[derive(Debug)]
 struct Asked {
     path: String,
     offset: usize,
     limit: usize,
 }
 
-impl Asked {
-    fn new(context: &ToolContext, arguments: Value) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
-        let path = arguments.words("path")?;
-        let offset = arguments.count("offset", 0)?.unwrap_or(1).max(1);
-        let most = context.limits.output_lines.max(1);
-        let limit = arguments.count("limit", 1)?.unwrap_or(LINES).min(most);
-        Ok(Self { path, offset, limit })
-    }
-}
-
 #[async_trait]
 impl Tool for ReadFile {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "read_file".to_owned(),
-            description: "Reads a text file and returns its lines as `N|text`, N being the line \
-                number, which is not part of the file. Use this rather than cat, head, tail or sed. \
-                Long files come in parts: go on with `offset` set to the `next_offset` of the \
-                result. Secrets are masked. Relative paths start at the shell's directory. For \
-                images and other binary files use the terminal."
-                .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string", "description": "The file: absolute, relative or below ~" },
-                    "offset": { "type": "integer", "minimum": 1, "default": 1, "description": "First line, from 1" },
-                    "limit": { "type": "integer", "minimum": 1, "maximum": 2000, "default": LINES, "description": "How many lines" }
-                },
-                "required": ["path"]
-            }),
-        }
+        tool_spec::<ReadFileArguments>("read_file", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -77,9 +81,14 @@ impl Tool for ReadFile {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let asked = match Asked::new(context, arguments) {
-            Ok(asked) => asked,
+        let ReadFileArguments { path, offset, limit } = match parse(arguments) {
+            Ok(arguments) => arguments,
             Err(bad) => return bad.into(),
+        };
+        let asked = Asked {
+            path: path.into_inner(),
+            offset: offset.0.max(1),
+            limit: limit.0.min(context.limits.output_lines.max(1)),
         };
         let files = match context.workshop.files(&context.events).await {
             Ok(files) => files,

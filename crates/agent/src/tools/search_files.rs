@@ -3,15 +3,64 @@
 mod results;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_wire::{FaultCode, FileKind, SearchQuery};
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, Count, parse, tool_spec};
 use super::files::{Place, Readable, in_words, is, locate, not_found, readable};
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use results::Shown;
+
+const DESCRIPTION: &str = "\
+Finds lines by a regular expression (target `content`) or files by a glob on their names (target `files`). \
+Use this rather than grep, rg, find or ls. What .gitignore leaves out and hidden files are not searched, \
+unless `path` or `file_glob` names them. Results are sorted by path and come in parts: go on with `offset` \
+set to the `next_offset` of the result.";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SearchFilesArguments {
+    /// content: a regular expression, matched line by line; (?i) at its start ignores case. files: a glob such as *.py or src/**/test_*
+    pattern: String,
+    #[serde(default)]
+    target: Target,
+    /// Where to look: a directory or a file. Default: the shell's directory.
+    path: Option<String>,
+    /// content: only in files with such names, for instance *.rs
+    file_glob: Option<String>,
+    /// How many results. Default 50.
+    limit: Option<Count<1>>,
+    /// Results to pass over
+    offset: Option<Count<0>>,
+    /// content: the lines; files_only: only which files have any; count: how many each file has
+    #[serde(default)]
+    output_mode: OutputMode,
+    /// Lines to show before and after each match
+    context: Option<Count<0>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Target {
+    #[default]
+    #[serde(alias = "grep")]
+    Content,
+    #[serde(alias = "find", alias = "name", alias = "names")]
+    Files,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutputMode {
+    #[default]
+    Content,
+    #[serde(alias = "files", alias = "files_with_matches")]
+    FilesOnly,
+    Count,
+}
 
 /// Searches files.
 #[derive(Debug, Default)]
@@ -20,30 +69,7 @@ pub struct SearchFiles;
 #[async_trait]
 impl Tool for SearchFiles {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "search_files".to_owned(),
-            description:
-                "Finds lines by a regular expression (target `content`) or files by a glob \
-                on their names (target `files`). Use this rather than grep, rg, find or ls. What \
-                .gitignore leaves out and hidden files are not searched, unless `path` or \
-                `file_glob` names them. Results are sorted by path and come in parts: go on with \
-                `offset` set to the `next_offset` of the result."
-                    .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "pattern": { "type": "string", "description": "content: a regular expression, matched line by line; (?i) at its start ignores case. files: a glob such as *.py or src/**/test_*" },
-                    "target": { "type": "string", "enum": ["content", "files"], "default": "content" },
-                    "path": { "type": "string", "default": ".", "description": "Where to look: a directory or a file" },
-                    "file_glob": { "type": "string", "description": "content: only in files with such names, for instance *.rs" },
-                    "limit": { "type": "integer", "minimum": 1, "default": LIMIT, "description": "How many results" },
-                    "offset": { "type": "integer", "minimum": 0, "default": 0, "description": "Results to pass over" },
-                    "output_mode": { "type": "string", "enum": ["content", "files_only", "count"], "default": "content", "description": "content: the lines; files_only: only which files have any; count: how many each file has" },
-                    "context": { "type": "integer", "minimum": 0, "default": 0, "description": "Lines to show before and after each match" }
-                },
-                "required": ["pattern"]
-            }),
-        }
+        tool_spec::<SearchFilesArguments>("search_files", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -152,42 +178,26 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(arguments: Value) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
-        let pattern = arguments.text("pattern")?;
-        let target = arguments.optional_text("target")?;
-        let mode = arguments.optional_text("output_mode")?;
-        let wanted = match (target.as_deref(), mode.as_deref()) {
-            (Some("files" | "find" | "name" | "names"), _) => Wanted::Names,
-            (None | Some("content" | "grep"), mode) => match mode {
-                None | Some("content") => Wanted::Lines,
-                Some("files_only" | "files" | "files_with_matches") => Wanted::Files,
-                Some("count") => Wanted::Counts,
-                Some(other) => {
-                    return Err(BadArgument::new(format!(
-                        "`output_mode` must be \"content\", \"files_only\" or \"count\", got {other:?}"
-                    )));
-                }
-            },
-            (Some(other), _) => {
-                return Err(BadArgument::new(format!(
-                    "`target` must be \"content\" or \"files\", got {other:?}"
-                )));
-            }
+    fn new(arguments: Value) -> Result<Self, BadArgument> {
+        let arguments: SearchFilesArguments = parse(arguments)?;
+        let wanted = match (arguments.target, arguments.output_mode) {
+            (Target::Files, _) => Wanted::Names,
+            (Target::Content, OutputMode::Content) => Wanted::Lines,
+            (Target::Content, OutputMode::FilesOnly) => Wanted::Files,
+            (Target::Content, OutputMode::Count) => Wanted::Counts,
         };
         if wanted != Wanted::Names {
-            check_expression(&pattern)?;
+            check_expression(&arguments.pattern)?;
         }
-        let context = arguments.count("context", 0)?.unwrap_or(0).min(MAX_CONTEXT);
-        let path = arguments.optional_text("path")?.filter(|path| !path.trim().is_empty());
-        let glob = arguments.optional_text("file_glob")?.filter(|glob| !glob.trim().is_empty());
+        let context = arguments.context.map_or(0, |Count(lines)| lines).min(MAX_CONTEXT);
+        let path = arguments.path.filter(|path| !path.trim().is_empty());
         Ok(Self {
-            pattern,
-            file_glob: glob,
+            pattern: arguments.pattern,
+            file_glob: arguments.file_glob.filter(|glob| !glob.trim().is_empty()),
             context: u32::try_from(context).unwrap_or(0),
             path: path.unwrap_or_else(|| ".".to_owned()),
-            limit: arguments.count("limit", 1)?.unwrap_or(LIMIT).min(MAX_LIMIT),
-            offset: arguments.count("offset", 0)?.unwrap_or(0),
+            limit: arguments.limit.map_or(LIMIT, |Count(limit)| limit).min(MAX_LIMIT),
+            offset: arguments.offset.map_or(0, |Count(offset)| offset),
             wanted,
         })
     }

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileContent, FileError, Files, Parents, WriteOptions};
 use vestal_wire::FaultCode;
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use super::files::{
     BOM, Newline, Place, Text, cleared, demand_unmasked, in_words, is, locate, numbered_lines,
     unified_diff, with_lf,
@@ -19,6 +21,20 @@ use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 
 /// How much of the file that is replaced is looked at, for how its lines end.
 const LOOKED_AT: u64 = 4 << 20;
+
+const DESCRIPTION: &str = "\
+Makes `content` the whole content of a file; missing directories are made. Use this rather than echo or a \
+here-document, and `patch` to change a part of a file. How the lines of an existing file end is kept. \
+JSON is checked afterwards.";
+
+#[derive(Deserialize, JsonSchema)]
+struct WriteFileArguments {
+    /// The file: absolute, relative to the shell's directory, or below ~
+    path: NonEmptyString,
+    /// All of its content
+    #[schemars(with = "String")]
+    content: Value,
+}
 
 /// Writes files.
 #[derive(Debug, Default)]
@@ -31,14 +47,13 @@ struct Asked {
 
 impl Asked {
     fn new(arguments: Value) -> Result<Self, BadArgument> {
-        // Models hand over JSON as what it is now and then.
-        let structured = arguments.get("content").filter(|it| it.is_object() || it.is_array());
-        let structured = structured.map(|it| format!("{it:#}\n"));
-        let arguments = Arguments::new(arguments)?;
-        let path = arguments.words("path")?;
-        let content = match structured {
-            Some(content) => content,
-            None => arguments.text("content")?,
+        let WriteFileArguments { path, content } = parse(arguments)?;
+        let path = path.into_inner();
+        let content = match content {
+            Value::String(content) => content,
+            // Models hand over JSON as what it is now and then.
+            content @ (Value::Object(_) | Value::Array(_)) => format!("{content:#}\n"),
+            other => other.to_string(),
         };
         demand_unmasked("content", &content).map_err(BadArgument::new)?;
         Ok(Self { path, content })
@@ -48,22 +63,7 @@ impl Asked {
 #[async_trait]
 impl Tool for WriteFile {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "write_file".to_owned(),
-            description:
-                "Makes `content` the whole content of a file; missing directories are made. \
-                Use this rather than echo or a here-document, and `patch` to change a part of a \
-                file. How the lines of an existing file end is kept. JSON is checked afterwards."
-                    .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "path": { "type": "string", "description": "The file: absolute, relative to the shell's directory, or below ~" },
-                    "content": { "type": "string", "description": "All of its content" }
-                },
-                "required": ["path", "content"]
-            }),
-        }
+        tool_spec::<WriteFileArguments>("write_file", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {

@@ -8,6 +8,7 @@ use vestal_sandbox::{Error, Sandbox};
 use vestal_wire::{AttachJob, Cause, Delivery, JobId, JobInfo, JobState};
 
 use super::{Call, Failure, exit_code, status};
+use crate::tools::arguments::{Count, Seconds};
 use crate::tools::output::Plain;
 use crate::tools::terminal::warning;
 
@@ -212,9 +213,10 @@ impl Call<'_> {
 
     pub(super) async fn log(&self, id: &JobId) -> Result<Value, Failure> {
         let limits = &self.context.limits;
-        let most = self.arguments.count("limit", 1)?.unwrap_or(LOGGED).min(limits.output_lines);
-        let wanted = match self.arguments.count("offset", 0)? {
-            Some(first) => Lines::From(first, most),
+        let most =
+            self.arguments.limit.map_or(LOGGED, |Count(limit)| limit).min(limits.output_lines);
+        let wanted = match self.arguments.offset {
+            Some(Count(first)) => Lines::From(first, most),
             None => Lines::Last(most),
         };
         let info = self.look_up(id).await?;
@@ -249,7 +251,7 @@ impl Call<'_> {
 
     pub(super) async fn wait(&self, id: &JobId) -> Result<Value, Failure> {
         let longest = self.context.limits.command_timeout;
-        let asked = self.arguments.seconds("timeout")?;
+        let asked = self.arguments.timeout.map(|Seconds(timeout)| timeout);
         let limit = asked.unwrap_or(longest).min(longest);
         let waiting = Box::pin(self.sandbox.wait(id, Some(limit)));
         let (info, interrupted) = tokio::select! {
