@@ -1,4 +1,4 @@
-//! What the conversations of a process share.
+//! What all conversations of a process share.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use vestal_sandbox::Engine;
 use crate::approvals::{Policy, Remember};
 use crate::compress::Compression;
 use crate::limits::Limits;
-use crate::memory::{Memory, Patience};
+use crate::memory::{Memory, MemoryTimeouts};
 use crate::redact::Redactor;
 use crate::registry::{Registry, ToolSource};
 use crate::turn::Guardrails;
@@ -18,11 +18,11 @@ use crate::turn::Guardrails;
 /// conversations run on it at the same time.
 #[derive(Clone)]
 pub struct Agent {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) parts: Arc<AgentParts>,
 }
 
 /// What an agent is made of.
-pub struct Parts {
+pub struct AgentParts {
     /// Where commands run.
     pub engine: Engine,
     /// Where conversations are kept.
@@ -52,16 +52,16 @@ pub struct Options {
     pub max_output_tokens: Option<u64>,
     /// When conversations are summarised.
     pub compression: Compression,
-    /// When a model that goes round in circles is stopped.
+    /// When a model that repeats itself is stopped.
     pub guardrails: Guardrails,
-    /// How much of anything is too much.
+    /// Limits of times, outputs and results.
     pub limits: Arc<Limits>,
     /// What is asked about, and what happens when nobody can be asked.
     pub policy: Policy,
     /// How work is given to others.
     pub delegation: Delegation,
     /// How long a memory is waited for.
-    pub patience: Patience,
+    pub memory_timeouts: MemoryTimeouts,
 }
 
 /// How work is given to others.
@@ -93,7 +93,7 @@ impl Default for Delegation {
 
 impl Agent {
     /// Makes an agent.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: AgentParts) -> Self {
         Self { parts: Arc::new(parts) }
     }
 
@@ -148,7 +148,7 @@ pub struct ChildrenUsage {
 }
 
 impl Agent {
-    /// Returns what a conversation took, as the store knows it: so it is the same
+    /// Returns what a conversation used, from the store: so it is the same
     /// in every process, while a turn runs and after a crash.
     pub async fn usage(&self, id: &ConversationId) -> Result<ConversationUsage, Error> {
         let store = self.store();

@@ -1,4 +1,4 @@
-//! A conversation in the hands of this process.
+//! A conversation that this process runs.
 
 mod compress;
 mod jobs;
@@ -14,27 +14,27 @@ use vestal_model::{Chat, ContextLimit, Endpoint, Message, ToolSpec, UserMessage}
 
 use crate::agent::Agent;
 use crate::approvals::Guard;
-use crate::call_jobs::{CallJobs, LeftBehind};
-use crate::delegation::Desk;
+use crate::call_jobs::{CallJobs, UnsettledJobs};
+use crate::delegation::Delegator;
 use crate::event::EventSink;
 use crate::human::Human;
-use crate::memory::Listening;
+use crate::memory::MemoryFeed;
 use crate::notebook::{Notebook, Notes, Todo};
 use crate::registry::{Registry, Selection};
+use crate::sandbox::ConversationSandbox;
 use crate::tool::ToolContext;
 use crate::turn::{Control, TurnResult};
-use crate::workshop::Workshop;
 
-pub use compress::{Compressed, NotCompressed};
-pub use open::{OpenError, Opening, Start};
+pub use compress::{CompressError, Compressed};
+pub use open::{ConversationOptions, OpenError, Start};
 pub use record::{Undone, undo_stored};
-pub use tools::{NotSwitched, Switch, ToolInfo};
+pub use tools::{Switch, SwitchToolError, ToolInfo};
 
 pub(crate) use compress::Summarised;
-pub(crate) use open::Heritage;
+pub(crate) use open::ParentContext;
 pub(crate) use record::masked;
 
-/// A conversation that this process, and no other, may go on with.
+/// A conversation that this process, and no other, may run turns in.
 ///
 /// Every word is stored before the next step is taken, so whatever ends the
 /// process, the next one that opens the conversation finds all of it; and its
@@ -53,7 +53,7 @@ pub struct Conversation {
     /// Who is asked, and who is asked where that one fails.
     pub(crate) chain: Vec<Endpoint>,
     pub(crate) chat: Chat,
-    pub(crate) workshop: Workshop,
+    pub(crate) sandbox: ConversationSandbox,
     pub(crate) guard: Arc<Guard>,
     pub(crate) human: Arc<dyn Human>,
     /// Which tools it gets, as it was opened.
@@ -61,19 +61,19 @@ pub struct Conversation {
     /// The tools that a child has from its parent: all that it can have.
     pub(crate) inherited: Option<Arc<Registry>>,
     /// Which of the sources' tools it has.
-    pub(crate) looked: tools::Looked,
-    /// Which tools somebody gave it and took from it since.
-    pub(crate) switched: tools::Switched,
+    pub(crate) source_versions: tools::SourceVersions,
+    /// Tools that the user switched on or off since.
+    pub(crate) switched: tools::ToolSwitches,
     pub(crate) tools: Arc<Registry>,
     pub(crate) specs: Vec<ToolSpec>,
     pub(crate) notebook: Notebook,
-    /// Files whose lines are before the model's eyes.
-    pub(crate) sightings: Arc<crate::tools::Sightings>,
+    /// Files whose lines the model has in its context.
+    pub(crate) observed_files: Arc<crate::tools::ObservedFiles>,
     pub(crate) stored_notes: Notes,
     /// Which jobs its calls become.
     pub(crate) jobs: CallJobs,
-    /// What a process before this one left of that, until it has been looked at.
-    pub(crate) unsettled: Option<LeftBehind>,
+    /// What an earlier process left of that, until it is settled.
+    pub(crate) unsettled: Option<UnsettledJobs>,
     /// The first words since the notes were stored.
     pub(crate) noted_since: Option<Seq>,
     pub(crate) control: Control,
@@ -94,9 +94,9 @@ pub struct Conversation {
     /// Whether what is said first becomes its title.
     pub(crate) untitled: bool,
     /// Who remembers beyond it; nobody for a child.
-    pub(crate) memory: Listening,
+    pub(crate) memory: MemoryFeed,
     /// Names in the settings that stand for no tool, to be told once.
-    pub(crate) untold: Vec<String>,
+    pub(crate) unknown_tools: Vec<String>,
 }
 
 impl Conversation {
@@ -116,14 +116,14 @@ impl Conversation {
     }
 
     /// Returns where it works.
-    pub fn workshop(&self) -> &Workshop {
-        &self.workshop
+    pub fn sandbox(&self) -> &ConversationSandbox {
+        &self.sandbox
     }
 
     /// Has its shell, and those of its children, begin in a directory of the
     /// sandbox; to be said before the first turn.
     pub fn start_in(&mut self, dir: &std::path::Path) {
-        self.workshop.start_in(dir);
+        self.sandbox.start_in(dir);
     }
 
     /// Returns what the model sees.
@@ -135,7 +135,7 @@ impl Conversation {
     /// until something ends the turn. That is never an error of this call: the
     /// result says what happened, and what was said is stored either way.
     pub async fn run(&mut self, input: UserMessage, events: &EventSink) -> TurnResult {
-        crate::turn::run(self, crate::turn::Begin::Said(input), events).await
+        crate::turn::run(self, crate::turn::TurnInput::Message(input), events).await
     }
 }
 
@@ -144,7 +144,7 @@ impl std::fmt::Debug for Conversation {
         f.debug_struct("Conversation")
             .field("id", &self.id)
             .field("messages", &self.messages.len())
-            .field("workshop", &self.workshop)
+            .field("sandbox", &self.sandbox)
             .finish_non_exhaustive()
     }
 }
@@ -153,7 +153,7 @@ impl std::fmt::Debug for Conversation {
 /// one-shot.
 pub async fn run_conversation(
     agent: &Agent,
-    opening: Opening,
+    opening: ConversationOptions,
     input: UserMessage,
     events: &EventSink,
 ) -> Result<TurnResult, OpenError> {
@@ -185,8 +185,8 @@ impl Conversation {
     /// Tells the model something that a person did beside the conversation, as
     /// to go back to an earlier state of the sandbox. It reads that with what is
     /// said next.
-    pub async fn remark(&mut self, words: &str) -> Result<(), Error> {
-        self.note(&format!("[{words}]")).await
+    pub async fn add_note(&mut self, words: &str) -> Result<(), Error> {
+        self.append_note(&format!("[{words}]")).await
     }
 
     /// Returns its title, if it has one.
@@ -200,7 +200,7 @@ impl Conversation {
         ContextUsed { tokens: self.request_tokens(), window }
     }
 
-    /// Returns what each model took over the whole conversation, whoever held
+    /// Returns what each model used over the whole conversation, in any process
     /// it; what was taken back included, what children took not: see
     /// [`Agent::usage`](crate::Agent::usage).
     pub async fn usage(&self) -> Result<Vec<ModelTotals>, Error> {
@@ -221,7 +221,7 @@ impl Conversation {
 
 impl Conversation {
     /// Has others asked from the next turn on, in this conversation only: the
-    /// first of the chain, and where that fails the next. Whoever resumes the
+    /// first of the chain, and where that fails the next. A process that resumes the
     /// conversation goes on with the same model.
     pub async fn set_chain(&mut self, chain: Vec<Endpoint>) -> Result<(), Error> {
         if let Some(Endpoint { name, model, .. }) = chain.first() {
@@ -265,7 +265,7 @@ impl Conversation {
         ToolContext {
             conversation: self.id.clone(),
             call: call.to_owned(),
-            workshop: self.workshop.clone(),
+            sandbox: self.sandbox.clone(),
             cancel: cancel.clone(),
             events: events.clone(),
             guard: Arc::clone(&self.guard),
@@ -273,9 +273,9 @@ impl Conversation {
             redactor: Arc::clone(&parts.redactor),
             limits: Arc::clone(&parts.options.limits),
             notebook: self.notebook.clone(),
-            sightings: Arc::clone(&self.sightings),
+            observed_files: Arc::clone(&self.observed_files),
             jobs: self.jobs.clone(),
-            delegates: Arc::new(Desk::of(self)),
+            delegates: Arc::new(Delegator::of(self)),
             tools: Arc::clone(&self.tools),
         }
     }
@@ -314,12 +314,12 @@ impl Conversation {
     pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
         self.keep_notes().await?;
         let left = if self.depth == 0 {
-            self.workshop.close()
+            self.sandbox.close()
         } else {
             // A child's shell is of no use to anybody after it: kept, each part
             // ever handed out would leave one behind in the sandbox.
-            match self.workshop.attached() {
-                Some(sandbox) => sandbox.reset_session(self.workshop.session()).await,
+            match self.sandbox.attached() {
+                Some(sandbox) => sandbox.reset_session(self.sandbox.session()).await,
                 None => Ok(()),
             }
         };
@@ -331,12 +331,12 @@ impl Conversation {
         let Self { agent, id, memory, _lease: lease, .. } = self;
         let store = &agent.parts.store;
         let ended = if nothing_was_said {
-            // Somebody looked in and left: there is nothing to go on with.
+            // Nothing was ever said: there is nothing to resume.
             store.delete(&id).await
         } else {
             store.end(&id, reason.word()).await
         };
-        // All is stored: whoever wants to go on with it need not wait for the memory.
+        // Everything is stored: a process that resumes it need not wait for the memory.
         drop(lease);
         memory.close((store, &id)).await;
         ended

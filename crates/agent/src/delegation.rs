@@ -15,12 +15,12 @@ use vestal_sandbox::Overrides;
 use crate::EndReason;
 use crate::agent::Agent;
 use crate::approvals::Guard;
-use crate::conversation::{Conversation, Heritage, OpenError, Opening, Start};
+use crate::conversation::{Conversation, ConversationOptions, OpenError, ParentContext, Start};
 use crate::event::EventSink;
-use crate::human::Nobody;
+use crate::human::NoHuman;
 use crate::prompt::PromptParts;
 use crate::registry::{Registry, Selection};
-use crate::workshop::Workshop;
+use crate::sandbox::ConversationSandbox;
 
 /// A part of the work, to be done by a child with a conversation of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +33,12 @@ pub struct Assignment {
     pub toolsets: Vec<String>,
 }
 
-/// What a child came to.
+/// The result of a child.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Report {
     /// How it ended, in a word: see [`crate::Outcome`].
     pub status: String,
-    /// What it has to say.
+    /// Its report.
     pub summary: String,
     /// What went wrong, if something did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,8 +54,8 @@ pub struct Report {
 /// Who has children work.
 #[async_trait]
 pub trait Delegates: Send + Sync {
-    /// Has all parts done, as many at once as the settings allow, and returns
-    /// what each came to, in order; or why none was begun.
+    /// Runs all parts, as many at once as the settings allow, and returns
+    /// the result of each, in order; or why none was begun.
     async fn delegate(
         &self,
         parts: Vec<Assignment>,
@@ -87,41 +87,41 @@ const NOT_FOR_CHILDREN: &[&str] = &["clarify", "execute_code"];
 /// What lets work be given to others.
 const DELEGATE: &str = "delegate_task";
 
-/// What the store knows children by.
+/// The source of children's conversations in the store.
 pub(crate) const SOURCE: &str = "delegate";
 
-/// Parts that one call may hand out.
+/// Tasks of one call, at most.
 const MOST_PARTS: usize = 64;
 
 /// Where a conversation's work is handed out.
-pub(crate) struct Desk {
+pub(crate) struct Delegator {
     agent: Agent,
     parent: ConversationId,
     chain: Vec<Endpoint>,
-    workshop: Workshop,
+    sandbox: ConversationSandbox,
     guard: Arc<Guard>,
     tools: Arc<Registry>,
     depth: u32,
     profile: String,
 }
 
-impl Desk {
+impl Delegator {
     pub(crate) fn of(conversation: &Conversation) -> Self {
         Self {
             agent: conversation.agent.clone(),
             parent: conversation.id.clone(),
             chain: conversation.chain.clone(),
-            workshop: conversation.workshop.clone(),
+            sandbox: conversation.sandbox.clone(),
             guard: Arc::clone(&conversation.guard),
             tools: Arc::clone(&conversation.tools),
             depth: conversation.depth,
-            profile: conversation.workshop.engine().profile().to_string(),
+            profile: conversation.sandbox.engine().profile().to_string(),
         }
     }
 }
 
 #[async_trait]
-impl Delegates for Desk {
+impl Delegates for Delegator {
     async fn delegate(
         &self,
         parts: Vec<Assignment>,
@@ -156,7 +156,7 @@ impl Delegates for Desk {
     }
 }
 
-impl Desk {
+impl Delegator {
     async fn child(
         &self,
         index: usize,
@@ -165,19 +165,20 @@ impl Desk {
         cancel: &CancellationToken,
     ) -> Result<Report, OpenError> {
         let delegation = self.agent.parts.options.delegation;
-        let heritage = Heritage {
+        let parent_context = ParentContext {
             parent: self.parent.clone(),
-            workshop: self.workshop.clone(),
+            sandbox: self.sandbox.clone(),
             depth: self.depth + 1,
             cancel: cancel.clone(),
             guard: Arc::new(self.guard.for_child(delegation.auto_approve)),
             tools: Arc::clone(&self.tools),
         };
-        let mut conversation = self.agent.open_with(self.opening(&part), Some(heritage)).await?;
+        let mut conversation =
+            self.agent.open_with(self.opening(&part), Some(parent_context)).await?;
         let id = conversation.id().clone();
         let watched = events.of_child(id.clone(), index);
         let result = conversation.run(task_of(&part), &watched).await;
-        // What it came to is worth reading, whatever becomes of its conversation.
+        // Its result is worth reading, even if its conversation could not be closed.
         if let Err(error) = conversation.close(EndReason::Delegated).await {
             tracing::warn!(%error, conversation = %id, "a child's conversation could not be closed");
         }
@@ -198,7 +199,7 @@ impl Desk {
         })
     }
 
-    fn opening(&self, part: &Assignment) -> Opening {
+    fn opening(&self, part: &Assignment) -> ConversationOptions {
         let delegation = self.agent.parts.options.delegation;
         let may_delegate = self.depth + 1 < delegation.max_depth;
         let kept = |name: &str| {
@@ -213,13 +214,13 @@ impl Desk {
         };
         let without_tools =
             self.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
-        Opening {
+        ConversationOptions {
             start: Start::New { source: SOURCE.to_owned(), title: None },
             chain: self.chain.clone(),
-            task: self.workshop.task().clone(),
+            task: self.sandbox.task().clone(),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             selection: Selection { toolsets, without_toolsets: Vec::new(), without_tools },
             prompt: PromptParts {
                 instructions: Some(CHILD.to_owned()),
@@ -233,7 +234,7 @@ impl Desk {
 }
 
 const CHILD: &str = "\
-You work on one part of a larger task for another agent, in the same sandbox as others: keep to your part, and to files that are yours to change. \
+You work on one part of a larger task for another agent, in a sandbox that others use at the same time: keep to your part, and change only files that belong to it. \
 Your last message is your report: say what you did, what you found, which files you changed, and what is left.";
 
 fn task_of(part: &Assignment) -> UserMessage {

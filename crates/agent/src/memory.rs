@@ -1,4 +1,4 @@
-//! What is remembered from conversation to conversation.
+//! Memory that lasts from conversation to conversation.
 
 mod feed;
 
@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use vestal_conversations::ConversationId;
 use vestal_model::Message;
 
-pub(crate) use feed::Listening;
+pub(crate) use feed::MemoryFeed;
 
-/// Somebody who remembers. Nothing it does costs a turn its answer: it is waited
-/// for no longer than its [`Patience`] says, what fails is told once to the
+/// A memory. Nothing it does costs a turn its answer: it is waited
+/// for no longer than its [`MemoryTimeouts`] says, what fails is told once to the
 /// person, and the conversation goes on without it.
 ///
 /// A panic counts as a failure only in a program that unwinds. With
@@ -39,7 +39,7 @@ pub trait Memory: Send + Sync {
         Ok(None)
     }
 
-    /// Reports whether it wants to hear what happens in a conversation. One that
+    /// Reports whether it follows what happens in a conversation. One that
     /// does not costs nothing after [`Memory::recall`].
     fn listens(&self) -> bool {
         true
@@ -78,7 +78,7 @@ pub struct Recalled {
     pub notices: Vec<String>,
 }
 
-/// A turn that came to its end with an answer.
+/// A turn that ended with an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct CompletedTurn<'a> {
     /// The conversation it belongs to.
@@ -90,27 +90,27 @@ pub struct CompletedTurn<'a> {
 
 /// How long a memory is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// For what it has to say when a conversation begins.
+pub struct MemoryTimeouts {
+    /// For its notes when a conversation begins.
     pub recall: Duration,
-    /// For what it has to say about a message.
+    /// For what it knows about a message.
     pub prefetch: Duration,
     /// For it to take in one thing that it is told. Nobody waits meanwhile, but
     /// what is told after it.
-    pub hearing: Duration,
+    pub delivery: Duration,
     /// For it to take in the rest when a conversation is closed.
-    pub parting: Duration,
-    /// Characters of what it has to say about a message.
+    pub closing: Duration,
+    /// Characters of what it knows about a message.
     pub prefetch_chars: usize,
 }
 
-impl Default for Patience {
+impl Default for MemoryTimeouts {
     fn default() -> Self {
         Self {
             recall: Duration::from_secs(2),
             prefetch: Duration::from_secs(2),
-            hearing: Duration::from_mins(1),
-            parting: Duration::from_secs(10),
+            delivery: Duration::from_mins(1),
+            closing: Duration::from_secs(10),
             prefetch_chars: 8_000,
         }
     }

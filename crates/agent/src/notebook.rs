@@ -1,4 +1,4 @@
-//! What a conversation remembers between tool calls, beside its messages.
+//! State of a conversation beside its messages: todo list and watched jobs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,13 +16,13 @@ pub struct Notes {
     /// What is to be done.
     #[serde(default)]
     pub todos: Vec<Todo>,
-    /// Background jobs the model wants to hear of.
+    /// Background jobs that the model watches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<Watched>,
 }
 
-/// A background job the model wants to hear of. The job itself is in the
-/// sandbox, so whoever resumes the conversation can tell of it.
+/// A background job that the model watches. The job itself is in the
+/// sandbox, so a process that resumes the conversation can still report on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// The job's id.

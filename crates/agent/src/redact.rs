@@ -191,7 +191,7 @@ const SENTINEL: &str = "«redacted:";
 const SENTINEL_END: char = '»';
 
 /// Returns what is shown of a secret.
-pub(super) fn mask_secret(secret: &str) -> String {
+fn mask_secret(secret: &str) -> String {
     let length = secret.chars().count();
     if length < LONG {
         return SHORT.to_owned();
@@ -210,7 +210,7 @@ fn sentinel(kind: Kind) -> String {
 }
 
 /// Reports whether a text holds a sentinel.
-pub(super) fn has_sentinel(text: &str) -> bool {
+fn has_sentinel(text: &str) -> bool {
     text.split(SENTINEL).skip(1).any(|rest| {
         let kind = rest.split(SENTINEL_END).next().unwrap_or_default();
         Kind::ALL.iter().any(|own| own.as_str() == kind)
@@ -218,7 +218,7 @@ pub(super) fn has_sentinel(text: &str) -> bool {
 }
 
 /// Reports whether a text is nothing but a mask.
-pub(super) fn is_mask(text: &str) -> bool {
+fn is_mask(text: &str) -> bool {
     let masked = text.chars().nth(BEGINNING) == Some(GAP)
         && text.chars().nth(BEGINNING + END + 1).is_none()
         && text.chars().nth(BEGINNING + END).is_some();
@@ -239,7 +239,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(redactor: Redactor) -> Self {
+    fn new(redactor: Redactor) -> Self {
         Self { redactor, held: String::new(), pem: find::PemState::default() }
     }
 

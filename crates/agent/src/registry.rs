@@ -11,7 +11,7 @@ use crate::tool::Tool;
 /// The word that stands for every toolset.
 pub const ALL: &str = "all";
 
-/// Tools by name. Whoever has tools adds them; the loop knows none by name.
+/// Tools by name. The loop itself knows none of them by name.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// Somebody who has tools, though perhaps not yet, or not any more: a server
+/// A source of tools that may come and go: a server
 /// that is still being asked, or one that went away and came back.
 ///
 /// A conversation looks at its sources when a turn begins, never during one: a
@@ -136,5 +136,5 @@ pub trait ToolSource: Send + Sync {
     }
 
     /// Takes what a person should be told about the source; each thing once.
-    fn take_news(&self) -> Vec<String>;
+    fn take_notices(&self) -> Vec<String>;
 }

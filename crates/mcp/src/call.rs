@@ -112,7 +112,7 @@ impl Calling {
                 Some(news) = self.news.recv() => {
                     deadline = (Instant::now() + within).min(last);
                     if let Some(line) = progress(&news) {
-                        context.tell_output(line);
+                        context.emit_output(line);
                     }
                 }
                 () = sleep_until(deadline) => {
@@ -124,7 +124,7 @@ impl Calling {
         self.is_settled = true;
         while let Ok(news) = self.news.try_recv() {
             if let Some(line) = progress(&news) {
-                context.tell_output(line);
+                context.emit_output(line);
             }
         }
         self.forget().await;
@@ -142,8 +142,8 @@ impl Calling {
     /// Tells the server that nobody waits for the answer any more.
     async fn cancel(mut self, why: &str) {
         self.is_settled = true;
-        let told = self.peer.notify_cancelled(abandoned(self.id.clone(), why));
-        drop(tokio::time::timeout(Duration::from_secs(1), told).await);
+        let notification = self.peer.notify_cancelled(abandoned(self.id.clone(), why));
+        drop(tokio::time::timeout(Duration::from_secs(1), notification).await);
         self.forget().await;
     }
 

@@ -16,7 +16,7 @@ mod stderr;
 mod tool;
 mod web;
 
-pub use server::Trouble;
+pub use server::ServerError;
 pub use server::{ServerState, ServerStatus};
 pub use servers::{Probe, Servers};
 pub use tool::ToolStatus;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use rustix::fs::{Access, access};
 use vestal_config::{Environment, McpConnection, McpServer, McpTransport, Settings, Unresolved};
 
-use crate::server::Trouble;
+use crate::server::ServerError;
 
 /// One server.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) name: String,
     /// How it is reached, if that can be said.
-    pub(crate) target: Result<Target, Trouble>,
+    pub(crate) target: Result<Target, ServerError>,
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// Tools that are taken; none: all.
@@ -32,7 +32,7 @@ pub(crate) enum Target {
         args: Vec<String>,
         env: Vec<(OsString, OsString)>,
         cwd: Option<PathBuf>,
-        places: Whereabouts,
+        places: SearchDirs,
     },
     /// An address.
     Address { url: String, headers: Vec<(String, String)>, proxy: Option<String> },
@@ -60,7 +60,7 @@ impl Plan {
     }
 }
 
-fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Target, Trouble> {
+fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Target, ServerError> {
     let resolve = |place: &str, text: &str| {
         settings.resolve(text).map_err(|error| unresolved(name, place, &error))
     };
@@ -84,12 +84,12 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
                 command: resolve("command", command)?,
                 args,
                 env: of_server(settings.environment(), variables),
-                places: Whereabouts { homes, user_home, cwd: cwd.clone() },
+                places: SearchDirs { homes, user_home, cwd: cwd.clone() },
                 cwd,
             })
         }
         McpConnection::Address { transport: McpTransport::Sse, .. } => {
-            Err(Trouble::Settings(format!(
+            Err(ServerError::Settings(format!(
                 "mcp_servers.{name}.transport is sse, the older way to speak over HTTP, which is not \
                  spoken here; most servers also have an address for transport: http, often ending in /mcp"
             )))
@@ -110,8 +110,8 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
     }
 }
 
-fn unresolved(name: &str, place: &str, error: &Unresolved) -> Trouble {
-    Trouble::Settings(format!("mcp_servers.{name}.{place} cannot be used: {error}"))
+fn unresolved(name: &str, place: &str, error: &Unresolved) -> ServerError {
+    ServerError::Settings(format!("mcp_servers.{name}.{place} cannot be used: {error}"))
 }
 
 /// Shows which way it is reached: the rest may hold secrets.
@@ -129,7 +129,7 @@ const OF_NODE: &[&str] = &["npx", "npm", "node"];
 
 /// Where a command is looked for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Whereabouts {
+pub(crate) struct SearchDirs {
     /// The profile's directory, and the one of all profiles.
     pub(crate) homes: Vec<PathBuf>,
     /// The user's home.
@@ -153,8 +153,8 @@ pub(crate) struct Found {
 pub(crate) fn find_program(
     command: &str,
     path: &OsStr,
-    places: &Whereabouts,
-) -> Result<Found, Trouble> {
+    places: &SearchDirs,
+) -> Result<Found, ServerError> {
     if command.contains('/') {
         let program = match (command.strip_prefix("~/"), &places.user_home) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -166,7 +166,7 @@ pub(crate) fn find_program(
             None => std::path::absolute(&program).unwrap_or(program),
         };
         if !is_program(&program) {
-            return Err(Trouble::NotFound(no_program(&program)));
+            return Err(ServerError::NotFound(no_program(&program)));
         }
         let path = match program.parent() {
             Some(dir) => with_first(dir, path),
@@ -185,7 +185,7 @@ pub(crate) fn find_program(
             return Ok(Found { program, path: with_first(dir, path) });
         }
     }
-    Err(Trouble::NotFound(not_found(command, path, &beyond)))
+    Err(ServerError::NotFound(not_found(command, path, &beyond)))
 }
 
 fn no_program(file: &Path) -> String {
@@ -199,7 +199,7 @@ fn no_program(file: &Path) -> String {
     format!("{} {why}", file.display())
 }
 
-fn beyond(places: &Whereabouts) -> Vec<PathBuf> {
+fn beyond(places: &SearchDirs) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = places.homes.iter().map(|home| home.join("node/bin")).collect();
     dirs.extend(places.user_home.iter().map(|home| home.join(".local/bin")));
     dirs.push(PathBuf::from("/usr/local/bin"));

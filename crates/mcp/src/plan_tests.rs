@@ -7,7 +7,7 @@ mod command {
 
     struct World {
         dir: tempfile::TempDir,
-        places: Whereabouts,
+        places: SearchDirs,
     }
 
     impl World {
@@ -15,7 +15,7 @@ mod command {
             let dir = tempfile::tempdir().unwrap();
             let at = |name: &str| dir.path().join(name);
             let places =
-                Whereabouts { homes: vec![at("home")], user_home: Some(at("user")), cwd: None };
+                SearchDirs { homes: vec![at("home")], user_home: Some(at("user")), cwd: None };
             Self { dir, places }
         }
 
@@ -107,7 +107,7 @@ mod command {
     fn a_path_that_is_not_whole_begins_where_the_program_is_started() {
         let world = World::new();
         let program = world.put("project/bin/tool", 0o755);
-        let places = Whereabouts { cwd: Some(world.at("project")), ..world.places.clone() };
+        let places = SearchDirs { cwd: Some(world.at("project")), ..world.places.clone() };
         let found = find_program("bin/tool", &world.path(), &places).unwrap();
         assert_eq!(found.program, program);
         let found = find_program("./bin/tool", &world.path(), &places).unwrap();

@@ -21,7 +21,7 @@ use crate::tool::Offered;
 
 pub(crate) use keep::{keep, list};
 
-/// News that wait for somebody to be told; of more, the latest.
+/// Notices that wait to be shown; of more, the latest are kept.
 const MOST_NEWS: usize = 50;
 
 /// What the servers of a process share.
@@ -42,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     offered: Mutex<Arc<[Offered]>>,
-    /// Rings when somebody waits for a connection.
+    /// Notified when a caller waits for a connection.
     wanted: Notify,
     /// Whether it was told that the first turn goes without it.
     told_late: AtomicBool,
@@ -56,7 +56,7 @@ pub(crate) enum Phase {
     /// It answers.
     Up(Arc<Connection>),
     /// It does not; so many attempts were made.
-    Down { trouble: Trouble, attempts: u64 },
+    Down { trouble: ServerError, attempts: u64 },
 }
 
 impl Phase {
@@ -114,7 +114,7 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
-    pub(crate) fn tell(&self, news: String) {
+    pub(crate) fn notify(&self, news: String) {
         let mut all = lock(&self.news);
         if all.len() >= MOST_NEWS {
             all.pop_front();
@@ -122,7 +122,7 @@ impl Shared {
         all.push_back(news);
     }
 
-    pub(crate) fn take_news(&self) -> Vec<String> {
+    pub(crate) fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.news)).into()
     }
 }
@@ -172,7 +172,7 @@ impl Server {
     }
 
     /// Returns a connection; one that is gone is made again.
-    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, Trouble> {
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, ServerError> {
         let mut phase = self.phase.subscribe();
         let (Phase::Connecting { attempts } | Phase::Down { attempts, .. }) =
             phase.borrow().clone()
@@ -191,12 +191,12 @@ impl Server {
         self.up()
     }
 
-    fn up(&self) -> Result<Arc<Connection>, Trouble> {
+    fn up(&self) -> Result<Arc<Connection>, ServerError> {
         match &*self.phase.borrow() {
             Phase::Up(connection) => Ok(Arc::clone(connection)),
             Phase::Down { trouble, .. } => Err(trouble.clone()),
             Phase::Connecting { .. } => {
-                Err(Trouble::Failed("it is being connected to; try again".to_owned()))
+                Err(ServerError::Failed("it is being connected to; try again".to_owned()))
             }
         }
     }
@@ -227,7 +227,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Why a server cannot be used. What it says is for people and for the model:
 /// it names what is wrong and what to do, and no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ServerError {
     /// The settings ask for what cannot be done. Trying again would not help.
     #[error("{0}")]
     Settings(String),
@@ -250,7 +250,7 @@ pub enum Trouble {
     Unauthorized(String),
 }
 
-impl Trouble {
+impl ServerError {
     /// Returns the same with what is known besides, if that may explain it.
     pub(crate) fn with(self, words: &str) -> Self {
         match self {

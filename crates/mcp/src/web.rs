@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use tokio::time::{Instant, sleep_until};
 
 use crate::lines::LONGEST;
-use crate::server::Trouble;
+use crate::server::ServerError;
 use bounded::Bounded;
 
 /// How long a connection may take to be made.
@@ -36,13 +36,13 @@ pub(crate) fn transport(
     url: &str,
     headers: &[(String, String)],
     proxy: Option<&str>,
-) -> Result<StreamableHttpClientTransport<Bounded>, Trouble> {
+) -> Result<StreamableHttpClientTransport<Bounded>, ServerError> {
     let parsed = Url::parse(url).map_err(|error| {
-        Trouble::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
+        ServerError::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
     })?;
     let mut named = HashMap::new();
     for (name, value) in headers {
-        let wrong = |what: &str| Trouble::Settings(format!("its header {name} {what}"));
+        let wrong = |what: &str| ServerError::Settings(format!("its header {name} {what}"));
         let key =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("has no right name"))?;
         if OF_THE_PROTOCOL.contains(&key.as_str()) {
@@ -63,9 +63,9 @@ pub(crate) fn transport(
     Ok(StreamableHttpClientTransport::with_client(Bounded::new(client), config))
 }
 
-fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
+fn client(url: &Url, proxy: Option<&str>) -> Result<Client, ServerError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may be first between the question and this; then theirs is as good.
+        // Another task may be first between the check and this; its result is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
     }
     let mut builder = Client::builder()
@@ -77,8 +77,9 @@ fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
         // The environment is read by nobody but the configuration.
         .no_proxy();
     if let Some(proxy) = proxy {
-        let proxy = Proxy::all(proxy.trim())
-            .map_err(|_| Trouble::Settings("the address of the proxy is not a URL".to_owned()))?;
+        let proxy = Proxy::all(proxy.trim()).map_err(|_| {
+            ServerError::Settings("the address of the proxy is not a URL".to_owned())
+        })?;
         builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(LOOPBACK)));
     }
     if url.scheme() == "http" && proxy.is_none() {
@@ -86,7 +87,10 @@ fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
         builder = builder.tls_certs_only([]);
     }
     builder.build().map_err(|error| {
-        Trouble::Failed(format!("the HTTP client could not be prepared: {}", error.without_url()))
+        ServerError::Failed(format!(
+            "the HTTP client could not be prepared: {}",
+            error.without_url()
+        ))
     })
 }
 

@@ -22,19 +22,19 @@ pub struct FileMemory {
     files: Files,
     enabled: Enabled,
     /// What a person was told of already.
-    told: Mutex<BTreeSet<String>>,
+    reported: Mutex<BTreeSet<String>>,
 }
 
 impl FileMemory {
     /// Returns the memory.
     pub fn new(files: Files, enabled: Enabled) -> Self {
-        Self { files, enabled, told: Mutex::default() }
+        Self { files, enabled, reported: Mutex::default() }
     }
 
     /// Returns what is of a new thing to say; what was said is not said again.
     fn untold(&self, notices: Vec<String>) -> Vec<String> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        notices.into_iter().filter(|notice| told.insert(notice.clone())).collect()
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.into_iter().filter(|notice| reported.insert(notice.clone())).collect()
     }
 }
 
@@ -166,15 +166,15 @@ pub fn files(settings: &Settings, redactor: Arc<Redactor>) -> Result<Files, Conf
 }
 
 /// Who remembers, and the tools that go with it.
-pub type Remembering = (Option<Arc<dyn Memory>>, Vec<Arc<dyn Tool>>);
+pub type MemoryParts = (Option<Arc<dyn Memory>>, Vec<Arc<dyn Tool>>);
 
-/// Returns who remembers, for [`vestal_agent::Parts`], and the tools that go with
+/// Returns who remembers, for [`vestal_agent::AgentParts`], and the tools that go with
 /// it: `memory`, unless it is switched off, and `session_search`.
 pub fn from_settings(
     settings: &Settings,
     redactor: &Arc<Redactor>,
     store: &Store,
-) -> Result<Remembering, ConfigError> {
+) -> Result<MemoryParts, ConfigError> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(SessionSearch::new(store.clone()))];
     let enabled = Enabled::of(settings)?;
     if enabled.targets().next().is_none() {

@@ -16,7 +16,7 @@ use vestal_agent::redact::Redactor;
 use crate::entries::{Entries, Target, clean};
 
 pub use change::Change;
-pub use error::{FileProblem, ReadError, Refusal, Trouble};
+pub use error::{FileProblem, MemoryError, ReadError, Refusal};
 
 /// How many characters notes may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Files {
     /// Returns the files of the profile with this home. What the redactor takes
     /// for a secret is never written into them.
     pub fn of_home(home: &Path, limits: Limits, redactor: Arc<Redactor>) -> Self {
-        // The lock is not beside them: whoever looks there finds notes alone.
+        // The lock is elsewhere, so that the directory holds notes only.
         let (dir, lock) = (home.join("memories"), home.join("run/memories.lock"));
         Self { dir, lock, limits, redactor }
     }
@@ -136,7 +136,7 @@ fn dangling(path: &Path) -> Option<PathBuf> {
     links.filter(|link| !link.exists()).find_map(|link| fs::read_link(link).ok())
 }
 
-/// How long somebody else may take to change notes.
+/// How long another process may take to change notes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The right to change notes, until it is dropped. The kernel takes it back when
@@ -147,14 +147,14 @@ pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Lock {
     /// Waits for the lock, but not for ever.
-    pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, Trouble> {
+    pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, MemoryError> {
         let file = open(path).map_err(|source| failed(path, source))?;
         Self::wait(file, path, patience)
     }
 
     /// Waits for the directory a file is in. Profiles may share one by a link, and
     /// know nothing of each other's locks. One that is not there is nobody else's.
-    pub(super) fn take_dir(dir: &Path, patience: Duration) -> Result<Option<Self>, Trouble> {
+    pub(super) fn take_dir(dir: &Path, patience: Duration) -> Result<Option<Self>, MemoryError> {
         match File::open(dir) {
             Ok(file) => Self::wait(file, dir, patience).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -162,7 +162,7 @@ impl Lock {
         }
     }
 
-    fn wait(file: File, path: &Path, patience: Duration) -> Result<Self, Trouble> {
+    fn wait(file: File, path: &Path, patience: Duration) -> Result<Self, MemoryError> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -174,7 +174,7 @@ impl Lock {
                     pause = (pause * 2).min(Duration::from_millis(20));
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(Trouble::Busy { lock: path.to_owned(), waited: patience });
+                    return Err(MemoryError::Busy { lock: path.to_owned(), waited: patience });
                 }
                 Err(error) => return Err(failed(path, error.into())),
             }
@@ -182,8 +182,8 @@ impl Lock {
     }
 }
 
-fn failed(lock: &Path, source: io::Error) -> Trouble {
-    Trouble::Lock { lock: lock.to_owned(), source }
+fn failed(lock: &Path, source: io::Error) -> MemoryError {
+    MemoryError::Lock { lock: lock.to_owned(), source }
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -205,7 +205,7 @@ fn open(path: &Path) -> io::Result<File> {
 pub(super) enum Written {
     /// It has the new text.
     Yes,
-    /// Somebody who knows of no lock, as an editor, saved it meanwhile. It has
+    /// A program that ignores the lock, such as an editor, saved it meanwhile. It has
     /// their text.
     Overtaken,
 }
@@ -213,9 +213,14 @@ pub(super) enum Written {
 impl Files {
     /// Puts a text in the place of the one a file was read with. The lock is held
     /// by the caller.
-    pub(super) fn write(&self, target: Target, from: &str, text: &str) -> Result<Written, Trouble> {
+    pub(super) fn write(
+        &self,
+        target: Target,
+        from: &str,
+        text: &str,
+    ) -> Result<Written, MemoryError> {
         let path = self.path(target);
-        let failed = |source| Trouble::Write { path: path.clone(), source };
+        let failed = |source| MemoryError::Write { path: path.clone(), source };
         self.make_dir().map_err(failed)?;
         let new = New::write(&self.real(target).map_err(failed)?, text).map_err(failed)?;
         // Looked at again at the last moment: writing to a disk takes its time.

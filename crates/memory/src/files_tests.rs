@@ -18,15 +18,15 @@ fn place() -> (TempDir, Files) {
     (dir, files)
 }
 
-fn add(files: &Files, entry: &str) -> Result<Vec<String>, Trouble> {
+fn add(files: &Files, entry: &str) -> Result<Vec<String>, MemoryError> {
     files.change(Target::Memory, Change::Add { entry }).map(|entries| listed(&entries))
 }
 
-fn replace(files: &Files, old: &str, entry: &str) -> Result<Vec<String>, Trouble> {
+fn replace(files: &Files, old: &str, entry: &str) -> Result<Vec<String>, MemoryError> {
     files.change(Target::Memory, Change::Replace { old, entry }).map(|entries| listed(&entries))
 }
 
-fn remove(files: &Files, old: &str) -> Result<Vec<String>, Trouble> {
+fn remove(files: &Files, old: &str) -> Result<Vec<String>, MemoryError> {
     files.change(Target::Memory, Change::Remove { old }).map(|entries| listed(&entries))
 }
 
@@ -34,9 +34,9 @@ fn listed(entries: &Entries) -> Vec<String> {
     entries.iter().map(str::to_owned).collect()
 }
 
-fn refusal(result: Result<Vec<String>, Trouble>) -> Refusal {
+fn refusal(result: Result<Vec<String>, MemoryError>) -> Refusal {
     match result {
-        Err(Trouble::Refused(refusal)) => refusal,
+        Err(MemoryError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -137,8 +137,8 @@ fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
     fn problem(files: &Files) -> FileProblem {
         let ReadError { problem, .. } = files.read(Target::Memory).unwrap_err();
         for change in [Change::Add { entry: "x" }, Change::Clear] {
-            let trouble = files.change(Target::Memory, change).unwrap_err();
-            assert!(matches!(trouble, Trouble::Read(_)), "{trouble:?}");
+            let error = files.change(Target::Memory, change).unwrap_err();
+            assert!(matches!(error, MemoryError::Read(_)), "{error:?}");
         }
         problem
     }
@@ -192,7 +192,7 @@ fn notes_on_a_disk_that_is_missing_are_not_taken_for_none() {
     let missing = |result: Result<Entries, ReadError>| matches!(result, Err(ReadError { problem: FileProblem::Dangling(to), .. }) if to.ends_with("notes"));
     assert!(missing(files.read(Target::Memory)));
     let refused = add(&files, "x");
-    assert!(matches!(refused, Err(Trouble::Read(_))), "{refused:?}");
+    assert!(matches!(refused, Err(MemoryError::Read(_))), "{refused:?}");
     fs::create_dir_all(dir.path().join("home/disk/notes")).unwrap();
     assert_eq!(add(&files, "x").unwrap(), ["x"]);
     assert!(files.dir().is_symlink());
@@ -291,7 +291,7 @@ proptest! {
                     prop_assert_eq!(entries.len(), kept.len() + 1);
                     kept = entries;
                 }
-                Err(Trouble::Refused(_)) => {}
+                Err(MemoryError::Refused(_)) => {}
                 Err(other) => panic!("{other}"),
             }
             prop_assert_eq!(listed(&files.read(Target::Memory).unwrap()), kept.clone());
@@ -299,7 +299,7 @@ proptest! {
         for text in &texts {
             match remove(&files, text) {
                 Ok(entries) => prop_assert_eq!(entries.len() + 1, kept.len()),
-                Err(Trouble::Refused(_)) => continue,
+                Err(MemoryError::Refused(_)) => continue,
                 Err(other) => panic!("{other}"),
             }
             kept = listed(&files.read(Target::Memory).unwrap());
@@ -313,7 +313,7 @@ fn whoever_holds_the_lock_too_long_is_not_waited_for_for_ever_and_dying_frees_it
     let held = Lock::take(&files.lock, PATIENCE).unwrap();
     let short = std::time::Duration::from_millis(30);
     let refused = Lock::take(&files.lock, short);
-    assert!(matches!(refused, Err(Trouble::Busy { waited, .. }) if waited == short));
+    assert!(matches!(refused, Err(MemoryError::Busy { waited, .. }) if waited == short));
     drop(held);
     add(&files, "free again").unwrap();
 }

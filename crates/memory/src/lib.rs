@@ -10,8 +10,8 @@ mod testing;
 mod tool;
 
 pub use entries::{Entries, Target, UnknownTarget, clean};
-pub use file_memory::{Enabled, FileMemory, Remembering, files, from_settings, limits};
-pub use files::{Change, FileProblem, Files, Limits, ReadError, Refusal, Trouble};
+pub use file_memory::{Enabled, FileMemory, MemoryParts, files, from_settings, limits};
+pub use files::{Change, FileProblem, Files, Limits, MemoryError, ReadError, Refusal};
 pub use search::SessionSearch;
 pub use tool::{MemoryTool, TOOLSET};
 

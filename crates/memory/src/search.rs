@@ -29,11 +29,11 @@ const MOST_AROUND: usize = 25;
 const COMPLAINT: usize = 1_000;
 
 const DESCRIPTION: &str = "\
-Searches everything that was said in past conversations with this user, by them, by you and by tools. Use it whenever something from before is referred to, or would help, \
+Searches everything that was said in past conversations with this user, by the user, by you and by tools. Use it when something from earlier is mentioned, or would help, \
 before you ask for it again. \
-With `query`: the conversations in which the words occur, best first, with what stands around them and the numbers of the messages; every word is looked for at the beginning of words, \"words in quotes\" beside each other. \
-With `conversation` and `message`: what was said around that message, to read on. \
-Without any: the most recent conversations. This conversation is left out unless `conversation` is \"current\".";
+With `query`: the conversations that contain the words, best first, with the surrounding text and message numbers; every word matches the beginning of words, \"words in quotes\" match next to each other. \
+With `conversation` and `message`: the messages around that one, to read on. \
+Without arguments: the most recent conversations. This conversation is left out unless `conversation` is \"current\".";
 
 /// The tool.
 #[derive(Debug, Clone)]
@@ -68,8 +68,8 @@ impl Tool for SessionSearch {
             Err(bad) => return bad.into(),
         };
         match self.answer(context, request).await {
-            Ok(told) => {
-                let content = told.to_string();
+            Ok(output) => {
+                let content = output.to_string();
                 let content = context.redactor.redact_result(&content).into_owned();
                 ToolOutput { oversized: Oversized::Keep, ..ToolOutput::ok(content) }
             }

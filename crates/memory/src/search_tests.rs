@@ -64,72 +64,73 @@ async fn stage() -> (Stage, SessionSearch) {
     (stage, tool)
 }
 
-fn found(told: &Value) -> Vec<&str> {
-    let results = told["results"].as_array().unwrap();
+fn found(output: &Value) -> Vec<&str> {
+    let results = output["results"].as_array().unwrap();
     results.iter().map(|result| result["conversation"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
 async fn words_are_found_by_conversation_and_the_current_one_is_left_out() {
     let (stage, tool) = stage().await;
-    let (told, failed) = stage.call(&tool, json!({"query": "walrus"})).await;
+    let (output, failed) = stage.call(&tool, json!({"query": "walrus"})).await;
     assert!(!failed);
-    assert_eq!(found(&told), [OLDER]);
-    let result = &told["results"][0];
+    assert_eq!(found(&output), [OLDER]);
+    let result = &output["results"][0];
     assert_eq!((&result["title"], &result["source"]), (&json!("Deploy it"), &json!("cli")));
     let matches = result["matches"].as_array().unwrap();
     assert_eq!(matches.len(), 3);
     let numbers: Vec<i64> = matches.iter().map(|hit| hit["message"].as_i64().unwrap()).collect();
-    assert!([1, 3, 4].iter().all(|number| numbers.contains(number)), "{told}");
+    assert!([1, 3, 4].iter().all(|number| numbers.contains(number)), "{output}");
     assert!(matches.iter().all(|hit| hit["text"].as_str().unwrap().contains("**walrus**")));
-    let (told, _) = stage.call(&tool, json!({"query": "walrus", "conversation": "current"})).await;
-    assert_eq!(found(&told), [CURRENT]);
-    assert_eq!(told["results"][0]["matches"].as_array().unwrap().len(), 4);
+    let (output, _) =
+        stage.call(&tool, json!({"query": "walrus", "conversation": "current"})).await;
+    assert_eq!(found(&output), [CURRENT]);
+    assert_eq!(output["results"][0]["matches"].as_array().unwrap().len(), 4);
 }
 
 #[tokio::test]
 async fn where_no_message_has_all_the_words_those_with_some_are_told() {
     let (stage, tool) = stage().await;
-    let (told, _) = stage.call(&tool, json!({"query": "what name did my penguin get"})).await;
-    assert_eq!(found(&told)[0], OLD, "{told}");
-    assert!(told["note"].as_str().unwrap().contains("some of them"), "{told}");
-    let (told, failed) = stage.call(&tool, json!({"query": "zebra crossing"})).await;
+    let (output, _) = stage.call(&tool, json!({"query": "what name did my penguin get"})).await;
+    assert_eq!(found(&output)[0], OLD, "{output}");
+    assert!(output["note"].as_str().unwrap().contains("some of them"), "{output}");
+    let (output, failed) = stage.call(&tool, json!({"query": "zebra crossing"})).await;
     assert!(!failed);
-    assert_eq!(found(&told), [""; 0]);
-    assert!(told["note"].as_str().unwrap().contains("nothing was found"), "{told}");
+    assert_eq!(found(&output), [""; 0]);
+    assert!(output["note"].as_str().unwrap().contains("nothing was found"), "{output}");
 }
 
 #[tokio::test]
 async fn what_was_said_around_a_message_is_read_within_bounds() {
     let (stage, tool) = stage().await;
-    let (told, failed) =
+    let (output, failed) =
         stage.call(&tool, json!({"conversation": OLDER, "message": 3, "around": 1})).await;
-    assert!(!failed, "{told}");
-    let messages = told["messages"].as_array().unwrap();
+    assert!(!failed, "{output}");
+    let messages = output["messages"].as_array().unwrap();
     let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["assistant", "tool", "assistant"]);
-    assert_eq!((&told["before"], &told["after"]), (&json!(1), &json!(0)));
+    assert_eq!((&output["before"], &output["after"]), (&json!(1), &json!(0)));
     let call = messages[0]["text"].as_str().unwrap();
     assert!(call.contains("terminal") && call.contains("make deploy"), "{call}");
     let result = messages[1]["text"].as_str().unwrap();
     assert!(result.contains("deployed the walrus") && result.contains("more characters"));
-    assert!(told.to_string().len() < 10_000);
+    assert!(output.to_string().len() < 10_000);
     // By title, and from the beginning.
-    let (told, _) = stage.call(&tool, json!({"conversation": "names"})).await;
-    assert_eq!(told["messages"][1]["text"], "Call it Pingu.", "{told}");
+    let (output, _) = stage.call(&tool, json!({"conversation": "names"})).await;
+    assert_eq!(output["messages"][1]["text"], "Call it Pingu.", "{output}");
     let all = json!({"conversation": CURRENT, "message": "25", "around": 99});
-    let (told, _) = stage.call(&tool, all).await;
-    assert_eq!(told["messages"].as_array().unwrap().len(), 2 * MOST_AROUND);
+    let (output, _) = stage.call(&tool, all).await;
+    assert_eq!(output["messages"].as_array().unwrap().len(), 2 * MOST_AROUND);
 }
 
 #[tokio::test]
 async fn without_words_the_most_recent_conversations_are_told() {
     let (stage, tool) = stage().await;
-    let (told, _) = stage.call(&tool, json!({})).await;
-    assert_eq!(found(&told), [OLD, OLDER]);
-    assert_eq!(told["results"][0]["began"], "name my penguin");
-    let (told, _) = stage.call(&tool, json!({"limit": 1, "query": "  "})).await;
-    assert_eq!(found(&told), [OLD]);
+    let (output, _) = stage.call(&tool, json!({})).await;
+    assert_eq!(found(&output), [OLD, OLDER]);
+    assert_eq!(output["results"][0]["began"], "name my penguin");
+    let (output, _) = stage.call(&tool, json!({"limit": 1, "query": "  "})).await;
+    assert_eq!(found(&output), [OLD]);
 }
 
 #[tokio::test]
@@ -142,9 +143,9 @@ async fn what_makes_no_sense_is_answered_and_what_is_secret_is_masked() {
         (json!({"query": "x", "limit": 0}), "at least 1"),
         (json!([1]), "must be an object"),
     ] {
-        let (told, failed) = stage.call(&tool, arguments.clone()).await;
+        let (output, failed) = stage.call(&tool, arguments.clone()).await;
         assert!(failed, "{arguments}");
-        assert!(told["error"].as_str().unwrap().contains(says), "{arguments}: {told}");
+        assert!(output["error"].as_str().unwrap().contains(says), "{arguments}: {output}");
     }
     for odd in ["\"", "NEAR(", "*", "'; DROP TABLE words; --", "a\0b", "\u{1f600}"] {
         let (_, failed) = stage.call(&tool, json!({"query": odd})).await;
@@ -154,8 +155,11 @@ async fn what_makes_no_sense_is_answered_and_what_is_secret_is_masked() {
     let said = [user(&format!("the giraffe key is {KEY} indeed"))];
     converse(&stage, "20261002-090000-cccccc", "Keys", &said).await;
     for arguments in [json!({"query": "giraffe"}), json!({"conversation": "Keys"}), json!({})] {
-        let (told, _) = stage.call(&tool, arguments).await;
-        assert!(told.to_string().contains("giraffe") && !told.to_string().contains(KEY), "{told}");
+        let (output, _) = stage.call(&tool, arguments).await;
+        assert!(
+            output.to_string().contains("giraffe") && !output.to_string().contains(KEY),
+            "{output}"
+        );
     }
 }
 
@@ -169,20 +173,20 @@ async fn what_a_summary_says_is_found_and_read_on_from() {
         .append(&id, &[NewMessage::note(Message::user("the ocelot is a note"))])
         .await
         .unwrap();
-    let (told, _) = stage.call(&tool, json!({"query": "ocelot"})).await;
-    let matches = told["results"][0]["matches"].as_array().unwrap();
+    let (output, _) = stage.call(&tool, json!({"query": "ocelot"})).await;
+    let matches = output["results"][0]["matches"].as_array().unwrap();
     for (hit, role) in [(5, "summary"), (6, "note")] {
         let found = matches.iter().find(|own| own["message"] == hit).unwrap();
-        assert_eq!(found["role"], role, "{told}");
-        let (told, failed) =
+        assert_eq!(found["role"], role, "{output}");
+        let (output, failed) =
             stage.call(&tool, json!({"conversation": OLDER, "message": hit, "around": 0})).await;
-        assert!(!failed, "{told}");
-        assert_eq!(told["messages"][0]["role"], role, "{told}");
+        assert!(!failed, "{output}");
+        assert_eq!(output["messages"][0]["role"], role, "{output}");
     }
     // A branch has nothing else of what was summed up.
     let branch = stage.store.branch(&id, None, None).await.unwrap().id;
-    let (told, _) = stage.call(&tool, json!({"conversation": branch})).await;
-    assert_eq!(told["messages"][0]["text"], "they wanted an ocelot", "{told}");
+    let (output, _) = stage.call(&tool, json!({"conversation": branch})).await;
+    assert_eq!(output["messages"][0]["text"], "they wanted an ocelot", "{output}");
 }
 
 #[tokio::test]
@@ -190,9 +194,9 @@ async fn one_long_conversation_hides_no_other() {
     let (stage, tool) = stage().await;
     let many: Vec<_> = (0..100).map(|_| user("penguin penguin")).collect();
     converse(&stage, "20261003-090000-dddddd", "Penguins", &many).await;
-    let (told, _) = stage.call(&tool, json!({"query": "penguin"})).await;
-    assert_eq!(found(&told), ["20261003-090000-dddddd", OLD], "{told}");
-    assert_eq!(told["results"][0]["more_matches"], true);
+    let (output, _) = stage.call(&tool, json!({"query": "penguin"})).await;
+    assert_eq!(found(&output), ["20261003-090000-dddddd", OLD], "{output}");
+    assert_eq!(output["results"][0]["more_matches"], true);
 }
 
 #[tokio::test]
@@ -200,8 +204,8 @@ async fn an_answer_is_bounded_whatever_was_asked() {
     let (stage, tool) = stage().await;
     let long = "walrus ".repeat(100_000);
     for arguments in [json!({"query": long}), json!({"conversation": long})] {
-        let (told, _) = stage.call(&tool, arguments).await;
-        assert!(told.to_string().len() < 10_000, "{}", told.to_string().len());
+        let (output, _) = stage.call(&tool, arguments).await;
+        assert!(output.to_string().len() < 10_000, "{}", output.to_string().len());
     }
 }
 
@@ -231,12 +235,12 @@ async fn no_part_of_a_secret_is_told_by_marking_or_cutting_it() {
         json!({"conversation": "Keys"}),
         json!({"conversation": "Keys", "message": 3}),
     ] {
-        let (told, failed) = stage.call(&tool, arguments.clone()).await;
-        let told = told.to_string();
-        assert!(!failed, "{told}");
+        let (output, failed) = stage.call(&tool, arguments.clone()).await;
+        let output = output.to_string();
+        assert!(!failed, "{output}");
         let middle = &KEY[8..KEY.len() - 6];
         for part in middle.split('-').filter(|part| part.len() > 3) {
-            assert!(!told.contains(part), "{arguments}: {part} in {told}");
+            assert!(!output.contains(part), "{arguments}: {part} in {output}");
         }
     }
 }

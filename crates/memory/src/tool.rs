@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
@@ -10,20 +11,20 @@ use vestal_model::ToolSpec;
 
 use crate::entries::{Entries, Target};
 use crate::file_memory::{Enabled, usage};
-use crate::files::{Change, Files, Trouble};
+use crate::files::{Change, Files, MemoryError};
 
 /// The group the tool is enabled and disabled with.
 pub const TOOLSET: &str = "memory";
 
 const DESCRIPTION: &str = "\
-Keeps short notes that you are told again at the beginning of every later conversation. \
-Note unasked what will still be true and useful then: how the user wants things done, corrections of theirs, facts about them, \
-what you found out about this environment, a project's conventions, ways that work. Do not note what is done and over, what is easily found again, raw data, \
+Keeps short notes that you are given again at the beginning of every later conversation. \
+Write down, without being asked, what will still be true and useful then: how the user wants things done, corrections, facts about the user, \
+what you found out about this environment, conventions of a project, approaches that work. Do not write down what is finished, what is easily found again, raw data, \
 or secrets (they are left out). \
-Targets: memory is for your own notes, user for what concerns the user as a person. \
+Targets: memory for your own notes, user for notes about the user. \
 Actions: add (content); replace (old_text, content) and remove (old_text), where old_text is a part of the one note that is meant; read. \
-Room is short: write compactly, and when it is full, first join or remove notes. \
-Changes are kept at once, but the notes at the beginning of this conversation stay as they were.";
+Space is limited: write compactly, and when it is full, first merge or remove notes. \
+Changes are saved at once, but the notes at the beginning of this conversation stay as they were.";
 
 /// The tool.
 #[derive(Debug, Clone)]
@@ -71,6 +72,7 @@ impl Tool for MemoryTool {
 
 #[derive(Deserialize, JsonSchema)]
 struct MemoryArguments {
+    #[serde(deserialize_with = "action")]
     action: Action,
     /// Default memory.
     target: Option<String>,
@@ -84,12 +86,21 @@ struct MemoryArguments {
 #[serde(rename_all = "snake_case")]
 enum Action {
     Add,
-    #[serde(alias = "update")]
     Replace,
-    #[serde(alias = "delete")]
     Remove,
-    #[serde(alias = "list", alias = "view", alias = "show")]
     Read,
+}
+
+/// Reads an action, also by other common words for it.
+fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Action, D::Error> {
+    let word = String::deserialize(deserializer)?.trim().to_ascii_lowercase();
+    let word = match word.as_str() {
+        "update" => "replace",
+        "delete" => "remove",
+        "list" | "view" | "show" => "read",
+        other => other,
+    };
+    Action::deserialize(word.into_deserializer())
 }
 
 /// A call, understood.
@@ -142,16 +153,16 @@ impl MemoryCall {
         };
         match files.change(*target, change) {
             Ok(entries) => {
-                let mut told = view(files, *target, &entries);
+                let mut result = view(files, *target, &entries);
                 let message = if files.has_secret(content) {
                     format!("{message}, without the secret in it")
                 } else {
                     message.to_owned()
                 };
-                told["message"] = message.into();
-                output(&told, false)
+                result["message"] = message.into();
+                output(&result, false)
             }
-            Err(trouble) => failure(&trouble, files, *target),
+            Err(error) => failure(&error, files, *target),
         }
     }
 }
@@ -166,17 +177,17 @@ fn view(files: &Files, target: Target, entries: &Entries) -> Value {
 }
 
 /// Says what went wrong, and what there is: the model mends it without looking first.
-fn failure(trouble: &Trouble, files: &Files, target: Target) -> ToolOutput {
-    let mut told = json!({"success": false, "error": trouble.to_string(), "target": target});
-    if let (Trouble::Refused(_), Ok(entries)) = (trouble, files.read(target)) {
-        told["entries"] = files.shown(&entries).into();
-        told["usage"] = usage(&entries, files.limit(target)).into();
+fn failure(error: &MemoryError, files: &Files, target: Target) -> ToolOutput {
+    let mut result = json!({"success": false, "error": error.to_string(), "target": target});
+    if let (MemoryError::Refused(_), Ok(entries)) = (error, files.read(target)) {
+        result["entries"] = files.shown(&entries).into();
+        result["usage"] = usage(&entries, files.limit(target)).into();
     }
-    output(&told, true)
+    output(&result, true)
 }
 
-fn output(told: &Value, is_error: bool) -> ToolOutput {
-    ToolOutput { is_error, ..ToolOutput::json(told) }
+fn output(result: &Value, is_error: bool) -> ToolOutput {
+    ToolOutput { is_error, ..ToolOutput::json(result) }
 }
 
 #[cfg(test)]

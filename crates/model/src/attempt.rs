@@ -263,7 +263,7 @@ pub(crate) enum Next {
 
 /// How long an endpoint is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum RetryLimit {
     /// For seconds: another endpoint can be asked, or somebody only wants to look.
     Short,
     /// For minutes where the provider is busy: there is no other endpoint.
@@ -285,16 +285,16 @@ pub(crate) fn next_attempt(
     error: &ModelError,
     attempt: u32,
     options: &Options,
-    patience: Patience,
+    patience: RetryLimit,
 ) -> Next {
-    let is_waited_for = patience == Patience::Long && error.is_busy();
+    let is_waited_for = patience == RetryLimit::Long && error.is_busy();
     let retries = if is_waited_for { options.retries } else { options.retries.min(FEW) };
     if !error.is_retryable() || attempt > retries {
         return Next::Stop;
     }
     let granted = match patience {
-        Patience::Short => options.retry_after_cap.min(SHORT_PAUSE),
-        Patience::Long => options.retry_after_cap,
+        RetryLimit::Short => options.retry_after_cap.min(SHORT_PAUSE),
+        RetryLimit::Long => options.retry_after_cap,
     };
     match error.retry_after() {
         Some(wanted) if wanted > granted => Next::Stop,

@@ -10,7 +10,7 @@ fn limited(retry_after: Option<Duration>) -> ModelError {
 }
 
 /// Returns the pauses before each retry until an endpoint is given up.
-fn pauses(error: &ModelError, options: &Options, patience: Patience) -> Vec<Duration> {
+fn pauses(error: &ModelError, options: &Options, patience: RetryLimit) -> Vec<Duration> {
     let pauses = (1..).map_while(|attempt| match next_attempt(error, attempt, options, patience) {
         Next::Again(pause) => Some(pause),
         Next::Stop => None,
@@ -25,7 +25,7 @@ fn a_busy_provider_is_waited_for_for_minutes() {
     let loading = ModelError::Server { detail, retry_after: None };
     for error in [limited(None), loading, server(None)] {
         for _ in 0..50 {
-            let pauses = pauses(&error, &options, Patience::Long);
+            let pauses = pauses(&error, &options, RetryLimit::Long);
             let most = [2, 4, 8, 16, 32, 60, 60, 60].map(Duration::from_secs);
             assert_eq!(pauses.len(), most.len());
             for (pause, most) in pauses.iter().zip(most) {
@@ -43,10 +43,10 @@ fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
     let broken = ModelError::Server { detail, retry_after: None };
     let absent = ModelError::Unreachable { detail: Detail::default() };
     for (error, patience) in [
-        (broken, Patience::Long),
-        (absent, Patience::Long),
-        (limited(None), Patience::Short),
-        (server(None), Patience::Short),
+        (broken, RetryLimit::Long),
+        (absent, RetryLimit::Long),
+        (limited(None), RetryLimit::Short),
+        (server(None), RetryLimit::Short),
     ] {
         for _ in 0..50 {
             let pauses = pauses(&error, &options, patience);
@@ -71,23 +71,26 @@ fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
         Next::Again(pause) => Some(pause),
         Next::Stop => None,
     };
-    for (seconds, patience) in
-        [(20, Patience::Short), (60, Patience::Short), (20, Patience::Long), (300, Patience::Long)]
-    {
+    for (seconds, patience) in [
+        (20, RetryLimit::Short),
+        (60, RetryLimit::Short),
+        (20, RetryLimit::Long),
+        (300, RetryLimit::Long),
+    ] {
         let pause = granted(seconds, patience).unwrap();
         let wanted = Duration::from_secs(seconds);
         assert!((wanted..=wanted.mul_f64(1.1)).contains(&pause), "{pause:?}");
     }
-    assert_eq!(granted(61, Patience::Short), None);
-    assert_eq!(granted(301, Patience::Long), None);
+    assert_eq!(granted(61, RetryLimit::Short), None);
+    assert_eq!(granted(301, RetryLimit::Long), None);
 }
 
 #[test]
 fn what_cannot_succeed_and_what_was_tried_often_enough_is_not_tried_again() {
     let options = Options { retries: 2, ..Options::default() };
     let bad = ModelError::BadRequest { detail: Detail::default() };
-    assert_eq!(pauses(&bad, &options, Patience::Long), []);
-    for patience in [Patience::Short, Patience::Long] {
+    assert_eq!(pauses(&bad, &options, RetryLimit::Long), []);
+    for patience in [RetryLimit::Short, RetryLimit::Long] {
         assert_eq!(pauses(&server(None), &options, patience).len(), 2);
     }
 }
@@ -99,7 +102,7 @@ fn a_span_no_clock_can_tell_is_a_long_one_and_no_panic() {
     assert_eq!(later(now, Duration::MAX), now + YEARS);
     let options = Options { retry_after_cap: Duration::MAX, ..Options::default() };
     let wanted = server(Some(Duration::MAX / 2));
-    assert!(matches!(next_attempt(&wanted, 1, &options, Patience::Long), Next::Again(_)));
+    assert!(matches!(next_attempt(&wanted, 1, &options, RetryLimit::Long), Next::Again(_)));
 }
 
 #[test]

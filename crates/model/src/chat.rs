@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, sleep};
 
 use crate::adapt::adapt;
-use crate::attempt::{Attempt, Failed, Next, Patience, later, next_attempt};
+use crate::attempt::{Attempt, Failed, Next, RetryLimit, later, next_attempt};
 use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
 use crate::models::Shared;
@@ -53,7 +53,7 @@ impl Chat {
                 });
             }
             let is_last = offset + 1 == self.chain.len();
-            let patience = if is_last { Patience::Long } else { Patience::Short };
+            let patience = if is_last { RetryLimit::Long } else { RetryLimit::Short };
             match self.ask(endpoint, request, patience, watch).await {
                 Ok(completion) => {
                     self.hold(index, offset > 0);
@@ -91,7 +91,7 @@ impl Chat {
         &self,
         endpoint: &Endpoint,
         request: &Request<'_>,
-        patience: Patience,
+        patience: RetryLimit,
         watch: &mut Watch<'_>,
     ) -> Result<Completion, ModelError> {
         let attempt = Attempt { shared: &self.shared, endpoint };
@@ -175,7 +175,7 @@ impl fmt::Debug for Chat {
 fn encode(
     attempt: &Attempt<'_>,
     request: &Request<'_>,
-    quirks: crate::memory::Quirks,
+    quirks: crate::quirks::Quirks,
 ) -> Result<bytes::Bytes, ModelError> {
     wire::body(attempt.endpoint, request, quirks).map_err(|error| {
         let message = format!("cannot be written as JSON: {error}");

@@ -20,11 +20,11 @@ const LONGEST_NAME: usize = 64;
 pub(crate) enum Turn<'a> {
     /// What a person said.
     User(&'a UserMessage),
-    /// What the model said, each call with what it came to.
+    /// What the model said, each call with its result.
     Assistant { message: &'a AssistantMessage, calls: Vec<Called<'a>> },
 }
 
-/// A call with what it came to.
+/// A call with its result.
 pub(crate) struct Called<'a> {
     /// The id both go by; unique in the conversation.
     pub(crate) id: Cow<'a, str>,

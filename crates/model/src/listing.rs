@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::attempt::{Attempt, Failed, Next, Patience, next_attempt};
+use crate::attempt::{Attempt, Failed, Next, RetryLimit, next_attempt};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 use crate::message::Api;
@@ -52,7 +52,7 @@ impl Models {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let next = next_attempt(&error, number, &shared.options, Patience::Short);
+            let next = next_attempt(&error, number, &shared.options, RetryLimit::Short);
             let Next::Again(after) = next else {
                 return Err(error);
             };

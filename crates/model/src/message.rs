@@ -1,4 +1,4 @@
-//! What is said in a conversation, whoever the provider is.
+//! Messages of a conversation, the same for all providers.
 //!
 //! These types are the one vocabulary of the loop, the store and the provider
 //! clients. They are stored as JSON, so a field may be added with a default and
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// What a person, or whoever stands in for one, said.
+    /// A message of the user.
     User(UserMessage),
     /// What the model said and which tools it called.
     Assistant(AssistantMessage),
-    /// What one tool call came to.
+    /// The result of a tool call.
     Tool(ToolResult),
 }
 
@@ -102,7 +102,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// What a tool call came to.
+/// The result of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The call's [`ToolCall::id`].
@@ -133,7 +133,7 @@ pub enum Finish {
     Length,
     /// The provider refused to go on.
     Refused,
-    /// Somebody stopped it; what it had said until then is kept.
+    /// It was interrupted; what had come until then is kept.
     Interrupted,
 }
 

@@ -28,7 +28,7 @@ pub struct ToolSpec {
     pub parameters: serde_json::Value,
 }
 
-/// What happens while a model answers, for those who watch.
+/// Progress of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// More words for the person.

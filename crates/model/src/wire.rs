@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::endpoint::Endpoint;
-use crate::memory::Quirks;
 use crate::message::{Api, AssistantMessage};
+use crate::quirks::Quirks;
 use crate::refusal::Refusal;
 use crate::request::{Progress, Request, Usage};
 use crate::{anthropic, chat_completions};

@@ -48,7 +48,7 @@ pub enum StartError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// There is no thread or runtime to be had.
+    /// No thread or runtime could be started.
     #[error("cannot start the server: {0}")]
     Runtime(std::io::Error),
 }

@@ -10,7 +10,7 @@ use crate::skill::RULE;
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// The name is none.
-    #[error("{0:?} is no name for a skill: use {RULE}")]
+    #[error("{0:?} is not a valid name for a skill: use {RULE}")]
     Name(String),
     /// There is no such skill.
     #[error("there is no skill {name:?}{}", suggested(suggestion.as_deref()))]

@@ -34,7 +34,7 @@ struct Inner {
     root: PathBuf,
     settings: Arc<Settings>,
     /// What a person was told of broken skills.
-    told: Mutex<BTreeSet<String>>,
+    reported: Mutex<BTreeSet<String>>,
     /// Who gets the variables that skills ask for.
     equipped: Mutex<Option<Equipped>>,
 }
@@ -47,12 +47,12 @@ struct Equipped {
 }
 
 /// Returns the skills of the profile that the settings belong to. What is wrong
-/// with one of them is told by [`Skills::take_news`] and hinders none.
+/// with one of them is told by [`Skills::take_notices`] and hinders none.
 pub fn from_settings(settings: &Arc<Settings>) -> Skills {
     let inner = Inner {
         root: settings.home().dir().join(FOLDER),
         settings: Arc::clone(settings),
-        told: Mutex::default(),
+        reported: Mutex::default(),
         equipped: Mutex::default(),
     };
     Skills { inner: Arc::new(inner) }
@@ -71,7 +71,7 @@ impl Skills {
 
     /// Looks at what is installed.
     pub fn catalogue(&self) -> Catalogue {
-        // Whoever disables a skill means conversations that run, too.
+        // Disabling a skill counts for running conversations, too.
         let disabled = self.settings().reload().get(&keys::SKILLS_DISABLED);
         let disabled = disabled.or_else(|_| self.settings().get(&keys::SKILLS_DISABLED));
         let disabled = disabled.map(|found| found.value);
@@ -188,10 +188,14 @@ impl Skills {
     }
 
     /// Takes what a person should be told: which skills are broken, each once.
-    pub fn take_news(&self) -> Vec<String> {
+    pub fn take_notices(&self) -> Vec<String> {
         let broken = self.catalogue().broken;
-        let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.iter().map(ToString::to_string).filter(|news| told.insert(news.clone())).collect()
+        let mut reported = self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        broken
+            .iter()
+            .map(ToString::to_string)
+            .filter(|notice| reported.insert(notice.clone()))
+            .collect()
     }
 }
 
@@ -210,9 +214,9 @@ impl ToolSource for Skills {
         Vec::new()
     }
 
-    fn take_news(&self) -> Vec<String> {
+    fn take_notices(&self) -> Vec<String> {
         self.equip_again();
-        Self::take_news(self)
+        Self::take_notices(self)
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
 }
 
 const DESCRIPTION: &str = "\
-Lists the skills: instructions for particular kinds of work, kept in files, by name with what each is for. \
-Read one with skill_view before you do what it is about.";
+Lists the skills by name, with what each is for. A skill is a set of instructions for a kind of work, kept in files. \
+Read it with skill_view before you do that work.";
 
 #[derive(Deserialize, JsonSchema)]
 struct SkillsListArguments {

@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Approval, ApprovalRequest, EventSink, Human, Limits, NoDelegates, Nobody, Notebook, Question,
-    Registry, Tool, ToolContext, ToolSource, Workshop,
+    Approval, ApprovalRequest, ConversationSandbox, EventSink, Human, Limits, NoDelegates, NoHuman,
+    Notebook, Question, Registry, Tool, ToolContext, ToolSource,
 };
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, Overrides, Task};
 
 use crate::skills::{Skills, from_settings};
-use crate::testing::{Yardstick, text};
+use crate::testing::{SkillHome, text};
 
 /// Somebody who has these answers, and remembers what was asked.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Human for Answers {
 
 /// A home with skills and a sandbox on backend `local`.
 struct Stage {
-    home: Yardstick,
+    home: SkillHome,
     skills: Skills,
     engine: Engine,
     context: ToolContext,
@@ -49,20 +49,24 @@ struct Stage {
 
 impl Stage {
     fn new(env: &[(&str, &str)]) -> Self {
-        Self::with_human(env, Arc::new(Nobody))
+        Self::with_human(env, Arc::new(NoHuman))
     }
 
     fn with_human(env: &[(&str, &str)], human: Arc<dyn Human>) -> Self {
-        let home = Yardstick::new();
+        let home = SkillHome::new();
         let cwd = format!("terminal.cwd={}", home.path("").display());
         let engine = Engine::open(home.settings(env, &["terminal.backend=local", &cwd])).unwrap();
         let skills = from_settings(engine.settings());
-        let workshop =
-            Workshop::new(engine.clone(), Task::default_task(), Overrides::default(), "c-test");
+        let sandbox = ConversationSandbox::new(
+            engine.clone(),
+            Task::default_task(),
+            Overrides::default(),
+            "c-test",
+        );
         let context = ToolContext {
             conversation: "20261115-103001-k3f9ab".parse().unwrap(),
             call: "call-1".to_owned(),
-            workshop,
+            sandbox,
             cancel: CancellationToken::new(),
             events: EventSink::new(|_| ()),
             guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
@@ -70,7 +74,7 @@ impl Stage {
             redactor: Arc::new(Redactor::default()),
             limits: Arc::new(Limits::default()),
             notebook: Notebook::default(),
-            sightings: Arc::default(),
+            observed_files: Arc::default(),
             jobs: vestal_agent::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::new(Registry::default()),
@@ -85,7 +89,7 @@ impl Stage {
     }
 
     async fn run(&self, text: &str) -> String {
-        let sandbox = self.context.workshop.sandbox(&self.context.events).await.unwrap();
+        let sandbox = self.context.sandbox.attach(&self.context.events).await.unwrap();
         sandbox.run(Command::shell(text)).await.unwrap().stdout.text()
     }
 
@@ -143,7 +147,7 @@ async fn a_skill_without_files_starts_no_sandbox() {
     stage.home.skill("plain", "");
     let view = stage.call("skill_view", json!({"name": "plain"})).await;
     assert_eq!((view.get("path"), view.get("files")), (None, None));
-    assert!(stage.context.workshop.attached().is_none());
+    assert!(stage.context.sandbox.attached().is_none());
     stage.finish().await;
 }
 
@@ -198,7 +202,7 @@ async fn variables_reach_commands_and_missing_ones_are_said() {
 async fn each_turn_has_what_the_skills_in_use_ask_for_when_it_begins() {
     let stage = Stage::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
     stage.skills.equip(&stage.engine, &stage.context.redactor);
-    let begin_turn = || ToolSource::take_news(&stage.skills);
+    let begin_turn = || ToolSource::take_notices(&stage.skills);
     let given = "echo ${#TAVILY_API_KEY}";
     assert_eq!(stage.run(given).await, "0\n");
     stage.home.skill("one", "required_environment_variables: [TAVILY_API_KEY]\n");
@@ -215,7 +219,7 @@ async fn each_turn_has_what_the_skills_in_use_ask_for_when_it_begins() {
 async fn a_skill_that_work_asks_for_is_opened_with_its_files() {
     let stage = Stage::new(&[]);
     stage.home.skill("plain", "").skill("go", "").put("skills/go/run", "#!/bin/sh\necho went\n");
-    let sandbox = stage.context.workshop.sandbox(&stage.context.events).await.unwrap();
+    let sandbox = stage.context.sandbox.attach(&stage.context.events).await.unwrap();
     let said = stage.skills.open_in(&sandbox, "/plain").await.unwrap();
     assert_eq!(said, "Use the skill plain, which says:\n\nHow plain is done.");
     let said = stage.skills.open_in(&sandbox, "go").await.unwrap();
@@ -252,7 +256,10 @@ async fn the_agent_writes_skills_that_the_next_look_finds() {
     assert_eq!(stage.call("skills_list", json!({})).await, json!({"skills": []}));
     for (arguments, reason) in [
         (json!({"action": "burn", "name": "x"}), "`action` must be"),
-        (json!({"action": "create", "name": "X Y", "content": ""}), "is no name for a skill"),
+        (
+            json!({"action": "create", "name": "X Y", "content": ""}),
+            "is not a valid name for a skill",
+        ),
         (json!({"action": "create", "name": "x"}), "`content` is required"),
         (json!({"action": "create", "name": "x", "content": "no"}), "no front matter"),
         (json!({"action": "delete", "name": "none"}), "there is no skill"),

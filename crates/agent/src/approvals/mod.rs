@@ -5,9 +5,9 @@
 //! order the rules apply, and `ask.rs` puts the question to a person.
 
 mod ask;
-mod ground;
 mod guard;
 mod judge;
+mod path_context;
 mod paths;
 mod policy;
 mod shell;

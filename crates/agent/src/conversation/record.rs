@@ -10,14 +10,14 @@ use super::Conversation;
 use crate::notebook::Notes;
 use crate::redact::Redactor;
 
-/// What the store knows the notes by.
+/// The key of the notes in the store.
 pub(crate) const NOTES: &str = "notes";
 
 impl Conversation {
     /// Stores messages and then lets the model see them.
-    pub(crate) async fn say(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+    pub(crate) async fn append(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         let news: Vec<NewMessage> =
-            messages.iter().map(|message| self.for_the_record(message).into()).collect();
+            messages.iter().map(|message| self.for_store(message).into()).collect();
         let seqs = self.agent.parts.store.append(&self.id, &news).await?;
         if let (Some(Message::User(_)), Some(first)) = (messages.first(), seqs.first()) {
             self.noted_since.get_or_insert(*first);
@@ -27,11 +27,11 @@ impl Conversation {
         Ok(())
     }
 
-    /// Stores what somebody said during a turn, which it belongs to, and then
+    /// Stores what the user said during a turn, as a part of that turn, and then
     /// lets the model see it.
-    pub(crate) async fn say_aside(&mut self, words: &str) -> Result<(), Error> {
+    pub(crate) async fn append_aside(&mut self, words: &str) -> Result<(), Error> {
         let message = Message::user(words);
-        let aside = NewMessage::aside(self.for_the_record(&message));
+        let aside = NewMessage::aside(self.for_store(&message));
         let seqs = self.agent.parts.store.append(&self.id, &[aside]).await?;
         self.seqs.extend(seqs);
         self.messages.push(message);
@@ -39,7 +39,7 @@ impl Conversation {
     }
 
     /// Stores something that the program tells the model.
-    pub(crate) async fn note(&mut self, words: &str) -> Result<(), Error> {
+    pub(crate) async fn append_note(&mut self, words: &str) -> Result<(), Error> {
         let message = Message::user(words);
         let note = NewMessage::note(message.clone());
         let seqs = self.agent.parts.store.append(&self.id, &[note]).await?;
@@ -57,7 +57,7 @@ impl Conversation {
         let Some(last) = count.checked_sub(1).and_then(|last| self.seqs.get(last)).copied() else {
             return Ok(());
         };
-        let record = NewMessage::note(self.for_the_record(&summary));
+        let record = NewMessage::note(self.for_store(&summary));
         let seqs = self.agent.parts.store.compact(&self.id, last, &[record]).await?;
         self.messages.splice(..count, [summary]);
         self.seqs.splice(..count, seqs);
@@ -65,10 +65,10 @@ impl Conversation {
     }
 
     /// Stores an answer of the model's with what it took.
-    pub(crate) async fn answered(&mut self, completion: Completion) -> Result<(), Error> {
+    pub(crate) async fn append_answer(&mut self, completion: Completion) -> Result<(), Error> {
         let Completion { message, usage, cost, provider, model } = completion;
         let message = Message::Assistant(message);
-        let mut new = NewMessage::from(self.for_the_record(&message));
+        let mut new = NewMessage::from(self.for_store(&message));
         new.usage = Some(usage);
         new.cost = Some(cost);
         new.provider = Some(provider);
@@ -81,7 +81,7 @@ impl Conversation {
     }
 
     /// Counts what an answer took that is no message of the conversation.
-    pub(crate) async fn count(&self, completion: &Completion) {
+    pub(crate) async fn record_usage(&self, completion: &Completion) {
         let Completion { provider, model, usage, cost, .. } = completion;
         let store = &self.agent.parts.store;
         // A count that is lost costs no word.
@@ -113,7 +113,7 @@ impl Conversation {
 
     /// Returns a message as it is stored: without secrets. In this process the
     /// model goes on with what was really said.
-    fn for_the_record(&self, message: &Message) -> Message {
+    fn for_store(&self, message: &Message) -> Message {
         masked(&self.agent.parts.redactor, message)
     }
 }
@@ -146,7 +146,7 @@ pub(crate) fn masked(redactor: &Redactor, message: &Message) -> Message {
     }
 }
 
-/// What the store knows the notes of earlier turns by.
+/// The key of the notes of earlier turns in the store.
 const NOTES_BEFORE: &str = "notes_before";
 
 /// Turns that changed the notes and can be taken back together with them.
@@ -160,7 +160,7 @@ pub struct Undone {
     /// Messages in them.
     pub messages: usize,
     /// What a person said at the beginning of the first of them.
-    pub said: Option<UserMessage>,
+    pub first_message: Option<UserMessage>,
 }
 
 /// The notes as they were before a turn changed them.
@@ -195,24 +195,24 @@ impl Conversation {
         }
         (self.seqs, self.messages) = (seqs, messages);
         self.counted = None;
-        self.sightings.forget();
+        self.observed_files.clear();
         if let Some((first, _)) = gone.first()
             && let Some(notes) = restore_notes(&self.agent.parts.store, &self.id, *first).await?
         {
             self.notebook.write(|now| now.clone_from(&notes));
             self.stored_notes = notes;
         }
-        let said = gone.iter().find_map(|(_, message)| match message {
+        let first_message = gone.iter().find_map(|(_, message)| match message {
             Message::User(said) => Some(said.clone()),
             Message::Assistant(_) | Message::Tool(_) => None,
         });
-        Ok(Undone { turns: undone.turns, messages: gone.len(), said })
+        Ok(Undone { turns: undone.turns, messages: gone.len(), first_message })
     }
 
     /// Takes the last turn back and returns what was said at its beginning, to
     /// be said again; nothing if there is none to be taken back.
     pub async fn retry(&mut self) -> Result<Option<UserMessage>, Error> {
-        Ok(self.undo(1).await?.said)
+        Ok(self.undo(1).await?.first_message)
     }
 
     /// Keeps the notes as they were before the turn that has changed them.
@@ -230,7 +230,7 @@ impl Conversation {
 }
 
 /// Takes the last turns of a conversation back that nobody holds: what was said
-/// in them, and the notes made in them. Whoever calls it has the conversation's
+/// in them, and the notes made in them. The caller holds the conversation's
 /// lease.
 pub async fn undo_stored(
     store: &Store,

@@ -1,4 +1,4 @@
-//! Which tools the model has in this conversation.
+//! The tools of a conversation: selected, switched, and from sources.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::event::{Event, EventSink};
 use crate::registry::{Registry, stands_for};
 use crate::slash::nearest;
 
-/// What the store knows the switched tools by.
+/// The key of the switched tools in the store.
 pub(crate) const SWITCHED: &str = "tools";
 
 /// A tool as a person sees it.
@@ -40,7 +40,7 @@ pub enum Switch {
 
 /// Why a tool was not switched.
 #[derive(Debug, thiserror::Error)]
-pub enum NotSwitched {
+pub enum SwitchToolError {
     /// There is none of that name.
     #[error("there is no tool or toolset {name:?}")]
     Unknown {
@@ -56,7 +56,7 @@ pub enum NotSwitched {
 
 /// What was switched by hand, against what the settings say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Switched {
+pub(crate) struct ToolSwitches {
     #[serde(default)]
     on: BTreeSet<String>,
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Conversation {
         &mut self,
         name: &str,
         switch: Switch,
-    ) -> Result<Vec<String>, NotSwitched> {
+    ) -> Result<Vec<String>, SwitchToolError> {
         let tools = self.tools();
         let meant: Vec<&ToolInfo> = tools
             .iter()
@@ -99,7 +99,7 @@ impl Conversation {
         if meant.is_empty() {
             let known = tools.iter().flat_map(|tool| [tool.name.as_str(), tool.toolset.as_str()]);
             let nearest = nearest(name, known).map(str::to_owned);
-            return Err(NotSwitched::Unknown { name: name.to_owned(), nearest });
+            return Err(SwitchToolError::Unknown { name: name.to_owned(), nearest });
         }
         let mut switched = self.switched.clone();
         for tool in &meant {
@@ -162,7 +162,7 @@ fn first_sentence(text: &str) -> String {
 
 /// Which of the sources' tools a conversation has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Looked {
+pub(crate) struct SourceVersions {
     /// What the sources' versions were; none before the first turn.
     versions: Option<Vec<u64>>,
 }
@@ -171,12 +171,12 @@ impl Conversation {
     /// Takes the tools that the sources have now. Before the first turn, those
     /// that are still being asked are waited for, as long as each of them
     /// thinks right. A child keeps what it was given.
-    pub(crate) async fn look_at_sources(&mut self, events: &EventSink, cancel: &CancellationToken) {
+    pub(crate) async fn refresh_tools(&mut self, events: &EventSink, cancel: &CancellationToken) {
         if self.inherited.is_some() {
             return;
         }
         let sources = &self.agent.parts.sources;
-        if self.looked.versions.is_none() {
+        if self.source_versions.versions.is_none() {
             let settled = join_all(sources.iter().map(|source| source.settle()));
             tokio::select! {
                 _ = settled => {}
@@ -185,16 +185,16 @@ impl Conversation {
         }
         // Before the tools: what changes in between is taken the next time.
         let versions: Vec<u64> = sources.iter().map(|source| source.version()).collect();
-        for text in sources.iter().flat_map(|source| source.take_news()) {
+        for text in sources.iter().flat_map(|source| source.take_notices()) {
             let text = self.agent.parts.redactor.redact(&text).into_owned();
-            events.tell(Event::Warning { text });
+            events.emit(Event::Warning { text });
         }
-        if self.looked.versions.as_ref() != Some(&versions) {
+        if self.source_versions.versions.as_ref() != Some(&versions) {
             // Without sources, the tools are those it was opened with.
             if !versions.is_empty() {
                 self.choose_tools();
             }
-            self.looked.versions = Some(versions);
+            self.source_versions.versions = Some(versions);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a conversation and its memory have to do with each other.
+//! Connects a conversation with its memory, in the background.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,75 +9,74 @@ use tokio::task::{JoinHandle, JoinSet};
 use vestal_conversations::{ConversationId, Kind, Seq, Standing, Store};
 use vestal_model::Message;
 
-use super::{CompletedTurn, Memory, Patience, Recalled};
+use super::{CompletedTurn, Memory, MemoryTimeouts, Recalled};
 use crate::conversation::masked;
 use crate::redact::Redactor;
 
-/// Things that wait to be told. A memory that is further behind misses some.
+/// Events that wait to be delivered. A memory that is further behind misses some.
 const QUEUE: usize = 64;
 
-/// Characters of a reason that a person is told.
+/// Characters of a reason that a notice shows.
 const REASON: usize = 300;
 
 /// A memory as one conversation has it.
-pub(crate) struct Listening {
+pub(crate) struct MemoryFeed {
     memory: Option<Arc<dyn Memory>>,
-    patience: Patience,
+    timeouts: MemoryTimeouts,
     redactor: Arc<Redactor>,
-    news: Arc<News>,
-    /// Whether it is asked about what is said: not after it failed once.
+    notices: Arc<Notices>,
+    /// Whether it is asked about messages: not after it failed once.
     is_asked: bool,
     worker: Option<Worker>,
 }
 
-/// What tells the memory, in the background.
+/// The task that delivers events, and its queue.
 struct Worker {
-    queue: Sender<Told>,
+    queue: Sender<FeedEvent>,
     task: JoinHandle<()>,
 }
 
-/// Something that a memory is told.
-enum Told {
+/// An event that a memory gets.
+enum FeedEvent {
     Turn { first: Seq, last: Seq },
     Compression(Vec<Message>),
     Ended,
 }
 
-impl Listening {
+impl MemoryFeed {
     pub(crate) fn new(
         memory: Option<Arc<dyn Memory>>,
-        patience: Patience,
+        timeouts: MemoryTimeouts,
         redactor: Arc<Redactor>,
     ) -> Self {
-        let news = Arc::default();
-        Self { memory, patience, redactor, news, is_asked: true, worker: None }
+        let notices = Arc::default();
+        Self { memory, timeouts, redactor, notices, is_asked: true, worker: None }
     }
 
     /// Returns what the model should know as a conversation begins.
     pub(crate) async fn recall(&mut self) -> Option<String> {
         let memory = Arc::clone(self.memory.as_ref()?);
         let recalling = async move { Ok(memory.recall().await) };
-        let Recalled { words, notices } = match guarded(self.patience.recall, recalling).await {
+        let Recalled { words, notices } = match guarded(self.timeouts.recall, recalling).await {
             Ok(recalled) => recalled,
-            Err(trouble) => {
-                self.tell_of(
+            Err(failure) => {
+                self.add_failure(
                     Subject::Recall,
                     "nothing is known from earlier conversations",
-                    &trouble,
+                    &failure,
                 );
                 return None;
             }
         };
         for notice in notices {
             let notice = self.redactor.redact(&notice).into_owned();
-            self.news.add(Subject::Notice(notice.clone()), notice);
+            self.notices.add(Subject::Notice(notice.clone()), notice);
         }
         let words = words.filter(|words| !words.trim().is_empty())?;
         Some(self.redactor.redact(&words).into_owned())
     }
 
-    /// Returns what is known about what was just said, in the words in which the
-    /// model reads it.
+    /// Returns what the memory knows about what was just said, as the model reads it.
     pub(crate) async fn prefetch(&mut self, said: &str) -> Option<String> {
         if !self.is_asked || said.trim().is_empty() {
             return None;
@@ -86,13 +85,13 @@ impl Listening {
         let name = memory.name().to_owned();
         let said = self.redactor.redact(said).into_owned();
         let asking = async move { memory.prefetch(&said).await };
-        let words = match guarded(self.patience.prefetch, asking).await {
+        let words = match guarded(self.timeouts.prefetch, asking).await {
             Ok(words) => words?,
-            Err(trouble) => {
+            Err(failure) => {
                 // Otherwise each message would wait for it anew.
                 self.is_asked = false;
                 let consequence = "it is not asked again in this conversation";
-                self.tell_of(Subject::Prefetch, consequence, &trouble);
+                self.add_failure(Subject::Prefetch, consequence, &failure);
                 return None;
             }
         };
@@ -100,7 +99,7 @@ impl Listening {
         if words.is_empty() {
             return None;
         }
-        let most = self.patience.prefetch_chars;
+        let most = self.timeouts.prefetch_chars;
         let cut = match words.char_indices().nth(most) {
             Some((end, _)) => format!("{}\n[… cut off after {most} characters]", &words[..end]),
             None => words.into_owned(),
@@ -110,103 +109,103 @@ impl Listening {
         ))
     }
 
-    /// Tells of a turn that is complete.
+    /// Sends a completed turn.
     pub(crate) fn turn_completed(
         &mut self,
         (store, id): (&Store, &ConversationId),
         first: Seq,
         last: Seq,
     ) {
-        self.tell((store, id), || Told::Turn { first, last });
+        self.send((store, id), || FeedEvent::Turn { first, last });
     }
 
-    /// Tells of messages that a summary will stand for.
+    /// Sends messages that a summary is about to replace.
     pub(crate) fn compressing(
         &mut self,
         (store, id): (&Store, &ConversationId),
         messages: &[Message],
     ) {
-        self.tell((store, id), || Told::Compression(messages.to_vec()));
+        self.send((store, id), || FeedEvent::Compression(messages.to_vec()));
     }
 
-    /// Tells that the conversation has ended, and waits until all is told.
+    /// Sends the end of the conversation, and waits until all is delivered.
     pub(crate) async fn close(mut self, (store, id): (&Store, &ConversationId)) {
-        self.tell((store, id), || Told::Ended);
+        self.send((store, id), || FeedEvent::Ended);
         let Some(Worker { queue, mut task }) = self.worker.take() else { return };
         drop(queue);
-        if tokio::time::timeout(self.patience.parting, &mut task).await.is_err() {
+        if tokio::time::timeout(self.timeouts.closing, &mut task).await.is_err() {
             task.abort();
             let name = self.memory.as_ref().map_or("", |memory| memory.name());
-            tracing::warn!(memory = name, %id, "the memory was left before it had heard all");
+            tracing::warn!(memory = name, %id, "the conversation was closed before the memory had received everything");
         }
     }
 
-    /// Takes what a person should be told; each thing once.
-    pub(crate) fn take_news(&self) -> Vec<String> {
-        self.news.take()
+    /// Takes the notices for the user; each is returned once.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        self.notices.take()
     }
 
-    /// Tells it something. Nobody waits for that: what follows a turn must not
-    /// keep its answer.
-    fn tell(&mut self, (store, id): (&Store, &ConversationId), told: impl FnOnce() -> Told) {
+    /// Sends an event without waiting: the memory must not delay an answer.
+    fn send(&mut self, (store, id): (&Store, &ConversationId), event: impl FnOnce() -> FeedEvent) {
         let Some(memory) = self.memory.as_ref().filter(|memory| memory.listens()) else { return };
         let worker = self.worker.get_or_insert_with(|| {
-            let (queue, told) = channel(QUEUE);
-            let ears = Ears {
+            let (queue, events) = channel(QUEUE);
+            let feed = FeedTask {
                 memory: Arc::clone(memory),
                 store: store.clone(),
                 id: id.clone(),
                 redactor: Arc::clone(&self.redactor),
-                patience: self.patience,
-                news: Arc::clone(&self.news),
+                timeouts: self.timeouts,
+                notices: Arc::clone(&self.notices),
             };
-            Worker { queue, task: tokio::spawn(ears.listen(told)) }
+            Worker { queue, task: tokio::spawn(feed.run(events)) }
         });
-        if worker.queue.try_send(told()).is_err() {
+        if worker.queue.try_send(event()).is_err() {
             let text =
                 format!("the memory {} is too slow and misses some of what is said", memory.name());
-            self.news.add(Subject::Slow, text);
+            self.notices.add(Subject::Slow, text);
         }
     }
 
-    fn tell_of(&self, subject: Subject, consequence: &str, trouble: &Trouble) {
+    fn add_failure(&self, subject: Subject, consequence: &str, failure: &CallFailure) {
         let name = self.memory.as_ref().map_or("", |memory| memory.name());
-        let reason = reason(&self.redactor, trouble);
+        let reason = reason(&self.redactor, failure);
         tracing::warn!(memory = name, %reason, "a memory failed");
-        self.news.add(subject, format!("the memory {name} failed ({reason}); {consequence}"));
+        self.notices.add(subject, format!("the memory {name} failed ({reason}); {consequence}"));
     }
 }
 
-/// Who tells a memory, one thing after the other.
-struct Ears {
+/// Delivers events to a memory, one after the other.
+struct FeedTask {
     memory: Arc<dyn Memory>,
     store: Store,
     id: ConversationId,
     redactor: Arc<Redactor>,
-    patience: Patience,
-    news: Arc<News>,
+    timeouts: MemoryTimeouts,
+    notices: Arc<Notices>,
 }
 
-impl Ears {
-    async fn listen(self, mut queue: Receiver<Told>) {
-        let ears = Arc::new(self);
-        while let Some(told) = queue.recv().await {
-            let hearing = Arc::clone(&ears);
-            let heard = guarded(ears.patience.hearing, async move { hearing.hear(told).await });
-            if let Err(trouble) = heard.await {
-                let name = ears.memory.name();
-                let reason = reason(&ears.redactor, &trouble);
-                tracing::warn!(memory = name, id = %ears.id, %reason, "a memory failed");
+impl FeedTask {
+    async fn run(self, mut queue: Receiver<FeedEvent>) {
+        let feed = Arc::new(self);
+        while let Some(event) = queue.recv().await {
+            let delivery = Arc::clone(&feed);
+            let delivered =
+                guarded(feed.timeouts.delivery, async move { delivery.deliver(event).await });
+            if let Err(failure) = delivered.await {
+                let name = feed.memory.name();
+                let reason = reason(&feed.redactor, &failure);
+                tracing::warn!(memory = name, id = %feed.id, %reason, "a memory failed");
                 let consequence = "some of what is said will not be remembered";
                 let text = format!("the memory {name} failed ({reason}); {consequence}");
-                ears.news.add(Subject::Hearing, text);
+                feed.notices.add(Subject::Delivery, text);
             }
         }
     }
 
-    async fn hear(&self, told: Told) -> Result<(), String> {
-        match told {
-            Told::Turn { first, last } => {
+    async fn deliver(&self, event: FeedEvent) -> Result<(), String> {
+        match event {
+            FeedEvent::Turn { first, last } => {
                 let stored = self.store.history_between(&self.id, first, last).await;
                 let counts = |standing| standing != Standing::Undone;
                 let messages: Vec<Message> = stored
@@ -221,41 +220,41 @@ impl Ears {
                 let turn = CompletedTurn { conversation: &self.id, messages: &messages };
                 self.memory.sync_turn(&turn).await
             }
-            Told::Compression(messages) => {
+            FeedEvent::Compression(messages) => {
                 let messages: Vec<Message> =
                     messages.iter().map(|message| masked(&self.redactor, message)).collect();
                 self.memory.before_compression(&self.id, &messages).await
             }
-            Told::Ended => self.memory.conversation_ended(&self.id).await,
+            FeedEvent::Ended => self.memory.conversation_ended(&self.id).await,
         }
     }
 }
 
-/// What a person should be told; of each subject once, however often it fails.
+/// Notices for the user; one per subject, however often it fails.
 #[derive(Default)]
-struct News(Mutex<Untold>);
+struct Notices(Mutex<PendingNotices>);
 
 #[derive(Default)]
-struct Untold {
+struct PendingNotices {
     texts: Vec<String>,
     subjects: BTreeSet<Subject>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
-    /// What the memory itself has to say.
+    /// A notice of the memory itself.
     Notice(String),
     Recall,
     Prefetch,
-    Hearing,
+    Delivery,
     Slow,
 }
 
-impl News {
+impl Notices {
     fn add(&self, subject: Subject, text: String) {
-        let mut news = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if news.subjects.insert(subject) {
-            news.texts.push(text);
+        let mut notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.subjects.insert(subject) {
+            notices.texts.push(text);
         }
     }
 
@@ -264,22 +263,22 @@ impl News {
     }
 }
 
-fn reason(redactor: &Redactor, trouble: &Trouble) -> String {
-    let words = trouble.to_string();
+fn reason(redactor: &Redactor, failure: &CallFailure) -> String {
+    let words = failure.to_string();
     let words = redactor.redact(&words);
     words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(REASON).collect()
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum CallFailure {
     /// It took too long.
     #[error("no answer within {}", seconds(*.0))]
     Late(Duration),
     /// It panicked.
     #[error("it panicked")]
     Panicked,
-    /// It said so itself.
+    /// It returned an error.
     #[error("{0}")]
     Failed(String),
 }
@@ -288,15 +287,15 @@ pub(super) enum Trouble {
 /// task alone, and a call that takes too long, or that nobody waits for any more,
 /// is dropped.
 pub(super) async fn guarded<T: Send + 'static>(
-    patience: Duration,
+    limit: Duration,
     call: impl Future<Output = Result<T, String>> + Send + 'static,
-) -> Result<T, Trouble> {
+) -> Result<T, CallFailure> {
     let mut task = JoinSet::new();
     task.spawn(call);
-    match tokio::time::timeout(patience, task.join_next()).await {
-        Err(_) => Err(Trouble::Late(patience)),
-        Ok(Some(Ok(said))) => said.map_err(Trouble::Failed),
-        Ok(Some(Err(_)) | None) => Err(Trouble::Panicked),
+    match tokio::time::timeout(limit, task.join_next()).await {
+        Err(_) => Err(CallFailure::Late(limit)),
+        Ok(Some(Ok(result))) => result.map_err(CallFailure::Failed),
+        Ok(Some(Err(_)) | None) => Err(CallFailure::Panicked),
     }
 }
 

@@ -92,14 +92,14 @@ fn fill_after(page: &mut String, first: &str, indent: &str, text: &str) {
     page.push('\n');
 }
 
-/// What could stand where somebody types.
+/// What can be typed at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completing {
     /// The bytes of the text that give way to what is chosen.
     pub replaces: Range<usize>,
     /// The words that fit what is there already.
     pub candidates: Vec<Candidate>,
-    /// What else may stand there, for whoever knows the names.
+    /// What else may stand there, for a caller that knows the names.
     pub wanted: Option<Value>,
     /// What is there already.
     pub typed: String,

@@ -1,6 +1,6 @@
 //! What is said to the program in a conversation, and not to the model.
 //!
-//! One table of commands serves whoever holds conversations: a chat at a
+//! One table of commands serves every front end: a chat at a
 //! terminal, one over a messenger, a dashboard. How a command is read, what its
 //! help says and what could be typed next all come from the table, and nothing
 //! of a terminal is in it.

@@ -1,4 +1,4 @@
-//! Reads what somebody typed.
+//! Parses what was typed.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub enum SlashError {
     #[error(transparent)]
     Unclosed(#[from] Unclosed),
     /// The command takes nothing.
-    #[error("/{command} takes nothing after it")]
+    #[error("/{command} takes no arguments")]
     TakesNothing {
         /// The command.
         command: &'static str,
@@ -53,7 +53,7 @@ impl SlashError {
     }
 }
 
-/// Reads what somebody typed; nothing where it is meant for the model.
+/// Parses what was typed; nothing where it is meant for the model.
 ///
 /// That is whatever does not begin with `/`, and of what does: `//…`, and paths
 /// (`/etc/hosts …`; `/tmp …`, where there is such a directory).
@@ -61,7 +61,7 @@ pub fn parse(text: &str) -> Option<Result<Invocation, SlashError>> {
     parse_unless(text, |path| Path::new(path).exists())
 }
 
-/// The same, with somebody else's idea of which paths there are.
+/// The same, with the caller's idea of which paths there are.
 pub(super) fn parse_unless(
     text: &str,
     is_path: impl FnOnce(&str) -> bool,
@@ -73,7 +73,7 @@ pub(super) fn parse_unless(
         return None;
     }
     if name.is_empty() {
-        // A blank after the sign makes it somebody's words.
+        // With a blank after the slash it is text for the model.
         return rest.is_empty().then_some(Err(SlashError::Empty));
     }
     let Some(command) = find(name) else {
@@ -117,7 +117,7 @@ impl Invocation {
 
 /// A quote that is never closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no second {0} to end what the first begins")]
+#[error("the quote {0} is not closed")]
 pub struct Unclosed(pub char);
 
 impl Unclosed {

@@ -15,9 +15,9 @@ use crate::tool::{Tool, ToolContext, ToolOutput};
 const MOST_CHOICES: usize = 4;
 
 const DESCRIPTION: &str = "\
-Asks the person you work for a question and waits for the answer. Give up to four `choices` where that helps; any other \
-answer is possible too. Ask when the task is ambiguous in a way that matters, or a decision is theirs to take; not for \
-leave to go on, nor for what you can find out yourself.";
+Asks the user a question and waits for the answer. Give up to four `choices` where that helps; the user can always \
+answer something else. Ask when the task is ambiguous in a way that matters, or when the decision is the user's; \
+do not ask for permission to continue, nor for what you can find out yourself.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]

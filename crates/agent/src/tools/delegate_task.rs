@@ -12,14 +12,14 @@ use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use crate::delegation::Assignment;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 
-/// Parts one call may give away.
+/// Tasks of one call, at most.
 const MOST_PARTS: usize = 16;
 
 const DESCRIPTION: &str = "\
-Gives work to assistants, each with a conversation of its own, and returns what they report. Give one `goal`, or several \
-independent `tasks` to be done at the same time. They know nothing of this conversation: put all they need into goal \
-and context (paths, errors, constraints). They share the sandbox and its files, each with a shell of its own, and cannot \
-ask anybody. Use it for work that would fill your context with detail; not for a single tool call.";
+Gives work to assistants, each with a conversation of its own, and returns their reports. Give one `goal`, or several \
+independent `tasks` that run at the same time. Assistants know nothing of this conversation: put everything they need \
+into goal and context (paths, errors, constraints). They share the sandbox and its files, each with a shell of its own, \
+and cannot ask anyone. Use it for work that would fill your context with detail, not for a single tool call.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,10 +92,6 @@ fn assignment(task: TaskArguments) -> Assignment {
 #[async_trait]
 impl Tool for DelegateTask {
     fn spec(&self) -> ToolSpec {
-        let goal =
-            json!({"type": "string", "description": "What is to be reached, complete in itself."});
-        let context = json!({"type": "string", "description": "What the assistant has to know."});
-        let toolsets = json!({"type": "array", "items": {"type": "string"}, "description": "Toolsets it may use. Default: yours."});
         tool_spec::<DelegateTaskArguments>("delegate_task", DESCRIPTION)
     }
 

@@ -26,7 +26,7 @@ pub use arguments::BadArgument;
 pub use clarify::Clarify;
 pub use delegate_task::DelegateTask;
 pub use execute_code::ExecuteCode;
-pub use files::Sightings;
+pub use files::ObservedFiles;
 pub use patch::Patch;
 pub use process::{JobWatch, Process};
 pub use read_file::ReadFile;
@@ -35,7 +35,7 @@ pub use terminal::Terminal;
 pub use todo::TodoList;
 pub use write_file::WriteFile;
 
-pub(crate) use process::job_news;
+pub(crate) use process::job_updates;
 pub(crate) use spill::fit;
 pub(crate) use terminal::{run_for_person, settle};
 

@@ -1,4 +1,4 @@
-//! Output of commands on its way to the model and to those who watch.
+//! Output of commands on its way to the model and to front ends.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use crate::tool::ToolContext;
 
 /// Takes what a command prints: made plain, told as it comes, and kept within
 /// bounds.
-pub(super) struct Printed<'a> {
-    plain: Plain,
+pub(super) struct OutputBuffer<'a> {
+    plain: PlainText,
     kept: HeadTail,
-    teller: Teller<'a>,
+    live: LiveOutput<'a>,
     piece: String,
 }
 
-impl<'a> Printed<'a> {
+impl<'a> OutputBuffer<'a> {
     /// Returns a place for output, of which at most `limit` bytes are kept.
     pub(super) fn new(context: &'a ToolContext, limit: usize) -> Self {
         Self {
-            plain: Plain::default(),
+            plain: PlainText::default(),
             kept: HeadTail::new(limit),
-            teller: Teller::new(context),
+            live: LiveOutput::new(context),
             piece: String::new(),
         }
     }
@@ -30,23 +30,23 @@ impl<'a> Printed<'a> {
         self.piece.clear();
         self.plain.push(bytes, &mut self.piece);
         self.kept.push(&self.piece);
-        self.teller.push(&self.piece);
+        self.live.push(&self.piece);
     }
 
     /// Notes that bytes are missing here.
     pub(super) fn gap(&mut self, bytes: u64) {
         let line = format!("\n[… {bytes} bytes were not kept by the sandbox …]\n");
         self.kept.push(&line);
-        self.teller.push(&line);
+        self.live.push(&line);
     }
 
     /// Returns what was kept.
-    pub(super) fn finish(mut self) -> Kept {
+    pub(super) fn finish(mut self) -> KeptOutput {
         self.piece.clear();
         self.plain.finish(&mut self.piece);
         self.kept.push(&self.piece);
-        self.teller.push(&self.piece);
-        self.teller.finish();
+        self.live.push(&self.piece);
+        self.live.finish();
         self.kept.finish()
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct HeadTail {
 
 /// What was kept of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptOutput {
     /// The text; where something is left out, a line says how much.
     pub(crate) text: String,
     /// Bytes there were.
@@ -107,7 +107,7 @@ impl HeadTail {
     }
 
     /// Returns what was kept.
-    pub(crate) fn finish(self) -> Kept {
+    pub(crate) fn finish(self) -> KeptOutput {
         let Self { mut head, tail, tail_limit, total, .. } = self;
         let is_continuation = |byte: &u8| byte & 0xc0 == 0x80;
         let mut start = tail.len().saturating_sub(tail_limit);
@@ -130,7 +130,7 @@ impl HeadTail {
             head.push_str(&marker);
         }
         head.push_str(&tail);
-        Kept { text: head, total, omitted }
+        KeptOutput { text: head, total, omitted }
     }
 }
 
@@ -141,7 +141,7 @@ const LONGEST_STRING: usize = 4096;
 /// Turns what a command prints into text without escape sequences and control
 /// characters. Bytes that are no UTF-8 become U+FFFD. Pieces may be cut anywhere.
 #[derive(Debug, Default)]
-pub(crate) struct Plain {
+pub(crate) struct PlainText {
     /// The beginning of a character whose rest has not come.
     partial: Vec<u8>,
     state: State,
@@ -164,7 +164,7 @@ enum State {
     StringEscape(usize),
 }
 
-impl Plain {
+impl PlainText {
     /// Adds the plain text of a piece to `out`.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut String) {
         let joined;
@@ -280,7 +280,7 @@ const REST: usize = 2 << 10;
 /// Tells what comes as it comes, secrets masked, and no faster than anybody
 /// can watch. What is passed over costs next to nothing: secrets are looked
 /// for only in what is shown.
-pub(crate) struct Teller<'a> {
+pub(crate) struct LiveOutput<'a> {
     context: &'a ToolContext,
     redacting: redact::Stream,
     window: Instant,
@@ -288,8 +288,8 @@ pub(crate) struct Teller<'a> {
     passed_over: Option<HeadTail>,
 }
 
-impl<'a> Teller<'a> {
-    /// Returns a teller for the output of a call.
+impl<'a> LiveOutput<'a> {
+    /// Returns a live for the output of a call.
     pub(crate) fn new(context: &'a ToolContext) -> Self {
         Self {
             context,
@@ -338,14 +338,14 @@ impl<'a> Teller<'a> {
 
     fn show(&mut self, text: &str) {
         let text = self.redacting.push(text);
-        self.tell(text);
+        self.emit(text);
     }
 
     /// Tells what was held back because it might have been the beginning of a
     /// secret.
     fn flush(&mut self) {
         let stream = std::mem::replace(&mut self.redacting, self.context.redactor.stream());
-        self.tell(stream.finish());
+        self.emit(stream.finish());
     }
 
     fn catch_up(&mut self) {
@@ -356,9 +356,9 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn tell(&self, text: String) {
+    fn emit(&self, text: String) {
         if !text.is_empty() {
-            self.context.tell_output(text);
+            self.context.emit_output(text);
         }
     }
 }

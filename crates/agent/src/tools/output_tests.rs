@@ -3,7 +3,7 @@ use super::*;
 mod keep {
     use super::*;
 
-    fn kept(limit: usize, pieces: &[&str]) -> Kept {
+    fn kept(limit: usize, pieces: &[&str]) -> KeptOutput {
         let mut keep = HeadTail::new(limit);
         for piece in pieces {
             keep.push(piece);
@@ -14,7 +14,7 @@ mod keep {
     #[test]
     fn what_fits_is_kept_whole() {
         let text = "one\ntwo\nthree".to_owned();
-        assert_eq!(kept(13, &["one\n", "two\nthree"]), Kept { text, total: 13, omitted: 0 });
+        assert_eq!(kept(13, &["one\n", "two\nthree"]), KeptOutput { text, total: 13, omitted: 0 });
         assert_eq!(kept(0, &[]).text, "");
     }
 
@@ -52,7 +52,7 @@ mod plain {
     use super::*;
 
     fn plain(pieces: &[&[u8]]) -> String {
-        let mut plain = Plain::default();
+        let mut plain = PlainText::default();
         let mut out = String::new();
         for piece in pieces {
             plain.push(piece, &mut out);

@@ -132,7 +132,7 @@ impl Tool for Patch {
             Ok(asked) => asked,
             Err(bad) => return bad.into(),
         };
-        let files = match context.workshop.files(&context.events).await {
+        let files = match context.sandbox.files(&context.events).await {
             Ok(files) => files,
             Err(error) => return ToolOutput::error(error.to_string()),
         };
@@ -149,24 +149,24 @@ impl Tool for Patch {
     }
 }
 
-const DESCRIPTION: &str = "Changes parts of files. Use this rather than sed or a whole new file.
+const DESCRIPTION: &str = "Changes parts of files. Use this rather than sed or rewriting a whole file.
 
-mode `replace`: puts `new_string` in the place of `old_string` in `path`. Small differences in blanks and \
-indentation are forgiven; the text must be found in one place only unless `replace_all`.
+mode `replace`: replaces `old_string` by `new_string` in `path`. Small differences in whitespace and indentation are \
+tolerated; the text must be in one place only, unless `replace_all` is set.
 
-mode `patch`: changes, adds, deletes and renames several files at once, all or none, by `patch`:
+mode `patch`: changes, adds, deletes and renames several files at once, all or none, as `patch` says:
 *** Begin Patch
 *** Update File: src/a.py
 @@ def greet():
  a line that stays
--a line that goes
-+a line that comes
+-a line that is removed
++a line that is added
 *** Add File: src/b.py
 +its first line
 *** Delete File: src/c.py
 *** End Patch
-`*** Move to: path` behind `*** Update File:` gives the file another name. `@@ line` names a line above \
-the place where its own lines are not enough to find it. The result has a diff of what was changed.";
+`*** Move to: path` after `*** Update File:` renames the file. `@@ line` names a line above the change, for when the \
+lines of the change are not enough to find it. The result has a diff of what was changed.";
 
 #[cfg(test)]
 #[path = "patch_tests.rs"]

@@ -67,14 +67,14 @@ async fn what_does_not_fit_changes_nothing_and_shows_the_closest_place() {
     let arguments =
         json!({ "path": "f", "old_string": "beta = three thousand", "new_string": "x" });
     let output = stage.output(&Patch, arguments).await;
-    let told: Value = serde_json::from_str(&output.content).unwrap();
+    let result: Value = serde_json::from_str(&output.content).unwrap();
     assert!(
-        output.is_error && told["closest"].as_str().unwrap().contains("2|beta = two"),
-        "{told}"
+        output.is_error && result["closest"].as_str().unwrap().contains("2|beta = two"),
+        "{result}"
     );
     let arguments = json!({ "path": "f", "old_string": " = ", "new_string": " := " });
-    let told = stage.call(&Patch, arguments).await;
-    assert!(told["error"].as_str().unwrap().contains("2 times, in lines 1, 2"), "{told}");
+    let result = stage.call(&Patch, arguments).await;
+    assert!(result["error"].as_str().unwrap().contains("2 times, in lines 1, 2"), "{result}");
     assert_eq!(content(&stage, "f"), b"alpha = one\nbeta = two\n");
     let arguments =
         json!({ "path": "f", "old_string": " = ", "new_string": " := ", "replace_all": "true" });
@@ -87,8 +87,8 @@ async fn line_numbers_in_a_text_are_noticed() {
     let stage = Stage::new();
     put(&stage, "f", "a\nb\n");
     let arguments = json!({ "path": "f", "old_string": "2|b", "new_string": "2|c" });
-    let told = stage.call(&Patch, arguments).await;
-    assert!(told["error"].as_str().unwrap().contains("line number"), "{told}");
+    let result = stage.call(&Patch, arguments).await;
+    assert!(result["error"].as_str().unwrap().contains("line number"), "{result}");
 }
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn masked_secrets_are_neither_looked_for_nor_written() {
         let output = stage.output(&Patch, arguments).await;
         assert!(output.is_error && output.content.contains("masked"), "{}", output.content);
     }
-    let told = patched(&stage, &format!("*** Add File: g\n+{masked}\n")).await;
-    assert!(told["error"].as_str().unwrap().contains("masked"), "{told}");
+    let result = patched(&stage, &format!("*** Add File: g\n+{masked}\n")).await;
+    assert!(result["error"].as_str().unwrap().contains("masked"), "{result}");
     // Beside a secret a change is made, and shown without it.
     let arguments = json!({ "path": "f", "old_string": "b\n", "new_string": "c\n" });
     let done = stage.call(&Patch, arguments).await;
@@ -153,8 +153,8 @@ async fn a_patch_that_does_not_fit_somewhere_changes_nothing_anywhere() {
         "*** Delete File: missing\n",
         "*** Update File: b\n*** Move to: a\n-2\n+3\n",
     ] {
-        let told = patched(&stage, &format!("*** Update File: a\n-1\n+one\n{second}")).await;
-        assert!(told.get("error").is_some(), "{second}: {told}");
+        let result = patched(&stage, &format!("*** Update File: a\n-1\n+one\n{second}")).await;
+        assert!(result.get("error").is_some(), "{second}: {result}");
         assert_eq!(
             (content(&stage, "a"), content(&stage, "b")),
             (b"1\n".to_vec(), b"2\n".to_vec())
@@ -168,15 +168,15 @@ async fn a_patch_that_fails_half_way_is_taken_back() {
     put(&stage, "a", "1\n");
     put(&stage, "b", "2\n");
     // Only when the first file is there it shows that nothing can be below it.
-    let told = patched(
+    let result = patched(
         &stage,
         "*** Update File: a\n-1\n+one\n*** Delete File: b\n*** Add File: new\n+x\n*** Add File: new/below\n+y\n",
     )
     .await;
-    assert!(told["error"].as_str().unwrap().contains("as it was before"), "{told}");
+    assert!(result["error"].as_str().unwrap().contains("unchanged"), "{result}");
     assert_eq!(names(&stage), ["a", "b"]);
     assert_eq!((content(&stage, "a"), content(&stage, "b")), (b"1\n".to_vec(), b"2\n".to_vec()));
-    assert_eq!(told["rolled_back"].as_array().unwrap().len(), 2);
+    assert_eq!(result["rolled_back"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -198,8 +198,8 @@ async fn paths_of_a_patch_do_not_go_up() {
         "*** Update File: a\n*** Move to: ../b\n",
         "--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n",
     ] {
-        let told = patched(&stage, patch).await;
-        assert!(told["error"].as_str().unwrap().contains("do not go up"), "{patch}: {told}");
+        let result = patched(&stage, patch).await;
+        assert!(result["error"].as_str().unwrap().contains("do not go up"), "{patch}: {result}");
     }
 }
 
@@ -260,8 +260,8 @@ async fn every_file_of_a_patch_must_be_allowed_or_none_is_written() {
         "*** Update File: a\n-1\n+one\n*** Delete File: .bashrc\n",
         "*** Update File: a\n*** Move to: .ssh/config\n-1\n+one\n",
     ] {
-        let told = patched(&stage, patch).await;
-        assert!(told["status"].is_string(), "{patch}: {told}");
+        let result = patched(&stage, patch).await;
+        assert!(result["status"].is_string(), "{patch}: {result}");
         assert_eq!((names(&stage).len(), content(&stage, "a")), (2, b"1\n".to_vec()));
     }
     let arguments = json!({ "path": ".bashrc", "old_string": "2", "new_string": "3" });
@@ -283,7 +283,7 @@ async fn those_who_watch_are_told_of_each_file_that_has_changed_and_of_none_that
     let stage = Stage::new();
     put(&stage, "a", "1\n2\n");
     put(&stage, "b", "gone\n");
-    let told = || -> Vec<(String, String)> {
+    let result = || -> Vec<(String, String)> {
         let change = |event| match event {
             crate::Event::FileChanged { path, diff, .. } => Some((path, diff)),
             _ => None,
@@ -292,15 +292,18 @@ async fn those_who_watch_are_told_of_each_file_that_has_changed_and_of_none_that
     };
     let refused = "*** Begin Patch\n*** Update File: a\n@@\n-no such line\n+x\n*** End Patch\n";
     patched(&stage, refused).await;
-    assert_eq!(told(), Vec::new());
+    assert_eq!(result(), Vec::new());
     let patch = "*** Begin Patch\n*** Update File: a\n@@\n 1\n-2\n+zwei\n*** Delete File: b\n\
                  *** Add File: new\n+hello\n*** End Patch\n";
     patched(&stage, patch).await;
     let shown = |name: &str| stage.start_dir().join(name).to_str().unwrap().to_owned();
-    let mut told = told();
-    told.sort();
-    let paths: Vec<&String> = told.iter().map(|(path, _)| path).collect();
+    let mut result = result();
+    result.sort();
+    let paths: Vec<&String> = result.iter().map(|(path, _)| path).collect();
     assert_eq!(paths, [&shown("a"), &shown("b"), &shown("new")]);
-    assert!(told[0].1.ends_with("-2\n+zwei\n"), "{told:?}");
-    assert!(told[1].1.ends_with("-gone\n") && told[1].1.contains("+++ /dev/null"), "{told:?}");
+    assert!(result[0].1.ends_with("-2\n+zwei\n"), "{result:?}");
+    assert!(
+        result[1].1.ends_with("-gone\n") && result[1].1.contains("+++ /dev/null"),
+        "{result:?}"
+    );
 }

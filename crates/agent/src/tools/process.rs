@@ -1,4 +1,4 @@
-//! `process`: looking after background jobs, whoever started them.
+//! `process`: managing background jobs, also those of other conversations.
 
 mod log;
 mod watch;
@@ -23,15 +23,15 @@ use log::tail;
 
 pub use watch::JobWatch;
 
-pub(crate) use watch::job_news;
+pub(crate) use watch::job_updates;
 
 const DESCRIPTION: &str = "\
-Looks after background processes that `terminal` started with background=true, also those of earlier conversations in \
+Manages background processes that `terminal` started with background=true, including those of earlier conversations in \
 this sandbox.
 
-list: all of them. poll: how one is doing and its latest output. log: its output by lines (the last `limit`, or from \
-line `offset`). wait: until it ends, or `timeout` seconds. kill: ends it with all it has started. write: sends `data` \
-to its standard input as it is; submit: the same with Enter. close: ends its standard input.";
+list: all of them. poll: the state of one and its latest output. log: its output by lines (the last `limit`, or from \
+line `offset`). wait: waits until it ends, or for `timeout` seconds. kill: ends it with everything it started. \
+write: sends `data` to its standard input unchanged; submit: the same, followed by Enter. close: closes its standard input.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ProcessArguments {
@@ -117,7 +117,7 @@ impl Call<'_> {
             Action::Close => self.close(&id).await,
         };
         match done {
-            Err(Failure::Sandbox(error)) if is(&error, FaultCode::NoSuchJob) => {
+            Err(Failure::Sandbox(error)) if has_code(&error, FaultCode::NoSuchJob) => {
                 Ok(not_found(named))
             }
             done => done,
@@ -134,7 +134,7 @@ impl Call<'_> {
     }
 }
 
-fn is(error: &Error, code: FaultCode) -> bool {
+fn has_code(error: &Error, code: FaultCode) -> bool {
     fault_of(error).is_some_and(|fault| fault.code == code)
 }
 
@@ -188,7 +188,7 @@ impl Tool for Process {
             Err(bad) => return bad.into(),
         };
         let acting = async {
-            let sandbox = context.workshop.sandbox(&context.events).await?;
+            let sandbox = context.sandbox.attach(&context.events).await?;
             Call { context, sandbox: &sandbox, arguments: &arguments }.act().await
         };
         let done = tokio::select! {
@@ -232,7 +232,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 const LAST_WORDS: usize = 2000;
 
 impl Call<'_> {
-    pub(super) async fn kill(&self, id: &JobId) -> Result<Value, Failure> {
+    async fn kill(&self, id: &JobId) -> Result<Value, Failure> {
         let before = self.look_up(id).await?;
         if matches!(before.state, JobState::Ended(_)) && before.processes == 0 {
             return Ok(json!({
@@ -259,7 +259,7 @@ impl Call<'_> {
 
     /// Writes to a job's standard input. What is written to a shell is a
     /// command, so it is decided about as one.
-    pub(super) async fn write(&self, id: &JobId, submit: bool) -> Result<Value, Failure> {
+    async fn write(&self, id: &JobId, submit: bool) -> Result<Value, Failure> {
         let data = self.arguments.data.clone();
         let data = data.ok_or_else(|| BadArgument::missing("data"))?;
         let guard = &self.context.guard;
@@ -288,7 +288,7 @@ impl Call<'_> {
         })
     }
 
-    pub(super) async fn close(&self, id: &JobId) -> Result<Value, Failure> {
+    async fn close(&self, id: &JobId) -> Result<Value, Failure> {
         let info = self.look_up(id).await?;
         if let Some(refusal) = cannot_read(&info) {
             return Ok(refusal);

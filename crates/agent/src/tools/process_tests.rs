@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use vestal_sandbox::{Command, Engine};
 
-use super::{Process, job_news};
+use super::{Process, job_updates};
 use crate::approvals::{Mode, Policy, Unattended};
 use crate::redact::Redactor;
 use crate::testing::{Stage, marker, processes_with, until};
@@ -218,15 +218,15 @@ async fn the_model_is_told_once_of_the_end_it_waits_for() {
     assert_eq!(result["notify_on_complete"], true);
     assert!(result["watch_patterns_ignored"].is_string() && result["hint"].is_null());
     let id = result["session_id"].as_str().unwrap();
-    assert_eq!(job_news(&stage.context).await, Vec::<String>::new());
+    assert_eq!(job_updates(&stage.context).await, Vec::<String>::new());
     act(&stage, "close", id).await;
     act(&stage, "wait", id).await;
-    let news = job_news(&stage.context).await;
+    let news = job_updates(&stage.context).await;
     let expected = format!(
         "[Background process {id} has ended with exit code 3.\nCommand: read line; echo bye; exit 3\nIts last output:\nbye]"
     );
     assert_eq!(news, [expected]);
-    assert_eq!(job_news(&stage.context).await, Vec::<String>::new());
+    assert_eq!(job_updates(&stage.context).await, Vec::<String>::new());
     assert_eq!(stage.context.notebook.read().watched, []);
 }
 
@@ -239,15 +239,15 @@ async fn the_model_is_told_of_lines_it_watches_for() {
     assert_eq!(result["watch_patterns"], json!(["ready"]));
     let id = result["session_id"].as_str().unwrap();
     poll_until(&stage, id, "one ready\ntwo\n").await;
-    let told =
+    let text =
         |line: &str| format!("[Background process {id} printed what you watch for:\n{line}]");
-    assert_eq!(job_news(&stage.context).await, [told("one ready")]);
-    assert_eq!(job_news(&stage.context).await, Vec::<String>::new());
+    assert_eq!(job_updates(&stage.context).await, [text("one ready")]);
+    assert_eq!(job_updates(&stage.context).await, Vec::<String>::new());
     stage.call(&Process, json!({"action": "submit", "session_id": id, "data": ""})).await;
     poll_until(&stage, id, "one ready\ntwo\nthree ready\n").await;
-    assert_eq!(job_news(&stage.context).await, [told("three ready")]);
+    assert_eq!(job_updates(&stage.context).await, [text("three ready")]);
     act(&stage, "kill", id).await;
-    assert_eq!(job_news(&stage.context).await.len(), 1, "and of the end");
+    assert_eq!(job_updates(&stage.context).await.len(), 1, "and of the end");
 }
 
 #[test]

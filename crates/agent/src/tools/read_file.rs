@@ -16,7 +16,9 @@ use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_wire::{FaultCode, FileKind, Metadata};
 
 use super::arguments::{Count, NonEmptyString, parse, tool_spec};
-use super::files::{Page, Place, Readable, Text, in_words, is, locate, not_found, readable};
+use super::files::{
+    Page, Readable, ResolvedPath, Text, has_code, message_of, not_found, readable, resolve,
+};
 use crate::tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 use collect::{Collector, Content, Flow};
 
@@ -27,9 +29,9 @@ const LINES: usize = 500;
 const FIRST: u64 = 256 << 10;
 
 const DESCRIPTION: &str = "\
-Reads a text file and returns its lines as `N|text`, N being the line number, which is not part of the file. \
-Use this rather than cat, head, tail or sed. Long files come in parts: go on with `offset` set to the `next_offset` \
-of the result. Secrets are masked. Relative paths start at the shell's directory. \
+Reads a text file and returns its lines as `N|text`. N is the line number, which is not part of the file. \
+Use this rather than cat, head, tail or sed. Long files come in parts: continue with `offset` set to the `next_offset` \
+of the result. Secrets are masked. Relative paths start at the directory of the shell. \
 For images and other binary files use the terminal.";
 
 /// Reads files.
@@ -90,7 +92,7 @@ impl Tool for ReadFile {
             offset: offset.0.max(1),
             limit: limit.0.min(context.limits.output_lines.max(1)),
         };
-        let files = match context.workshop.files(&context.events).await {
+        let files = match context.sandbox.files(&context.events).await {
             Ok(files) => files,
             Err(error) => return ToolOutput::error(error.to_string()),
         };
@@ -104,29 +106,29 @@ impl Tool for ReadFile {
 }
 
 async fn read(context: &ToolContext, files: &Files, asked: &Asked) -> ToolOutput {
-    let place = match locate(files, &asked.path).await {
-        Ok(place) => place,
-        Err(error) => return ToolOutput::error(in_words(&error)),
+    let target = match resolve(files, &asked.path).await {
+        Ok(target) => target,
+        Err(error) => return ToolOutput::error(message_of(&error)),
     };
-    if let Readable::No(why) = readable(&place.real) {
-        return ToolOutput::error(format!("{} is not read: {why}", place.shown()));
+    if let Readable::No(why) = readable(&target.real) {
+        return ToolOutput::error(format!("{} is not read: {why}", target.shown()));
     }
-    let page = Page { path: place.absolute.clone(), offset: asked.offset, limit: asked.limit };
-    if let Some(seen) = context.sightings.shown(&page)
-        && let Ok(now) = files.stat(&place.absolute, Links::Follow).await
+    let page = Page { path: target.absolute.clone(), offset: asked.offset, limit: asked.limit };
+    if let Some(seen) = context.observed_files.page_version(&page)
+        && let Ok(now) = files.stat(&target.absolute, Links::Follow).await
         && now.version == seen
     {
-        return ToolOutput::json(&unchanged(&place));
+        return ToolOutput::json(&unchanged(&target));
     }
     match collected(context, files, asked).await {
-        Ok((metadata, collector)) => match shown_text(context, &place, &metadata, &collector) {
+        Ok((metadata, collector)) => match shown_text(context, &target, &metadata, &collector) {
             Ok(shown) => {
-                context.sightings.show(page, metadata.version);
+                context.observed_files.record_page(page, metadata.version);
                 ToolOutput::json(&shown)
             }
             Err(refusal) => failed(&refusal),
         },
-        Err(error) => unread(files, &place, &error).await,
+        Err(error) => unread(files, &target, &error).await,
     }
 }
 
@@ -135,20 +137,20 @@ fn failed(content: &Value) -> ToolOutput {
 }
 
 /// Says why a file could not be read, and what to read instead.
-async fn unread(files: &Files, place: &Place, error: &FileError) -> ToolOutput {
-    if is(error, FaultCode::NotFound) {
-        return failed(&not_found(files, place).await);
+async fn unread(files: &Files, target: &ResolvedPath, error: &FileError) -> ToolOutput {
+    if has_code(error, FaultCode::NotFound) {
+        return failed(&not_found(files, target).await);
     }
-    if is(error, FaultCode::WrongKind)
-        && let Ok(found) = files.stat(&place.absolute, Links::Follow).await
+    if has_code(error, FaultCode::WrongKind)
+        && let Ok(found) = files.stat(&target.absolute, Links::Follow).await
         && found.kind == FileKind::Directory
     {
         return ToolOutput::error(format!(
             "{} is a directory; use search_files with target \"files\" to see what is in it",
-            place.shown()
+            target.shown()
         ));
     }
-    ToolOutput::error(in_words(error))
+    ToolOutput::error(message_of(error))
 }
 
 /// Reads the lines that were asked for and counts the others.
@@ -157,7 +159,7 @@ async fn collected(
     files: &Files,
     asked: &Asked,
 ) -> Result<(Metadata, Collector), FileError> {
-    // Somebody may write while it is read; the second attempt is taken as it comes.
+    // The file may be written while it is read; the second attempt is taken as it is.
     for attempt in 0.. {
         let mut collector = Collector::new(asked.offset, asked.limit, context.limits.line_length);
         let first = files.read_range(&asked.path, 0, FIRST).await?;
@@ -214,21 +216,21 @@ impl AsyncWrite for Sink<'_> {
 pub(in crate::tools) const UNCHANGED: &str = "The file has not changed since you read these lines; they are further up in this conversation.";
 
 /// Says that a page was shown before and is still the same.
-pub(super) fn unchanged(place: &Place) -> Value {
-    json!({ "path": place.shown(), "status": "unchanged", "unchanged": true, "note": UNCHANGED })
+fn unchanged(target: &ResolvedPath) -> Value {
+    json!({ "path": target.shown(), "status": "unchanged", "unchanged": true, "note": UNCHANGED })
 }
 
 /// Returns the lines with their numbers; the error is a result too, for files
 /// that are no text.
 fn shown_text(
     context: &ToolContext,
-    place: &Place,
+    target: &ResolvedPath,
     metadata: &Metadata,
     collector: &Collector,
 ) -> Result<Value, Value> {
     let file_size = metadata.version.size;
     let binary = |hint: &str| {
-        let error = format!("{} is a binary file and cannot be shown as text", place.shown());
+        let error = format!("{} is a binary file and cannot be shown as text", target.shown());
         json!({ "error": error, "is_binary": true, "file_size": file_size, "hint": hint })
     };
     match collector.content {

@@ -130,7 +130,7 @@ async fn lines_that_were_shown_and_have_not_changed_are_not_shown_again() {
     assert_eq!(stage.call(&ReadFile, json!({ "path": "f", "limit": 1 })).await["content"], "1|a");
     put(&stage, "f", "changed\n");
     assert_eq!(stage.call(&ReadFile, ask.clone()).await["content"], "1|changed");
-    stage.context.sightings.forget();
+    stage.context.observed_files.clear();
     assert_eq!(stage.call(&ReadFile, ask).await["content"], "1|changed");
 }
 
@@ -151,8 +151,7 @@ async fn relative_paths_start_where_the_shell_is() {
     let stage = Stage::new();
     std::fs::create_dir(stage.start_dir().join("sub")).unwrap();
     put(&stage, "sub/f", "here\n");
-    let command =
-        vestal_sandbox::Command::shell("cd sub").session(stage.context.workshop.session());
+    let command = vestal_sandbox::Command::shell("cd sub").session(stage.context.sandbox.session());
     stage.sandbox().await.run(command).await.unwrap();
     assert_eq!(stage.call(&ReadFile, json!({ "path": "f" })).await["content"], "1|here");
 }

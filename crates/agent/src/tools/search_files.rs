@@ -11,14 +11,14 @@ use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_wire::{FaultCode, FileKind, SearchQuery};
 
 use super::arguments::{BadArgument, Count, parse, tool_spec};
-use super::files::{Place, Readable, in_words, is, locate, not_found, readable};
+use super::files::{Readable, ResolvedPath, has_code, message_of, not_found, readable, resolve};
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use results::Shown;
 
 const DESCRIPTION: &str = "\
-Finds lines by a regular expression (target `content`) or files by a glob on their names (target `files`). \
-Use this rather than grep, rg, find or ls. What .gitignore leaves out and hidden files are not searched, \
-unless `path` or `file_glob` names them. Results are sorted by path and come in parts: go on with `offset` \
+Finds lines by a regular expression (target `content`), or files by a glob on their names (target `files`). \
+Use this rather than grep, rg, find or ls. Hidden files and files that .gitignore excludes are not searched, \
+unless `path` or `file_glob` names them. Results are sorted by path and come in parts: continue with `offset` \
 set to the `next_offset` of the result.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -85,7 +85,7 @@ impl Tool for SearchFiles {
             Ok(asked) => asked,
             Err(bad) => return bad.into(),
         };
-        let files = match context.workshop.files(&context.events).await {
+        let files = match context.sandbox.files(&context.events).await {
             Ok(files) => files,
             Err(error) => return ToolOutput::error(error.to_string()),
         };
@@ -101,14 +101,14 @@ async fn search(
     files: &Files,
     asked: &Asked,
 ) -> Result<ToolOutput, ToolOutput> {
-    let place = locate(files, &asked.path).await;
-    let place = place.map_err(|error| ToolOutput::error(in_words(&error)))?;
-    if let Readable::No(why) = readable(&place.real) {
-        return Err(ToolOutput::error(format!("{} is not searched: {why}", place.shown())));
+    let target = resolve(files, &asked.path).await;
+    let target = target.map_err(|error| ToolOutput::error(message_of(&error)))?;
+    if let Readable::No(why) = readable(&target.real) {
+        return Err(ToolOutput::error(format!("{} is not searched: {why}", target.shown())));
     }
     let root = match files.stat(&asked.path, Links::Follow).await {
         Ok(root) => root,
-        Err(error) => return Err(failed(files, &place, asked, &error).await),
+        Err(error) => return Err(failed(files, &target, asked, &error).await),
     };
     let shown = Shown {
         root: &asked.path,
@@ -124,17 +124,22 @@ async fn search(
     };
     match found {
         Ok(result) => Ok(ToolOutput::json(&result)),
-        Err(error) => Err(failed(files, &place, asked, &error).await),
+        Err(error) => Err(failed(files, &target, asked, &error).await),
     }
 }
 
-async fn failed(files: &Files, place: &Place, asked: &Asked, error: &FileError) -> ToolOutput {
-    if is(error, FaultCode::NotFound) {
-        let content = not_found(files, place).await;
+async fn failed(
+    files: &Files,
+    target: &ResolvedPath,
+    asked: &Asked,
+    error: &FileError,
+) -> ToolOutput {
+    if has_code(error, FaultCode::NotFound) {
+        let content = not_found(files, target).await;
         return ToolOutput { is_error: true, ..ToolOutput::json(&content) };
     }
-    let mut message = in_words(error);
-    if is(error, FaultCode::Invalid) && asked.regex().is_some() {
+    let mut message = message_of(error);
+    if has_code(error, FaultCode::Invalid) && asked.regex().is_some() {
         message.push_str(
             ". Look-around and back-references are not supported; put a backslash before ( ) [ ] { } \
              . * + ? | to mean the character itself",
@@ -144,7 +149,7 @@ async fn failed(files: &Files, place: &Place, asked: &Asked, error: &FileError) 
 }
 
 /// Results shown when the model does not say how many.
-pub(super) const LIMIT: usize = 50;
+const LIMIT: usize = 50;
 
 /// Most results at once.
 const MAX_LIMIT: usize = 1_000;
@@ -154,7 +159,7 @@ const MAX_CONTEXT: usize = 50;
 
 /// What comes out of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+enum Wanted {
     /// Files by name.
     Names,
     /// Lines.
@@ -167,14 +172,14 @@ pub(super) enum Wanted {
 
 /// A search as it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+struct Asked {
     pattern: String,
     file_glob: Option<String>,
     context: u32,
-    pub(super) path: String,
-    pub(super) limit: usize,
-    pub(super) offset: usize,
-    pub(super) wanted: Wanted,
+    path: String,
+    limit: usize,
+    offset: usize,
+    wanted: Wanted,
 }
 
 impl Asked {
@@ -203,7 +208,7 @@ impl Asked {
     }
 
     /// Returns the expression lines must match.
-    pub(super) fn regex(&self) -> Option<&str> {
+    fn regex(&self) -> Option<&str> {
         (self.wanted != Wanted::Names).then_some(self.pattern.as_str())
     }
 
@@ -223,7 +228,7 @@ impl Asked {
     }
 
     /// Returns what the sandbox is asked: this many results after so many.
-    pub(super) fn query(&self, skip: usize, limit: usize) -> SearchQuery {
+    fn query(&self, skip: usize, limit: usize) -> SearchQuery {
         let glob = self.glob();
         // Hidden files are looked at where they are asked for by name.
         let names_hidden = |glob: &String| {

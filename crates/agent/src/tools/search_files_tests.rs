@@ -128,14 +128,14 @@ mod search_files {
     #[tokio::test]
     async fn mistakes_are_explained() {
         let stage = stage();
-        let told = stage.call(&SearchFiles, json!({ "pattern": "fn (" })).await;
-        let error = told["error"].as_str().unwrap();
+        let result = stage.call(&SearchFiles, json!({ "pattern": "fn (" })).await;
+        let error = result["error"].as_str().unwrap();
         assert!(error.contains("not valid") && error.contains("backslash"), "{error}");
-        let told = stage.call(&SearchFiles, json!({ "pattern": "x", "path": "srcs" })).await;
-        assert!(told["similar_files"][0].as_str().unwrap().ends_with("/src"), "{told}");
-        let told =
+        let result = stage.call(&SearchFiles, json!({ "pattern": "x", "path": "srcs" })).await;
+        assert!(result["similar_files"][0].as_str().unwrap().ends_with("/src"), "{result}");
+        let result =
             stage.call(&SearchFiles, json!({ "pattern": "x", "path": "/proc/self/environ" })).await;
-        assert!(told["error"].as_str().unwrap().contains("is not searched"), "{told}");
+        assert!(result["error"].as_str().unwrap().contains("is not searched"), "{result}");
     }
 
     #[tokio::test]

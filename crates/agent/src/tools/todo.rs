@@ -18,10 +18,10 @@ const MOST: usize = 200;
 const LONGEST: usize = 2000;
 
 const DESCRIPTION: &str = "\
-Keeps a list of what is to be done, for work of several steps or several requests at once. Without `todos` it is read. \
-With `todos` it is replaced, or with merge=true changed: items with a known id are updated, others added at the end. \
-The order is the order of doing. Keep one item in_progress, and mark each completed as soon as it is. \
-The whole list is returned every time.";
+Keeps a todo list for work with several steps, or for several requests at once. Without `todos` it returns the list. \
+With `todos` it replaces the list, or with merge=true changes it: items with a known id are updated, others are added at the end. \
+Items are in the order of work. Keep one item in_progress, and mark each item completed as soon as it is done. \
+The result is always the whole list.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]

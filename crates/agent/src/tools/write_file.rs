@@ -12,8 +12,8 @@ use vestal_wire::FaultCode;
 
 use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use super::files::{
-    BOM, Newline, Place, Text, cleared, demand_unmasked, in_words, is, locate, numbered_lines,
-    unified_diff, with_lf,
+    BOM, Newline, ResolvedPath, Text, check_write, demand_unmasked, has_code, message_of,
+    numbered_lines, resolve, unified_diff, with_lf,
 };
 use super::lint::lint;
 use super::read_file::UNCHANGED;
@@ -23,9 +23,9 @@ use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 const LOOKED_AT: u64 = 4 << 20;
 
 const DESCRIPTION: &str = "\
-Makes `content` the whole content of a file; missing directories are made. Use this rather than echo or a \
-here-document, and `patch` to change a part of a file. How the lines of an existing file end is kept. \
-JSON is checked afterwards.";
+Writes `content` as the whole content of a file; missing directories are created. Use this rather than echo or a \
+here-document, and `patch` to change a part of a file. Line endings of an existing file are kept. \
+JSON is checked after writing.";
 
 #[derive(Deserialize, JsonSchema)]
 struct WriteFileArguments {
@@ -82,7 +82,7 @@ impl Tool for WriteFile {
             Ok(asked) => asked,
             Err(bad) => return bad.into(),
         };
-        let files = match context.workshop.files(&context.events).await {
+        let files = match context.sandbox.files(&context.events).await {
             Ok(files) => files,
             Err(error) => return ToolOutput::error(error.to_string()),
         };
@@ -98,25 +98,25 @@ async fn write(
     files: &Files,
     asked: &Asked,
 ) -> Result<ToolOutput, ToolOutput> {
-    let told = |error: FileError| ToolOutput::error(in_words(&error));
-    let place = locate(files, &asked.path).await.map_err(told)?;
-    let approval = cleared(context, &place).await?;
-    let before = existing(files, &asked.path).await.map_err(told)?;
+    let failed = |error: FileError| ToolOutput::error(message_of(&error));
+    let target = resolve(files, &asked.path).await.map_err(failed)?;
+    let approval = check_write(context, &target).await?;
+    let before = existing(files, &asked.path).await.map_err(failed)?;
     let text = before.as_ref().map(|before| Text::new(before.bytes.clone()));
     demand_original(text.as_ref().map(Text::view), &asked.content).map_err(ToolOutput::error)?;
     let bytes = in_the_manner_of(text.as_ref(), &asked.content);
     let options = WriteOptions { parents: Parents::Make, ..WriteOptions::default() };
-    let written = files.write(&asked.path, &bytes, options).await.map_err(told)?;
-    let is_stale = before
-        .as_ref()
-        .is_some_and(|before| context.sightings.is_stale(&place.absolute, before.metadata.version));
-    context.sightings.wrote(&place.absolute, written.metadata.version);
+    let written = files.write(&asked.path, &bytes, options).await.map_err(failed)?;
+    let is_stale = before.as_ref().is_some_and(|before| {
+        context.observed_files.is_stale(&target.absolute, before.metadata.version)
+    });
+    context.observed_files.record_file(&target.absolute, written.metadata.version);
     let is_whole = before.as_ref().map_or(written.created, |before| before.eof);
     if is_whole {
-        tell_change(context, &place, text, bytes.to_vec()).await;
+        emit_file_change(context, &target, text, bytes.to_vec()).await;
     }
     let mut result = json!({
-        "path": place.shown(),
+        "path": target.shown(),
         "bytes_written": bytes.len(),
         "created": written.created,
     });
@@ -135,16 +135,21 @@ async fn write(
         result["approval"] = approval.into();
     }
     let old = before.as_ref().filter(|before| before.eof).map(|before| &before.bytes[..]);
-    if let Some(found) = lint(&lint_name(&place), old, &bytes) {
+    if let Some(found) = lint(&lint_name(&target), old, &bytes) {
         result["lint"] = found;
     }
     Ok(ToolOutput::json(&result))
 }
 
-/// Tells those who watch what has changed, worked out off the threads that
+/// Emits what has changed. The diff is computed off the threads that
 /// others wait on.
-async fn tell_change(context: &ToolContext, place: &Place, before: Option<Text>, now: Vec<u8>) {
-    let shown = place.shown();
+async fn emit_file_change(
+    context: &ToolContext,
+    target: &ResolvedPath,
+    before: Option<Text>,
+    now: Vec<u8>,
+) {
+    let shown = target.shown();
     let compared = tokio::task::spawn_blocking(move || {
         let now = Text::new(now);
         let old_name = if before.is_some() { shown.as_str() } else { "/dev/null" };
@@ -155,22 +160,22 @@ async fn tell_change(context: &ToolContext, place: &Place, before: Option<Text>,
     if let Ok(diff) = compared.await
         && !diff.is_empty()
     {
-        context.tell_change(place.shown(), &diff);
+        context.emit_file_change(target.shown(), &diff);
     }
 }
 
 /// Returns the name that says what kind of file it is.
-fn lint_name(place: &Place) -> Cow<'_, str> {
-    place.absolute.to_string_lossy()
+fn lint_name(target: &ResolvedPath) -> Cow<'_, str> {
+    target.absolute.to_string_lossy()
 }
 
 /// Returns the start of the file that is there, if any.
 async fn existing(files: &Files, path: &str) -> Result<Option<FileContent>, FileError> {
     match files.read_range(path, 0, LOOKED_AT).await {
         Ok(before) => Ok(Some(before)),
-        Err(error) if is(&error, FaultCode::NotFound) => Ok(None),
+        Err(error) if has_code(&error, FaultCode::NotFound) => Ok(None),
         // A file that may be written but not read is replaced as it comes.
-        Err(error) if is(&error, FaultCode::Denied) => Ok(None),
+        Err(error) if has_code(&error, FaultCode::Denied) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -195,7 +200,7 @@ const LINES: usize = 2;
 
 /// Refuses content that is not a file's but a tool's words about it. A file
 /// that has such lines already may have them again.
-pub(super) fn demand_original(before: Option<&str>, content: &str) -> Result<(), String> {
+fn demand_original(before: Option<&str>, content: &str) -> Result<(), String> {
     if content.trim() == UNCHANGED {
         return Err("`content` is a remark of read_file, not the content of a file".to_owned());
     }

@@ -194,7 +194,7 @@ mod write_file {
     #[tokio::test]
     async fn what_is_told_of_a_change_is_bounded() {
         let stage = Stage::new();
-        stage.context.tell_change("f", &"+é\n".repeat(100_000));
+        stage.context.emit_file_change("f", &"+é\n".repeat(100_000));
         let told = told(&stage);
         assert!(told[0].1.len() <= 64 << 10, "{}", told[0].1.len());
         assert!(told[0].1.ends_with("+é\n"));

@@ -21,24 +21,24 @@ use crate::redact::Redactor;
 const SHRINKS: u32 = 3;
 
 /// What came of asking.
-pub(super) enum Answer {
+pub(super) enum AskOutcome {
     /// The model answered.
-    Said(Completion),
-    /// Somebody interrupted; this much had been said.
+    Answered(Completion),
+    /// The turn was interrupted; this much of the answer had come.
     Interrupted(String),
 }
 
 impl Turn<'_> {
-    /// Asks the model. `whisper` is said to it this once and not put on record.
-    pub(super) async fn ask(&mut self, whisper: Option<&str>) -> Result<Answer, TurnError> {
+    /// Asks the model. `hint` is said to it this once and not put on record.
+    pub(super) async fn ask(&mut self, hint: Option<&str>) -> Result<AskOutcome, TurnError> {
         loop {
             if self.is_too_long() && self.shrunk < SHRINKS {
                 self.shrink().await?;
             }
             if self.cancel.is_cancelled() {
-                return Ok(Answer::Interrupted(String::new()));
+                return Ok(AskOutcome::Interrupted(String::new()));
             }
-            let answer = self.ask_once(whisper).await;
+            let answer = self.ask_once(hint).await;
             match answer {
                 Err(error @ ModelError::ContextOverflow { .. }) => {
                     if !self.make_room().await? {
@@ -47,7 +47,7 @@ impl Turn<'_> {
                 }
                 Err(error) => return Err(error.into()),
                 Ok(answer) => {
-                    if let Answer::Said(completion) = &answer {
+                    if let AskOutcome::Answered(completion) = &answer {
                         self.count(completion);
                     }
                     return Ok(answer);
@@ -60,10 +60,10 @@ impl Turn<'_> {
         self.conversation.agent.parts.options.compression.enabled && self.shrunk < SHRINKS
     }
 
-    async fn ask_once(&mut self, whisper: Option<&str>) -> Result<Answer, ModelError> {
+    async fn ask_once(&mut self, hint: Option<&str>) -> Result<AskOutcome, ModelError> {
         let conversation = &*self.conversation;
         let mut messages = self.messages_with_memory();
-        if let Some(words) = whisper {
+        if let Some(words) = hint {
             messages.to_mut().push(Message::user(words));
         }
         let request = Request {
@@ -72,28 +72,29 @@ impl Turn<'_> {
             tools: &conversation.specs,
             max_output_tokens: conversation.agent.parts.options.max_output_tokens,
         };
-        let said = Words::default();
+        let said = PartialText::default();
         let mut watch = |progress| tell(self.events, &said, progress);
         let parts = &conversation.agent.parts;
         // Nobody resumes a child: what it says is for its parent.
         let last = conversation.seqs.last().copied().filter(|_| conversation.depth == 0);
-        let keeper = Keeper::begin(&parts.store, &conversation.id, last, &said, &parts.redactor);
+        let recorder =
+            PartialRecorder::begin(&parts.store, &conversation.id, last, &said, &parts.redactor);
         // Dropping the call closes the provider's connection.
         let answer = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
             answer = conversation.chat.complete(&request, &mut watch) => Some(answer),
         };
-        if let Some(keeper) = keeper {
+        if let Some(recorder) = recorder {
             match &answer {
-                Some(Err(_)) => keeper.forget(&parts.store, &conversation.id).await,
-                Some(Ok(_)) | None => keeper.end().await,
+                Some(Err(_)) => recorder.forget(&parts.store, &conversation.id).await,
+                Some(Ok(_)) | None => recorder.end().await,
             }
         }
         self.model_calls += 1;
         match answer {
-            None => Ok(Answer::Interrupted(said.get())),
-            Some(answer) => answer.map(Answer::Said),
+            None => Ok(AskOutcome::Interrupted(said.get())),
+            Some(answer) => answer.map(AskOutcome::Answered),
         }
     }
 
@@ -103,7 +104,7 @@ impl Turn<'_> {
         self.last_prompt_tokens = completion.usage.prompt();
         self.provider.clone_from(&completion.provider);
         self.model.clone_from(&completion.model);
-        self.events.tell(Event::ModelCalled {
+        self.events.emit(Event::ModelCalled {
             provider: completion.provider.clone(),
             model: completion.model.clone(),
             usage: completion.usage,
@@ -113,9 +114,9 @@ impl Turn<'_> {
     }
 }
 
-/// Tells those who watch, and keeps what is said in case it is all there will be.
-fn tell(events: &EventSink, said: &Words, progress: Progress) {
-    events.tell(match progress {
+/// Emits an event, and keeps the text in case the answer is cut off.
+fn tell(events: &EventSink, said: &PartialText, progress: Progress) {
+    events.emit(match progress {
         Progress::Text(text) => {
             said.push(&text);
             Event::Text { text }
@@ -155,8 +156,8 @@ impl Turn<'_> {
         let Some(start) = self.conversation.cut_for_room() else { return Ok(()) };
         self.shrunk += 1;
         let tokens = self.conversation.request_tokens();
-        self.events.tell(Event::Compressing { tokens });
-        let gone = self.conversation.giving_way(start);
+        self.events.emit(Event::Compressing { tokens });
+        let gone = self.conversation.messages_to_compress(start);
         let room = Room::of(self.conversation.chat.context_length().tokens());
         let summarised = self.conversation.summarise(&gone, &self.cancel).await;
         self.model_calls += u32::from(!matches!(summarised, Summarised::Interrupted));
@@ -170,12 +171,14 @@ impl Turn<'_> {
             Summarised::Interrupted => return Ok(()),
             Summarised::Empty => from_what_is_known(&gone, &room),
             Summarised::Failed(error) => {
-                let text = format!("no summary could be had, so the essentials were kept: {error}");
-                self.events.tell(Event::Warning { text });
+                let text = format!(
+                    "the model gave no summary, so the messages of the user and the last calls were kept instead: {error}"
+                );
+                self.events.emit(Event::Warning { text });
                 from_what_is_known(&gone, &room)
             }
         };
-        self.conversation.give_way(&gone, &summary, self.events).await?;
+        self.conversation.replace_by_summary(&gone, &summary, self.events).await?;
         Ok(())
     }
 
@@ -193,19 +196,19 @@ impl Turn<'_> {
         }
         if let Some(count) = self.conversation.leave_out_pictures() {
             let text = format!("the model cannot hold {count} pictures; it reads the words alone");
-            self.events.tell(Event::Warning { text });
+            self.events.emit(Event::Warning { text });
             return Ok(true);
         }
         let Some(shown) = self.conversation.shorten_results() else { return Ok(false) };
         let text = format!(
             "the model cannot hold the results of its tools; it sees {shown} bytes of each that is longer"
         );
-        self.events.tell(Event::Warning { text });
+        self.events.emit(Event::Warning { text });
         Ok(true)
     }
 }
 
-/// What the store knows an unfinished answer by.
+/// The key of an unfinished answer in the store.
 const PARTIAL: &str = "partial_answer";
 
 /// Time between two writes of an answer that grows.
@@ -226,9 +229,9 @@ struct Partial {
 
 /// The words of an answer, as they come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Words(Arc<Mutex<String>>);
+pub(super) struct PartialText(Arc<Mutex<String>>);
 
-impl Words {
+impl PartialText {
     pub(super) fn push(&self, text: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
     }
@@ -243,19 +246,19 @@ impl Words {
 }
 
 /// Keeps an answer that comes on record, until it is stopped.
-pub(super) struct Keeper {
+pub(super) struct PartialRecorder {
     keeping: JoinHandle<()>,
     /// Stops it when dropped: a turn that is given up keeps nothing more.
     stop: DropGuard,
 }
 
-impl Keeper {
+impl PartialRecorder {
     /// Begins to keep what comes after a message.
     pub(super) fn begin(
         store: &Store,
         id: &ConversationId,
         after: Option<Seq>,
-        words: &Words,
+        words: &PartialText,
         redactor: &Arc<Redactor>,
     ) -> Option<Self> {
         let after = after?.0;
@@ -289,7 +292,7 @@ impl Keeper {
         let Self { keeping, stop } = self;
         drop(stop);
         if let Err(error) = keeping.await {
-            tracing::debug!(%error, "the keeper of an answer broke");
+            tracing::debug!(%error, "the recorder of an answer broke");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Carries out the tool calls of one answer.
+//! Runs the tool calls of one answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use vestal_model::{Message, ToolCall, ToolResult};
 
-use super::control::Finding;
+use super::control::LoopFinding;
 use super::outcome::TurnError;
 use super::run::Turn;
 use crate::event::{Event, EventSink};
@@ -22,28 +22,31 @@ const GRACE: Duration = Duration::from_secs(10);
 const INTERRUPTED: &str = "interrupted by the user before it ran";
 
 /// What came of carrying calls out.
-pub(super) enum Called {
+pub(super) enum CallsOutcome {
     /// All were, well or not.
     All,
-    /// Somebody interrupted.
+    /// The turn was interrupted.
     Interrupted,
-    /// The model goes round in circles.
-    InCircles(String),
+    /// The model repeats itself.
+    Looping(String),
 }
 
-/// A call, looked at.
+/// A call after its arguments were read.
 enum Prepared {
     /// It can be carried out.
     Ready(Arc<dyn Tool>, Value),
     /// It cannot, and this is what the model should know.
-    Hopeless(String),
+    Invalid(String),
 }
 
 impl Turn<'_> {
     /// Carries out calls, together where that is safe, and puts the results on
     /// record in the order of the calls. Every call gets a result, whatever
     /// happens: a call without one would spoil the conversation.
-    pub(super) async fn carry_out(&mut self, calls: &[ToolCall]) -> Result<Called, TurnError> {
+    pub(super) async fn run_calls(
+        &mut self,
+        calls: &[ToolCall],
+    ) -> Result<CallsOutcome, TurnError> {
         let prepared: Vec<Prepared> =
             calls.iter().map(|call| prepare(&self.conversation.tools, call)).collect();
         let footprints: Vec<Footprint> = prepared.iter().map(Prepared::footprint).collect();
@@ -55,7 +58,7 @@ impl Turn<'_> {
                     if circles.is_some() { "not run: the turn was stopped" } else { INTERRUPTED };
                 for call in &calls[group] {
                     let output = ToolOutput::error(reason);
-                    self.conversation.say(vec![Message::Tool(result_of(call, output))]).await?;
+                    self.conversation.append(vec![Message::Tool(result_of(call, output))]).await?;
                 }
                 continue;
             }
@@ -64,7 +67,7 @@ impl Turn<'_> {
                     let mut context = self.context(&call.id);
                     let window = self.conversation.chat.context_length().tokens();
                     context.limits = context.limits.within(window, calls.len());
-                    carry_out_one(context, call, prepared)
+                    run_call(context, call, prepared)
                 },
             );
             let outputs = join_all(runs).await;
@@ -73,22 +76,22 @@ impl Turn<'_> {
             for (call, output) in calls[group].iter().zip(outputs) {
                 let mut result = result_of(call, output);
                 match self.watch.note(call, &result) {
-                    Finding::Fine => {}
-                    Finding::Warn(words) => {
+                    LoopFinding::Fine => {}
+                    LoopFinding::Warn(words) => {
                         result.content.push_str("\n\n[");
                         result.content.push_str(&words);
                         result.content.push(']');
                     }
-                    Finding::Stop(reason) => circles = Some(reason),
+                    LoopFinding::Stop(reason) => circles = Some(reason),
                 }
-                self.conversation.say(vec![Message::Tool(result)]).await?;
+                self.conversation.append(vec![Message::Tool(result)]).await?;
             }
         }
         self.conversation.keep_notes().await?;
         Ok(match circles {
-            Some(reason) => Called::InCircles(reason),
-            None if self.cancel.is_cancelled() => Called::Interrupted,
-            None => Called::All,
+            Some(reason) => CallsOutcome::Looping(reason),
+            None if self.cancel.is_cancelled() => CallsOutcome::Interrupted,
+            None => CallsOutcome::All,
         })
     }
 
@@ -102,7 +105,7 @@ impl Prepared {
     fn footprint(&self) -> Footprint {
         match self {
             Self::Ready(tool, arguments) => tool.footprint(arguments),
-            Self::Hopeless(_) => Footprint::Reads,
+            Self::Invalid(_) => Footprint::Reads,
         }
     }
 }
@@ -111,19 +114,19 @@ impl Prepared {
 /// so that it can do better.
 fn prepare(tools: &Registry, call: &ToolCall) -> Prepared {
     let Some(tool) = tools.get(&call.name) else {
-        return Prepared::Hopeless(unknown(tools, &call.name));
+        return Prepared::Invalid(unknown(tools, &call.name));
     };
     let written = call.arguments.trim();
     // No arguments at all is how some models call a tool that needs none.
     let written = if written.is_empty() { "{}" } else { written };
     match serde_json::from_str::<Value>(written) {
         Ok(arguments @ Value::Object(_)) => Prepared::Ready(Arc::clone(tool), arguments),
-        Ok(other) => Prepared::Hopeless(format!(
+        Ok(other) => Prepared::Invalid(format!(
             "the arguments of {} must be a JSON object, not {}",
             call.name,
             kind(&other)
         )),
-        Err(error) => Prepared::Hopeless(format!(
+        Err(error) => Prepared::Invalid(format!(
             "the arguments of {} are not valid JSON ({error}); nothing was run; call it again with a complete JSON object",
             call.name
         )),
@@ -159,13 +162,13 @@ const fn kind(value: &Value) -> &'static str {
 }
 
 /// Carries out one call and makes its result fit.
-async fn carry_out_one(context: ToolContext, call: &ToolCall, prepared: &Prepared) -> ToolOutput {
+async fn run_call(context: ToolContext, call: &ToolCall, prepared: &Prepared) -> ToolOutput {
     let (tool, arguments) = match prepared {
         Prepared::Ready(tool, arguments) => (tool, arguments),
-        Prepared::Hopeless(reason) => {
+        Prepared::Invalid(reason) => {
             let (call, name) = (call.id.clone(), call.name.clone());
             let (took, preview) = (Duration::ZERO, reason.clone());
-            context.events.tell(Event::ToolEnded { call, name, is_error: true, took, preview });
+            context.events.emit(Event::ToolEnded { call, name, is_error: true, took, preview });
             return ToolOutput::error(reason.clone());
         }
     };
@@ -184,13 +187,13 @@ async fn carry_out_one(context: ToolContext, call: &ToolCall, prepared: &Prepare
     let preview = preview(&output.content);
     let output = fit(&context, output, context.limits.result_bytes).await;
     let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
-    context.events.tell(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
+    context.events.emit(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
     output
 }
 
 fn started(events: &EventSink, call: &ToolCall, summary: String) {
     let (call, name) = (call.id.clone(), call.name.clone());
-    events.tell(Event::ToolStarted { call, name, summary });
+    events.emit(Event::ToolStarted { call, name, summary });
 }
 
 /// Waits until a tool has had its time after an interrupt.

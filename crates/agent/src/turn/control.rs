@@ -45,7 +45,7 @@ impl Control {
         RunningTurn { control: self.clone(), token }
     }
 
-    /// Takes what was said and has not reached the model. Whoever runs a turn
+    /// Takes what was said and has not reached the model. The caller of a turn
     /// asks once more when it has ended: something may have been said after the
     /// turn made its result.
     pub fn take_steer(&self) -> Vec<String> {
@@ -70,7 +70,7 @@ impl Drop for RunningTurn {
     }
 }
 
-/// When a model is told that it goes round in circles, and when it is stopped.
+/// When a model that repeats itself is warned, and when it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guardrails {
     /// Times after which it is told.
@@ -87,7 +87,7 @@ impl Default for Guardrails {
 
 /// What a call means for the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Finding {
+pub(crate) enum LoopFinding {
     /// Nothing.
     Fine,
     /// The model should hear this.
@@ -102,19 +102,19 @@ pub(crate) enum Finding {
 /// again, and calls that fail one after the other, whatever they are. A poll
 /// whose answer changes is neither.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct LoopWatch {
     rails: Guardrails,
     repeats: HashMap<u64, (u64, u32)>,
     failures: u32,
 }
 
-impl Watch {
+impl LoopWatch {
     pub(crate) fn new(rails: Guardrails) -> Self {
         Self { rails, ..Self::default() }
     }
 
-    /// Takes note of a call and what it came to.
-    pub(crate) fn note(&mut self, call: &ToolCall, result: &ToolResult) -> Finding {
+    /// Records a call and its result.
+    pub(crate) fn note(&mut self, call: &ToolCall, result: &ToolResult) -> LoopFinding {
         let (asked, got) = (hash(&(&call.name, &call.arguments)), hash(&result.content));
         let (last, times) = self.repeats.entry(asked).or_insert((got, 0));
         if *last == got {
@@ -133,23 +133,23 @@ impl Watch {
         let failing = || format!("{} tool calls failed one after the other", self.failures);
         let reached = |limit: u32, count: u32| count >= limit;
         match self.rails.stop_after {
-            Some(limit) if reached(limit, times) => return Finding::Stop(repeated()),
-            Some(limit) if reached(limit, self.failures) => return Finding::Stop(failing()),
+            Some(limit) if reached(limit, times) => return LoopFinding::Stop(repeated()),
+            Some(limit) if reached(limit, self.failures) => return LoopFinding::Stop(failing()),
             _ => {}
         }
         let warn = self.rails.warn_after;
         if reached(warn, times) {
-            Finding::Warn(format!(
+            LoopFinding::Warn(format!(
                 "{}. Doing it again will not change that: try something else, or say what is in the way.",
                 repeated()
             ))
         } else if reached(warn, self.failures) {
-            Finding::Warn(format!(
+            LoopFinding::Warn(format!(
                 "{}. Read the errors, change the approach, or say what is in the way.",
                 failing()
             ))
         } else {
-            Finding::Fine
+            LoopFinding::Fine
         }
     }
 }

@@ -36,48 +36,48 @@ mod guardrails {
         ToolResult { call, name, content: content.into(), is_error, images: Vec::new() }
     }
 
-    fn watch() -> Watch {
-        Watch::new(Guardrails { warn_after: 2, stop_after: Some(4) })
+    fn watch() -> LoopWatch {
+        LoopWatch::new(Guardrails { warn_after: 2, stop_after: Some(4) })
     }
 
     #[test]
     fn the_same_call_with_the_same_result_is_warned_of_then_stopped() {
         let mut watch = watch();
         let mut note = || watch.note(&call("a"), &result("same", false));
-        assert_eq!(note(), Finding::Fine);
-        assert!(matches!(note(), Finding::Warn(_)));
-        assert!(matches!(note(), Finding::Warn(_)));
-        assert!(matches!(note(), Finding::Stop(_)));
+        assert_eq!(note(), LoopFinding::Fine);
+        assert!(matches!(note(), LoopFinding::Warn(_)));
+        assert!(matches!(note(), LoopFinding::Warn(_)));
+        assert!(matches!(note(), LoopFinding::Stop(_)));
     }
 
     #[test]
     fn a_poll_whose_answer_changes_is_fine() {
         let mut watch = watch();
         for n in 0..20 {
-            assert_eq!(watch.note(&call("a"), &result(&n.to_string(), false)), Finding::Fine);
+            assert_eq!(watch.note(&call("a"), &result(&n.to_string(), false)), LoopFinding::Fine);
         }
     }
 
     #[test]
     fn failures_in_a_row_are_stopped_and_a_success_ends_the_row() {
         let mut watch = watch();
-        let fail = |n: u32, watch: &mut Watch| {
+        let fail = |n: u32, watch: &mut LoopWatch| {
             watch.note(&call(&n.to_string()), &result(&n.to_string(), true))
         };
-        assert_eq!(fail(0, &mut watch), Finding::Fine);
-        assert!(matches!(fail(1, &mut watch), Finding::Warn(_)));
-        assert_eq!(watch.note(&call("x"), &result("x", false)), Finding::Fine);
+        assert_eq!(fail(0, &mut watch), LoopFinding::Fine);
+        assert!(matches!(fail(1, &mut watch), LoopFinding::Warn(_)));
+        assert_eq!(watch.note(&call("x"), &result("x", false)), LoopFinding::Fine);
         for n in 2..5 {
-            assert!(!matches!(fail(n, &mut watch), Finding::Stop(_)));
+            assert!(!matches!(fail(n, &mut watch), LoopFinding::Stop(_)));
         }
-        assert!(matches!(fail(5, &mut watch), Finding::Stop(_)));
+        assert!(matches!(fail(5, &mut watch), LoopFinding::Stop(_)));
     }
 
     #[test]
     fn without_a_limit_nothing_is_stopped() {
-        let mut watch = Watch::new(Guardrails { warn_after: 2, stop_after: None });
+        let mut watch = LoopWatch::new(Guardrails { warn_after: 2, stop_after: None });
         for _ in 0..50 {
-            assert!(!matches!(watch.note(&call("a"), &result("same", true)), Finding::Stop(_)));
+            assert!(!matches!(watch.note(&call("a"), &result("same", true)), LoopFinding::Stop(_)));
         }
     }
 }

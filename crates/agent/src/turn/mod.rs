@@ -11,4 +11,4 @@ pub use outcome::{CostSum, Outcome, TurnError, TurnResult};
 
 pub(crate) use ask::recover;
 pub(crate) use calls::preview;
-pub(crate) use run::{Begin, run};
+pub(crate) use run::{TurnInput, run};

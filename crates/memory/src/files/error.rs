@@ -47,7 +47,7 @@ pub enum FileProblem {
 
 /// Why notes were not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum MemoryError {
     /// What was asked for makes no sense with the notes there are.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -62,7 +62,7 @@ pub enum Trouble {
         /// Why.
         source: io::Error,
     },
-    /// Somebody else has been changing notes for too long.
+    /// Another process has been changing notes for too long.
     #[error("another process has been changing notes for over {} s (lock: {})", waited.as_secs(), lock.display())]
     Busy {
         /// The lock.
@@ -84,12 +84,12 @@ pub enum Trouble {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Nothing is to be noted.
-    #[error("a note needs words")]
+    #[error("a note must not be empty")]
     Empty,
     /// Nothing says which note is meant.
-    #[error("it takes some words of a note to say which one is meant")]
+    #[error("give a part of the note that is meant")]
     NoneMeant,
-    /// The words would be several notes to whoever reads the file.
+    /// The text would be read as several notes.
     #[error(
         "a note cannot have a line that is only §, which stands between notes; add each note by itself"
     )]
@@ -127,7 +127,7 @@ pub enum Refusal {
         /// Characters it may have.
         limit: usize,
     },
-    /// Somebody else changed the notes meanwhile.
+    /// Another process changed the notes meanwhile.
     #[error("the notes of {target} have changed meanwhile")]
     Changed {
         /// Which.

@@ -42,26 +42,26 @@ pub(super) async fn find(
     let mut results = Vec::new();
     for group in grouped(hits).into_iter().take(limit) {
         match of_one(store, redactor, &group).await {
-            Ok(told) => results.push(told),
-            // Somebody deleted it meanwhile.
+            Ok(result) => results.push(result),
+            // It was deleted meanwhile.
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let mut told = json!({"query": super::beginning(query, BEGINNING), "results": results});
-    if results_are_empty(&told) {
-        told["note"] = "nothing was found; try fewer or other words".into();
+    let mut result = json!({"query": super::beginning(query, BEGINNING), "results": results});
+    if results_are_empty(&result) {
+        result["note"] = "nothing was found; try fewer or other words".into();
     } else {
         if !all {
-            told["note"] = "no message has all the words; these have some of them".into();
+            result["note"] = "no message has all the words; these have some of them".into();
         }
-        told["hint"] = "to read on, give `conversation` and the number of a `message`".into();
+        result["hint"] = "to read on, give `conversation` and the number of a `message`".into();
     }
-    Ok(told)
+    Ok(result)
 }
 
-fn results_are_empty(told: &Value) -> bool {
-    told["results"].as_array().is_none_or(Vec::is_empty)
+fn results_are_empty(result: &Value) -> bool {
+    result["results"].as_array().is_none_or(Vec::is_empty)
 }
 
 /// Finds messages that have some of the words; those with the most come first.
@@ -110,16 +110,16 @@ fn grouped(hits: Vec<Hit>) -> Vec<Vec<Hit>> {
 /// Tells what was found in one conversation.
 async fn of_one(store: &Store, redactor: &Redactor, group: &[Hit]) -> Result<Value, Error> {
     let Some(first) = group.first() else { return Ok(Value::Null) };
-    let mut told = about(store, &first.conversation).await?;
+    let mut result = about(store, &first.conversation).await?;
     let mut matches = Vec::new();
     for hit in group.iter().take(MATCHES) {
         matches.push(view(store, redactor, hit).await?);
     }
-    told["matches"] = matches.into();
+    result["matches"] = matches.into();
     if group.len() > MATCHES {
-        told["more_matches"] = true.into();
+        result["more_matches"] = true.into();
     }
-    Ok(told)
+    Ok(result)
 }
 
 /// Tells of a message what stands around the words. One that holds a secret is
@@ -212,9 +212,9 @@ async fn tell(
             "text": words,
         }));
     }
-    let mut told = about(store, id).await?;
-    told["messages"] = messages.into();
-    told["before"] = range.start.into();
-    told["after"] = stored.len().saturating_sub(range.end).into();
-    Ok(told)
+    let mut result = about(store, id).await?;
+    result["messages"] = messages.into();
+    result["before"] = range.start.into();
+    result["after"] = stored.len().saturating_sub(range.end).into();
+    Ok(result)
 }

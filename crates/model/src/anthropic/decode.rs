@@ -242,7 +242,7 @@ fn new_id() -> String {
 fn finish(reason: &str) -> Finish {
     match reason {
         "tool_use" => Finish::ToolCalls,
-        // A paused turn is one that wants to be gone on with, as a long text does.
+        // A paused turn is continued, as a text that was cut off is.
         "max_tokens" | "model_context_window_exceeded" | "pause_turn" => Finish::Length,
         "refusal" => Finish::Refused,
         _ => Finish::Stop,

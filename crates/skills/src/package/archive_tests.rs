@@ -7,7 +7,7 @@ use flate2::write::DeflateEncoder;
 use super::super::Package;
 use super::{MAX_ENTRIES, MAX_LISTING};
 use crate::skill::{MAX_BYTES, MAX_FILES};
-use crate::testing::{Yardstick, text};
+use crate::testing::{SkillHome, text};
 
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
@@ -85,7 +85,7 @@ fn zip(entries: &[Entry]) -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Package, String> {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("archive.skill", bytes);
     Package::open(&home.path("archive.skill"))
 }

@@ -19,8 +19,8 @@ use crate::skill::SkillName;
 use crate::skills::Skills;
 
 const DESCRIPTION: &str = "\
-Makes and changes skills: instructions that later conversations find. Write one down when you have found out how a kind of work is done \
-here and it is likely to come up again, or when the user asks for it; mend one that turned out wrong. \
+Creates and changes skills: instructions that later conversations find. Write one when you have found out how a kind of work is done \
+here and it is likely to come up again, or when the user asks for it; fix one that turned out to be wrong. \
 SKILL.md begins with front matter between lines of `---`: `name` (as the skill's), `description` (what it is for and when to use it, up \
 to 1024 characters) and, where it needs secrets, `required_environment_variables` (a list of names, never values). \
 Scripts and references go into files beside it.";
@@ -149,10 +149,12 @@ impl SkillManage {
         let path = match done {
             Changed::Done { path } => path,
             Changed::Asks(_) => {
-                return Err("the skill was changed by somebody else meanwhile; look again".into());
+                return Err(
+                    "the skill was changed by another process meanwhile; read it again".into()
+                );
             }
         };
-        self.skills.equip(context.workshop.engine(), &context.redactor);
+        self.skills.equip(context.sandbox.engine(), &context.redactor);
         let did = match edit.change {
             Change::Create { .. } => "created",
             Change::Replace { .. } | Change::Patch { .. } => "changed",

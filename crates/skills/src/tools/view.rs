@@ -23,7 +23,7 @@ use crate::skills::Skills;
 const MOST_NAMED: usize = 200;
 
 const DESCRIPTION: &str = "\
-Reads a skill: its instructions, which files it has, and where its folder is in the sandbox, read-only, so that its scripts can be \
+Reads a skill: its instructions, its files, and where its folder is in the sandbox (read-only), so that its scripts can be \
 run from there. With `file` it reads one of those files.";
 
 #[derive(Deserialize, JsonSchema)]
@@ -94,7 +94,7 @@ impl SkillView {
         });
         let (skill, content, survey) = looked.await?;
         // It may have been installed, or been given variables, since the start.
-        self.skills.equip(context.workshop.engine(), &context.redactor);
+        self.skills.equip(context.sandbox.engine(), &context.redactor);
         let mut result = json!({
             "name": skill.name().as_str(),
             "description": skill.about.description,
@@ -205,7 +205,7 @@ pub(crate) async fn show(sandbox: &Sandbox, skill: &Skill) -> Result<PathBuf, Er
 /// cannot be shown keeps nobody from reading the instructions.
 async fn tell_place(context: &ToolContext, skill: &Skill, result: &mut Value) {
     let shown = async {
-        let sandbox = context.workshop.sandbox(&context.events).await?;
+        let sandbox = context.sandbox.attach(&context.events).await?;
         show(&sandbox, skill).await
     };
     match shown.await {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::expand::{Argument, UNKNOWN};
 use super::places::Doubt;
 use super::prefix::Sudo;
-use crate::approvals::ground::Ground;
+use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
 /// What a command finds on its standard input.
@@ -48,7 +48,7 @@ pub(super) struct Invocation<'a> {
     /// What it finds on its standard input.
     pub(super) feed: &'a Feed,
     /// What paths mean.
-    pub(super) ground: &'a Ground,
+    pub(super) path_context: &'a PathContext,
 }
 
 impl<'a> Invocation<'a> {
@@ -94,7 +94,7 @@ impl<'a> Invocation<'a> {
 
     /// Returns the path that a text names, in its one form.
     pub(super) fn path(&self, text: &str) -> String {
-        paths::canonical(text, self.cwd, self.ground)
+        paths::canonical(text, self.cwd, self.path_context)
     }
 
     /// Reports whether there is a file of this name, as far as this process can see.
@@ -114,10 +114,10 @@ impl<'a> Invocation<'a> {
     }
 
     fn on_disk(&self, text: &str) -> Option<String> {
-        let dir = self.ground.dir.as_deref().filter(|_| self.ground.sees_files)?;
-        let cwd = paths::canonical(self.cwd.unwrap_or("."), Some(dir), self.ground);
-        let path = paths::canonical(text, Some(&cwd), self.ground);
-        let home = self.ground.user_home.as_deref().unwrap_or("~");
+        let dir = self.path_context.dir.as_deref().filter(|_| self.path_context.sees_files)?;
+        let cwd = paths::canonical(self.cwd.unwrap_or("."), Some(dir), self.path_context);
+        let path = paths::canonical(text, Some(&cwd), self.path_context);
+        let home = self.path_context.user_home.as_deref().unwrap_or("~");
         Some(path.strip_prefix('~').map_or(path.clone(), |rest| format!("{home}{rest}")))
     }
 

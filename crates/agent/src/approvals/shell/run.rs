@@ -100,7 +100,7 @@ impl Walk<'_> {
         let visible = program.visible();
         let name = base_name(&visible).to_owned();
         let cwd = self.cwd.clone();
-        let ground = self.ground;
+        let path_context = self.path_context;
         let invocation = Invocation {
             program: &name,
             arguments,
@@ -109,7 +109,7 @@ impl Walk<'_> {
             sweeps: setting.sweeps,
             cwd: cwd.as_deref(),
             feed,
-            ground,
+            path_context,
         };
         let before = self.examined.findings.len();
         self.hidden(program, &invocation);
@@ -296,7 +296,7 @@ impl Walk<'_> {
     /// A program that reads from its input what it is to do.
     pub(super) fn reads_program(&mut self, it: &Invocation<'_>, depth: usize) {
         match it.feed {
-            // Somebody may yet write to it, or a file holds what nobody has looked at.
+            // It may still be written to, or a file holds what was not looked at.
             Feed::Nothing | Feed::File => self.asks(INDIRECT, it),
             Feed::Text(text) if SHELLS.contains(&it.program) => {
                 self.reads_text(text, it);
@@ -450,10 +450,13 @@ impl Walk<'_> {
             "pwd"
                 if it.arguments.is_empty()
                     && self.doubt.is_settled()
-                    && self.ground.dir.is_some() =>
+                    && self.path_context.dir.is_some() =>
             {
                 let cwd = self.cwd.as_deref().unwrap_or(".");
-                Feed::Text(paths::canonical(cwd, self.ground.dir.as_deref(), self.ground).into())
+                Feed::Text(
+                    paths::canonical(cwd, self.path_context.dir.as_deref(), self.path_context)
+                        .into(),
+                )
             }
             "cat" | "tee" if it.operands().next().is_none() || it.program == "tee" => {
                 it.feed.clone()

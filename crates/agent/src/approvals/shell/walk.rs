@@ -10,7 +10,7 @@ use super::script::{self, Item, Redirect, Script, Simple};
 use super::understand::INDIRECT;
 use super::uses::{self, Brought, Target};
 use super::{Examined, Finding, Severity, rules, word};
-use crate::approvals::ground::Ground;
+use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
 /// Bytes of shell text that are looked at, all that is nested counted again.
@@ -49,7 +49,7 @@ pub(in crate::approvals) const WRITE_SENSITIVE: (&str, &str) =
 pub(in crate::approvals) const OVERWRITE_DISK: (&str, &str) =
     ("overwrite-disk", "writes over a disk");
 
-/// What a script came to, for whoever uses what it prints.
+/// The result of a script, for commands that use what it prints.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     /// What it prints, if that is known.
@@ -65,7 +65,7 @@ pub(super) struct Printed {
 /// A walk through one command.
 #[expect(clippy::struct_excessive_bools, reason = "each is true of a command by itself")]
 pub(super) struct Walk<'a> {
-    pub(super) ground: &'a Ground,
+    pub(super) path_context: &'a PathContext,
     pub(super) examined: Examined,
     pub(super) variables: Variables,
     /// Where commands run, once the script has said so.
@@ -105,9 +105,9 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(ground: &'a Ground) -> Self {
+    pub(super) fn new(path_context: &'a PathContext) -> Self {
         Self {
-            ground,
+            path_context,
             examined: Examined::default(),
             variables: Variables::default(),
             cwd: None,
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
             sweeps: false,
             cwd: None,
             feed: &Feed::Nothing,
-            ground: self.ground,
+            path_context: self.path_context,
         };
         self.judge_code(code, &it, 0);
         self.done()
@@ -501,7 +501,7 @@ impl<'a> Walk<'a> {
     }
 
     fn written(&mut self, target: &Argument, arguments: &[Argument]) {
-        let path = paths::canonical(&target.text, self.cwd.as_deref(), self.ground);
+        let path = paths::canonical(&target.text, self.cwd.as_deref(), self.path_context);
         let words: Vec<&str> = arguments.iter().map(|argument| argument.text.as_str()).collect();
         let form = format!("{} > {path}", words.join(" "));
         self.made.push(path.clone());
@@ -510,7 +510,7 @@ impl<'a> Walk<'a> {
         } else if path == "/proc/sysrq-trigger" {
             let rule = ("power-off", "shuts down or restarts the machine");
             self.find(rule, Severity::Hardline, form, true);
-        } else if paths::sensitive(&path, self.ground).is_some() {
+        } else if paths::sensitive(&path, self.path_context).is_some() {
             // What is written differs each time; where it goes is what matters.
             let form = format!("> {path}");
             self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());

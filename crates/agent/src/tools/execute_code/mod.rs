@@ -145,7 +145,7 @@ impl Tool for ExecuteCode {
         let sandbox = tokio::select! {
             biased;
             () = context.cancel.cancelled() => return failed("interrupted", "the turn was interrupted"),
-            sandbox = context.workshop.sandbox(&context.events) => sandbox,
+            sandbox = context.sandbox.attach(&context.events) => sandbox,
         };
         let sandbox = match sandbox {
             Ok(sandbox) => sandbox,

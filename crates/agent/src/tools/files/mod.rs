@@ -5,11 +5,13 @@ mod observed;
 mod path;
 mod text;
 
-pub use observed::Sightings;
+pub use observed::ObservedFiles;
 
 pub(super) use diff::unified_diff;
 pub(super) use observed::Page;
-pub(super) use path::{Place, Readable, cleared, in_words, is, locate, not_found, readable};
+pub(super) use path::{
+    Readable, ResolvedPath, check_write, has_code, message_of, not_found, readable, resolve,
+};
 pub(super) use text::{
     BOM, Change, Lines, Newline, StrayBytes, Text, demand_unmasked, numbered_lines, pieces, with_lf,
 };

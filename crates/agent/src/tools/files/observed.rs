@@ -1,4 +1,4 @@
-//! Which files a conversation has seen, and in which version.
+//! Files that a conversation has read and written, with their versions.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ const MAX: usize = 2_000;
 /// What one conversation has read and written. It lives as long as the words
 /// it spares: when those are summarised, it is forgotten.
 #[derive(Debug, Default)]
-pub struct Sightings(Mutex<Seen>);
+pub struct ObservedFiles(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -30,19 +30,19 @@ pub(in crate::tools) struct Page {
     pub(in crate::tools) limit: usize,
 }
 
-impl Sightings {
-    /// Forgets all: nothing that was read is before the model's eyes any more.
-    pub fn forget(&self) {
+impl ObservedFiles {
+    /// Forgets everything: the model no longer has what was read in its context.
+    pub fn clear(&self) {
         *self.seen() = Seen::default();
     }
 
     /// Returns in which version a page was shown.
-    pub(in crate::tools) fn shown(&self, page: &Page) -> Option<Version> {
+    pub(in crate::tools) fn page_version(&self, page: &Page) -> Option<Version> {
         self.seen().pages.get(page).copied()
     }
 
     /// Remembers that a page was shown.
-    pub(in crate::tools) fn show(&self, page: Page, version: Version) {
+    pub(in crate::tools) fn record_page(&self, page: Page, version: Version) {
         let mut seen = self.seen();
         let path = page.path.clone();
         put(&mut seen.pages, page, version);
@@ -50,17 +50,17 @@ impl Sightings {
     }
 
     /// Remembers a version of the conversation's own making.
-    pub(in crate::tools) fn wrote(&self, path: &Path, version: Version) {
+    pub(in crate::tools) fn record_file(&self, path: &Path, version: Version) {
         put(&mut self.seen().files, path.to_owned(), version);
     }
 
-    /// Reports whether somebody else changed a file since it was last seen.
+    /// Reports whether something else changed a file since it was last seen.
     pub(in crate::tools) fn is_stale(&self, path: &Path, now: Version) -> bool {
         self.seen().files.get(path).is_some_and(|version| *version != now)
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        // Plain values: a panic elsewhere leaves nothing half-done.
+        // PlainText values: a panic elsewhere leaves nothing half-done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

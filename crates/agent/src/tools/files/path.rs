@@ -1,5 +1,5 @@
-//! Which file a path means, behind all links, so that rules about places hold
-//! however a place is reached.
+//! Resolves paths behind all links, so that rules about files hold
+//! however a file is reached.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,14 +20,14 @@ const MAX_LINKS: usize = 40;
 
 /// A path in the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::tools) struct Place {
+pub(in crate::tools) struct ResolvedPath {
     /// The path as it was given, from the sandbox's root.
     pub(in crate::tools) absolute: PathBuf,
     /// The file behind all links, as far as it is there.
     pub(in crate::tools) real: PathBuf,
 }
 
-impl Place {
+impl ResolvedPath {
     /// Returns the path for messages and results.
     pub(in crate::tools) fn shown(&self) -> String {
         self.absolute.to_string_lossy().into_owned()
@@ -35,10 +35,13 @@ impl Place {
 }
 
 /// Finds out which file a path means.
-pub(in crate::tools) async fn locate(files: &Files, path: &str) -> Result<Place, FileError> {
+pub(in crate::tools) async fn resolve(
+    files: &Files,
+    path: &str,
+) -> Result<ResolvedPath, FileError> {
     let absolute = absolute(files, path).await?;
     let real = real(files, &absolute).await?;
-    Ok(Place { absolute: plain(&absolute), real })
+    Ok(ResolvedPath { absolute: plain(&absolute), real })
 }
 
 /// Returns a path from the root, `~` and the session's directory resolved by
@@ -116,7 +119,7 @@ async fn real(files: &Files, absolute: &Path) -> Result<PathBuf, FileError> {
 fn is_about_the_path(error: &FileError) -> bool {
     [FaultCode::NotFound, FaultCode::WrongKind, FaultCode::Denied, FaultCode::Invalid]
         .into_iter()
-        .any(|code| is(error, code))
+        .any(|code| has_code(error, code))
 }
 
 fn names(path: &Path) -> VecDeque<OsString> {
@@ -144,14 +147,14 @@ fn plain(path: &Path) -> PathBuf {
 
 /// Asks whether a file may be written, by its name and by where that leads.
 /// Returns the words of the person who allowed it, if one was asked.
-pub(in crate::tools) async fn cleared(
+pub(in crate::tools) async fn check_write(
     context: &ToolContext,
-    place: &Place,
+    target: &ResolvedPath,
 ) -> Result<Option<String>, ToolOutput> {
     let mut approval = None;
-    let mut paths = vec![&place.absolute];
-    if place.real != place.absolute {
-        paths.push(&place.real);
+    let mut paths = vec![&target.absolute];
+    if target.real != target.absolute {
+        paths.push(&target.real);
     }
     for path in paths {
         let clearance = context.guard.write(context, &path.to_string_lossy()).await;
@@ -172,8 +175,8 @@ const ALIKE: f64 = 0.7;
 
 /// Returns paths that may be meant by one that leads nowhere: names like it
 /// beside it, else the same name elsewhere below the session's directory.
-async fn names_like(files: &Files, place: &Place) -> Vec<String> {
-    let (Some(dir), Some(name)) = (place.absolute.parent(), place.absolute.file_name()) else {
+async fn names_like(files: &Files, target: &ResolvedPath) -> Vec<String> {
+    let (Some(dir), Some(name)) = (target.absolute.parent(), target.absolute.file_name()) else {
         return Vec::new();
     };
     let name = name.to_string_lossy();
@@ -202,9 +205,9 @@ async fn names_like(files: &Files, place: &Place) -> Vec<String> {
 }
 
 /// Says that a file is not there, and which ones may be meant.
-pub(in crate::tools) async fn not_found(files: &Files, place: &Place) -> serde_json::Value {
-    let similar = names_like(files, place).await;
-    let mut error = format!("file not found: {}", place.shown());
+pub(in crate::tools) async fn not_found(files: &Files, target: &ResolvedPath) -> serde_json::Value {
+    let similar = names_like(files, target).await;
+    let mut error = format!("file not found: {}", target.shown());
     if !similar.is_empty() {
         error.push_str("; did you mean one of `similar_files`?");
     }
@@ -241,7 +244,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// Says what failed.
-pub(in crate::tools) fn in_words(error: &FileError) -> String {
+pub(in crate::tools) fn message_of(error: &FileError) -> String {
     match error {
         FileError::Call(CallError::Fault(fault)) => fault.message.clone(),
         other => other.to_string(),
@@ -249,7 +252,7 @@ pub(in crate::tools) fn in_words(error: &FileError) -> String {
 }
 
 /// Reports whether an operation failed for this reason.
-pub(in crate::tools) fn is(error: &FileError, code: FaultCode) -> bool {
+pub(in crate::tools) fn has_code(error: &FileError, code: FaultCode) -> bool {
     matches!(error, FileError::Call(CallError::Fault(fault)) if fault.code == code)
 }
 

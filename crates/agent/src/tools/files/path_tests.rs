@@ -1,12 +1,12 @@
 use super::*;
 
-mod place {
+mod target {
     use super::*;
     use crate::testing::Stage;
 
-    async fn located(stage: &Stage, path: &str) -> Place {
-        let files = stage.context.workshop.files(&stage.context.events).await.unwrap();
-        locate(&files, path).await.unwrap()
+    async fn located(stage: &Stage, path: &str) -> ResolvedPath {
+        let files = stage.context.sandbox.files(&stage.context.events).await.unwrap();
+        resolve(&files, path).await.unwrap()
     }
 
     fn canonical(path: &Path) -> PathBuf {
@@ -18,9 +18,9 @@ mod place {
         let stage = Stage::new();
         let start = stage.start_dir();
         for path in ["new/file", "./new/file", "~/new/file", "~//new/file", "x/../new/file"] {
-            let place = located(&stage, path).await;
-            assert_eq!(place.absolute, start.join("new/file"), "{path}");
-            assert_eq!(place.real, canonical(&start).join("new/file"), "{path}");
+            let target = located(&stage, path).await;
+            assert_eq!(target.absolute, start.join("new/file"), "{path}");
+            assert_eq!(target.real, canonical(&start).join("new/file"), "{path}");
         }
         assert_eq!(located(&stage, "/a/b/../c").await.absolute, Path::new("/a/c"));
     }

@@ -107,12 +107,12 @@ pub(in crate::tools::patch) fn apply(text: &str, hunks: &[Hunk]) -> Result<Vec<C
     let mut changes: Vec<(Range<usize>, Change)> = Vec::new();
     let mut cursor = 0;
     for (index, hunk) in hunks.iter().enumerate() {
-        let told = |problem| format!("change {} of {}: {problem}", index + 1, hunks.len());
-        let place = place(&lines, hunk, cursor).map_err(told)?;
+        let misfit = |problem| format!("change {} of {}: {problem}", index + 1, hunks.len());
+        let place = place(&lines, hunk, cursor).map_err(misfit)?;
         for (taken, change) in edits(&lines, hunk, place.clone()) {
             let meets = |other: &Range<usize>| taken.start < other.end && other.start < taken.end;
             if changes.iter().any(|(other, _)| meets(other)) {
-                return Err(told("it changes lines that another one changes too".to_owned()));
+                return Err(misfit("it changes lines that another one changes too".to_owned()));
             }
             changes.push((taken, change));
         }

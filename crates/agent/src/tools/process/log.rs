@@ -9,7 +9,7 @@ use vestal_wire::{AttachJob, Cause, Delivery, JobId, JobInfo, JobState};
 
 use super::{Call, Failure, exit_code, status};
 use crate::tools::arguments::{Count, Seconds};
-use crate::tools::output::Plain;
+use crate::tools::output::PlainText;
 use crate::tools::terminal::warning;
 
 /// Gives the plain text of a job's log, from `back` bytes before its end or
@@ -32,7 +32,7 @@ pub(super) async fn read(
             JobState::Starting | JobState::Running => Delivery::Lossy,
         },
     };
-    let mut plain = [Plain::default(), Plain::default()];
+    let mut plain = [PlainText::default(), PlainText::default()];
     let mut piece = String::new();
     let mut reading = sandbox.attach(request).await?;
     while let Some(event) = reading.next().await? {
@@ -190,7 +190,7 @@ impl Call<'_> {
         for info in shown {
             let preview = tail(self.sandbox, info, SUMMARY).await?;
             let mut entry = self.describe(info, &preview);
-            let own = info.session.as_deref() == Some(self.context.workshop.session());
+            let own = info.session.as_deref() == Some(self.context.sandbox.session());
             entry.insert("session_scoped".to_owned(), own.into());
             processes.push(Value::Object(entry));
         }

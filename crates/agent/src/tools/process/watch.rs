@@ -10,10 +10,10 @@ use vestal_sandbox::{Engine, Error, Sandbox, Task};
 use vestal_wire::{AttachJob, Delivery, FaultCode, JobId, JobInfo, JobState};
 
 use super::log::{how_it_ended, last_characters, read, tail};
-use super::{exit_code, is};
+use super::{exit_code, has_code};
 use crate::notebook::Watched;
 use crate::tool::ToolContext;
-use crate::tools::output::Plain;
+use crate::tools::output::PlainText;
 use crate::tools::terminal::warning;
 
 /// Characters of a job's output that go with the news of its end.
@@ -23,26 +23,26 @@ const LAST_WORDS: usize = 2000;
 const MATCHES: usize = 20;
 const MATCHED: usize = 2000;
 
-/// Returns what is new about the jobs that the model wants to hear of, each in
+/// Returns what is new about the jobs that the model watches, each as
 /// words for it, and notes what it has been told. A conversation without such
 /// jobs costs nothing; a job whose sandbox cannot be asked is asked again.
-pub(crate) async fn job_news(context: &ToolContext) -> Vec<String> {
+pub(crate) async fn job_updates(context: &ToolContext) -> Vec<String> {
     let watched = context.notebook.read().watched;
     if watched.is_empty() {
         return Vec::new();
     }
-    let sandbox = match context.workshop.sandbox(&context.events).await {
+    let sandbox = match context.sandbox.attach(&context.events).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
             tracing::warn!(%error, "cannot ask for watched jobs");
             return Vec::new();
         }
     };
-    let mut news = Vec::new();
+    let mut updates = Vec::new();
     for entry in watched {
         match Box::pin(look(context, &sandbox, &entry)).await {
-            Ok((told, still)) => {
-                news.extend(told);
+            Ok((update, still)) => {
+                updates.extend(update);
                 context.notebook.write(|notes| {
                     let same = |known: &Watched| known.job == entry.job;
                     match still {
@@ -60,7 +60,7 @@ pub(crate) async fn job_news(context: &ToolContext) -> Vec<String> {
             Err(error) => tracing::warn!(job = entry.job, %error, "cannot ask for a watched job"),
         }
     }
-    news
+    updates
 }
 
 /// Returns what there is to tell of one job, and how much of its output has
@@ -73,9 +73,9 @@ async fn look(
     let Ok(id) = watched.job.parse::<JobId>() else { return Ok((None, None)) };
     let info = match sandbox.wait(&id, Some(Duration::ZERO)).await {
         Ok(info) => info,
-        Err(error) if is(&error, FaultCode::NoSuchJob) => {
-            let told = format!("[Background process {id} is no longer on record.]");
-            return Ok((Some(told), None));
+        Err(error) if has_code(&error, FaultCode::NoSuchJob) => {
+            let update = format!("[Background process {id} is no longer on record.]");
+            return Ok((Some(update), None));
         }
         Err(error) => return Err(error),
     };
@@ -87,20 +87,20 @@ async fn look(
         let how = how_it_ended(&info).map_or_else(String::new, |how| format!(" ({how})"));
         let warning = warning(context, sandbox, &info).await;
         let warning = warning.map_or_else(String::new, |text| format!("\nWarning: {text}"));
-        let told = format!(
+        let update = format!(
             "[Background process {id} has ended{code}{how}.{warning}\nCommand: {}\nIts last output:\n{}]",
             context.redactor.redact(&info.summary),
             context.redactor.redact(output.trim_end()),
         );
-        return Ok((Some(told), None));
+        return Ok((Some(update), None));
     }
-    let told = (!matches.is_empty()).then(|| {
+    let update = (!matches.is_empty()).then(|| {
         format!(
             "[Background process {id} printed what you watch for:\n{}]",
             context.redactor.redact(&matches)
         )
     });
-    Ok((told, Some(info.stdout_bytes)))
+    Ok((update, Some(info.stdout_bytes)))
 }
 
 /// Returns the new lines of a job's output that contain one of its patterns,
@@ -153,7 +153,7 @@ const BURST: usize = 1 << 20;
 const AFTER_BURST: Duration = Duration::from_millis(50);
 
 /// Waits until there is something to tell of the jobs that a conversation's
-/// model wants to hear of.
+/// model watches.
 ///
 /// The guest tells of ends and of output, and is not asked again and again. The
 /// sandbox is looked at and not used: nothing is started, and it idles out as
@@ -174,7 +174,7 @@ struct OutOfReach;
 impl JobWatch {
     /// Returns when there is something to tell. While the sandbox is stopped or
     /// out of reach it is looked for now and then.
-    pub async fn news(self) {
+    pub async fn changed(self) {
         let mut pause = PAUSE;
         while let Err(OutOfReach) = self.wait(&mut pause).await {
             tokio::time::sleep(pause).await;
@@ -220,10 +220,10 @@ impl JobWatch {
             stdout_from: seen,
             stderr_from: 0,
             follow: true,
-            // Whoever only listens slows nobody down.
+            // A listener must not slow the job down.
             delivery: Delivery::Lossy,
         };
-        let mut plain = Plain::default();
+        let mut plain = PlainText::default();
         let (mut text, mut line) = (String::new(), String::new());
         let mut burst = 0;
         let mut job = match job::attach(connection, request).await {

@@ -45,15 +45,15 @@ const PERSONS_PATIENCE: Duration = Duration::from_hours(24);
 const WINDOW: WindowSize = WindowSize { rows: 30, cols: 120 };
 
 const DESCRIPTION: &str = "\
-Runs a command with bash in the sandbox. Directory, variables, functions and aliases stay from call to call.
+Runs a command with bash in the sandbox. Directory, variables, functions and aliases persist between calls.
 
 In the foreground the call returns as soon as the command ends, so a generous timeout costs nothing. \
-Standard output and standard error come together; of very long output the beginning and the end. \
+Standard output and standard error come together; of very long output you get the beginning and the end. \
 With background=true the call returns at once with a session_id for the `process` tool: use it for servers \
-and for whatever takes longer than the foreground may. Set notify_on_complete for work that ends.
+and for anything that takes longer than the foreground allows. Set notify_on_complete for work that ends.
 
 To read, search or change files prefer read_file, search_files, patch and write_file to cat, grep, sed and echo. \
-Nothing can be typed into a foreground command: pass flags such as -y, or run it in the background and write to it.";
+You cannot type into a foreground command: pass flags such as -y, or run it in the background and write to it.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,7 +128,7 @@ async fn attach(context: &ToolContext) -> Result<Sandbox, CommandResult> {
     tokio::select! {
         biased;
         () = context.cancel.cancelled() => Err(CommandResult::interrupted("")),
-        sandbox = context.workshop.sandbox(&context.events) => {
+        sandbox = context.sandbox.attach(&context.events) => {
             sandbox.map_err(|error| CommandResult::from_error(context, &error))
         }
     }

@@ -91,14 +91,14 @@ pub(super) const RULES: &[Rule] = &[
         name: "write-sensitive",
         reason: "changes the system's configuration, credentials or start-up files",
         applies: |it| {
-            written(it).into_iter().any(|path| paths::sensitive(&path, it.ground).is_some())
+            written(it).into_iter().any(|path| paths::sensitive(&path, it.path_context).is_some())
         },
     },
 ];
 
 /// Reports whether everything in a mounted directory is removed.
 fn empties_mount(it: &Invocation<'_>) -> bool {
-    let whole = |path: &String| it.ground.empties_mount(path);
+    let whole = |path: &String| it.path_context.empties_mount(path);
     let operands = || {
         let known = it.operands().filter(|operand| !operand.is_unknown());
         known.map(|operand| it.path(&operand.text))

@@ -19,13 +19,13 @@ const KEPT: &str = ".kept.";
 
 /// The folder of skills, locked.
 #[derive(Debug)]
-pub(crate) struct Yard {
+pub(crate) struct Staging {
     root: PathBuf,
     /// Held until this is dropped; the kernel lets go of it when the process dies.
     _lock: File,
 }
 
-impl Yard {
+impl Staging {
     /// Makes the folder if need be, waits until nobody else changes it, and
     /// removes what a process left that died over it.
     pub(crate) fn enter(root: &Path) -> Result<Self, SkillError> {
@@ -40,9 +40,9 @@ impl Yard {
             .open(&path)
             .and_then(|file| file.lock().map(|()| file))
             .map_err(SkillError::io("lock", &path))?;
-        let yard = Self { root: root.to_owned(), _lock: lock };
-        yard.sweep();
-        Ok(yard)
+        let staging = Self { root: root.to_owned(), _lock: lock };
+        staging.sweep();
+        Ok(staging)
     }
 
     fn sweep(&self) {

@@ -104,5 +104,5 @@ fn key(endpoint: &Endpoint) -> (String, String) {
 }
 
 #[cfg(test)]
-#[path = "memory_tests.rs"]
+#[path = "quirks_tests.rs"]
 mod tests;

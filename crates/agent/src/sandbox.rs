@@ -8,10 +8,10 @@ use vestal_sandbox::{Command, Engine, Error, Overrides, Sandbox, Task};
 
 use crate::event::{Event, EventSink};
 
-/// A conversation's place of work: a sandbox, which it may share with others,
-/// and a shell session in it, which is its own. Cheap to clone.
+/// The sandbox of a conversation, which it may share with others, and a shell
+/// session in it, which is its own. Cheap to clone.
 #[derive(Clone)]
-pub struct Workshop {
+pub struct ConversationSandbox {
     inner: Arc<Inner>,
     session: Arc<str>,
     /// Where shells begin, in place of where they do in this sandbox.
@@ -26,8 +26,8 @@ struct Inner {
     held: Mutex<Option<Sandbox>>,
 }
 
-impl Workshop {
-    /// Returns a place of work; nothing is started before it is needed.
+impl ConversationSandbox {
+    /// Returns the sandbox of a conversation; nothing is started before it is needed.
     pub fn new(engine: Engine, task: Task, overrides: Overrides, session: &str) -> Self {
         let inner = Inner { engine, task, overrides, held: Mutex::new(None) };
         Self { inner: Arc::new(inner), session: session.into(), start_dir: None }
@@ -59,13 +59,13 @@ impl Workshop {
     ///
     /// The engine is asked each time: it knows the sandbox that this process
     /// has, and makes another where the end of a turn took that one away.
-    pub async fn sandbox(&self, events: &EventSink) -> Result<Sandbox, Error> {
+    pub async fn attach(&self, events: &EventSink) -> Result<Sandbox, Error> {
         let Inner { engine, task, overrides, .. } = &*self.inner;
         let sandbox = Box::pin(engine.sandbox_with(task, overrides)).await?;
         let before = self.held().replace(sandbox.clone());
         if !before.is_some_and(|before| before.is_same_hold(&sandbox)) {
             for text in sandbox.notice_texts() {
-                events.tell(Event::Warning { text });
+                events.emit(Event::Warning { text });
             }
         }
         Ok(sandbox)
@@ -84,7 +84,7 @@ impl Workshop {
     }
 
     async fn files_of(&self, session: Option<&str>, events: &EventSink) -> Result<Files, Error> {
-        let files = self.sandbox(events).await?.files(session).await?;
+        let files = self.attach(events).await?.files(session).await?;
         Ok(match &self.start_dir {
             Some(dir) => files.start_dir(dir),
             None => files,
@@ -153,9 +153,9 @@ impl Workshop {
     }
 }
 
-impl std::fmt::Debug for Workshop {
+impl std::fmt::Debug for ConversationSandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workshop")
+        f.debug_struct("ConversationSandbox")
             .field("task", &self.inner.task)
             .field("session", &self.session)
             .finish_non_exhaustive()

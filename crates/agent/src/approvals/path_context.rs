@@ -10,7 +10,7 @@ use super::policy::Policy;
 
 /// Where commands run: which paths mean what there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ground {
+pub(super) struct PathContext {
     /// The user's home, if commands see it.
     pub(super) user_home: Option<String>,
     /// The directory of Vestal's own files on the host.
@@ -32,8 +32,8 @@ pub(super) struct Ground {
     pub(super) suspects: HashSet<String>,
 }
 
-impl Ground {
-    /// Returns the ground of a sandbox.
+impl PathContext {
+    /// Returns the context of a sandbox.
     pub(super) fn new(policy: &Policy, reach: &Reach) -> Self {
         let text = |path: &Option<std::path::PathBuf>| {
             path.as_deref().map(Path::to_string_lossy).map(std::borrow::Cow::into_owned)
@@ -54,7 +54,7 @@ impl Ground {
         Self { user_home, vestal_home, mounts, ..Self::default() }
     }
 
-    /// Returns the ground of a command that begins in a directory, with or without
+    /// Returns the context of a command that begins in a directory, with or without
     /// a look at the files there.
     pub(super) fn in_dir(mut self, dir: Option<PathBuf>, sees_files: bool) -> Self {
         let real = |dir: &Path| {
@@ -68,7 +68,7 @@ impl Ground {
         self
     }
 
-    /// Returns the ground of a conversation that was opened in another directory than
+    /// Returns the context of a conversation that was opened in another directory than
     /// the one in which the command begins.
     pub(super) fn opened_in(self, opened: Option<PathBuf>, sees_files: bool) -> Self {
         let opened = self.clone().in_dir(opened, sees_files).dir;
