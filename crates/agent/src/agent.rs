@@ -1,29 +1,28 @@
-//! What the conversations of a process share.
+//! What all conversations of a process share.
 
 use std::sync::Arc;
 
-use vestal_conversations::Store;
+use vestal_conversations::{ConversationId, Error, Filter, ModelTotals, ParentKind, Store};
 use vestal_model::Models;
 use vestal_sandbox::Engine;
 
 use crate::approvals::{Policy, Remember};
 use crate::compress::Compression;
 use crate::limits::Limits;
-use crate::memory::{Memory, Patience};
+use crate::memory::{Memory, MemoryTimeouts};
 use crate::redact::Redactor;
-use crate::registry::Registry;
-use crate::source::ToolSource;
+use crate::registry::{Registry, ToolSource};
 use crate::turn::Guardrails;
 
 /// One profile's agent in one process. Cheap to clone; any number of
 /// conversations run on it at the same time.
 #[derive(Clone)]
 pub struct Agent {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) parts: Arc<AgentParts>,
 }
 
 /// What an agent is made of.
-pub struct Parts {
+pub struct AgentParts {
     /// Where commands run.
     pub engine: Engine,
     /// Where conversations are kept.
@@ -53,16 +52,16 @@ pub struct Options {
     pub max_output_tokens: Option<u64>,
     /// When conversations are summarised.
     pub compression: Compression,
-    /// When a model that goes round in circles is stopped.
+    /// When a model that repeats itself is stopped.
     pub guardrails: Guardrails,
-    /// How much of anything is too much.
+    /// Limits of times, outputs and results.
     pub limits: Arc<Limits>,
     /// What is asked about, and what happens when nobody can be asked.
     pub policy: Policy,
     /// How work is given to others.
     pub delegation: Delegation,
     /// How long a memory is waited for.
-    pub patience: Patience,
+    pub memory_timeouts: MemoryTimeouts,
 }
 
 /// How work is given to others.
@@ -94,7 +93,7 @@ impl Default for Delegation {
 
 impl Agent {
     /// Makes an agent.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: AgentParts) -> Self {
         Self { parts: Arc::new(parts) }
     }
 
@@ -127,5 +126,81 @@ impl Agent {
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Agent").field("tools", &self.parts.tools).finish_non_exhaustive()
+    }
+}
+
+/// What a conversation took.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConversationUsage {
+    /// By model, the most tokens first; what was taken back included.
+    pub own: Vec<ModelTotals>,
+    /// What the children took that parts of the work were given to.
+    pub children: ChildrenUsage,
+}
+
+/// What the children of a conversation took, and theirs, whatever became of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChildrenUsage {
+    /// How many children there were.
+    pub count: u64,
+    /// By model, the most tokens first.
+    pub models: Vec<ModelTotals>,
+}
+
+impl Agent {
+    /// Returns what a conversation used, from the store: so it is the same
+    /// in every process, while a turn runs and after a crash.
+    pub async fn usage(&self, id: &ConversationId) -> Result<ConversationUsage, Error> {
+        let store = self.store();
+        let own = store.usage(Some(id)).await?;
+        let mut children = ChildrenUsage::default();
+        for child in self.children(id).await? {
+            children.count += 1;
+            for taken in store.usage(Some(&child)).await? {
+                add(&mut children.models, taken);
+            }
+        }
+        children.models.sort_by_key(|taken| std::cmp::Reverse(taken.totals.usage.total()));
+        Ok(ConversationUsage { own, children })
+    }
+
+    /// Returns those that a part of its work was given to, and those that a part
+    /// of theirs was.
+    async fn children(&self, id: &ConversationId) -> Result<Vec<ConversationId>, Error> {
+        let filter = Filter {
+            source: Some(crate::delegation::SOURCE.to_owned()),
+            limit: u32::MAX,
+            include_delegated: true,
+            ..Filter::default()
+        };
+        let delegated: Vec<(ConversationId, ConversationId)> = self
+            .store()
+            .list(&filter)
+            .await?
+            .into_iter()
+            .filter_map(|summary| {
+                let parent = summary.conversation.parent?;
+                let is_part = parent.kind == ParentKind::Delegation;
+                Some((parent.id.filter(|_| is_part)?, summary.conversation.id))
+            })
+            .collect();
+        let mut family = vec![id.clone()];
+        let mut next = 0;
+        while let Some(parent) = family.get(next).cloned() {
+            let of_parent = delegated.iter().filter(|(of, _)| *of == parent);
+            family.extend(of_parent.map(|(_, child)| child.clone()));
+            next += 1;
+        }
+        family.remove(0);
+        Ok(family)
+    }
+}
+
+fn add(models: &mut Vec<ModelTotals>, taken: ModelTotals) {
+    let same =
+        |known: &&mut ModelTotals| known.provider == taken.provider && known.model == taken.model;
+    match models.iter_mut().find(same) {
+        Some(known) => known.totals += taken.totals,
+        None => models.push(taken),
     }
 }

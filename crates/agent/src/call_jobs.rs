@@ -1,6 +1,6 @@
-//! Which job of the sandbox a call of a tool became.
+//! Which job of the sandbox runs a tool call.
 //!
-//! It is on record before the command is sent. So whoever goes on after this
+//! It is stored before the command is sent. So a process that resumes after this
 //! process was killed can ask the guest what became of it: a job that is on
 //! record and that the guest does not know never started, and a call without a
 //! record was never sent.
@@ -15,7 +15,7 @@ use vestal_conversations::{ConversationId, Seq, Store};
 use vestal_sandbox::{Error, Lost, Sandbox};
 use vestal_wire::JobId;
 
-/// What the store knows the record by.
+/// The key of the record in the store.
 const JOBS: &str = "jobs";
 
 /// Keeps the record of one conversation. The default keeps none.
@@ -42,7 +42,7 @@ pub(crate) struct Record {
 
 /// What a process before this one left of its record; none: it kept none.
 #[derive(Debug)]
-pub(crate) struct LeftBehind(pub(crate) Option<Record>);
+pub(crate) struct UnsettledJobs(pub(crate) Option<Record>);
 
 /// A job and the guest that it was sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub(crate) enum NotRecorded {
     #[error(transparent)]
     Sandbox(#[from] Error),
     /// The store has a reason.
-    #[error("nothing was run: the command could not be put on record: {0}")]
+    #[error("nothing was run: the command could not be recorded: {0}")]
     Store(#[from] vestal_conversations::Error),
 }
 
@@ -86,7 +86,7 @@ impl CallJobs {
         Ok(Self::of(store, id, record))
     }
 
-    /// Returns the record of a conversation that is gone on with, and what it says.
+    /// Returns the record of a resumed conversation, and what it says.
     pub(crate) async fn found(
         store: &Store,
         id: &ConversationId,

@@ -1,12 +1,11 @@
-//! Has children work: each with a conversation and a shell session of its own,
-//! all in the parent's sandbox.
+//! Delegation: children work on parts of a task, each with a conversation and a
+//! shell session of its own, all in the sandbox of the parent.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 use vestal_config::Isolation;
 use vestal_conversations::ConversationId;
@@ -16,13 +15,70 @@ use vestal_sandbox::Overrides;
 use crate::EndReason;
 use crate::agent::Agent;
 use crate::approvals::Guard;
-use crate::conversation::{Conversation, Heritage, OpenError, Opening, Start};
-use crate::delegate::{Assignment, Delegates, Report};
+use crate::conversation::{Conversation, ConversationOptions, OpenError, ParentContext, Start};
 use crate::event::EventSink;
-use crate::human::Nobody;
+use crate::human::NoHuman;
 use crate::prompt::PromptParts;
 use crate::registry::{Registry, Selection};
-use crate::workshop::Workshop;
+use crate::sandbox::ConversationSandbox;
+
+/// A part of the work, to be done by a child with a conversation of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// What is to be reached.
+    pub goal: String,
+    /// What the child has to know.
+    pub context: Option<String>,
+    /// The toolsets it may use; none: those of its parent.
+    pub toolsets: Vec<String>,
+}
+
+/// The result of a child.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Report {
+    /// How it ended, in a word: see [`crate::Outcome`].
+    pub status: String,
+    /// Its report.
+    pub summary: String,
+    /// What went wrong, if something did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Calls of the model it made.
+    pub api_calls: u32,
+    /// The child's conversation.
+    pub conversation: Option<String>,
+    /// How long it took.
+    pub duration_seconds: f64,
+}
+
+/// Who has children work.
+#[async_trait]
+pub trait Delegates: Send + Sync {
+    /// Runs all parts, as many at once as the settings allow, and returns
+    /// the result of each, in order; or why none was begun.
+    async fn delegate(
+        &self,
+        parts: Vec<Assignment>,
+        events: &EventSink,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Report>, String>;
+}
+
+/// Nobody to give work to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDelegates;
+
+#[async_trait]
+impl Delegates for NoDelegates {
+    async fn delegate(
+        &self,
+        _: Vec<Assignment>,
+        _: &EventSink,
+        _: &CancellationToken,
+    ) -> Result<Vec<Report>, String> {
+        Err("nobody is there to give work to".to_owned())
+    }
+}
 
 /// Tools that a child does not get: it cannot ask the person, and what it does
 /// must be seen step by step.
@@ -31,41 +87,41 @@ const NOT_FOR_CHILDREN: &[&str] = &["clarify", "execute_code"];
 /// What lets work be given to others.
 const DELEGATE: &str = "delegate_task";
 
-/// What the store knows children by.
+/// The source of children's conversations in the store.
 pub(crate) const SOURCE: &str = "delegate";
 
-/// Parts that one call may hand out.
+/// Tasks of one call, at most.
 const MOST_PARTS: usize = 64;
 
 /// Where a conversation's work is handed out.
-pub(crate) struct Desk {
+pub(crate) struct Delegator {
     agent: Agent,
     parent: ConversationId,
     chain: Vec<Endpoint>,
-    workshop: Workshop,
+    sandbox: ConversationSandbox,
     guard: Arc<Guard>,
     tools: Arc<Registry>,
     depth: u32,
     profile: String,
 }
 
-impl Desk {
+impl Delegator {
     pub(crate) fn of(conversation: &Conversation) -> Self {
         Self {
             agent: conversation.agent.clone(),
             parent: conversation.id.clone(),
             chain: conversation.chain.clone(),
-            workshop: conversation.workshop.clone(),
+            sandbox: conversation.sandbox.clone(),
             guard: Arc::clone(&conversation.guard),
             tools: Arc::clone(&conversation.tools),
             depth: conversation.depth,
-            profile: conversation.workshop.engine().profile().to_string(),
+            profile: conversation.sandbox.engine().profile().to_string(),
         }
     }
 }
 
 #[async_trait]
-impl Delegates for Desk {
+impl Delegates for Delegator {
     async fn delegate(
         &self,
         parts: Vec<Assignment>,
@@ -100,7 +156,7 @@ impl Delegates for Desk {
     }
 }
 
-impl Desk {
+impl Delegator {
     async fn child(
         &self,
         index: usize,
@@ -109,19 +165,20 @@ impl Desk {
         cancel: &CancellationToken,
     ) -> Result<Report, OpenError> {
         let delegation = self.agent.parts.options.delegation;
-        let heritage = Heritage {
+        let parent_context = ParentContext {
             parent: self.parent.clone(),
-            workshop: self.workshop.clone(),
+            sandbox: self.sandbox.clone(),
             depth: self.depth + 1,
             cancel: cancel.clone(),
             guard: Arc::new(self.guard.for_child(delegation.auto_approve)),
             tools: Arc::clone(&self.tools),
         };
-        let mut conversation = self.agent.open_with(self.opening(&part), Some(heritage)).await?;
+        let mut conversation =
+            self.agent.open_with(self.opening(&part), Some(parent_context)).await?;
         let id = conversation.id().clone();
         let watched = events.of_child(id.clone(), index);
         let result = conversation.run(task_of(&part), &watched).await;
-        // What it came to is worth reading, whatever becomes of its conversation.
+        // Its result is worth reading, even if its conversation could not be closed.
         if let Err(error) = conversation.close(EndReason::Delegated).await {
             tracing::warn!(%error, conversation = %id, "a child's conversation could not be closed");
         }
@@ -142,7 +199,7 @@ impl Desk {
         })
     }
 
-    fn opening(&self, part: &Assignment) -> Opening {
+    fn opening(&self, part: &Assignment) -> ConversationOptions {
         let delegation = self.agent.parts.options.delegation;
         let may_delegate = self.depth + 1 < delegation.max_depth;
         let kept = |name: &str| {
@@ -157,13 +214,13 @@ impl Desk {
         };
         let without_tools =
             self.tools.names().filter(|name| !kept(name)).map(str::to_owned).collect();
-        Opening {
+        ConversationOptions {
             start: Start::New { source: SOURCE.to_owned(), title: None },
             chain: self.chain.clone(),
-            task: self.workshop.task().clone(),
+            task: self.sandbox.task().clone(),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             selection: Selection { toolsets, without_toolsets: Vec::new(), without_tools },
             prompt: PromptParts {
                 instructions: Some(CHILD.to_owned()),
@@ -177,7 +234,7 @@ impl Desk {
 }
 
 const CHILD: &str = "\
-You work on one part of a larger task for another agent, in the same sandbox as others: keep to your part, and to files that are yours to change. \
+You work on one part of a larger task for another agent, in a sandbox that others use at the same time: keep to your part, and change only files that belong to it. \
 Your last message is your report: say what you did, what you found, which files you changed, and what is left.";
 
 fn task_of(part: &Assignment) -> UserMessage {

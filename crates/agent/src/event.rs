@@ -1,4 +1,4 @@
-//! What those who watch a turn are told, be it a chat, an API server or a dashboard.
+//! Events of a turn, for a chat, an API server or a dashboard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ pub enum Event {
         /// Tokens it has now, by estimate.
         tokens: u64,
     },
-    /// What somebody said during the turn has reached the model.
+    /// What the user said during the turn has reached the model.
     Steered {
         /// The words.
         text: String,
@@ -128,7 +128,7 @@ pub enum Event {
     },
 }
 
-/// Where events go. Cheap to clone; telling never waits.
+/// Where events go. Cheap to clone; emitting never waits.
 #[derive(Clone)]
 pub struct EventSink(Arc<dyn Fn(Event) + Send + Sync>);
 
@@ -143,18 +143,18 @@ impl EventSink {
         Self::new(drop)
     }
 
-    /// Tells of an event.
-    pub fn tell(&self, event: Event) {
+    /// Hands an event on.
+    pub fn emit(&self, event: Event) {
         (self.0)(event);
     }
 
-    /// Returns a sink that tells of a child's events as such.
+    /// Returns a sink that marks events as those of a child.
     #[must_use]
     pub fn of_child(&self, conversation: ConversationId, index: usize) -> Self {
         let parent = self.clone();
         Self::new(move |event| {
             let conversation = conversation.clone();
-            parent.tell(Event::Child { conversation, index, event: Box::new(event) });
+            parent.emit(Event::Child { conversation, index, event: Box::new(event) });
         })
     }
 }
@@ -162,5 +162,38 @@ impl EventSink {
 impl std::fmt::Debug for EventSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("EventSink")
+    }
+}
+
+impl Event {
+    /// Puts the event into the log; what was said is left out.
+    pub fn log(&self) {
+        match self {
+            Self::TurnStarted { conversation } => tracing::info!(%conversation, "turn started"),
+            Self::ModelCalled { provider, model, usage, .. } => {
+                tracing::info!(provider, model, tokens = usage.total(), "model answered");
+            }
+            Self::Discarded { reason, .. } => tracing::info!(reason, "answer discarded"),
+            Self::ToolStarted { name, summary, .. } => {
+                tracing::info!(name, summary, "tool started");
+            }
+            Self::ToolEnded { name, is_error, took, .. } => {
+                let took_ms = took.as_millis();
+                tracing::info!(name, is_error, took_ms, "tool ended");
+            }
+            Self::Warning { text } => tracing::info!(text, "told"),
+            Self::Compressed { messages, tokens } => {
+                tracing::info!(messages, tokens, "summarised");
+            }
+            Self::TurnEnded { outcome } => tracing::info!(outcome, "turn ended"),
+            Self::Text { .. }
+            | Self::Reasoning { .. }
+            | Self::CallAnnounced { .. }
+            | Self::ToolOutput { .. }
+            | Self::FileChanged { .. }
+            | Self::Compressing { .. }
+            | Self::Steered { .. }
+            | Self::Child { .. } => {}
+        }
     }
 }

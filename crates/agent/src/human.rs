@@ -1,11 +1,11 @@
-//! The person a turn is run for, if there is one.
+//! The person who can be asked during a turn.
 
 use async_trait::async_trait;
 use serde::Serialize;
 
-/// Somebody who can be asked.
+/// A person who can be asked.
 ///
-/// Whoever implements this need not keep time: a question that takes too long
+/// Implementations need no timeouts: a question that takes too long
 /// is given up by dropping its future, and counts as denied or unanswered.
 #[async_trait]
 pub trait Human: Send + Sync {
@@ -24,7 +24,7 @@ pub trait Human: Send + Sync {
 pub struct ApprovalRequest {
     /// What it is: the command, secrets masked.
     pub action: String,
-    /// Why it is dangerous, in words.
+    /// Why it is dangerous, as text.
     pub reason: String,
     /// What a lasting approval would be remembered as.
     pub pattern: String,
@@ -56,10 +56,10 @@ pub struct Question {
 
 /// Nobody.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
+pub struct NoHuman;
 
 #[async_trait]
-impl Human for Nobody {
+impl Human for NoHuman {
     fn is_present(&self) -> bool {
         false
     }

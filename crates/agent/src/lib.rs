@@ -1,26 +1,22 @@
-//! The agent. See the crate's README for the contract and an example.
+#![doc = include_str!("../README.md")]
 
 mod agent;
 mod call_jobs;
 mod compress;
 mod conversation;
-mod delegate;
 mod delegation;
 mod event;
 mod human;
 mod limits;
-mod log;
 mod memory;
 mod notebook;
 mod prompt;
 mod registry;
-mod source;
+mod sandbox;
 #[cfg(test)]
 mod testing;
 mod tool;
 mod turn;
-mod usage;
-mod workshop;
 
 pub mod approvals;
 pub mod redact;
@@ -28,24 +24,21 @@ pub mod settings;
 pub mod slash;
 pub mod tools;
 
-pub use agent::{Agent, Delegation, Options, Parts};
+pub use agent::{Agent, AgentParts, ChildrenUsage, ConversationUsage, Delegation, Options};
 pub use call_jobs::CallJobs;
 pub use compress::Compression;
 pub use conversation::{
-    Compressed, ContextUsed, Conversation, EndReason, NotCompressed, NotSwitched, OpenError,
-    Opening, Start, Switch, ToolInfo, Undone, run_conversation, undo_stored,
+    CompressError, Compressed, ContextUsed, Conversation, ConversationOptions, EndReason,
+    OpenError, Start, Switch, SwitchToolError, ToolInfo, Undone, run_conversation, undo_stored,
 };
-
-pub use delegate::{Assignment, Delegates, NoDelegates, Report};
+pub use delegation::{Assignment, Delegates, NoDelegates, Report};
 pub use event::{Event, EventSink};
-pub use human::{Approval, ApprovalRequest, Human, Nobody, Question};
+pub use human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 pub use limits::Limits;
-pub use memory::{CompletedTurn, Memory, Patience, Recalled};
+pub use memory::{CompletedTurn, Memory, MemoryTimeouts, Recalled};
 pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
 pub use prompt::{PromptParts, Workspace, persona};
-pub use registry::{ALL, Registry, Selection};
-pub use source::ToolSource;
+pub use registry::{ALL, Registry, Selection, ToolSource};
+pub use sandbox::ConversationSandbox;
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 pub use turn::{Control, CostSum, Guardrails, Outcome, TurnError, TurnResult};
-pub use usage::{ChildrenUsage, ConversationUsage};
-pub use workshop::Workshop;

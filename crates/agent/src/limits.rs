@@ -1,4 +1,4 @@
-//! How much of anything is too much.
+//! Limits of times, outputs and results.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,18 +1,17 @@
-//! What is remembered from conversation to conversation.
+//! Memory that lasts from conversation to conversation.
 
-mod guarded;
-mod listening;
-mod patience;
+mod feed;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use vestal_conversations::ConversationId;
 use vestal_model::Message;
 
-pub(crate) use listening::Listening;
-pub use patience::Patience;
+pub(crate) use feed::MemoryFeed;
 
-/// Somebody who remembers. Nothing it does costs a turn its answer: it is waited
-/// for no longer than its [`Patience`] says, what fails is told once to the
+/// A memory. Nothing it does costs a turn its answer: it is waited
+/// for no longer than its [`MemoryTimeouts`] says, what fails is told once to the
 /// person, and the conversation goes on without it.
 ///
 /// A panic counts as a failure only in a program that unwinds. With
@@ -40,7 +39,7 @@ pub trait Memory: Send + Sync {
         Ok(None)
     }
 
-    /// Reports whether it wants to hear what happens in a conversation. One that
+    /// Reports whether it follows what happens in a conversation. One that
     /// does not costs nothing after [`Memory::recall`].
     fn listens(&self) -> bool {
         true
@@ -79,7 +78,7 @@ pub struct Recalled {
     pub notices: Vec<String>,
 }
 
-/// A turn that came to its end with an answer.
+/// A turn that ended with an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct CompletedTurn<'a> {
     /// The conversation it belongs to.
@@ -87,4 +86,32 @@ pub struct CompletedTurn<'a> {
     /// What was said in it, from the person's words to the answer, as it is
     /// stored: secrets masked, and whole even where a summary stands for it.
     pub messages: &'a [Message],
+}
+
+/// How long a memory is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryTimeouts {
+    /// For its notes when a conversation begins.
+    pub recall: Duration,
+    /// For what it knows about a message.
+    pub prefetch: Duration,
+    /// For it to take in one thing that it is told. Nobody waits meanwhile, but
+    /// what is told after it.
+    pub delivery: Duration,
+    /// For it to take in the rest when a conversation is closed.
+    pub closing: Duration,
+    /// Characters of what it knows about a message.
+    pub prefetch_chars: usize,
+}
+
+impl Default for MemoryTimeouts {
+    fn default() -> Self {
+        Self {
+            recall: Duration::from_secs(2),
+            prefetch: Duration::from_secs(2),
+            delivery: Duration::from_mins(1),
+            closing: Duration::from_secs(10),
+            prefetch_chars: 8_000,
+        }
+    }
 }

@@ -1,7 +1,8 @@
-//! What a conversation remembers between tool calls, beside its messages.
+//! State of a conversation beside its messages: todo list and watched jobs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The notes of one conversation. Cheap to clone; the loop stores them when
@@ -15,13 +16,13 @@ pub struct Notes {
     /// What is to be done.
     #[serde(default)]
     pub todos: Vec<Todo>,
-    /// Background jobs the model wants to hear of.
+    /// Background jobs that the model watches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watched: Vec<Watched>,
 }
 
-/// A background job the model wants to hear of. The job itself is in the
-/// sandbox, so whoever resumes the conversation can tell of it.
+/// A background job that the model watches. The job itself is in the
+/// sandbox, so a process that resumes the conversation can still report on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// The job's id.
@@ -47,7 +48,7 @@ pub struct Todo {
 }
 
 /// How far something is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     /// Not begun.

@@ -1,8 +1,9 @@
-//! The tools there are, by name and by toolset.
+//! The tools there are, by name and by toolset, and sources whose tools come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use vestal_model::ToolSpec;
 
 use crate::tool::Tool;
@@ -10,7 +11,7 @@ use crate::tool::Tool;
 /// The word that stands for every toolset.
 pub const ALL: &str = "all";
 
-/// Tools by name. Whoever has tools adds them; the loop knows none by name.
+/// Tools by name. The loop itself knows none of them by name.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
@@ -108,4 +109,32 @@ impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.tools.keys()).finish()
     }
+}
+
+/// A source of tools that may come and go: a server
+/// that is still being asked, or one that went away and came back.
+///
+/// A conversation looks at its sources when a turn begins, never during one: a
+/// model that was told of a tool keeps it until its turn has ended.
+#[async_trait]
+pub trait ToolSource: Send + Sync {
+    /// Waits until the tools are known, but no longer than a turn should be kept
+    /// from beginning.
+    async fn settle(&self);
+
+    /// Returns a number that changes whenever the tools have.
+    fn version(&self) -> u64;
+
+    /// Returns the tools there are now.
+    fn tools(&self) -> Vec<Arc<dyn Tool>>;
+
+    /// Reports whether a tool or a toolset of this name may be its, now or later:
+    /// nobody is told then that there is none.
+    fn may_offer(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// Takes what a person should be told about the source; each thing once.
+    fn take_notices(&self) -> Vec<String>;
 }

@@ -1,5 +1,5 @@
 //! What the tests of tools stand on: a home of their own with a real sandbox
-//! on backend `local`, somebody to ask, and ears for events.
+//! on backend `local`, a scripted person, and recorded events.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,19 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
-pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 use crate::approvals::{Guard, Mode, Policy, Unattended};
-use crate::delegate::{Delegates, NoDelegates};
+use crate::delegation::{Delegates, NoDelegates};
 use crate::event::{Event, EventSink};
-use crate::human::{Approval, ApprovalRequest, Human, Nobody, Question};
+use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 use crate::limits::Limits;
 use crate::notebook::Notebook;
 use crate::redact::Redactor;
 use crate::registry::Registry;
+use crate::sandbox::ConversationSandbox;
 use crate::tool::{Tool, ToolContext, ToolOutput};
-use crate::workshop::Workshop;
+
+pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 /// A home with one sandbox. When it is dropped, the sandbox is removed with
 /// all that runs in it, also when the test has failed.
@@ -37,7 +38,7 @@ impl Stage {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("user")).unwrap();
-        let workshop = Workshop::new(
+        let sandbox = ConversationSandbox::new(
             engine(dir.path()),
             Task::default_task(),
             Overrides::default(),
@@ -49,15 +50,15 @@ impl Stage {
         let context = ToolContext {
             conversation: "20261115-103001-k3f9ab".parse().unwrap(),
             call: "call-1".to_owned(),
-            workshop,
+            sandbox,
             cancel: CancellationToken::new(),
             events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
             guard: Arc::new(Guard::new(policy, Arc::new(|_| Ok(())))),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             redactor: Arc::new(Redactor::default()),
             limits: Arc::new(Limits::default()),
             notebook: Notebook::default(),
-            sightings: Arc::default(),
+            observed_files: Arc::default(),
             jobs: crate::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::new(Registry::default()),
@@ -112,7 +113,7 @@ impl Stage {
 
     /// Returns the sandbox.
     pub(crate) async fn sandbox(&self) -> Sandbox {
-        self.context.workshop.sandbox(&self.context.events).await.unwrap()
+        self.context.sandbox.attach(&self.context.events).await.unwrap()
     }
 
     /// Returns another engine on the same home, as another process would have.
@@ -181,7 +182,7 @@ fn engine(root: &Path) -> Engine {
     Engine::open(Settings::load(home, environment, settings)).unwrap()
 }
 
-/// Somebody who answers from a list, and keeps silent for ever when it is at
+/// A person who answers from a list, and gives no answer when it is at
 /// its end.
 #[derive(Default)]
 pub(crate) struct Scripted {
@@ -191,12 +192,12 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Returns somebody who answers approvals like this.
+    /// Returns a person who answers approvals like this.
     pub(crate) fn approving(approvals: impl IntoIterator<Item = Approval>) -> Arc<Self> {
         Arc::new(Self { approvals: Mutex::new(approvals.into_iter().collect()), ..Self::default() })
     }
 
-    /// Returns somebody who answers questions like this.
+    /// Returns a person who answers questions like this.
     pub(crate) fn answering(answers: impl IntoIterator<Item = Option<String>>) -> Arc<Self> {
         Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), ..Self::default() })
     }

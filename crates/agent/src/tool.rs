@@ -1,4 +1,4 @@
-//! What a tool is, and what it may use while it works.
+//! Tools: the trait, and what a tool may use during a call.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use vestal_conversations::ConversationId;
 use vestal_model::{Image, ToolSpec};
 
 use crate::approvals::Guard;
-use crate::delegate::Delegates;
+use crate::delegation::Delegates;
 use crate::event::{Event, EventSink};
 use crate::human::Human;
 use crate::limits::Limits;
 use crate::notebook::Notebook;
 use crate::redact::Redactor;
-use crate::workshop::Workshop;
+use crate::sandbox::ConversationSandbox;
 
-/// Bytes of a change that those who watch are told.
+/// Bytes of a diff that an event carries.
 const DIFF: usize = 64 << 10;
 
 /// Something the model can do. Implementations hold no state of a
@@ -66,7 +66,7 @@ pub enum Footprint {
     Siblings,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
     /// What the model reads.
@@ -90,13 +90,13 @@ pub enum Oversized {
 }
 
 impl ToolOutput {
-    /// Returns what a call came to that went well.
+    /// Returns the result of a successful call.
     pub fn ok(content: impl Into<String>) -> Self {
         let (is_error, oversized) = (false, Oversized::Spill);
         Self { content: content.into(), is_error, oversized, images: Vec::new() }
     }
 
-    /// Returns what a call came to that went well, as JSON.
+    /// Returns the result of a successful call, as JSON.
     pub fn json(value: &Value) -> Self {
         Self::ok(value.to_string())
     }
@@ -116,7 +116,7 @@ pub struct ToolContext {
     /// The call's id, which its events carry.
     pub call: String,
     /// The sandbox and the conversation's shell session in it.
-    pub workshop: Workshop,
+    pub sandbox: ConversationSandbox,
     /// Fires when the turn is interrupted: stop what runs, and come back.
     pub cancel: CancellationToken,
     /// Where progress is told.
@@ -127,12 +127,12 @@ pub struct ToolContext {
     pub human: Arc<dyn Human>,
     /// What keeps secrets out of what the model reads.
     pub redactor: Arc<Redactor>,
-    /// How much of anything is too much.
+    /// Limits of times, outputs and results.
     pub limits: Arc<Limits>,
     /// What the conversation remembers between calls.
     pub notebook: Notebook,
     /// Which files it has seen, and in which version.
-    pub sightings: Arc<crate::tools::Sightings>,
+    pub observed_files: Arc<crate::tools::ObservedFiles>,
     /// Which job of the sandbox the call becomes.
     pub jobs: crate::call_jobs::CallJobs,
     /// What lets work be given to others.
@@ -142,19 +142,19 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    /// Tells those who watch that the call prints something.
-    pub fn tell_output(&self, text: impl Into<String>) {
-        self.events.tell(Event::ToolOutput { call: self.call.clone(), text: text.into() });
+    /// Emits output of the call.
+    pub fn emit_output(&self, text: impl Into<String>) {
+        self.events.emit(Event::ToolOutput { call: self.call.clone(), text: text.into() });
     }
 
-    /// Tells those who watch that the call has changed a file: secrets are
+    /// Emits a change of a file: secrets are
     /// masked, and more than anybody would read is left out.
-    pub fn tell_change(&self, path: impl Into<String>, diff: &str) {
+    pub fn emit_file_change(&self, path: impl Into<String>, diff: &str) {
         let masked = self.redactor.redact_file(diff);
         let end = masked.floor_char_boundary(DIFF);
         let end =
             if end < masked.len() { masked[..end].rfind('\n').map_or(0, |at| at + 1) } else { end };
         let (call, diff) = (self.call.clone(), masked[..end].to_owned());
-        self.events.tell(Event::FileChanged { call, path: path.into(), diff });
+        self.events.emit(Event::FileChanged { call, path: path.into(), diff });
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use vestal_agent::approvals::Guard;
-use vestal_agent::{Agent, Conversation, Event, Notebook, Workshop};
+use vestal_agent::{Agent, Conversation, ConversationSandbox, Event, Notebook};
 use vestal_config::Settings;
 use vestal_conversations::ConversationId;
 use vestal_sandbox::Termination;
@@ -79,7 +79,7 @@ pub(crate) struct Chat {
 #[derive(Debug, Clone)]
 pub(crate) struct About {
     pub(crate) id: ConversationId,
-    pub(crate) workshop: Workshop,
+    pub(crate) workshop: ConversationSandbox,
     pub(crate) guard: Arc<Guard>,
     pub(crate) model: String,
     pub(crate) notebook: Notebook,
@@ -117,7 +117,7 @@ impl About {
     pub(crate) fn of(conversation: &Conversation) -> Self {
         Self {
             id: conversation.id().clone(),
-            workshop: conversation.workshop().clone(),
+            workshop: conversation.sandbox().clone(),
             guard: Arc::clone(conversation.guard()),
             model: conversation
                 .endpoint()

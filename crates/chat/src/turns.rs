@@ -60,7 +60,7 @@ impl Chat {
                         drop(tell.send(Happening::Attached(attached)));
                     }
                     for trouble in found.troubles {
-                        sink.tell(Event::Warning { text: trouble.problem });
+                        sink.emit(Event::Warning { text: trouble.problem });
                     }
                     found.message
                 }

@@ -42,7 +42,7 @@ impl Wake {
     /// Waits for this news from now on, and for no other.
     pub(crate) fn wait_for(&mut self, watch: Option<JobWatch>) {
         self.stop();
-        self.waiting = watch.map(|watch| tokio::spawn(watch.news()));
+        self.waiting = watch.map(|watch| tokio::spawn(watch.changed()));
     }
 
     /// Waits for nothing any more.
@@ -111,7 +111,7 @@ impl Chat {
         let Some(conversation) = self.talk.take() else { return };
         let chain = self.fresh_chain(&conversation);
         self.spawn(conversation, What::News, |mut conversation, sink, tell| async move {
-            let news = conversation.take_job_news(&sink).await;
+            let news = conversation.take_job_updates(&sink).await;
             if news.is_empty() {
                 return (conversation, Came::NoNews);
             }
@@ -119,7 +119,7 @@ impl Chat {
                 drop(tell.send(Happening::News(words.clone())));
             }
             crate::turns::take_over(&mut conversation, chain).await;
-            let result = conversation.run_news(news, &sink).await;
+            let result = conversation.run_job_updates(news, &sink).await;
             (conversation, Came::Turn(Box::new(result)))
         });
     }

@@ -1,27 +1,33 @@
 //! Reaching a server, and what is known when that fails.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion,
+};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService,
+    serve_client_with_lifecycle,
 };
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::{ClientHandler, RoleClient};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 
-use crate::client::Listener;
 use crate::lines::{self, Oddities, Watched};
-use crate::plan::{Plan, Target};
-use crate::printable::one_line;
+use crate::plan::{Plan, Target, find_program, path_of};
 use crate::process::{self, Process, Program};
+use crate::server::ServerError;
 use crate::stderr::{Log, Tail};
-use crate::trouble::Trouble;
-use crate::{command, environment, web};
+use crate::tool::one_line;
+use crate::web;
 
 /// How long a server that went away has to show how it ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -56,7 +62,7 @@ pub(crate) async fn connect(
     plan: &Plan,
     log: &Log,
     cancel: &CancellationToken,
-) -> Result<Live, Trouble> {
+) -> Result<Live, ServerError> {
     let reached = reach(plan, log, cancel).await;
     reached.map_err(|trouble| trouble.masked(log.redactor()))
 }
@@ -67,7 +73,7 @@ pub(crate) async fn leave(mut running: RunningService<RoleClient, Listener>) {
     drop(running.close_with_timeout(FAREWELL).await);
 }
 
-async fn reach(plan: &Plan, log: &Log, cancel: &CancellationToken) -> Result<Live, Trouble> {
+async fn reach(plan: &Plan, log: &Log, cancel: &CancellationToken) -> Result<Live, ServerError> {
     let target = plan.target.as_ref().map_err(Clone::clone)?;
     match attempt(plan, target, log, ClientLifecycleMode::Initialize, cancel).await {
         Err(Failure { wants_discovery: true, .. }) => {
@@ -79,15 +85,15 @@ async fn reach(plan: &Plan, log: &Log, cancel: &CancellationToken) -> Result<Liv
     }
 }
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 struct Failure {
-    trouble: Trouble,
+    trouble: ServerError,
     /// Whether the server is one that does without the usual greeting.
     wants_discovery: bool,
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<ServerError> for Failure {
+    fn from(trouble: ServerError) -> Self {
         Self { trouble, wants_discovery: false }
     }
 }
@@ -129,7 +135,7 @@ async fn attempt(
         Err(_) => {
             let hint = remains.last_words().await;
             remains.end().await;
-            return Err(Trouble::Late { within, hint }.into());
+            return Err(ServerError::Late { within, hint }.into());
         }
     };
     let wants_discovery = matches!(
@@ -152,21 +158,21 @@ impl Remains {
         name: &str,
         target: &Target,
         log: &Log,
-    ) -> Result<ProgramTransport, Trouble> {
+    ) -> Result<ProgramTransport, ServerError> {
         let Target::Program { command, args, env, cwd, places } = target else {
-            return Err(Trouble::Settings("it is no program".to_owned()));
+            return Err(ServerError::Settings("it is no program".to_owned()));
         };
-        let found = command::find(command, environment::path_of(env), places)?;
+        let found = find_program(command, path_of(env), places)?;
         let mut env = env.clone();
         env.retain(|(name, _)| name != "PATH");
         env.push(("PATH".into(), found.path));
         if let Some(cwd) = cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
             let text = format!("mcp_servers.{name}.cwd, {}, is no directory", cwd.display());
-            return Err(Trouble::Settings(text));
+            return Err(ServerError::Settings(text));
         }
         let program = Program { file: found.program, args: args.clone(), env, cwd: cwd.clone() };
         let (process, streams) =
-            process::start(&program).map_err(|error| Trouble::Failed(error.to_string()))?;
+            process::start(&program).map_err(|error| ServerError::Failed(error.to_string()))?;
         self.process = Some(process);
         let following = log.clone().follow(name.to_owned(), streams.stderr, self.tail.clone());
         self.stderr = Some(tokio::spawn(following));
@@ -210,7 +216,7 @@ impl Remains {
         plan: &Plan,
         target: &Target,
         error: &ClientInitializeError,
-    ) -> Trouble {
+    ) -> ServerError {
         let Target::Address { url, .. } = target else {
             let known = self.last_words().await;
             let gone = matches!(
@@ -223,17 +229,20 @@ impl Remains {
                 Some(known) if gone => known.to_owned(),
                 _ => format!("{}{known}", reason(error)),
             };
-            return Trouble::Failed(text);
+            return ServerError::Failed(text);
         };
         let public = web::public(url);
         if error.is_authorization_required() {
-            return Trouble::Unauthorized(format!(
+            return ServerError::Unauthorized(format!(
                 "{public} wants to know who asks; give it a key in mcp_servers.{}.headers, such as \
                  Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
                 plan.name
             ));
         }
-        Trouble::Failed(format!("{public} does not answer as a server of tools: {}", reason(error)))
+        ServerError::Failed(format!(
+            "{public} does not answer as a server of tools: {}",
+            reason(error)
+        ))
     }
 
     /// Ends what was started. Afterwards nothing of it is left.
@@ -279,4 +288,44 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     texts.join(": ")
+}
+
+/// News of one call that may wait to be told; more are as good as none.
+pub(crate) const NEWS: usize = 64;
+
+/// Who waits for news of which call. Held while a call is sent, so that no news
+/// of it can come before somebody waits for them.
+pub(crate) type Watchers =
+    Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<ProgressNotificationParam>>>>;
+
+/// Our side of a connection. It offers the server nothing: no model to ask, no
+/// directories to look into, nobody to answer questions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listener {
+    pub(crate) watchers: Watchers,
+    /// Rings when the server's tools have changed.
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    async fn on_progress(
+        &self,
+        news: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if let Some(watcher) = self.watchers.lock().await.get(&news.progress_token) {
+            // One who is told of the latest later misses nothing.
+            drop(watcher.try_send(news));
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let own = Implementation::new("vestal", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), own)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use vestal_agent::redact::Redactor;
 
-use crate::printable::one_line;
+use crate::tool::one_line;
 
 #[cfg(test)]
 #[path = "lines_tests.rs"]

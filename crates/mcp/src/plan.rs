@@ -1,21 +1,20 @@
 //! What the settings say about a server, ready to be done.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vestal_config::{McpConnection, McpServer, McpTransport, Settings, Unresolved};
+use rustix::fs::{Access, access};
+use vestal_config::{Environment, McpConnection, McpServer, McpTransport, Settings, Unresolved};
 
-use crate::command::Whereabouts;
-use crate::environment;
-use crate::trouble::Trouble;
+use crate::server::ServerError;
 
 /// One server.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) name: String,
     /// How it is reached, if that can be said.
-    pub(crate) target: Result<Target, Trouble>,
+    pub(crate) target: Result<Target, ServerError>,
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// Tools that are taken; none: all.
@@ -33,7 +32,7 @@ pub(crate) enum Target {
         args: Vec<String>,
         env: Vec<(OsString, OsString)>,
         cwd: Option<PathBuf>,
-        places: Whereabouts,
+        places: SearchDirs,
     },
     /// An address.
     Address { url: String, headers: Vec<(String, String)>, proxy: Option<String> },
@@ -61,7 +60,7 @@ impl Plan {
     }
 }
 
-fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Target, Trouble> {
+fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Target, ServerError> {
     let resolve = |place: &str, text: &str| {
         settings.resolve(text).map_err(|error| unresolved(name, place, &error))
     };
@@ -84,13 +83,13 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
             Ok(Target::Program {
                 command: resolve("command", command)?,
                 args,
-                env: environment::of_server(settings.environment(), variables),
-                places: Whereabouts { homes, user_home, cwd: cwd.clone() },
+                env: of_server(settings.environment(), variables),
+                places: SearchDirs { homes, user_home, cwd: cwd.clone() },
                 cwd,
             })
         }
         McpConnection::Address { transport: McpTransport::Sse, .. } => {
-            Err(Trouble::Settings(format!(
+            Err(ServerError::Settings(format!(
                 "mcp_servers.{name}.transport is sse, the older way to speak over HTTP, which is not \
                  spoken here; most servers also have an address for transport: http, often ending in /mcp"
             )))
@@ -111,8 +110,8 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
     }
 }
 
-fn unresolved(name: &str, place: &str, error: &Unresolved) -> Trouble {
-    Trouble::Settings(format!("mcp_servers.{name}.{place} cannot be used: {error}"))
+fn unresolved(name: &str, place: &str, error: &Unresolved) -> ServerError {
+    ServerError::Settings(format!("mcp_servers.{name}.{place} cannot be used: {error}"))
 }
 
 /// Shows which way it is reached: the rest may hold secrets.
@@ -124,3 +123,164 @@ impl std::fmt::Debug for Target {
         })
     }
 }
+
+/// Programs that are often installed where a service's `PATH` does not lead.
+const OF_NODE: &[&str] = &["npx", "npm", "node"];
+
+/// Where a command is looked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SearchDirs {
+    /// The profile's directory, and the one of all profiles.
+    pub(crate) homes: Vec<PathBuf>,
+    /// The user's home.
+    pub(crate) user_home: Option<PathBuf>,
+    /// Where the program is started, if that is said: its path may begin there.
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+/// A command that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The file.
+    pub(crate) program: PathBuf,
+    /// The `PATH` of the server: where the program is comes first, if the `PATH`
+    /// did not lead there; `npx` looks for `node` in it.
+    pub(crate) path: OsString,
+}
+
+/// Finds the file that a command means: a path is itself, a name is looked up
+/// in the server's own `PATH`, and the programs of Node.js beyond it.
+pub(crate) fn find_program(
+    command: &str,
+    path: &OsStr,
+    places: &SearchDirs,
+) -> Result<Found, ServerError> {
+    if command.contains('/') {
+        let program = match (command.strip_prefix("~/"), &places.user_home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(command),
+        };
+        // It is started elsewhere than where we are, perhaps.
+        let program = match &places.cwd {
+            Some(cwd) => cwd.join(program),
+            None => std::path::absolute(&program).unwrap_or(program),
+        };
+        if !is_program(&program) {
+            return Err(ServerError::NotFound(no_program(&program)));
+        }
+        let path = match program.parent() {
+            Some(dir) => with_first(dir, path),
+            None => path.to_owned(),
+        };
+        return Ok(Found { program, path });
+    }
+    let in_path = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty());
+    if let Some(program) = in_path.map(|dir| dir.join(command)).find(|file| is_program(file)) {
+        return Ok(Found { program, path: path.to_owned() });
+    }
+    let beyond = if OF_NODE.contains(&command) { beyond(places) } else { Vec::new() };
+    for dir in &beyond {
+        let program = dir.join(command);
+        if is_program(&program) {
+            return Ok(Found { program, path: with_first(dir, path) });
+        }
+    }
+    Err(ServerError::NotFound(not_found(command, path, &beyond)))
+}
+
+fn no_program(file: &Path) -> String {
+    let why = match std::fs::metadata(file) {
+        Ok(about) if about.is_file() => {
+            "may not be run by you; if it is a program: chmod +x".to_owned()
+        }
+        Ok(_) => "is a directory; write the program in it into mcp_servers".to_owned(),
+        Err(error) => format!("cannot be started ({error}); correct it in mcp_servers"),
+    };
+    format!("{} {why}", file.display())
+}
+
+fn beyond(places: &SearchDirs) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = places.homes.iter().map(|home| home.join("node/bin")).collect();
+    dirs.extend(places.user_home.iter().map(|home| home.join(".local/bin")));
+    dirs.push(PathBuf::from("/usr/local/bin"));
+    dirs.dedup();
+    dirs
+}
+
+fn not_found(command: &str, path: &OsStr, beyond: &[PathBuf]) -> String {
+    let beyond: Vec<String> = beyond.iter().map(|dir| dir.display().to_string()).collect();
+    let also =
+        if beyond.is_empty() { String::new() } else { format!(", nor in {}", beyond.join(", ")) };
+    let next = if OF_NODE.contains(&command) {
+        "install Node.js, or write the whole path into mcp_servers"
+    } else {
+        "install it, or write its whole path into mcp_servers"
+    };
+    format!("the program {command} is not in the PATH ({}){also}; {next}", path.display())
+}
+
+fn with_first(dir: &Path, path: &OsStr) -> OsString {
+    let rest = std::env::split_paths(path).filter(|other| other != dir);
+    let dirs = std::iter::once(dir.to_owned()).chain(rest);
+    // A directory with a colon in its name cannot be in a PATH.
+    std::env::join_paths(dirs).unwrap_or_else(|_| path.to_owned())
+}
+
+fn is_program(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|about| about.is_file())
+        && access(file, Access::EXEC_OK).is_ok()
+}
+
+/// Variables that every server gets: none of them is a secret, and programs
+/// find nothing without them.
+const HARMLESS: &[&str] =
+    &["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "SHELL", "TMPDIR", "TZ"];
+
+/// Beginnings of the names of further such variables.
+const HARMLESS_PREFIXES: &[&str] = &["LC_", "XDG_"];
+
+/// What no such name has in it, unless somebody carries a key under it: `LC_*` is
+/// what ssh lets through.
+const TELLING: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
+
+/// Where programs are looked for when nobody says.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Returns the variables of a server: the harmless ones of our own, and those
+/// that are configured for it.
+pub(crate) fn of_server(
+    own: &Environment,
+    configured: impl IntoIterator<Item = (String, String)>,
+) -> Vec<(OsString, OsString)> {
+    let mut all: Vec<(OsString, OsString)> = own
+        .iter()
+        .filter(|(name, _)| is_harmless(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    for (name, value) in configured {
+        let name = OsString::from(name);
+        all.retain(|(other, _)| *other != name);
+        all.push((name, OsString::from(value)));
+    }
+    if path_of(&all).is_empty() {
+        all.push(("PATH".into(), USUAL_PATH.into()));
+    }
+    all
+}
+
+/// Returns the `PATH` among variables.
+pub(crate) fn path_of(variables: &[(OsString, OsString)]) -> &OsStr {
+    let path = variables.iter().find(|(name, _)| name == "PATH");
+    path.map_or(OsStr::new(""), |(_, value)| value)
+}
+
+fn is_harmless(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let by_prefix = HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let is_telling = TELLING.iter().any(|word| name.contains(word));
+    HARMLESS.contains(&name) || (by_prefix && !is_telling)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

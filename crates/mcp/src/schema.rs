@@ -4,15 +4,9 @@
 //! the top, lists without items. Providers refuse the whole request because of
 //! one such tool, so each is repaired, and only what cannot be is left out.
 
-mod words;
-
 use serde_json::{Map, Value, json};
 
-use crate::printable::{printable, shortened};
-
-#[cfg(test)]
-#[path = "schema_tests.rs"]
-mod tests;
+use crate::tool::{printable, shortened};
 
 /// How deep a schema may be.
 const DEEPEST: usize = 16;
@@ -113,9 +107,7 @@ impl<'a> Repair<'a> {
                 let text = shortened(&printable(&shortened(text, 2 * DESCRIPTION)), DESCRIPTION);
                 self.spend(text.len()).then_some(Value::String(text))
             }
-            other => {
-                self.spend(word.len() + words::weight(other)).then(|| without_references(other))
-            }
+            other => self.spend(word.len() + weight(other)).then(|| without_references(other)),
         }
     }
 
@@ -156,7 +148,7 @@ impl<'a> Repair<'a> {
                     Some(kinds) => kinds,
                     None => continue,
                 },
-                (word, value) if words::fits(word, value) => match self.copy(word, value) {
+                (word, value) if fits(word, value) => match self.copy(word, value) {
                     Some(copy) => copy,
                     None => continue,
                 },
@@ -217,7 +209,7 @@ impl<'a> Repair<'a> {
             _ => Map::new(),
         };
         for word in ["description", "default", "title"] {
-            let beside = map.get(word).filter(|value| words::fits(word, value));
+            let beside = map.get(word).filter(|value| fits(word, value));
             if let Some(copy) = beside.and_then(|value| self.copy(word, value)) {
                 out.insert(word.to_owned(), copy);
             }
@@ -351,3 +343,43 @@ fn without_words(value: &Value) -> Value {
         other => other.clone(),
     }
 }
+
+/// Reports whether a word says what it can say. Older drafts of the standard,
+/// and servers that know none, say other things, and providers refuse a whole
+/// request because of one.
+pub(super) fn fits(word: &str, value: &Value) -> bool {
+    match word {
+        "description" | "title" | "pattern" | "format" | "contentEncoding" | "contentMediaType" => {
+            value.is_string()
+        }
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => value.is_number(),
+        "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
+        | "minContains" | "maxContains" => value.is_u64(),
+        "uniqueItems" | "readOnly" | "writeOnly" | "deprecated" | "additionalProperties" => {
+            value.is_boolean()
+        }
+        "enum" => value.as_array().is_some_and(|values| !values.is_empty()),
+        "required" | "examples" => value.is_array(),
+        // These have been read already, if they were what they should be.
+        "properties" | "patternProperties" | "dependentSchemas" | "anyOf" | "oneOf" | "allOf"
+        | "prefixItems" | "not" => false,
+        _ => true,
+    }
+}
+
+/// Returns about how many bytes a value has.
+pub(super) fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 8,
+        Value::Array(items) => 8 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(map) => {
+            8 + map.iter().map(|(word, value)| word.len() + weight(value)).sum::<usize>()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;

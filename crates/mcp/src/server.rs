@@ -1,28 +1,27 @@
 //! One server: kept connected, and asked again when it went away.
 
 mod keep;
-mod list;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::service::Peer;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use vestal_agent::redact::Redactor;
 
-use crate::client::Watchers;
+use crate::connect::Watchers;
 use crate::plan::Plan;
 use crate::stderr::Log;
 use crate::tool::Offered;
-use crate::trouble::Trouble;
 
-pub(crate) use keep::keep;
-pub(crate) use list::list;
+pub(crate) use keep::{keep, list};
 
-/// News that wait for somebody to be told; of more, the latest.
+/// Notices that wait to be shown; of more, the latest are kept.
 const MOST_NEWS: usize = 50;
 
 /// What the servers of a process share.
@@ -43,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     offered: Mutex<Arc<[Offered]>>,
-    /// Rings when somebody waits for a connection.
+    /// Notified when a caller waits for a connection.
     wanted: Notify,
     /// Whether it was told that the first turn goes without it.
     told_late: AtomicBool,
@@ -57,7 +56,7 @@ pub(crate) enum Phase {
     /// It answers.
     Up(Arc<Connection>),
     /// It does not; so many attempts were made.
-    Down { trouble: Trouble, attempts: u64 },
+    Down { trouble: ServerError, attempts: u64 },
 }
 
 impl Phase {
@@ -115,7 +114,7 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
-    pub(crate) fn tell(&self, news: String) {
+    pub(crate) fn notify(&self, news: String) {
         let mut all = lock(&self.news);
         if all.len() >= MOST_NEWS {
             all.pop_front();
@@ -123,7 +122,7 @@ impl Shared {
         all.push_back(news);
     }
 
-    pub(crate) fn take_news(&self) -> Vec<String> {
+    pub(crate) fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.news)).into()
     }
 }
@@ -173,7 +172,7 @@ impl Server {
     }
 
     /// Returns a connection; one that is gone is made again.
-    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, Trouble> {
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, ServerError> {
         let mut phase = self.phase.subscribe();
         let (Phase::Connecting { attempts } | Phase::Down { attempts, .. }) =
             phase.borrow().clone()
@@ -192,12 +191,12 @@ impl Server {
         self.up()
     }
 
-    fn up(&self) -> Result<Arc<Connection>, Trouble> {
+    fn up(&self) -> Result<Arc<Connection>, ServerError> {
         match &*self.phase.borrow() {
             Phase::Up(connection) => Ok(Arc::clone(connection)),
             Phase::Down { trouble, .. } => Err(trouble.clone()),
             Phase::Connecting { .. } => {
-                Err(Trouble::Failed("it is being connected to; try again".to_owned()))
+                Err(ServerError::Failed("it is being connected to; try again".to_owned()))
             }
         }
     }
@@ -223,4 +222,61 @@ impl Connection {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is behind these is whole after each statement, whatever panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a server cannot be used. What it says is for people and for the model:
+/// it names what is wrong and what to do, and no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerError {
+    /// The settings ask for what cannot be done. Trying again would not help.
+    #[error("{0}")]
+    Settings(String),
+    /// Its program is nowhere.
+    #[error("{0}")]
+    NotFound(String),
+    /// Its program could not be started, or ended, or did not answer as it should.
+    #[error("{0}")]
+    Failed(String),
+    /// It did not answer in time.
+    #[error("it did not answer within {} s{hint}", .within.as_secs())]
+    Late {
+        /// How long it had.
+        within: Duration,
+        /// What is known besides.
+        hint: String,
+    },
+    /// It wants to know who asks.
+    #[error("{0}")]
+    Unauthorized(String),
+}
+
+impl ServerError {
+    /// Returns the same with what is known besides, if that may explain it.
+    pub(crate) fn with(self, words: &str) -> Self {
+        match self {
+            Self::Failed(text) => Self::Failed(text + words),
+            Self::Late { within, hint } => Self::Late { within, hint: hint + words },
+            other => other,
+        }
+    }
+
+    /// Returns the same without the secrets in it: much of it may be a server's own words.
+    pub(crate) fn masked(self, redactor: &Redactor) -> Self {
+        let masked = |text: String| redactor.redact(&text).into_owned();
+        match self {
+            Self::Settings(text) => Self::Settings(masked(text)),
+            Self::NotFound(text) => Self::NotFound(masked(text)),
+            Self::Failed(text) => Self::Failed(masked(text)),
+            Self::Late { within, hint } => Self::Late { within, hint: masked(hint) },
+            Self::Unauthorized(text) => Self::Unauthorized(masked(text)),
+        }
+    }
+
+    /// Reports whether trying again later may help.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Settings(_) | Self::NotFound(_) | Self::Unauthorized(_) => false,
+            Self::Failed(_) | Self::Late { .. } => true,
+        }
+    }
 }

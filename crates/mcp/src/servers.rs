@@ -12,13 +12,10 @@ use vestal_agent::{Tool, ToolSource};
 use vestal_config::{McpServer, Settings, keys};
 
 use crate::connect::{Live, connect, leave};
-use crate::names::Names;
 use crate::plan::Plan;
-use crate::printable::one_line;
-use crate::server::{Server, ServerStatus, Shared, keep, list};
+use crate::server::{Server, ServerError, ServerStatus, Shared, keep, list};
 use crate::stderr::Log;
-use crate::tool::{RemoteTool, ToolStatus};
-use crate::trouble::Trouble;
+use crate::tool::{Names, RemoteTool, ToolStatus, one_line};
 
 /// What toolsets of servers begin with; alone it stands for all of them.
 const TOOLSET: &str = "mcp";
@@ -86,12 +83,12 @@ impl Servers {
                     servers.push(Server::new(plan, Arc::clone(&shared)));
                 }
             }
-            Err(error) => shared.tell(format!("no MCP server is used: {error}")),
+            Err(error) => shared.notify(format!("no MCP server is used: {error}")),
         }
         let patience =
             settings.get(&keys::MCP_DISCOVERY_TIMEOUT).map(|found| found.value.duration());
         let patience = patience.unwrap_or_else(|error| {
-            shared.tell(error.to_string());
+            shared.notify(error.to_string());
             keys::MCP_DISCOVERY_TIMEOUT.default_value().duration()
         });
         let mut keepers = JoinSet::new();
@@ -135,7 +132,7 @@ impl Servers {
         settings: &Settings,
         name: &str,
         server: &McpServer,
-    ) -> Result<Probe, Trouble> {
+    ) -> Result<Probe, ServerError> {
         let began = std::time::Instant::now();
         let plan = Plan::new(settings, name, server);
         let log = Log::new(&settings.home().logs_dir(), redactor(settings));
@@ -199,7 +196,7 @@ impl ToolSource for Servers {
         // in any case a model that lacks tools should not come as a surprise.
         let late = self.all.iter().filter(|server| !server.is_settled() && server.tell_late());
         for server in late {
-            self.shared.tell(format!(
+            self.shared.notify(format!(
                 "the MCP server {} has not answered yet, so its tools are missing in this turn; \
                  mcp_discovery_timeout says how long they are waited for",
                 server.plan.name
@@ -221,8 +218,8 @@ impl ToolSource for Servers {
         built.tools.clone()
     }
 
-    fn take_news(&self) -> Vec<String> {
-        self.shared.take_news()
+    fn take_notices(&self) -> Vec<String> {
+        self.shared.take_notices()
     }
 
     fn may_offer(&self, name: &str) -> bool {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use vestal_agent::redact::Redactor;
 
-use crate::printable::one_line;
+use crate::tool::one_line;
 
 #[cfg(test)]
 #[path = "stderr_tests.rs"]
@@ -74,7 +74,7 @@ impl Tail {
 fn told(line: &[u8], redactor: &Redactor) -> String {
     // Masked before it is cut: half a secret is not known as one.
     let text = one_line(&String::from_utf8_lossy(line), LINE);
-    crate::printable::shortened(&redactor.redact(&text), TOLD_CHARACTERS)
+    crate::tool::shortened(&redactor.redact(&text), TOLD_CHARACTERS)
 }
 
 /// Chooses the first lines that say what went wrong, and the last ones.

@@ -1,22 +1,21 @@
 //! Servers that have an address.
 
 mod bounded;
-mod events;
-mod pace;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bounded::Bounded;
 use http::{HeaderName, HeaderValue};
 use reqwest::{Client, NoProxy, Proxy, Url};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::time::{Instant, sleep_until};
 
 use crate::lines::LONGEST;
-use crate::trouble::Trouble;
+use crate::server::ServerError;
+use bounded::Bounded;
 
 /// How long a connection may take to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
@@ -37,13 +36,13 @@ pub(crate) fn transport(
     url: &str,
     headers: &[(String, String)],
     proxy: Option<&str>,
-) -> Result<StreamableHttpClientTransport<Bounded>, Trouble> {
+) -> Result<StreamableHttpClientTransport<Bounded>, ServerError> {
     let parsed = Url::parse(url).map_err(|error| {
-        Trouble::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
+        ServerError::Settings(format!("its url cannot be understood ({error}); see mcp_servers"))
     })?;
     let mut named = HashMap::new();
     for (name, value) in headers {
-        let wrong = |what: &str| Trouble::Settings(format!("its header {name} {what}"));
+        let wrong = |what: &str| ServerError::Settings(format!("its header {name} {what}"));
         let key =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong("has no right name"))?;
         if OF_THE_PROTOCOL.contains(&key.as_str()) {
@@ -64,9 +63,9 @@ pub(crate) fn transport(
     Ok(StreamableHttpClientTransport::with_client(Bounded::new(client), config))
 }
 
-fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
+fn client(url: &Url, proxy: Option<&str>) -> Result<Client, ServerError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may be first between the question and this; then theirs is as good.
+        // Another task may be first between the check and this; its result is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
     }
     let mut builder = Client::builder()
@@ -78,8 +77,9 @@ fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
         // The environment is read by nobody but the configuration.
         .no_proxy();
     if let Some(proxy) = proxy {
-        let proxy = Proxy::all(proxy.trim())
-            .map_err(|_| Trouble::Settings("the address of the proxy is not a URL".to_owned()))?;
+        let proxy = Proxy::all(proxy.trim()).map_err(|_| {
+            ServerError::Settings("the address of the proxy is not a URL".to_owned())
+        })?;
         builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(LOOPBACK)));
     }
     if url.scheme() == "http" && proxy.is_none() {
@@ -87,7 +87,10 @@ fn client(url: &Url, proxy: Option<&str>) -> Result<Client, Trouble> {
         builder = builder.tls_certs_only([]);
     }
     builder.build().map_err(|error| {
-        Trouble::Failed(format!("the HTTP client could not be prepared: {}", error.without_url()))
+        ServerError::Failed(format!(
+            "the HTTP client could not be prepared: {}",
+            error.without_url()
+        ))
     })
 }
 
@@ -110,31 +113,47 @@ pub fn public(url: &str) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The first wait, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-    #[test]
-    fn an_address_is_shown_without_what_may_be_a_key() {
-        for (given, shown) in [
-            ("https://me:pw@h.example/mcp?key=hunter2#x", "https://h.example/mcp"),
-            ("https://h.example/${KEY}/mcp", "https://h.example/${KEY}/mcp"),
-            ("${ADDRESS}?key=hunter2", "${ADDRESS}"),
-            ("hunter2", "its url"),
-        ] {
-            assert_eq!(public(given), shown);
-        }
+/// A stream that lasted so long was none that ends at once.
+const LASTED: Duration = Duration::from_mins(1);
+
+/// Slows down who opens a stream again and again. A server decides when its
+/// stream ends and how soon the transport comes back: without this, one that
+/// ends it at once would be asked as fast as the network allows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pace(Arc<Mutex<Option<Last>>>);
+
+#[derive(Debug)]
+struct Last {
+    opened: Instant,
+    /// How often in a row it was opened again at once.
+    quick: u32,
+}
+
+impl Pace {
+    /// Waits until the stream may be opened.
+    pub(super) async fn keep(&self) {
+        let when = self.next(Instant::now());
+        sleep_until(when).await;
     }
 
-    #[test]
-    fn a_header_that_the_protocol_sets_is_refused_by_its_name() {
-        let headers = [("Mcp-Session-Id".to_owned(), "hunter2".to_owned())];
-        let refused = transport("http://127.0.0.1:9/", &headers, None).map(drop).unwrap_err();
-        let refused = refused.to_string();
-        assert!(
-            refused.contains("Mcp-Session-Id is one that the protocol itself sets"),
-            "{refused}"
-        );
-        assert!(!refused.contains("hunter2"), "{refused}");
+    fn next(&self, now: Instant) -> Instant {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (when, quick) = match &*last {
+            Some(last) if now.saturating_duration_since(last.opened) < LASTED => {
+                let wait = FIRST_PAUSE.saturating_mul(1 << last.quick.min(16)).min(LONGEST_PAUSE);
+                (now + wait, last.quick + 1)
+            }
+            _ => (now, 0),
+        };
+        *last = Some(Last { opened: when, quick });
+        when
     }
 }
+
+#[cfg(test)]
+#[path = "web_tests.rs"]
+mod tests;

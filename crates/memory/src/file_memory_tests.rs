@@ -3,8 +3,8 @@ use std::sync::Arc;
 use vestal_agent::redact::Redactor;
 
 use super::*;
+use crate::entries::Target;
 use crate::files::{Change, Limits};
-use crate::target::Target;
 
 const BOTH: Enabled = Enabled { memory: true, user: true };
 

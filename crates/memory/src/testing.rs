@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    EventSink, Limits, NoDelegates, Nobody, Notebook, Registry, Tool, ToolContext, Workshop,
+    ConversationSandbox, EventSink, Limits, NoDelegates, NoHuman, Notebook, Registry, Tool,
+    ToolContext,
 };
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::Store;
@@ -35,20 +36,24 @@ impl Stage {
         let environment = Environment::from_pairs([("HOME", dir.path().as_os_str())]);
         let settings = Settings::load(Home::at(dir.path().join("home")), environment, Vec::new());
         let engine = Engine::open(settings).unwrap();
-        let workshop =
-            Workshop::new(engine, Task::default_task(), Overrides::default(), "under-test");
+        let sandbox = ConversationSandbox::new(
+            engine,
+            Task::default_task(),
+            Overrides::default(),
+            "under-test",
+        );
         let context = ToolContext {
             conversation: CURRENT.parse().unwrap(),
             call: "call-1".to_owned(),
-            workshop,
+            sandbox,
             cancel: CancellationToken::new(),
             events: EventSink::nobody(),
             guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             redactor: redactor(),
             limits: Arc::new(Limits::default()),
             notebook: Notebook::default(),
-            sightings: Arc::default(),
+            observed_files: Arc::default(),
             jobs: vestal_agent::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::new(Registry::default()),

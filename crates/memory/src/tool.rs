@@ -1,29 +1,30 @@
 //! `memory`: the model's notes for later conversations.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
-use crate::entries::Entries;
-use crate::files::{Change, Files, Trouble};
-use crate::prompt::usage;
-use crate::settings::Enabled;
-use crate::target::Target;
+use crate::entries::{Entries, Target};
+use crate::file_memory::{Enabled, usage};
+use crate::files::{Change, Files, MemoryError};
 
 /// The group the tool is enabled and disabled with.
 pub const TOOLSET: &str = "memory";
 
 const DESCRIPTION: &str = "\
-Keeps short notes that you are told again at the beginning of every later conversation. \
-Note unasked what will still be true and useful then: how the user wants things done, corrections of theirs, facts about them, \
-what you found out about this environment, a project's conventions, ways that work. Do not note what is done and over, what is easily found again, raw data, \
+Keeps short notes that you are given again at the beginning of every later conversation. \
+Write down, without being asked, what will still be true and useful then: how the user wants things done, corrections, facts about the user, \
+what you found out about this environment, conventions of a project, approaches that work. Do not write down what is finished, what is easily found again, raw data, \
 or secrets (they are left out). \
-Targets: memory is for your own notes, user for what concerns the user as a person. \
+Targets: memory for your own notes, user for notes about the user. \
 Actions: add (content); replace (old_text, content) and remove (old_text), where old_text is a part of the one note that is meant; read. \
-Room is short: write compactly, and when it is full, first join or remove notes. \
-Changes are kept at once, but the notes at the beginning of this conversation stay as they were.";
+Space is limited: write compactly, and when it is full, first merge or remove notes. \
+Changes are saved at once, but the notes at the beginning of this conversation stay as they were.";
 
 /// The tool.
 #[derive(Debug, Clone)]
@@ -42,21 +43,10 @@ impl MemoryTool {
 #[async_trait]
 impl Tool for MemoryTool {
     fn spec(&self) -> ToolSpec {
+        let mut spec = tool_spec::<MemoryArguments>("memory", DESCRIPTION);
         let targets: Vec<&str> = self.enabled.targets().map(Target::word).collect();
-        ToolSpec {
-            name: "memory".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ["add", "replace", "remove", "read"]},
-                    "target": {"type": "string", "enum": targets, "description": "Default memory."},
-                    "content": {"type": "string", "description": "The note, for add and replace."},
-                    "old_text": {"type": "string", "description": "A part of the one note that replace and remove mean."}
-                },
-                "required": ["action"]
-            }),
-        }
+        spec.parameters["properties"]["target"]["enum"] = json!(targets);
+        spec
     }
 
     fn toolset(&self) -> &'static str {
@@ -69,7 +59,7 @@ impl Tool for MemoryTool {
     }
 
     async fn call(&self, _: &ToolContext, arguments: Value) -> ToolOutput {
-        let request = match Request::read(arguments, self.enabled) {
+        let request = match MemoryCall::read(arguments, self.enabled) {
             Ok(request) => request,
             Err(bad) => return bad.into(),
         };
@@ -80,14 +70,20 @@ impl Tool for MemoryTool {
     }
 }
 
-struct Request {
+#[derive(Deserialize, JsonSchema)]
+struct MemoryArguments {
+    #[serde(deserialize_with = "action")]
     action: Action,
-    target: Target,
-    content: String,
-    old: String,
+    /// Default memory.
+    target: Option<String>,
+    /// The note, for add and replace.
+    content: Option<NonEmptyString>,
+    /// A part of the one note that replace and remove mean.
+    old_text: Option<NonEmptyString>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 enum Action {
     Add,
     Replace,
@@ -95,22 +91,30 @@ enum Action {
     Read,
 }
 
-impl Request {
+/// Reads an action, also by other common words for it.
+fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Action, D::Error> {
+    let word = String::deserialize(deserializer)?.trim().to_ascii_lowercase();
+    let word = match word.as_str() {
+        "update" => "replace",
+        "delete" => "remove",
+        "list" | "view" | "show" => "read",
+        other => other,
+    };
+    Action::deserialize(word.into_deserializer())
+}
+
+/// A call, understood.
+struct MemoryCall {
+    action: Action,
+    target: Target,
+    content: String,
+    old: String,
+}
+
+impl MemoryCall {
     fn read(arguments: Value, enabled: Enabled) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
-        let word = arguments.words("action")?;
-        let action = match word.trim().to_ascii_lowercase().as_str() {
-            "add" => Action::Add,
-            "replace" | "update" => Action::Replace,
-            "remove" | "delete" => Action::Remove,
-            "read" | "list" | "view" | "show" => Action::Read,
-            _ => {
-                let message =
-                    format!("`action` must be add, replace, remove or read, got {word:?}");
-                return Err(BadArgument::new(message));
-            }
-        };
-        let target = match arguments.optional_text("target")? {
+        let MemoryArguments { action, target, content, old_text } = parse(arguments)?;
+        let target = match target {
             None => enabled.targets().next().unwrap_or(Target::Memory),
             Some(word) => word.trim().parse().map_err(|_| {
                 BadArgument::new(format!("`target` must be memory or user, got {word:?}"))
@@ -120,12 +124,15 @@ impl Request {
             let message = format!("the notes of {target} are switched off in the settings");
             return Err(BadArgument::new(message));
         }
+        let required = |name: &str, text: Option<NonEmptyString>| {
+            text.map(NonEmptyString::into_inner).ok_or_else(|| BadArgument::missing(name))
+        };
         let content = match action {
-            Action::Add | Action::Replace => arguments.words("content")?,
+            Action::Add | Action::Replace => required("content", content)?,
             Action::Remove | Action::Read => String::new(),
         };
         let old = match action {
-            Action::Replace | Action::Remove => arguments.words("old_text")?,
+            Action::Replace | Action::Remove => required("old_text", old_text)?,
             Action::Add | Action::Read => String::new(),
         };
         Ok(Self { action, target, content, old })
@@ -146,16 +153,16 @@ impl Request {
         };
         match files.change(*target, change) {
             Ok(entries) => {
-                let mut told = view(files, *target, &entries);
+                let mut result = view(files, *target, &entries);
                 let message = if files.has_secret(content) {
                     format!("{message}, without the secret in it")
                 } else {
                     message.to_owned()
                 };
-                told["message"] = message.into();
-                output(&told, false)
+                result["message"] = message.into();
+                output(&result, false)
             }
-            Err(trouble) => failure(&trouble, files, *target),
+            Err(error) => failure(&error, files, *target),
         }
     }
 }
@@ -170,17 +177,17 @@ fn view(files: &Files, target: Target, entries: &Entries) -> Value {
 }
 
 /// Says what went wrong, and what there is: the model mends it without looking first.
-fn failure(trouble: &Trouble, files: &Files, target: Target) -> ToolOutput {
-    let mut told = json!({"success": false, "error": trouble.to_string(), "target": target});
-    if let (Trouble::Refused(_), Ok(entries)) = (trouble, files.read(target)) {
-        told["entries"] = files.shown(&entries).into();
-        told["usage"] = usage(&entries, files.limit(target)).into();
+fn failure(error: &MemoryError, files: &Files, target: Target) -> ToolOutput {
+    let mut result = json!({"success": false, "error": error.to_string(), "target": target});
+    if let (MemoryError::Refused(_), Ok(entries)) = (error, files.read(target)) {
+        result["entries"] = files.shown(&entries).into();
+        result["usage"] = usage(&entries, files.limit(target)).into();
     }
-    output(&told, true)
+    output(&result, true)
 }
 
-fn output(told: &Value, is_error: bool) -> ToolOutput {
-    ToolOutput { is_error, ..ToolOutput::json(told) }
+fn output(result: &Value, is_error: bool) -> ToolOutput {
+    ToolOutput { is_error, ..ToolOutput::json(result) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Taking a provider at its word when it names a field it doesn't take.
 
 use crate::error::ModelError;
-use crate::memory::{OutputLimit, Quirks};
 use crate::message::{Message, Part};
+use crate::quirks::{OutputLimit, Quirks};
 use crate::refusal::Refusal;
 use crate::request::Request;
 

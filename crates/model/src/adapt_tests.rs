@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Detail;
-use crate::image::Image;
+use crate::message::Image;
 use crate::message::{Part, ToolResult, UserMessage};
 
 fn adapted(message: &str, quirks: Quirks) -> Option<Quirks> {

@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, sleep};
 
 use crate::adapt::adapt;
-use crate::attempt::{Attempt, Failed};
-use crate::backoff::{self, Next, Patience, later};
+use crate::attempt::{Attempt, Failed, Next, RetryLimit, later, next_attempt};
 use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
 use crate::models::Shared;
-use crate::request::{Completion, Progress, Request};
-use crate::usage::{Cost, CostSource};
+use crate::request::{Completion, Cost, CostSource, Progress, Request};
 use crate::wire::{self, Answer, Watch};
 
 /// How often one call takes a provider at its word on how it wants to be asked.
@@ -55,7 +53,7 @@ impl Chat {
                 });
             }
             let is_last = offset + 1 == self.chain.len();
-            let patience = if is_last { Patience::Long } else { Patience::Short };
+            let patience = if is_last { RetryLimit::Long } else { RetryLimit::Short };
             match self.ask(endpoint, request, patience, watch).await {
                 Ok(completion) => {
                     self.hold(index, offset > 0);
@@ -93,7 +91,7 @@ impl Chat {
         &self,
         endpoint: &Endpoint,
         request: &Request<'_>,
-        patience: Patience,
+        patience: RetryLimit,
         watch: &mut Watch<'_>,
     ) -> Result<Completion, ModelError> {
         let attempt = Attempt { shared: &self.shared, endpoint };
@@ -142,7 +140,7 @@ impl Chat {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let next = backoff::next(&error, number, &self.shared.options, patience);
+            let next = next_attempt(&error, number, &self.shared.options, patience);
             let Next::Again(after) = next else {
                 return Err(error);
             };
@@ -177,7 +175,7 @@ impl fmt::Debug for Chat {
 fn encode(
     attempt: &Attempt<'_>,
     request: &Request<'_>,
-    quirks: crate::memory::Quirks,
+    quirks: crate::quirks::Quirks,
 ) -> Result<bytes::Bytes, ModelError> {
     wire::body(attempt.endpoint, request, quirks).map_err(|error| {
         let message = format!("cannot be written as JSON: {error}");

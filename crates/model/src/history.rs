@@ -7,8 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::image::Image;
-use crate::message::{AssistantMessage, Message, ToolCall, ToolResult, UserMessage};
+use crate::message::{AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage};
 
 /// What a call is said to have come to when its result was never recorded.
 const INTERRUPTED: &str = "[interrupted: this call was cut off before it gave a result; \
@@ -21,11 +20,11 @@ const LONGEST_NAME: usize = 64;
 pub(crate) enum Turn<'a> {
     /// What a person said.
     User(&'a UserMessage),
-    /// What the model said, each call with what it came to.
+    /// What the model said, each call with its result.
     Assistant { message: &'a AssistantMessage, calls: Vec<Called<'a>> },
 }
 
-/// A call with what it came to.
+/// A call with its result.
 pub(crate) struct Called<'a> {
     /// The id both go by; unique in the conversation.
     pub(crate) id: Cow<'a, str>,

@@ -1,12 +1,17 @@
-//! What models a provider offers.
+//! Lists of models, as providers give them and as they are kept on disk.
 
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::attempt::{Attempt, Failed};
-use crate::backoff::{self, Next, Patience};
+use crate::attempt::{Attempt, Failed, Next, RetryLimit, next_attempt};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 use crate::message::Api;
@@ -47,7 +52,7 @@ impl Models {
             if let Some(detail) = error.detail_mut() {
                 detail.attempts = number;
             }
-            let next = backoff::next(&error, number, &shared.options, Patience::Short);
+            let next = next_attempt(&error, number, &shared.options, RetryLimit::Short);
             let Next::Again(after) = next else {
                 return Err(error);
             };
@@ -115,6 +120,218 @@ fn info(model: &Value) -> Option<ModelInfo> {
         context_length: sizes.into_iter().find_map(Value::as_u64).filter(|size| *size > 0),
         id,
     })
+}
+
+/// The version of the file that is written.
+const VERSION: u32 = 1;
+
+/// Whether a kept list will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// One that is young enough will.
+    Cached,
+    /// The provider is asked.
+    Refresh,
+}
+
+/// Where a list comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedFrom {
+    /// The provider, just now.
+    Provider,
+    /// The file, and it is young enough.
+    Cache,
+    /// The file, though it is too old, since the provider did not answer.
+    Outdated {
+        /// Why it did not.
+        error: ModelError,
+    },
+}
+
+/// A list of models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The models, by name.
+    pub models: Vec<ModelInfo>,
+    /// When the provider was asked.
+    pub fetched_at: Timestamp,
+    /// Where the list comes from.
+    pub from: ListedFrom,
+}
+
+/// A file of lists, one for each provider. It is only a cache: whatever is
+/// wrong with it, the provider is asked.
+#[derive(Debug, Clone)]
+pub struct ListCache {
+    path: PathBuf,
+    max_age: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    #[serde(default)]
+    providers: BTreeMap<String, Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    fetched_at: Timestamp,
+    models: Vec<ModelInfo>,
+}
+
+/// All that is read of a file before its version is known.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// What is at the file's place.
+enum Found {
+    /// A file of ours, or none yet.
+    Usable(File),
+    /// Nothing that can be read; it may be replaced.
+    Unreadable,
+    /// A file of a newer version of the program, which is left alone.
+    Newer,
+}
+
+impl ListCache {
+    /// Keeps lists in a file, each for so long.
+    pub fn new(path: impl Into<PathBuf>, max_age: Duration) -> Self {
+        Self { path: path.into(), max_age }
+    }
+
+    /// Returns the models that an endpoint's provider offers.
+    pub async fn list(
+        &self,
+        models: &Models,
+        endpoint: &Endpoint,
+        freshness: Freshness,
+    ) -> Result<Listed, ModelError> {
+        let key = key(endpoint);
+        let kept = match self.read() {
+            Found::Usable(mut file) => file.providers.remove(&key),
+            Found::Unreadable | Found::Newer => None,
+        };
+        if freshness == Freshness::Cached
+            && let Some(kept) = kept.as_ref().filter(|kept| self.is_young(kept))
+        {
+            models.remember(endpoint, &kept.models);
+            let fetched_at = kept.fetched_at;
+            return Ok(Listed { models: kept.models.clone(), fetched_at, from: ListedFrom::Cache });
+        }
+        match (models.list(endpoint).await, kept) {
+            (Ok(list), _) => {
+                let fetched_at = Timestamp::now();
+                self.keep(key, Entry { fetched_at, models: list.clone() });
+                Ok(Listed { models: list, fetched_at, from: ListedFrom::Provider })
+            }
+            (Err(error), Some(kept)) => {
+                models.remember(endpoint, &kept.models);
+                let from = ListedFrom::Outdated { error };
+                Ok(Listed { models: kept.models, fetched_at: kept.fetched_at, from })
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// Returns the list that is kept of an endpoint's provider, however old;
+    /// nobody is asked.
+    pub fn kept(&self, endpoint: &Endpoint) -> Option<Listed> {
+        let key = key(endpoint);
+        let Found::Usable(mut file) = self.read() else { return None };
+        let Entry { fetched_at, models } = file.providers.remove(&key)?;
+        Some(Listed { models, fetched_at, from: ListedFrom::Cache })
+    }
+
+    /// Has `models` know how much an endpoint's model can hold: from the kept
+    /// list at once and, where that is missing or too old, from the provider in
+    /// the background. Each provider is looked up once in a process. Nobody is
+    /// asked where the number is configured, or outside of a runtime.
+    pub(crate) fn look_up(&self, models: &Models, endpoint: &Endpoint) {
+        if !models.shared().memory.begin_lookup(endpoint) {
+            return;
+        }
+        let kept = match self.read() {
+            Found::Usable(mut file) => file.providers.remove(&key(endpoint)),
+            Found::Unreadable | Found::Newer => None,
+        };
+        if let Some(kept) = &kept {
+            models.remember(endpoint, &kept.models);
+        }
+        let is_known = kept.is_some_and(|kept| self.is_young(&kept));
+        if is_known || endpoint.context_length.is_some() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (lists, models, endpoint) = (self.clone(), models.clone(), endpoint.clone());
+        runtime.spawn(async move {
+            if let Err(error) = lists.list(&models, &endpoint, Freshness::Cached).await {
+                // Many servers have no list; what their model holds shows when it is too much.
+                tracing::debug!(provider = endpoint.name, %error, "no list of models");
+            }
+        });
+    }
+
+    /// A list from the future is one from a clock that was wrong.
+    fn is_young(&self, entry: &Entry) -> bool {
+        let age = Duration::try_from(Timestamp::now().duration_since(entry.fetched_at));
+        age.is_ok_and(|age| age <= self.max_age)
+    }
+
+    fn read(&self) -> Found {
+        let empty = File { version: VERSION, providers: BTreeMap::new() };
+        let bytes = match std::fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Usable(empty),
+            Err(_) => return Found::Unreadable,
+        };
+        match serde_json::from_slice::<Version>(&bytes) {
+            Ok(Version { version }) if version > VERSION => return Found::Newer,
+            Ok(_) => {}
+            Err(_) => return Found::Unreadable,
+        }
+        serde_json::from_slice(&bytes).map_or(Found::Unreadable, Found::Usable)
+    }
+
+    /// Keeps a list beside those of other providers. Failing to is no reason to
+    /// withhold the list.
+    fn keep(&self, key: String, entry: Entry) {
+        let mut file = match self.read() {
+            Found::Usable(file) => file,
+            Found::Unreadable => File { version: VERSION, providers: BTreeMap::new() },
+            Found::Newer => return,
+        };
+        file.providers.insert(key, entry);
+        if let Err(error) = write(&self.path, &file) {
+            tracing::debug!(path = %self.path.display(), %error, "the list of models was not kept");
+        }
+    }
+}
+
+/// Returns what a provider's list is kept under.
+fn key(endpoint: &Endpoint) -> String {
+    format!("{} {}", endpoint.name, endpoint.public_url())
+}
+
+/// Writes the file by rename, so that no reader ever sees half of it.
+fn write(path: &Path, file: &File) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = directory.join(format!(".{name}.{:016x}", fastrand::u64(..)));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&aside)
+        .and_then(|mut out| out.write_all(&serde_json::to_vec(file)?))
+        .and_then(|()| std::fs::rename(&aside, path));
+    if written.is_err() {
+        drop(std::fs::remove_file(&aside));
+    }
+    written
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! What is said in a conversation, whoever the provider is.
+//! Messages of a conversation, the same for all providers.
 //!
 //! These types are the one vocabulary of the loop, the store and the provider
 //! clients. They are stored as JSON, so a field may be added with a default and
 //! none may be renamed.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-
-use crate::image::Image;
 
 /// One entry of a conversation, in the order the model sees them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// What a person, or whoever stands in for one, said.
+    /// A message of the user.
     User(UserMessage),
     /// What the model said and which tools it called.
     Assistant(AssistantMessage),
-    /// What one tool call came to.
+    /// The result of a tool call.
     Tool(ToolResult),
 }
 
@@ -102,7 +102,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// What a tool call came to.
+/// The result of a tool call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The call's [`ToolCall::id`].
@@ -133,7 +133,7 @@ pub enum Finish {
     Length,
     /// The provider refused to go on.
     Refused,
-    /// Somebody stopped it; what it had said until then is kept.
+    /// It was interrupted; what had come until then is kept.
     Interrupted,
 }
 
@@ -170,3 +170,60 @@ impl UserMessage {
         texts.collect::<Vec<_>>().join("\n")
     }
 }
+
+/// A picture, whole.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// What it is: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    pub media_type: String,
+    /// Its bytes in base64.
+    pub data: String,
+    /// Whether it may be left out for a model that takes no pictures, because the
+    /// words beside it do without. A person's own pictures may not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+impl Image {
+    /// Bytes of a picture that are sent at most. Larger than any provider takes.
+    pub const MOST_BYTES: u64 = 20 << 20;
+    /// Bytes at the beginning that tell what a picture is.
+    pub const HEAD: usize = 12;
+
+    /// Reports whether what begins with these bytes is a picture that models read;
+    /// [`Image::HEAD`] bytes tell.
+    pub fn begins_with(head: &[u8]) -> bool {
+        media_type(head).is_some()
+    }
+
+    /// Returns the picture that bytes are, by their content; none when they are
+    /// none of the kinds that models read.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let media_type = media_type(bytes)?.to_owned();
+        Some(Self { media_type, data: STANDARD.encode(bytes), optional: false })
+    }
+}
+
+/// Shows what kind of picture it is and how large, not the picture.
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Image({}, {} bytes of base64)", self.media_type, self.data.len())
+    }
+}
+
+fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return Some("image/png");
+    }
+    if bytes.starts_with(b"\xff\xd8\xff") {
+        return Some("image/jpeg");
+    }
+    if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+        return Some("image/gif");
+    }
+    (bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP")).then_some("image/webp")
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use reqwest::{Client, NoProxy, Proxy, Url};
 
-use crate::cache::ListCache;
-use crate::cause::chain;
 use crate::chat::Chat;
 use crate::endpoint::Endpoint;
-use crate::memory::Memory;
+use crate::error::chain;
+use crate::listing::ListCache;
+use crate::quirks::Memory;
 
 /// A proxy has no way to a model on this machine.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";

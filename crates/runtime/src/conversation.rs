@@ -1,16 +1,18 @@
-//! Opens conversations: new ones, and those that are gone on with.
+//! Opens conversations, new and resumed ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use vestal_agent::{Conversation, Human, Opening, PromptParts, Registry, Selection, Start};
+use vestal_agent::{
+    Conversation, ConversationOptions, Human, PromptParts, Registry, Selection, Start,
+};
 use vestal_config::{Isolation, Settings, keys};
 use vestal_conversations::{ConversationId, Title};
 use vestal_model::Endpoint;
 use vestal_sandbox::{Overrides, Task};
 
-use crate::prompt::Surroundings;
+use crate::prompt::PromptContext;
 use crate::{Runtime, RuntimeError, endpoints};
 
 /// The name that the store of conversations keeps a [`SandboxChoice`] under.
@@ -34,7 +36,7 @@ pub struct OpenRequest {
     pub cwd: Option<PathBuf>,
     /// The tools it gets.
     pub toolsets: Toolsets,
-    /// What the model is there for, if that is more than to talk to somebody.
+    /// The model's role, if it is more than to talk to the user.
     pub role: Option<String>,
     /// Calls of the model that a turn may take; none: as the settings say.
     pub max_turns: Option<u32>,
@@ -156,7 +158,7 @@ pub struct Opened {
 }
 
 impl Runtime {
-    /// Opens a conversation with somebody who can be asked, or not.
+    /// Opens a conversation. `human` answers questions and approvals.
     pub async fn open(
         &self,
         request: OpenRequest,
@@ -172,14 +174,14 @@ impl Runtime {
             (Some(id), None) => self.chain_of(id, &today, configured, &mut notices).await?,
             _ => configured?,
         };
-        let Surroundings { cwd, prompt } = self.surroundings(&today, &request, &choice)?;
+        let PromptContext { cwd, prompt } = self.prompt_context(&today, &request, &choice)?;
         let store = self.agent.store();
         // Before it is opened: a title that another has is refused with nothing open.
         if let (Some(id), Some(title)) = (&resumed, &request.title) {
             store.set_title(id, title).await?;
         }
         let is_attached = matches!(request.placement, Placement::Attached { .. });
-        let opening = Opening {
+        let opening = ConversationOptions {
             start: match &resumed {
                 Some(id) => Start::Resume(id.clone()),
                 None => Start::New { source: request.source, title: request.title },
@@ -237,15 +239,15 @@ impl Runtime {
         let Some(kept) = kept else { return Ok(SandboxChoice::default()) };
         Ok(SandboxChoice::from_stored(kept).unwrap_or_else(|| {
             notices.push(
-                "which sandbox this conversation worked in cannot be read any more; it goes on in \
-                 that of the task default"
+                "the record of this conversation's sandbox cannot be read; it continues in the \
+                 sandbox of the task default"
                     .to_owned(),
             );
             SandboxChoice::default()
         }))
     }
 
-    /// Returns the models to ask in a conversation that is gone on with: the one
+    /// Returns the models to ask in a resumed conversation: the one
     /// it was held with last, as long as that can be asked.
     async fn chain_of(
         &self,
@@ -266,21 +268,22 @@ impl Runtime {
         match endpoints(settings, Some(&named)) {
             Ok(chain) if chain.first().is_some_and(asks) => Ok(chain),
             _ => {
-                notices
-                    .push(format!("{named} cannot be asked any more; asking the configured model"));
+                notices.push(format!(
+                    "{named} is no longer configured; using the configured model instead"
+                ));
                 configured
             }
         }
     }
 
-    fn surroundings(
+    fn prompt_context(
         &self,
         settings: &Settings,
         request: &OpenRequest,
         choice: &SandboxChoice,
-    ) -> Result<Surroundings, RuntimeError> {
+    ) -> Result<PromptContext, RuntimeError> {
         match &request.placement {
-            Placement::Attached { backend, project, .. } => Ok(Surroundings {
+            Placement::Attached { backend, project, .. } => Ok(PromptContext {
                 cwd: project.clone(),
                 prompt: PromptParts {
                     project: project.clone(),
@@ -289,7 +292,7 @@ impl Runtime {
                 },
             }),
             Placement::Remembered | Placement::In(_) => {
-                Ok(self.surroundings_of_person(settings, request.cwd.clone(), &choice.overrides)?)
+                Ok(self.person_context(settings, request.cwd.clone(), &choice.overrides)?)
             }
         }
     }

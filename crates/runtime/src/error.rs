@@ -1,4 +1,4 @@
-//! Why an agent could not be assembled or a conversation not be opened.
+//! Errors of assembling an agent and opening conversations.
 
 use vestal_agent::OpenError;
 use vestal_agent::settings::EndpointError;

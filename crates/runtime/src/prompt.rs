@@ -1,4 +1,4 @@
-//! What the model is told about where it works.
+//! The part of the prompt about directory, mounts, backend and profile.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::Runtime;
 const WORKSPACE: &str = "/workspace";
 
 /// The directory and the prompt of a conversation.
-pub(crate) struct Surroundings {
+pub(crate) struct PromptContext {
     /// The directory on this machine that the conversation is about.
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) prompt: PromptParts,
@@ -32,14 +32,14 @@ impl Runtime {
         })
     }
 
-    /// Returns the surroundings of a conversation that a person begins in `cwd`.
+    /// Returns the context of a conversation that a person begins in `cwd`.
     /// Which sandbox it gets may not be settled yet.
-    pub(crate) fn surroundings_of_person(
+    pub(crate) fn person_context(
         &self,
         settings: &Settings,
         cwd: Option<PathBuf>,
         overrides: &Overrides,
-    ) -> Result<Surroundings, ConfigError> {
+    ) -> Result<PromptContext, ConfigError> {
         let backend = match (&overrides.backend, settings.get(&keys::BACKEND)?.value) {
             (Some(backend), _) => Some(backend.clone()),
             (None, BackendChoice::Auto) => None,
@@ -63,7 +63,7 @@ impl Runtime {
             }),
             ..self.base_prompt(settings)?
         };
-        Ok(Surroundings { cwd, prompt })
+        Ok(PromptContext { cwd, prompt })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vestal_agent::approvals::Remember;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Agent, Parts, Registry};
+use vestal_agent::{Agent, AgentParts, Registry};
 use vestal_config::{AnyKey as _, ConfigError, Settings, keys};
 use vestal_conversations::Store;
 use vestal_mcp::Servers;
@@ -115,7 +115,7 @@ impl RuntimeBuilder {
         let skills = vestal_skills::from_settings(&settings);
         skills.add_to(&mut tools);
         skills.equip(&engine, &redactor);
-        let agent = Agent::new(Parts {
+        let agent = Agent::new(AgentParts {
             engine,
             store,
             models: Models::new(vestal_agent::settings::model_options(&settings)?)?,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use vestal_agent::{EndReason, EventSink, Nobody, Outcome};
+use vestal_agent::{EndReason, EventSink, NoHuman, Outcome};
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::{
@@ -45,7 +45,7 @@ impl Fixture {
 }
 
 async fn open(runtime: &Runtime, request: OpenRequest) -> Opened {
-    runtime.open(request, Arc::new(Nobody)).await.unwrap()
+    runtime.open(request, Arc::new(NoHuman)).await.unwrap()
 }
 
 /// Says something in a conversation, so that it is on record, and closes it.
@@ -127,7 +127,7 @@ async fn an_unknown_toolset_is_refused_with_those_there_are() {
     let runtime = fixture.runtime("m").await;
     let toolsets = Toolsets::Only(vec!["terminl".to_owned()]);
     let request = OpenRequest { toolsets, ..OpenRequest::new("test") };
-    let refused = runtime.open(request, Arc::new(Nobody)).await.map(drop);
+    let refused = runtime.open(request, Arc::new(NoHuman)).await.map(drop);
     let Err(RuntimeError::UnknownToolset { name, known }) = refused else {
         panic!("{refused:?}");
     };

@@ -85,7 +85,7 @@ impl Journal {
     fn write_log(&self, request: &Request) {
         let Some(log) = &self.log else { return };
         // A log that cannot be written must not change what the model says;
-        // whoever reads the log sees the line missing.
+        // the line is missing in the log.
         lock(log).write_all(request.log_line().as_bytes()).ok();
     }
 

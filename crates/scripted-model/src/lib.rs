@@ -1,9 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod anthropic;
-mod choose;
 mod delivery;
-mod echo;
 mod frames;
 mod journal;
 mod openai;

@@ -15,12 +15,12 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::choose::Chooser;
 use crate::delivery::{Ending, Step, plan, play};
 use crate::frames::{Exchange, Frame, event};
 use crate::journal::{Journal, Unfinished, lock};
 use crate::reply::{Content, End, ErrorBody, Reply};
 use crate::request::{Api, Request};
+use crate::rule::Chooser;
 use crate::script::Model;
 use crate::{anthropic, openai, strict};
 

@@ -1,13 +1,16 @@
 //! Replies that are chosen by what a request says, so that any number of
 //! conversations can share one server.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::reply::Reply;
 use crate::request::{Api, Request};
+use crate::script::Script;
 
 /// How many tool results there must be since the last user message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,6 +188,57 @@ impl When {
                 ToolResults::Any => true,
                 ToolResults::Exactly(count) => request.tool_results().len() == count,
             }
+    }
+}
+
+/// What is left of a script.
+pub(crate) struct Chooser {
+    rules: Vec<Rule>,
+    replies: VecDeque<Reply>,
+    echo: bool,
+}
+
+impl Chooser {
+    pub(crate) fn new(script: Script) -> Self {
+        Self { rules: script.rules, replies: script.replies, echo: script.echo }
+    }
+
+    /// Adds a reply to the end of the ordered list.
+    pub(crate) fn push(&mut self, reply: Reply) {
+        self.replies.push_back(reply);
+    }
+
+    /// Returns the reply to a request: of the first rule that applies, else the
+    /// next of the ordered list, else the echo, else none.
+    pub(crate) fn choose(&mut self, request: &Request) -> Option<Reply> {
+        let rule = self
+            .rules
+            .iter_mut()
+            .find(|rule| rule.times != Some(0) && rule.when.holds_for(request));
+        if let Some(rule) = rule {
+            if let Some(times) = &mut rule.times {
+                *times -= 1;
+            }
+            return Some(rule.answer.reply(request));
+        }
+        self.replies.pop_front().or_else(|| self.echo.then(|| echo_reply(request)))
+    }
+}
+
+/// What a user message starts with to have the rest run.
+const COMMAND: &str = "$ ";
+
+/// Returns the reply to a request: what the tools said, a call of `terminal`
+/// for a message that starts with `$ `, else the message itself.
+pub(crate) fn echo_reply(request: &Request) -> Reply {
+    let results = request.last_tool_results();
+    if !results.is_empty() {
+        return Reply::text(results.join("\n"));
+    }
+    let said = request.last_user_text().unwrap_or_default();
+    match said.strip_prefix(COMMAND) {
+        Some(command) => Reply::tool_call("terminal", json!({"command": command})),
+        None => Reply::text(said),
     }
 }
 

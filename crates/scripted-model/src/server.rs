@@ -10,11 +10,11 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::choose::Chooser;
 use crate::journal::{Journal, lock};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::routes::{Stage, router};
+use crate::rule::Chooser;
 use crate::script::Script;
 
 /// A running server on a port of the loopback interface.
@@ -48,7 +48,7 @@ pub enum StartError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// There is no thread or runtime to be had.
+    /// No thread or runtime could be started.
     #[error("cannot start the server: {0}")]
     Runtime(std::io::Error),
 }

@@ -1,11 +1,11 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
-use crate::testing::Yardstick;
+use crate::testing::SkillHome;
 
 #[test]
 fn skills_are_found_below_the_folder_and_below_categories() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     assert_eq!(home.skills().catalogue(), Catalogue::default(), "a folder that is not there");
     home.skill("beta", "").skill("office/alpha", "").skill("office/deep/too-deep", "");
     home.put("skills/office/DESCRIPTION.md", "x").put("skills/readme.txt", "x");
@@ -22,7 +22,7 @@ fn skills_are_found_below_the_folder_and_below_categories() {
 
 #[test]
 fn a_broken_skill_is_named_with_what_to_do_and_the_others_go_on() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("fine", "")
         .skill("twin", "")
         .put("skills/z/SKILL.md", crate::testing::text("twin", ""));
@@ -65,7 +65,7 @@ fn a_broken_skill_is_named_with_what_to_do_and_the_others_go_on() {
 
 #[test]
 fn a_long_file_is_read_no_further_than_its_front_matter() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     let long = crate::testing::text("long", "") + &"ä".repeat(100_000);
     home.put("skills/long/SKILL.md", long);
     assert!(home.skills().find("long").is_some());
@@ -73,7 +73,7 @@ fn a_long_file_is_read_no_further_than_its_front_matter() {
 
 #[test]
 fn what_cannot_be_looked_into_is_told_and_nothing_else() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("fine", "").put("skills/shut/x/SKILL.md", "x");
     fs::set_permissions(home.path("skills/shut"), fs::Permissions::from_mode(0o000)).unwrap();
     let catalogue = home.skills().catalogue();
@@ -81,14 +81,14 @@ fn what_cannot_be_looked_into_is_told_and_nothing_else() {
     assert_eq!(catalogue.skills.len(), 1);
     // Root can look into anything, and then finds what is broken in there.
     assert_eq!(catalogue.broken.len(), 1, "{catalogue:?}");
-    let file = Yardstick::new();
+    let file = SkillHome::new();
     file.put("skills", "no folder");
     assert_eq!(file.skills().catalogue().broken.len(), 1);
 }
 
 #[test]
 fn a_disabled_skill_is_there_and_not_used_also_when_it_is_disabled_meanwhile() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("one", "").skill("two", "required_environment_variables: [A_TOKEN]\n");
     let skills = home.skills();
     assert!(skills.find("two").is_some());
@@ -104,7 +104,7 @@ fn a_disabled_skill_is_there_and_not_used_also_when_it_is_disabled_meanwhile() {
 
 #[test]
 fn an_unknown_name_is_told_with_the_nearest() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("pdf-forms", "").put("skills/bad/SKILL.md", "x");
     let error = |name: &str| home.skills().get(name).unwrap_err().to_string();
     assert_eq!(error("pdf-form"), "there is no skill \"pdf-form\"; is pdf-forms meant?");
@@ -114,18 +114,18 @@ fn an_unknown_name_is_told_with_the_nearest() {
 
 #[test]
 fn what_is_broken_is_told_once() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("skills/bad/SKILL.md", "x");
     let skills = home.skills();
-    assert_eq!(skills.take_news().len(), 1);
-    assert_eq!(skills.take_news(), Vec::<String>::new());
+    assert_eq!(skills.take_notices().len(), 1);
+    assert_eq!(skills.take_notices(), Vec::<String>::new());
     home.put("skills/worse/SKILL.md", "x");
-    assert_eq!(skills.clone().take_news().len(), 1);
+    assert_eq!(skills.clone().take_notices().len(), 1);
 }
 
 #[test]
 fn the_prompt_names_those_in_use_within_bounds() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     assert_eq!(home.skills().prompt(), None);
     home.skill("one", "").put("skills/bad/SKILL.md", "x");
     let prompt = home.skills().prompt().unwrap();
@@ -149,7 +149,7 @@ fn the_prompt_names_those_in_use_within_bounds() {
 
 #[test]
 fn a_person_can_call_a_skill_with_words() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("deploy", "").put("skills/deploy/scripts/go.sh", "#!/bin/sh\n");
     let said = home.skills().invocation("deploy", " to staging ").unwrap();
     assert!(said.starts_with("Use the skill deploy, which says:\n\nHow deploy is done."), "{said}");

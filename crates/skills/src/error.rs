@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::catalogue::Broken;
-use crate::name::RULE;
+use crate::skill::RULE;
 
 /// A failure, in words that say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// The name is none.
-    #[error("{0:?} is no name for a skill: use {RULE}")]
+    #[error("{0:?} is not a valid name for a skill: use {RULE}")]
     Name(String),
     /// There is no such skill.
     #[error("there is no skill {name:?}{}", suggested(suggestion.as_deref()))]

@@ -4,8 +4,7 @@ use std::fmt;
 
 use vestal_config::{EnvName, Yaml, YamlKind};
 
-use crate::limits::{MAX_DESCRIPTION, MAX_FRONT_MATTER, MAX_LIST, MAX_WORDS};
-use crate::name::{RULE, SkillName};
+use crate::skill::{MAX_DESCRIPTION, MAX_FRONT_MATTER, MAX_LIST, MAX_WORDS, RULE, SkillName};
 
 /// What the front matter of a skill says. Other keys are for others and are
 /// passed over.
@@ -32,7 +31,7 @@ pub struct FrontMatter {
 pub struct Variable {
     /// Its name.
     pub name: EnvName,
-    /// What it is, or where it is to be had.
+    /// What it is, or where to get it.
     pub help: Option<String>,
     /// What does not work without it.
     pub required_for: Option<String>,
@@ -158,7 +157,7 @@ impl<'a> Fields<'a> {
         let own = SkillName::new(&text).map_err(|_| {
             problem(
                 name.line + 1,
-                format!("{text:?} is no name for a skill"),
+                format!("{text:?} is not a valid name for a skill"),
                 format!("use {RULE}"),
             )
         })?;

@@ -4,17 +4,14 @@ use std::path::{Path, PathBuf};
 
 use vestal_config::{AnyKey as _, keys};
 
-use crate::catalogue::Broken;
+use crate::catalogue::{Broken, Survey};
 use crate::error::SkillError;
 use crate::front_matter::{FrontMatter, Problem};
-use crate::limits::MAX_INSTRUCTIONS;
-use crate::manage::Yard;
-use crate::name::SkillName;
+use crate::invoke::Need;
+use crate::manage::Staging;
 use crate::package::{Package, PackedFile};
-use crate::skill::{INSTRUCTIONS, Skill};
+use crate::skill::{INSTRUCTIONS, MAX_INSTRUCTIONS, Skill, SkillName};
 use crate::skills::Skills;
-use crate::survey::Survey;
-use crate::variables::Need;
 
 /// A skill that may be installed, and what it asks for. Nothing is on disk yet.
 #[derive(Debug)]
@@ -94,7 +91,7 @@ impl Skills {
     /// it if the proposal says so.
     pub fn install(&self, proposal: &Proposal) -> Result<Installed, SkillError> {
         let Proposal { about, package, .. } = proposal;
-        let yard = Yard::enter(self.root())?;
+        let staging = Staging::enter(self.root())?;
         let name = about.name.clone();
         let there = match self.located(name.as_str()) {
             Ok(located) => Some(located.dir),
@@ -103,17 +100,17 @@ impl Skills {
         };
         let dir = match &there {
             Some(dir) if Some(dir.as_path()) == proposal.goes() => dir.clone(),
-            // Somebody else has put it there meanwhile.
+            // Another process has put it there meanwhile.
             Some(path) => {
                 return Err(SkillError::Exists { name: name.to_string(), path: path.clone() });
             }
             None => self.root().join(name.as_str()),
         };
-        let new = yard.temporary("new")?;
+        let new = staging.temporary("new")?;
         let written = package.write(&new).map_err(SkillError::io("write", &new));
         let placed = written.and_then(|()| match &there {
-            Some(_) => yard.replace(&new, &dir),
-            None => yard.place(&new, &dir),
+            Some(_) => staging.replace(&new, &dir),
+            None => staging.place(&new, &dir),
         });
         if placed.is_err() {
             // The first failure is the one that matters.
@@ -125,9 +122,9 @@ impl Skills {
 
     /// Removes a skill, broken or not, and returns the folder that went.
     pub fn remove(&self, name: &str) -> Result<PathBuf, SkillError> {
-        let yard = Yard::enter(self.root())?;
+        let staging = Staging::enter(self.root())?;
         let dir = self.located(name)?.dir;
-        yard.discard(&dir)?;
+        staging.discard(&dir)?;
         self.forget_disabled(name);
         Ok(dir)
     }

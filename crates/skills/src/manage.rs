@@ -1,6 +1,6 @@
 //! Changing skills, one step at a time and each of them whole.
 
-mod yard;
+mod staging;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,17 +10,15 @@ use std::path::{Path, PathBuf};
 use vestal_config::{EnvName, Handing};
 use vestal_sandbox::{Bundle, BundleContent};
 
-pub(crate) use yard::Yard;
-
 use crate::error::SkillError;
 use crate::front_matter::FrontMatter;
 use crate::install::check;
-use crate::limits::{MAX_BYTES, MAX_FILE, MAX_FILES};
-use crate::name::SkillName;
 use crate::package::{Package, PackedFile};
-use crate::place::{inner_path, open_file, within};
-use crate::skill::INSTRUCTIONS;
+use crate::path::{inner_path, open_file, within};
+use crate::skill::{INSTRUCTIONS, MAX_BYTES, MAX_FILE, MAX_FILES, SkillName};
 use crate::skills::Skills;
+
+pub(crate) use staging::Staging;
 
 /// A change of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,33 +95,33 @@ impl Skills {
     /// Changes a skill. Variables that it would ask for and did not before have
     /// to be among those that a person has allowed.
     pub fn change(&self, edit: &Edit, allowed: &BTreeSet<EnvName>) -> Result<Changed, SkillError> {
-        let yard = Yard::enter(self.root())?;
+        let staging = Staging::enter(self.root())?;
         let name = &edit.name;
         match &edit.change {
             Change::Create { content, category } => {
-                self.create(&yard, name, category.as_ref(), content, allowed)
+                self.create(&staging, name, category.as_ref(), content, allowed)
             }
-            Change::Replace { content } => self.rewrite(&yard, name, content, allowed),
+            Change::Replace { content } => self.rewrite(&staging, name, content, allowed),
             Change::Patch { file, old, new, everywhere } => {
                 let dir = self.located(name.as_str())?.dir;
                 let inner = inner_path(file.as_deref().unwrap_or(INSTRUCTIONS))?;
                 let text = read_text(name, &dir, &inner)?;
                 let patched = patch(&text, old, new, *everywhere)?;
                 if inner == Path::new(INSTRUCTIONS) {
-                    return self.rewrite(&yard, name, &patched, allowed);
+                    return self.rewrite(&staging, name, &patched, allowed);
                 }
-                write_beside(&yard, &dir, &inner, &patched)
+                write_beside(&staging, &dir, &inner, &patched)
             }
             Change::Delete => {
                 let dir = self.located(name.as_str())?.dir;
-                yard.discard(&dir)?;
+                staging.discard(&dir)?;
                 self.forget_disabled(name.as_str());
                 Ok(Changed::Done { path: dir })
             }
             Change::WriteFile { file, content } => {
                 let inner = beside(file)?;
                 let dir = self.located(name.as_str())?.dir;
-                write_beside(&yard, &dir, &inner, content)
+                write_beside(&staging, &dir, &inner, content)
             }
             Change::RemoveFile { file } => {
                 let inner = beside(file)?;
@@ -147,7 +145,7 @@ impl Skills {
 
     fn create(
         &self,
-        yard: &Yard,
+        staging: &Staging,
         name: &SkillName,
         category: Option<&SkillName>,
         content: &str,
@@ -180,9 +178,9 @@ impl Skills {
         };
         let file = PackedFile { bytes: content.as_bytes().to_vec(), executable: false };
         let package = Package { files: [(INSTRUCTIONS.into(), file)].into(), left_out: Vec::new() };
-        let (new, dir) = (yard.temporary("new")?, parent.join(name.as_str()));
+        let (new, dir) = (staging.temporary("new")?, parent.join(name.as_str()));
         let written = package.write(&new).map_err(SkillError::io("write", &new));
-        let placed = written.and_then(|()| yard.place(&new, &dir));
+        let placed = written.and_then(|()| staging.place(&new, &dir));
         if placed.is_err() {
             fs::remove_dir_all(&new).ok();
         }
@@ -192,7 +190,7 @@ impl Skills {
 
     fn rewrite(
         &self,
-        yard: &Yard,
+        staging: &Staging,
         name: &SkillName,
         content: &str,
         allowed: &BTreeSet<EnvName>,
@@ -203,7 +201,7 @@ impl Skills {
             return Ok(asks);
         }
         let path = dir.join(INSTRUCTIONS);
-        yard.write(&path, content.as_bytes())?;
+        staging.write(&path, content.as_bytes())?;
         Ok(Changed::Done { path })
     }
 
@@ -283,7 +281,7 @@ fn patch(text: &str, old: &str, new: &str, everywhere: bool) -> Result<String, S
 }
 
 fn write_beside(
-    yard: &Yard,
+    staging: &Staging,
     dir: &Path,
     inner: &Path,
     content: &str,
@@ -310,7 +308,7 @@ fn write_beside(
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(SkillError::io("make", parent))?;
     }
-    yard.write(&path, content.as_bytes())?;
+    staging.write(&path, content.as_bytes())?;
     Ok(Changed::Done { path })
 }
 

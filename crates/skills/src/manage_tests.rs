@@ -1,21 +1,21 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
-use crate::testing::{Yardstick, text};
+use crate::testing::{SkillHome, text};
 
 fn name(text: &str) -> SkillName {
     SkillName::new(text).unwrap()
 }
 
-fn change(home: &Yardstick, skill: &str, change: Change) -> Result<Changed, SkillError> {
+fn change(home: &SkillHome, skill: &str, change: Change) -> Result<Changed, SkillError> {
     home.skills().change(&Edit { name: name(skill), change }, &BTreeSet::new())
 }
 
-fn create(home: &Yardstick, skill: &str, more: &str) -> Result<Changed, SkillError> {
+fn create(home: &SkillHome, skill: &str, more: &str) -> Result<Changed, SkillError> {
     change(home, skill, Change::Create { content: text(skill, more), category: None })
 }
 
-fn read(home: &Yardstick, path: &str) -> String {
+fn read(home: &SkillHome, path: &str) -> String {
     fs::read_to_string(home.path(&format!("skills/{path}"))).unwrap_or_default()
 }
 
@@ -25,8 +25,8 @@ fn write(file: &str, content: &str) -> Change {
 
 #[test]
 fn a_disabled_skill_that_is_removed_is_not_disabled_when_it_is_installed_again() {
-    let home = Yardstick::new();
-    let goes: [fn(&Yardstick); 2] = [
+    let home = SkillHome::new();
+    let goes: [fn(&SkillHome); 2] = [
         |home| drop(change(home, "one", Change::Delete).unwrap()),
         |home| drop(home.skills().remove("one").unwrap()),
     ];
@@ -45,7 +45,7 @@ fn a_disabled_skill_that_is_removed_is_not_disabled_when_it_is_installed_again()
 
 #[test]
 fn a_skill_is_made_changed_and_deleted_and_leaves_nothing_else() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     create(&home, "one", "").unwrap();
     assert_eq!(home.names(), ["one"]);
     change(&home, "one", write("scripts/go.sh", "#!/bin/sh\necho 1\n")).unwrap();
@@ -75,7 +75,7 @@ fn a_skill_is_made_changed_and_deleted_and_leaves_nothing_else() {
 
 #[test]
 fn a_skill_is_made_in_a_category_which_goes_with_its_last() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     let content = text("one", "");
     let made = Change::Create { content, category: Some(name("office")) };
     change(&home, "one", made).unwrap();
@@ -89,7 +89,7 @@ fn a_skill_is_made_in_a_category_which_goes_with_its_last() {
 
 #[test]
 fn what_would_break_a_skill_is_not_written() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     create(&home, "one", "").unwrap();
     let before = read(&home, "one/SKILL.md");
     let patch = |old: &str, new: &str| Change::Patch {
@@ -125,7 +125,7 @@ fn what_would_break_a_skill_is_not_written() {
 
 #[test]
 fn links_lead_no_change_elsewhere() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     create(&home, "one", "").unwrap();
     home.put("outside/file", "untouched");
     symlink(home.path("outside"), home.path("skills/one/out")).unwrap();
@@ -142,7 +142,7 @@ fn links_lead_no_change_elsewhere() {
 
 #[test]
 fn variables_need_somebodys_word_once_and_only_those_that_would_be_forwarded() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     let ask = |more: &str| create(&home, "one", more).unwrap();
     let env = |name: &str| EnvName::new(name).unwrap();
     let asks = "required_environment_variables: [A_TOKEN, OPENAI_API_KEY]\n";
@@ -171,7 +171,7 @@ fn variables_need_somebodys_word_once_and_only_those_that_would_be_forwarded() {
 
 #[test]
 fn a_broken_skill_can_be_mended_or_deleted() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("skills/bad/SKILL.md", "x").put("skills/worse/SKILL.md", [0xff]);
     change(&home, "bad", Change::Replace { content: text("bad", "") }).unwrap();
     assert!(home.skills().find("bad").is_some());
@@ -181,7 +181,7 @@ fn a_broken_skill_can_be_mended_or_deleted() {
 
 #[test]
 fn skills_are_installed_replaced_and_removed_whole() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("src/SKILL.md", text("one", "version: 1\n")).put("src/a/b", "1");
     let skills = home.skills();
     let proposal = skills.propose(&home.path("src"), None).unwrap();
@@ -207,7 +207,7 @@ fn skills_are_installed_replaced_and_removed_whole() {
 
 #[test]
 fn a_broken_skill_is_replaced_by_one_that_is_installed_in_its_place() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("skills/office/one/SKILL.md", "rubbish").put("src/SKILL.md", text("one", ""));
     let skills = home.skills();
     let proposal = skills.propose(&home.path("src"), None).unwrap();
@@ -223,7 +223,7 @@ fn a_broken_skill_is_replaced_by_one_that_is_installed_in_its_place() {
 
 #[test]
 fn what_is_no_skill_is_not_replaced_and_said_to_be_in_the_way() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("office/other", "").put("src/SKILL.md", text("office", ""));
     let skills = home.skills();
     let proposal = skills.propose(&home.path("src"), None).unwrap();
@@ -237,7 +237,7 @@ fn what_is_no_skill_is_not_replaced_and_said_to_be_in_the_way() {
 
 #[test]
 fn a_skill_has_as_many_files_as_a_sandbox_can_be_shown() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     create(&home, "one", "").unwrap();
     for number in 2..MAX_FILES {
         home.put(&format!("skills/one/{number}"), "x");
@@ -255,7 +255,7 @@ fn a_skill_has_as_many_files_as_a_sandbox_can_be_shown() {
 
 #[test]
 fn a_skill_that_stepped_aside_for_one_that_did_not_come_is_put_back() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.skill("there", "").put("skills/.kept.there/SKILL.md", "old");
     home.put("skills/.kept.one/SKILL.md", text("one", ""));
     home.put("skills/office/.kept.two/SKILL.md", text("two", ""));
@@ -267,7 +267,7 @@ fn a_skill_that_stepped_aside_for_one_that_did_not_come_is_put_back() {
 
 #[test]
 fn what_a_dead_process_left_is_swept() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("skills/.new-0123/SKILL.md", "x").put("skills/.old-0123/a/b", "x");
     home.put("skills/.file-0123", "x").put("skills/.mine/x", "x");
     create(&home, "one", "").unwrap();
@@ -276,7 +276,7 @@ fn what_a_dead_process_left_is_swept() {
 
 #[test]
 fn of_many_who_change_at_once_each_change_is_whole_and_none_is_lost() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     create(&home, "shared", "").unwrap();
     let made: usize = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..8)

@@ -1,8 +1,6 @@
 //! A skill on its way: all of its files, in memory, bounded.
 
-mod tarred;
-mod unpacking;
-mod zipped;
+mod archive;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,8 +11,8 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use vestal_sandbox::{Bundle, BundleContent};
 
+use crate::catalogue::Survey;
 use crate::skill::INSTRUCTIONS;
-use crate::survey::Survey;
 
 /// Names of what is left out that are kept.
 const MAX_LEFT_OUT: usize = 100;
@@ -53,11 +51,11 @@ impl Package {
         file.seek(SeekFrom::Start(0)).map_err(cannot)?;
         let file = BufReader::new(file);
         match start.get(..read).unwrap_or_default() {
-            [0x1f, 0x8b, ..] => tarred::read(GzDecoder::new(file)),
+            [0x1f, 0x8b, ..] => archive::read_tar(GzDecoder::new(file)),
             // One without files begins with its end.
-            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => zipped::read(file),
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archive::read_zip(file),
             // The magic words of every tar there is.
-            start if start.get(257..262) == Some(b"ustar") => tarred::read(file),
+            start if start.get(257..262) == Some(b"ustar") => archive::read_tar(file),
             _ => Err("it is neither a folder nor a tar, tar.gz or zip archive".to_owned()),
         }
     }

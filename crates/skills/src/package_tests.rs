@@ -4,10 +4,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tar::EntryType;
 
-use super::tarred::MAX_UNPACKED;
+use super::archive::MAX_UNPACKED;
 use super::*;
-use crate::limits::MAX_FILES;
-use crate::testing::{Yardstick, text};
+use crate::skill::MAX_FILES;
+use crate::testing::{SkillHome, text};
 
 const FILE: EntryType = EntryType::Regular;
 
@@ -41,7 +41,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Package, String> {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("archive", bytes);
     Package::open(&home.path("archive"))
 }
@@ -140,7 +140,7 @@ fn bombs_and_rubbish_are_refused() {
 
 #[test]
 fn folders_are_read_without_what_is_hidden_and_refused_with_links() {
-    let home = Yardstick::new();
+    let home = SkillHome::new();
     home.put("x/SKILL.md", text("x", "")).put("x/a/b", "b").put("x/.git/config", "x");
     home.put("x/a/.env", "SECRET=1");
     let package = Package::open(&home.path("x")).unwrap();

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Registry, Tool};
-use vestal_config::{EnvName, Settings, keys};
+use vestal_agent::{ALL, Registry, Tool, ToolSource};
+use vestal_config::{EnvName, Key, Names, Settings, keys};
 use vestal_sandbox::{BundleError, Engine};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Survey};
 use crate::error::SkillError;
+use crate::invoke::Need;
 use crate::skill::Skill;
-use crate::survey::Survey;
-use crate::tools::{SkillManage, SkillView, SkillsList};
-use crate::variables::{self, Need};
+use crate::tools::{SkillManage, SkillView, SkillsList, TOOLSET};
 
 /// Name of the folder of skills in a profile's home.
 const FOLDER: &str = "skills";
@@ -34,7 +34,7 @@ struct Inner {
     root: PathBuf,
     settings: Arc<Settings>,
     /// What a person was told of broken skills.
-    told: Mutex<BTreeSet<String>>,
+    reported: Mutex<BTreeSet<String>>,
     /// Who gets the variables that skills ask for.
     equipped: Mutex<Option<Equipped>>,
 }
@@ -47,12 +47,12 @@ struct Equipped {
 }
 
 /// Returns the skills of the profile that the settings belong to. What is wrong
-/// with one of them is told by [`Skills::take_news`] and hinders none.
+/// with one of them is told by [`Skills::take_notices`] and hinders none.
 pub fn from_settings(settings: &Arc<Settings>) -> Skills {
     let inner = Inner {
         root: settings.home().dir().join(FOLDER),
         settings: Arc::clone(settings),
-        told: Mutex::default(),
+        reported: Mutex::default(),
         equipped: Mutex::default(),
     };
     Skills { inner: Arc::new(inner) }
@@ -71,7 +71,7 @@ impl Skills {
 
     /// Looks at what is installed.
     pub fn catalogue(&self) -> Catalogue {
-        // Whoever disables a skill means conversations that run, too.
+        // Disabling a skill counts for running conversations, too.
         let disabled = self.settings().reload().get(&keys::SKILLS_DISABLED);
         let disabled = disabled.or_else(|_| self.settings().get(&keys::SKILLS_DISABLED));
         let disabled = disabled.map(|found| found.value);
@@ -163,7 +163,7 @@ impl Skills {
     pub(crate) fn equip_again(&self) {
         let Some(Equipped { engine, redactor }) = self.equipped().clone() else { return };
         let names = self.variables();
-        redactor.learn(variables::values(self.settings(), &names));
+        redactor.learn(crate::invoke::values(self.settings(), &names));
         engine.forward(&names);
     }
 
@@ -188,9 +188,99 @@ impl Skills {
     }
 
     /// Takes what a person should be told: which skills are broken, each once.
-    pub fn take_news(&self) -> Vec<String> {
+    pub fn take_notices(&self) -> Vec<String> {
         let broken = self.catalogue().broken;
-        let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
-        broken.iter().map(ToString::to_string).filter(|news| told.insert(news.clone())).collect()
+        let mut reported = self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        broken
+            .iter()
+            .map(ToString::to_string)
+            .filter(|notice| reported.insert(notice.clone()))
+            .collect()
+    }
+}
+
+/// What is wrong with a skill is told in the conversation, once, and each turn
+/// has the variables that skills ask for when it begins. The tools are not from
+/// here: they are always there, see [`Skills::add_to`].
+#[async_trait]
+impl ToolSource for Skills {
+    async fn settle(&self) {}
+
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        self.equip_again();
+        Self::take_notices(self)
+    }
+}
+
+/// Skills that are named.
+const MOST: usize = 150;
+
+/// Characters of a description there.
+const LONGEST: usize = 200;
+
+/// Characters of all of it.
+const TOTAL: usize = 16_000;
+
+const INTRODUCTION: &str = "\
+Skills are instructions for particular kinds of work, kept in files, with scripts and references beside them. Before you begin \
+something that one of these is for, read it with skill_view and follow it:";
+
+impl Skills {
+    /// Returns the section of the prompt that names the skills in use; none when
+    /// there are none, or the settings take away the tool that reads them.
+    pub fn prompt(&self) -> Option<String> {
+        if !self.is_offered() {
+            return None;
+        }
+        let skills = self.catalogue().skills;
+        let used: Vec<_> = skills.iter().filter(|skill| skill.enabled).collect();
+        if used.is_empty() {
+            return None;
+        }
+        let mut text = INTRODUCTION.to_owned();
+        let (mut named, mut length) = (0, text.len());
+        for skill in used.iter().take(MOST) {
+            let line = format!("\n- {}: {}", skill.name(), cut(&skill.about.description));
+            length += line.len();
+            if length > TOTAL {
+                break;
+            }
+            text.push_str(&line);
+            named += 1;
+        }
+        if named < used.len() {
+            let left = used.len() - named;
+            text.push_str("\n(and ");
+            text.push_str(&left.to_string());
+            text.push_str(" more, which skills_list names)");
+        }
+        Some(text)
+    }
+}
+
+impl Skills {
+    /// Reports whether the settings let the agent read skills.
+    fn is_offered(&self) -> bool {
+        let names = |key: &Key<Names>| self.settings().get(key).map(|found| found.value);
+        let has = |key: &Key<Names>, name: &str| names(key).is_ok_and(|own| own.contains(name));
+        let is_on = [ALL, TOOLSET].iter().any(|name| has(&keys::TOOLSETS, name));
+        is_on
+            && !has(&keys::AGENT_DISABLED_TOOLSETS, TOOLSET)
+            && !has(&keys::AGENT_DISABLED_TOOLS, "skill_view")
+    }
+}
+
+fn cut(description: &str) -> String {
+    match description.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", description[..at].trim_end()),
+        None => description.to_owned(),
     }
 }

@@ -11,11 +11,11 @@ use vestal_config::{Environment, Home, Override, Settings};
 use crate::skills::{Skills, from_settings};
 
 /// A home of a profile.
-pub(crate) struct Yardstick {
+pub(crate) struct SkillHome {
     dir: TempDir,
 }
 
-impl Yardstick {
+impl SkillHome {
     pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Conversation, EndReason, EventSink, Nobody, Outcome as TurnOutcome};
+use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome as TurnOutcome};
 use vestal_board::{BlockKind, Board, Fence, Outcome, Role, Run, Task, Workspace};
 use vestal_config::Settings;
 use vestal_conversations::Title;
@@ -104,7 +104,7 @@ impl Work<'_> {
             .await
             .map_err(not_assembled)?;
         let request = self.request(&ground, &sandbox, &place);
-        let opened = runtime.open(request, Arc::new(Nobody)).await.map_err(not_assembled)?;
+        let opened = runtime.open(request, Arc::new(NoHuman)).await.map_err(not_assembled)?;
         let mut conversation = opened.conversation;
         let id = conversation.id().to_string();
         // Before the first command: what it starts can be found from now on.
@@ -178,7 +178,7 @@ impl Work<'_> {
         for (name, value) in place.variables(self.board, self.task) {
             text.extend([" ", name, "='", &value.replace('\'', r"'\''"), "'"]);
         }
-        let command = conversation.workshop().in_session(Command::shell(text));
+        let command = conversation.sandbox().in_session(Command::shell(text));
         if let Err(error) = Box::pin(sandbox.run(command.timeout(SETTLE_WITHIN))).await {
             self.log.write(&format!("warning: the shell could not be prepared: {error}"));
         }

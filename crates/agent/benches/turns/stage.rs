@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tempfile::TempDir;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Agent, Nobody, Opening, Parts, PromptParts, Selection, Start, settings, tools};
+use vestal_agent::{
+    Agent, AgentParts, ConversationOptions, NoHuman, PromptParts, Selection, Start, settings, tools,
+};
 use vestal_bench::Result;
 use vestal_config::{Environment, Home, Isolation, Override, Settings};
 use vestal_conversations::Store;
@@ -85,7 +87,7 @@ impl Stage {
 
     pub(crate) async fn agent(&self) -> Result<Agent> {
         let settings = self.settings()?;
-        Ok(Agent::new(Parts {
+        Ok(Agent::new(AgentParts {
             options: settings::options(&settings)?,
             models: Models::new(settings::model_options(&settings)?)?,
             store: Store::open(self.home().join("state.db")).await?,
@@ -98,8 +100,8 @@ impl Stage {
         }))
     }
 
-    pub(crate) fn opening(&self) -> Opening {
-        Opening {
+    pub(crate) fn opening(&self) -> ConversationOptions {
+        ConversationOptions {
             start: Start::New { source: "bench".to_owned(), title: None },
             chain: vec![Endpoint {
                 name: "scripted".to_owned(),
@@ -113,7 +115,7 @@ impl Stage {
             task: Task::default_task(),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             selection: Selection::default(),
             prompt: PromptParts { profile: "default".to_owned(), ..PromptParts::default() },
             cwd: None,

@@ -3,10 +3,9 @@
 use tokio_util::sync::CancellationToken;
 
 use super::guard::Guard;
-use super::judge::{Deed, Judgement, Scene, session_key};
-use super::patterns;
+use super::judge::{ApprovalContext, GuardedAction, RuleDecision, session_key};
+use super::policy::{Clearance, Refusal, RefusalStatus, approval_key};
 use super::shell::Finding;
-use super::verdict::{Clearance, Refusal, RefusalStatus};
 use crate::human::{Approval, ApprovalRequest, Human};
 use crate::redact::Redactor;
 use crate::tool::ToolContext;
@@ -63,78 +62,78 @@ impl Guard {
     /// Decides, asking a person where the rules say so.
     pub(super) async fn decide(
         &self,
-        scene: &Scene,
-        deed: &Deed,
+        situation: &ApprovalContext,
+        action: &GuardedAction,
         asking: Asking<'_>,
     ) -> Result<Clearance, Refusal> {
-        match self.judge(scene, deed) {
-            Judgement::Allow => return Ok(Clearance::default()),
-            Judgement::Refuse(refusal) => return Err(refusal),
-            Judgement::Ask(_) => {}
+        match self.judge(situation, action) {
+            RuleDecision::Allow => return Ok(Clearance::default()),
+            RuleDecision::Refuse(refusal) => return Err(refusal),
+            RuleDecision::Ask(_) => {}
         }
         // One question at a time; the answer to the one before may be the answer to this one.
         let _turn = tokio::select! {
-            () = asking.cancel.cancelled() => return Err(interrupted(deed.kind)),
+            () = asking.cancel.cancelled() => return Err(interrupted(action.kind)),
             turn = self.turn() => turn,
         };
-        match self.judge(scene, deed) {
-            Judgement::Allow => Ok(Clearance::default()),
-            Judgement::Refuse(refusal) => Err(refusal),
-            Judgement::Ask(open) => self.ask(&open, deed, asking).await,
+        match self.judge(situation, action) {
+            RuleDecision::Allow => Ok(Clearance::default()),
+            RuleDecision::Refuse(refusal) => Err(refusal),
+            RuleDecision::Ask(open) => self.ask(&open, action, asking).await,
         }
     }
 
     async fn ask(
         &self,
         open: &[Finding],
-        deed: &Deed,
+        action: &GuardedAction,
         asking: Asking<'_>,
     ) -> Result<Clearance, Refusal> {
-        let request = request(open, deed, asking.redactor);
+        let request = request(open, action, asking.redactor);
         let mut yolo = self.watch_yolo();
         let answer = tokio::select! {
             biased;
-            () = asking.cancel.cancelled() => return Err(interrupted(deed.kind)),
+            () = asking.cancel.cancelled() => return Err(interrupted(action.kind)),
             _ = yolo.wait_for(|on| *on) => return Ok(Clearance::default()),
             answer = asking.human.approve(&request) => answer,
             () = tokio::time::sleep(self.policy().timeout) => {
-                return Err(unanswered(deed.kind, self.policy().timeout));
+                return Err(unanswered(action.kind, self.policy().timeout));
             }
         };
         // An interrupt while the answer was on its way counts.
         if asking.cancel.is_cancelled() {
-            return Err(interrupted(deed.kind));
+            return Err(interrupted(action.kind));
         }
         let ApprovalRequest { reason, .. } = &request;
         let approved = |how: &str| {
-            let text = format!("approved by the user {how}: this {} {reason}", deed.kind);
+            let text = format!("approved by the user {how}: this {} {reason}", action.kind);
             Ok(Clearance { approved_by_person: Some(text) })
         };
         match answer {
             Approval::Once => approved("once"),
             Approval::Always if request.may_last => {
-                self.approve(open.iter().map(|finding| session_key(finding, deed)));
+                self.approve(open.iter().map(|finding| session_key(finding, action)));
                 let kept: Result<(), String> =
-                    open.iter().map(patterns::key).try_for_each(|key| self.remember(&key));
+                    open.iter().map(approval_key).try_for_each(|key| self.remember(&key));
                 match kept {
                     Ok(()) => approved("for always"),
                     Err(why) => approved(&format!("for always, which could not be kept ({why})")),
                 }
             }
             Approval::Conversation | Approval::Always => {
-                self.approve(open.iter().map(|finding| session_key(finding, deed)));
+                self.approve(open.iter().map(|finding| session_key(finding, action)));
                 approved("for this conversation")
             }
-            Approval::Deny(why) => Err(denied(deed.kind, why.as_deref())),
+            Approval::Deny(why) => Err(denied(action.kind, why.as_deref())),
         }
     }
 }
 
-fn request(open: &[Finding], deed: &Deed, redactor: &Redactor) -> ApprovalRequest {
+fn request(open: &[Finding], action: &GuardedAction, redactor: &Redactor) -> ApprovalRequest {
     let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
-    let keys: Vec<String> = open.iter().map(patterns::key).collect();
+    let keys: Vec<String> = open.iter().map(approval_key).collect();
     let pattern = keys.join("; ");
     let shown = redactor.redact(&pattern);
     // What holds a secret is not written down, and what differs each time is not worth it.
@@ -142,7 +141,7 @@ fn request(open: &[Finding], deed: &Deed, redactor: &Redactor) -> ApprovalReques
         && open.iter().all(|finding| finding.definite)
         && keys.iter().all(|key| key.len() <= LONGEST_KEY && !key.contains('\n'));
     ApprovalRequest {
-        action: redactor.redact(&deed.text).into_owned(),
+        action: redactor.redact(&action.text).into_owned(),
         reason: reasons.join("; "),
         pattern: shown.into_owned(),
         may_last,

@@ -12,13 +12,11 @@ use vestal_sandbox::files::{Files, Links};
 use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
-use super::ground::Ground;
-use super::judge::{Deed, Scene};
+use super::judge::{ApprovalContext, GuardedAction};
+use super::path_context::PathContext;
 use super::paths;
-use super::patterns::Patterns;
-use super::policy::Policy;
+use super::policy::{Clearance, Patterns, Policy, Refusal, RefusalStatus};
 use super::shell::{self, Examined, Finding, Severity};
-use super::verdict::{Clearance, Refusal, RefusalStatus};
 use crate::tool::ToolContext;
 
 /// Keeps what a person approved for always; the error says why it could not.
@@ -139,25 +137,25 @@ impl Guard {
         command: &str,
         dir: WorkingDir<'_>,
     ) -> Result<Clearance, Refusal> {
-        let scene = scene(context).await?;
+        let situation = situation(context).await?;
         let dirs =
-            if is_walled(&scene.reach) { Dirs::default() } else { located(context, dir).await };
-        let deed = self.command_deed(&scene.reach, dirs, command);
-        self.decide(&scene, &deed, asking(context)).await
+            if is_walled(&situation.reach) { Dirs::default() } else { located(context, dir).await };
+        let action = self.command_action(&situation.reach, dirs, command);
+        self.decide(&situation, &action, asking(context)).await
     }
 
     /// Decides about a script of the model's in another language than the shell's.
     pub async fn script(&self, context: &ToolContext, code: &str) -> Result<Clearance, Refusal> {
-        let scene = scene(context).await?;
-        let deed = self.script_deed(&scene.reach, code);
-        self.decide(&scene, &deed, asking(context)).await
+        let situation = situation(context).await?;
+        let action = self.script_action(&situation.reach, code);
+        self.decide(&situation, &action, asking(context)).await
     }
 
     /// Decides about writing a file, its path absolute and as the sandbox sees it.
     pub async fn write(&self, context: &ToolContext, path: &str) -> Result<Clearance, Refusal> {
-        let scene = scene(context).await?;
-        let deed = self.write_deed(&scene.reach, path);
-        self.decide(&scene, &deed, asking(context)).await
+        let situation = situation(context).await?;
+        let action = self.write_action(&situation.reach, path);
+        self.decide(&situation, &action, asking(context)).await
     }
 
     /// Decides about a call that does something outside the sandbox and says of
@@ -169,8 +167,11 @@ impl Guard {
         name: &str,
         text: &str,
     ) -> Result<Clearance, Refusal> {
-        let scene =
-            Scene { reach: Reach::Host, automatic: false, attended: context.human.is_present() };
+        let situation = ApprovalContext {
+            reach: Reach::Host,
+            automatic: false,
+            attended: context.human.is_present(),
+        };
         let finding = Finding {
             rule: shell::OUTSIDE.0,
             reason: shell::OUTSIDE.1,
@@ -180,26 +181,32 @@ impl Guard {
             definite: true,
         };
         let commands = vec![name.to_owned()];
-        let deed = Deed { kind: "call", text: text.to_owned(), findings: vec![finding], commands };
-        self.decide(&scene, &deed, asking(context)).await
+        let action = GuardedAction {
+            kind: "call",
+            text: text.to_owned(),
+            findings: vec![finding],
+            commands,
+        };
+        self.decide(&situation, &action, asking(context)).await
     }
 
-    pub(super) fn command_deed(&self, reach: &Reach, dirs: Dirs, command: &str) -> Deed {
+    pub(super) fn command_action(&self, reach: &Reach, dirs: Dirs, command: &str) -> GuardedAction {
         let sees_files = *reach == Reach::Host;
-        let mut ground = Ground::new(&self.policy, reach)
+        let mut path_context = PathContext::new(&self.policy, reach)
             .in_dir(dirs.begins, sees_files)
             .opened_in(dirs.opened, sees_files);
-        ground.suspects.clone_from(&self.suspects());
-        let Examined { mut findings, commands, suspects } = shell::examine(command, &ground);
+        path_context.suspects.clone_from(&self.suspects());
+        let Examined { mut findings, commands, suspects } = shell::examine(command, &path_context);
         self.suspects().extend(suspects);
         if is_walled(reach) {
             findings.retain_mut(concerns_mounts);
         }
-        Deed { kind: "command", text: command.to_owned(), findings, commands }
+        GuardedAction { kind: "command", text: command.to_owned(), findings, commands }
     }
 
-    pub(super) fn script_deed(&self, reach: &Reach, code: &str) -> Deed {
-        let mut findings = shell::examine_code(code, &Ground::new(&self.policy, reach)).findings;
+    pub(super) fn script_action(&self, reach: &Reach, code: &str) -> GuardedAction {
+        let mut findings =
+            shell::examine_code(code, &PathContext::new(&self.policy, reach)).findings;
         findings.retain(|finding| finding.severity > Severity::Dangerous);
         if !is_walled(reach) {
             let weakened = *reach != Reach::Host;
@@ -213,12 +220,12 @@ impl Guard {
                 definite: true,
             });
         }
-        Deed { kind: "script", text: code.to_owned(), findings, commands: Vec::new() }
+        GuardedAction { kind: "script", text: code.to_owned(), findings, commands: Vec::new() }
     }
 
-    pub(super) fn write_deed(&self, reach: &Reach, path: &str) -> Deed {
-        let ground = Ground::new(&self.policy, reach);
-        let path = paths::canonical(path, None, &ground);
+    pub(super) fn write_action(&self, reach: &Reach, path: &str) -> GuardedAction {
+        let path_context = PathContext::new(&self.policy, reach);
+        let path = paths::canonical(path, None, &path_context);
         let finding = |rule: (&'static str, &'static str), severity| Finding {
             rule: rule.0,
             reason: rule.1,
@@ -229,7 +236,7 @@ impl Guard {
         };
         let findings = if paths::is_disk(&path) {
             vec![finding(shell::OVERWRITE_DISK, Severity::Hardline)]
-        } else if paths::sensitive(&path, &ground).is_some() {
+        } else if paths::sensitive(&path, &path_context).is_some() {
             vec![finding(shell::WRITE_SENSITIVE, Severity::Dangerous)]
         } else {
             Vec::new()
@@ -238,7 +245,7 @@ impl Guard {
         if is_walled(reach) {
             findings.retain_mut(concerns_mounts);
         }
-        Deed { kind: "write", text: path, findings, commands: Vec::new() }
+        GuardedAction { kind: "write", text: path, findings, commands: Vec::new() }
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -325,8 +332,8 @@ async fn located(context: &ToolContext, dir: WorkingDir<'_>) -> Dirs {
         WorkingDir::Given(dir) => dir,
         WorkingDir::Unknown => return Dirs::default(),
     };
-    let Ok(files) = context.workshop.files(&context.events).await else { return Dirs::default() };
-    let Ok(start) = context.workshop.files_at_start(&context.events).await else {
+    let Ok(files) = context.sandbox.files(&context.events).await else { return Dirs::default() };
+    let Ok(start) = context.sandbox.files_at_start(&context.events).await else {
         return Dirs::default();
     };
     Dirs { begins: real_path(&files, path).await, opened: real_path(&start, ".").await }
@@ -338,15 +345,15 @@ async fn real_path(files: &Files, path: &str) -> Option<PathBuf> {
 }
 
 /// Finds out where something is to be done.
-async fn scene(context: &ToolContext) -> Result<Scene, Refusal> {
-    let sandbox = context.workshop.sandbox(&context.events).await.map_err(|error| Refusal {
+async fn situation(context: &ToolContext) -> Result<ApprovalContext, Refusal> {
+    let sandbox = context.sandbox.attach(&context.events).await.map_err(|error| Refusal {
         status: RefusalStatus::Blocked,
         message: format!(
             "Nothing was done: the sandbox cannot be reached ({error}). Tell the user; `vestal doctor` \
              says what works here."
         ),
     })?;
-    Ok(Scene {
+    Ok(ApprovalContext {
         reach: sandbox.reach().await,
         automatic: sandbox.is_backend_automatic().await,
         attended: context.human.is_present(),

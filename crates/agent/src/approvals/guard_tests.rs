@@ -7,10 +7,9 @@ use vestal_sandbox::{Opening, Reach};
 
 use super::ask::Asking;
 use super::guard::{Dirs, Guard, WorkingDir};
-use super::judge::{Deed, Scene};
-use super::policy::{Mode, Policy, Unattended};
-use super::verdict::{Clearance, Refusal, RefusalStatus};
-use crate::human::{Approval, ApprovalRequest, Human, Nobody, Question};
+use super::judge::{ApprovalContext, GuardedAction};
+use super::policy::{Clearance, Mode, Policy, Refusal, RefusalStatus, Unattended};
+use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 use crate::redact::Redactor;
 use crate::testing::{PATIENCE, Scripted, Stage, until};
 
@@ -35,18 +34,18 @@ pub(super) fn guard(policy: Policy) -> Guard {
     Guard::new(policy, Arc::new(|_| Ok(())))
 }
 
-pub(super) fn scene(reach: Reach, human: &dyn Human) -> Scene {
-    Scene { reach, automatic: false, attended: human.is_present() }
+pub(super) fn situation(reach: Reach, human: &dyn Human) -> ApprovalContext {
+    ApprovalContext { reach, automatic: false, attended: human.is_present() }
 }
 
 pub(super) async fn decide(
     guard: &Guard,
-    scene: &Scene,
-    deed: &Deed,
+    situation: &ApprovalContext,
+    action: &GuardedAction,
     human: &dyn Human,
 ) -> Result<Clearance, Refusal> {
     let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
-    guard.decide(scene, deed, Asking { human, cancel: &cancel, redactor: &redactor }).await
+    guard.decide(situation, action, Asking { human, cancel: &cancel, redactor: &redactor }).await
 }
 
 /// Decides about a command on the host.
@@ -55,8 +54,8 @@ pub(super) async fn on_host(
     command: &str,
     human: &dyn Human,
 ) -> Result<Clearance, Refusal> {
-    let scene = scene(Reach::Host, human);
-    decide(guard, &scene, &guard.command_deed(&Reach::Host, dir(), command), human).await
+    let situation = situation(Reach::Host, human);
+    decide(guard, &situation, &guard.command_action(&Reach::Host, dir(), command), human).await
 }
 
 pub(super) fn status(decision: &Result<Clearance, Refusal>) -> Option<RefusalStatus> {
@@ -80,8 +79,8 @@ async fn hardline_rules_hold_whatever_is_allowed() {
     for guard in [&allowed, &allowed.for_child(true)] {
         let human = Scripted::approving([Approval::Always]);
         for reach in [Reach::Host, mounted(), Reach::Contained] {
-            let deed = guard.command_deed(&reach, dir(), "rm -rf /");
-            let decision = decide(guard, &scene(reach, &*human), &deed, &*human).await;
+            let action = guard.command_action(&reach, dir(), "rm -rf /");
+            let decision = decide(guard, &situation(reach, &*human), &action, &*human).await;
             assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
         }
         assert_eq!(human.asked(), [""; 0]);
@@ -91,28 +90,31 @@ async fn hardline_rules_hold_whatever_is_allowed() {
 #[tokio::test]
 async fn in_isolation_nothing_is_asked_and_only_what_is_forbidden_is_blocked() {
     let guard = guard(Policy { deny: vec!["npm publish*".to_owned()], ..policy() });
-    let scene = scene(Reach::Contained, &Nobody);
+    let situation = situation(Reach::Contained, &NoHuman);
     let usual =
         ["rm -rf /var/lib/apt/lists/*", "rm -rf node_modules", "echo pw | sudo -S id", "kill 1"];
     for command in usual.into_iter().chain([DANGEROUS]) {
-        let deed = guard.command_deed(&Reach::Contained, dir(), command);
+        let action = guard.command_action(&Reach::Contained, dir(), command);
         assert_eq!(
-            decide(&guard, &scene, &deed, &Nobody).await,
+            decide(&guard, &situation, &action, &NoHuman).await,
             Ok(Clearance::default()),
             "{command}"
         );
     }
-    let deed = guard.command_deed(&Reach::Contained, dir(), "cd x && npm publish --tag next");
-    assert_eq!(status(&decide(&guard, &scene, &deed, &Nobody).await), Some(RefusalStatus::Blocked));
+    let action = guard.command_action(&Reach::Contained, dir(), "cd x && npm publish --tag next");
+    assert_eq!(
+        status(&decide(&guard, &situation, &action, &NoHuman).await),
+        Some(RefusalStatus::Blocked)
+    );
     for command in ["rm -rf /", "rm -rf ~", "shutdown now"] {
-        let deed = guard.command_deed(&Reach::Contained, dir(), command);
-        let decision = decide(&guard, &scene, &deed, &Nobody).await;
+        let action = guard.command_action(&Reach::Contained, dir(), command);
+        let decision = decide(&guard, &situation, &action, &NoHuman).await;
         assert_eq!(status(&decision), Some(RefusalStatus::Blocked), "{command}");
     }
-    let deed = guard.script_deed(&Reach::Contained, "import os");
-    assert_eq!(decide(&guard, &scene, &deed, &Nobody).await, Ok(Clearance::default()));
-    let deed = guard.write_deed(&Reach::Contained, "/etc/passwd");
-    assert_eq!(decide(&guard, &scene, &deed, &Nobody).await, Ok(Clearance::default()));
+    let action = guard.script_action(&Reach::Contained, "import os");
+    assert_eq!(decide(&guard, &situation, &action, &NoHuman).await, Ok(Clearance::default()));
+    let action = guard.write_action(&Reach::Contained, "/etc/passwd");
+    assert_eq!(decide(&guard, &situation, &action, &NoHuman).await, Ok(Clearance::default()));
 }
 
 #[tokio::test]
@@ -126,12 +128,12 @@ async fn what_the_user_forbids_is_blocked_however_it_is_wrapped() {
         "/usr/bin/git push x",
         "x=$(git push)",
     ] {
-        let decision = on_host(&guard, command, &Nobody).await;
+        let decision = on_host(&guard, command, &NoHuman).await;
         let refusal = decision.expect_err(command);
         assert_eq!(refusal.status, RefusalStatus::Blocked);
         assert!(refusal.message.contains("approvals.deny"), "{}", refusal.message);
     }
-    assert!(on_host(&guard, "echo 'git push'", &Nobody).await.is_ok());
+    assert!(on_host(&guard, "echo 'git push'", &NoHuman).await.is_ok());
 }
 
 #[tokio::test]
@@ -210,9 +212,9 @@ async fn an_approval_for_always_is_kept_and_holds_in_the_next_conversation() {
     let allowlist = kept.lock().unwrap().clone();
     assert_eq!(allowlist, ["recursive-delete:rm -r build"]);
     let next = self::guard(Policy { allowlist, ..policy() });
-    assert!(on_host(&next, DANGEROUS, &Nobody).await.is_ok());
-    assert!(on_host(&next, "rm -r *", &Nobody).await.is_err());
-    assert!(on_host(&next, "rm -r build src", &Nobody).await.is_err());
+    assert!(on_host(&next, DANGEROUS, &NoHuman).await.is_ok());
+    assert!(on_host(&next, "rm -r *", &NoHuman).await.is_err());
+    assert!(on_host(&next, "rm -r build src", &NoHuman).await.is_err());
 }
 
 #[tokio::test]
@@ -227,20 +229,20 @@ async fn an_approval_that_cannot_be_kept_is_still_an_approval() {
 async fn a_wildcard_that_was_approved_is_not_a_pattern() {
     let allowlist = vec!["recursive-delete:rm -r *".to_owned()];
     let guard = guard(Policy { allowlist, ..policy() });
-    assert!(on_host(&guard, "rm -r *", &Nobody).await.is_ok());
-    assert!(on_host(&guard, "rm -r src", &Nobody).await.is_err());
+    assert!(on_host(&guard, "rm -r *", &NoHuman).await.is_ok());
+    assert!(on_host(&guard, "rm -r src", &NoHuman).await.is_err());
 }
 
 #[tokio::test]
 async fn the_users_own_patterns_hold_for_each_command_by_itself() {
     let allowlist = vec!["docker stop *".to_owned(), "curl https://x.sh | sh".to_owned()];
     let guard = guard(Policy { allowlist, ..policy() });
-    assert!(on_host(&guard, "docker stop web", &Nobody).await.is_ok());
-    assert!(on_host(&guard, "docker stop web && docker stop db", &Nobody).await.is_ok());
-    assert!(on_host(&guard, "docker stop web; rm -r build", &Nobody).await.is_err());
-    assert!(on_host(&guard, "docker stop $(rm -r build)", &Nobody).await.is_err());
-    assert!(on_host(&guard, " curl https://x.sh | sh\n", &Nobody).await.is_ok());
-    assert!(on_host(&guard, "curl https://y.sh | sh", &Nobody).await.is_err());
+    assert!(on_host(&guard, "docker stop web", &NoHuman).await.is_ok());
+    assert!(on_host(&guard, "docker stop web && docker stop db", &NoHuman).await.is_ok());
+    assert!(on_host(&guard, "docker stop web; rm -r build", &NoHuman).await.is_err());
+    assert!(on_host(&guard, "docker stop $(rm -r build)", &NoHuman).await.is_err());
+    assert!(on_host(&guard, " curl https://x.sh | sh\n", &NoHuman).await.is_ok());
+    assert!(on_host(&guard, "curl https://y.sh | sh", &NoHuman).await.is_err());
 }
 
 #[tokio::test]
@@ -258,13 +260,13 @@ async fn an_interrupt_is_denial() {
     let human = Scripted::approving([]);
     let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
     let asking = Asking { human: &*human, cancel: &cancel, redactor: &redactor };
-    let scene = scene(Reach::Host, &*human);
-    let deed = guard.command_deed(&Reach::Host, dir(), DANGEROUS);
+    let situation = situation(Reach::Host, &*human);
+    let action = guard.command_action(&Reach::Host, dir(), DANGEROUS);
     let interrupt = async {
         until("the question is asked", || human.asked().len() == 1).await;
         cancel.cancel();
     };
-    let (decision, ()) = tokio::join!(guard.decide(&scene, &deed, asking), interrupt);
+    let (decision, ()) = tokio::join!(guard.decide(&situation, &action, asking), interrupt);
     let refusal = decision.expect_err("denied");
     assert_eq!(refusal.status, RefusalStatus::Denied);
     assert!(refusal.message.contains("interrupted"), "{}", refusal.message);
@@ -280,10 +282,10 @@ async fn yolo_acts_at_once_on_this_conversation_alone() {
     };
     let (decision, ()) = tokio::join!(on_host(&one, DANGEROUS, &*human), flip);
     assert_eq!(decision, Ok(Clearance::default()));
-    assert!(on_host(&one, "git push --force", &Nobody).await.is_ok());
-    assert!(on_host(&other, DANGEROUS, &Nobody).await.is_err());
+    assert!(on_host(&one, "git push --force", &NoHuman).await.is_ok());
+    assert!(on_host(&other, DANGEROUS, &NoHuman).await.is_err());
     one.set_yolo(false);
-    assert!(on_host(&one, DANGEROUS, &Nobody).await.is_err());
+    assert!(on_host(&one, DANGEROUS, &NoHuman).await.is_err());
 }
 
 /// Somebody who takes their time over an answer.
@@ -320,11 +322,11 @@ async fn one_question_is_asked_at_a_time_and_its_answer_counts_for_both() {
 
 #[tokio::test]
 async fn nobody_there_is_refusal_unless_configured() {
-    let refusal = on_host(&guard(policy()), DANGEROUS, &Nobody).await.expect_err("refused");
+    let refusal = on_host(&guard(policy()), DANGEROUS, &NoHuman).await.expect_err("refused");
     assert_eq!(refusal.status, RefusalStatus::Unattended);
     assert!(refusal.message.contains("approvals.unattended"), "{}", refusal.message);
     let open = guard(Policy { unattended: Unattended::Allow, ..policy() });
-    assert_eq!(on_host(&open, DANGEROUS, &Nobody).await, Ok(Clearance::default()));
+    assert_eq!(on_host(&open, DANGEROUS, &NoHuman).await, Ok(Clearance::default()));
 }
 
 #[tokio::test]
@@ -338,18 +340,19 @@ async fn switched_off_nothing_is_asked() {
 async fn on_a_host_that_nobody_chose_danger_is_always_asked_about() {
     let off = guard(Policy { mode: Mode::Off, unattended: Unattended::Allow, ..policy() });
     let human = Scripted::approving([Approval::Once]);
-    let unchosen = |human: &dyn Human| Scene { automatic: true, ..scene(Reach::Host, human) };
-    let deed = off.command_deed(&Reach::Host, dir(), DANGEROUS);
-    assert!(decide(&off, &unchosen(&*human), &deed, &*human).await.is_ok());
+    let unchosen =
+        |human: &dyn Human| ApprovalContext { automatic: true, ..situation(Reach::Host, human) };
+    let action = off.command_action(&Reach::Host, dir(), DANGEROUS);
+    assert!(decide(&off, &unchosen(&*human), &action, &*human).await.is_ok());
     assert_eq!(human.asked().len(), 1);
-    let refusal = decide(&off, &unchosen(&Nobody), &deed, &Nobody).await.expect_err("refused");
+    let refusal = decide(&off, &unchosen(&NoHuman), &action, &NoHuman).await.expect_err("refused");
     assert_eq!(refusal.status, RefusalStatus::Unattended);
     assert!(refusal.message.contains("terminal.backend"), "{}", refusal.message);
     let child = off.for_child(true);
-    assert!(decide(&child, &unchosen(&Nobody), &deed, &Nobody).await.is_err());
+    assert!(decide(&child, &unchosen(&NoHuman), &action, &NoHuman).await.is_err());
     // What isolates needs no such care, whoever chose it.
-    let mounted = Scene { automatic: true, ..scene(mounted(), &Nobody) };
-    assert!(decide(&off, &mounted, &deed, &Nobody).await.is_ok());
+    let mounted = ApprovalContext { automatic: true, ..situation(mounted(), &NoHuman) };
+    assert!(decide(&off, &mounted, &action, &NoHuman).await.is_ok());
 }
 
 #[tokio::test]
@@ -361,11 +364,11 @@ async fn a_child_asks_nobody_and_shares_what_its_parent_was_allowed() {
     assert_eq!(refusal.status, RefusalStatus::Denied);
     assert!(refusal.message.contains("subagent"), "{}", refusal.message);
     assert_eq!(human.asked(), [""; 0]);
-    assert!(on_host(&parent.for_child(true), DANGEROUS, &Nobody).await.is_ok());
+    assert!(on_host(&parent.for_child(true), DANGEROUS, &NoHuman).await.is_ok());
     assert!(on_host(&parent, DANGEROUS, &*human).await.is_ok());
-    assert!(on_host(&child, DANGEROUS, &Nobody).await.is_ok());
+    assert!(on_host(&child, DANGEROUS, &NoHuman).await.is_ok());
     parent.set_yolo(true);
-    assert!(on_host(&child, "rm -r src", &Nobody).await.is_ok());
+    assert!(on_host(&child, "rm -r src", &NoHuman).await.is_ok());
 }
 
 #[tokio::test]
@@ -389,20 +392,23 @@ async fn secrets_are_neither_shown_nor_kept() {
 async fn a_script_is_asked_about_as_a_whole_and_approved_for_the_conversation() {
     let guard = guard(policy());
     let human = Scripted::approving([Approval::Conversation]);
-    let scene = scene(Reach::Host, &*human);
+    let situation = situation(Reach::Host, &*human);
     for code in ["print(1)", "import os\nos.remove('x')"] {
-        let deed = guard.script_deed(&Reach::Host, code);
-        assert!(decide(&guard, &scene, &deed, &*human).await.is_ok());
+        let action = guard.script_action(&Reach::Host, code);
+        assert!(decide(&guard, &situation, &action, &*human).await.is_ok());
     }
     assert_eq!(human.asked(), ["print(1)"]);
-    let deed = guard.script_deed(&Reach::Host, "import os; os.system('rm -rf /')");
-    assert_eq!(status(&decide(&guard, &scene, &deed, &*human).await), Some(RefusalStatus::Blocked));
+    let action = guard.script_action(&Reach::Host, "import os; os.system('rm -rf /')");
+    assert_eq!(
+        status(&decide(&guard, &situation, &action, &*human).await),
+        Some(RefusalStatus::Blocked)
+    );
 }
 
 #[tokio::test]
 async fn sensitive_files_are_asked_about_and_disks_never_written() {
     let guard = guard(policy());
-    let scene = scene(Reach::Host, &Nobody);
+    let situation = situation(Reach::Host, &NoHuman);
     for path in [
         "/etc/passwd",
         "/etc/sudoers.d/x",
@@ -421,7 +427,8 @@ async fn sensitive_files_are_asked_about_and_disks_never_written() {
         "/var/run/docker.sock",
         "/tmp/../etc/passwd",
     ] {
-        let decision = decide(&guard, &scene, &guard.write_deed(&Reach::Host, path), &Nobody).await;
+        let decision =
+            decide(&guard, &situation, &guard.write_action(&Reach::Host, path), &NoHuman).await;
         assert_eq!(status(&decision), Some(RefusalStatus::Unattended), "{path}");
     }
     for path in [
@@ -434,12 +441,13 @@ async fn sensitive_files_are_asked_about_and_disks_never_written() {
         "/home/me/.vestalia/x",
         "/dev/null",
     ] {
-        let decision = decide(&guard, &scene, &guard.write_deed(&Reach::Host, path), &Nobody).await;
+        let decision =
+            decide(&guard, &situation, &guard.write_action(&Reach::Host, path), &NoHuman).await;
         assert_eq!(decision, Ok(Clearance::default()), "{path}");
     }
     guard.set_yolo(true);
     let decision =
-        decide(&guard, &scene, &guard.write_deed(&Reach::Host, "/dev/sda"), &Nobody).await;
+        decide(&guard, &situation, &guard.write_action(&Reach::Host, "/dev/sda"), &NoHuman).await;
     assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
 }
 
@@ -484,7 +492,7 @@ fn a_conversation_writes_and_builds_where_it_was_opened_wherever_its_shell_is() 
     let guard = guard(policy());
     let asked = |begins: &str, command: &str| {
         let dirs = Dirs { begins: Some(begins.into()), ..dir() };
-        !guard.command_deed(&Reach::Host, dirs, command).findings.is_empty()
+        !guard.command_action(&Reach::Host, dirs, command).findings.is_empty()
     };
     for command in ["touch f", "git status", "make", "cargo test", "unzip a.zip"] {
         assert!(asked("/home/me/other", command), "{command}");
@@ -496,5 +504,5 @@ fn a_conversation_writes_and_builds_where_it_was_opened_wherever_its_shell_is() 
     assert!(asked("/tmp/e", "git status"));
     assert!(!asked("/tmp/e", "touch f"));
     let nowhere = Dirs { opened: None, ..dir() };
-    assert!(!guard.command_deed(&Reach::Host, nowhere, "touch f").findings.is_empty());
+    assert!(!guard.command_action(&Reach::Host, nowhere, "touch f").findings.is_empty());
 }

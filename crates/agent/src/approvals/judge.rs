@@ -3,14 +3,12 @@
 use vestal_sandbox::Reach;
 
 use super::guard::Guard;
-use super::patterns;
-use super::policy::{Mode, Unattended};
+use super::policy::{Mode, Refusal, RefusalStatus, Unattended, approval_key};
 use super::shell::{Finding, Severity};
-use super::verdict::{Refusal, RefusalStatus};
 
 /// Where something is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scene {
+pub(super) struct ApprovalContext {
     /// What of the host is within reach.
     pub(super) reach: Reach,
     /// Whether nobody chose the backend.
@@ -21,7 +19,7 @@ pub(super) struct Scene {
 
 /// Something that is to be done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Deed {
+pub(super) struct GuardedAction {
     /// What it is called: "command", "script", "write".
     pub(super) kind: &'static str,
     /// Its text.
@@ -34,16 +32,16 @@ pub(super) struct Deed {
 
 /// What the rules say before anybody is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub(super) enum RuleDecision {
     /// It may be done.
     Allow,
     /// It may not be done.
     Refuse(Refusal),
-    /// A person has to say, about these.
+    /// A person has to decide about these.
     Ask(Vec<Finding>),
 }
 
-impl Scene {
+impl ApprovalContext {
     /// Reports whether commands run on the host without anybody having wanted that.
     fn is_unchosen_host(&self) -> bool {
         self.automatic && self.reach == Reach::Host
@@ -52,81 +50,85 @@ impl Scene {
 
 impl Guard {
     /// Judges by the rules alone.
-    pub(super) fn judge(&self, scene: &Scene, deed: &Deed) -> Judgement {
-        let confined = scene.reach == Reach::Contained;
+    pub(super) fn judge(
+        &self,
+        situation: &ApprovalContext,
+        action: &GuardedAction,
+    ) -> RuleDecision {
+        let confined = situation.reach == Reach::Contained;
         // In isolation too: what it destroys there is meant to last.
-        if let Some(finding) = blocking(scene, deed) {
-            return Judgement::Refuse(blocked(finding, deed.kind));
+        if let Some(finding) = blocking(situation, action) {
+            return RuleDecision::Refuse(blocked(finding, action.kind));
         }
-        if let Some(pattern) = self.denied(deed) {
+        if let Some(pattern) = self.denied(action) {
             let message = format!(
                 "Blocked: this {} matches {pattern:?} in the setting approvals.deny, which no approval \
                  lifts. Do not try to get the same effect another way; tell the user what you wanted to \
                  do and why.",
-                deed.kind
+                action.kind
             );
-            return Judgement::Refuse(Refusal { status: RefusalStatus::Blocked, message });
+            return RuleDecision::Refuse(Refusal { status: RefusalStatus::Blocked, message });
         }
         if confined || self.is_yolo() {
-            return Judgement::Allow;
+            return RuleDecision::Allow;
         }
-        let open = self.unapproved(deed);
+        let open = self.unapproved(action);
         let Some(first) = open.first() else {
-            return Judgement::Allow;
+            return RuleDecision::Allow;
         };
-        let unchosen = scene.is_unchosen_host();
+        let unchosen = situation.is_unchosen_host();
         if self.policy().mode == Mode::Off && !unchosen {
-            return Judgement::Allow;
+            return RuleDecision::Allow;
         }
         if let Some(child) = self.child() {
             return if child.approves_by_itself && !unchosen {
-                Judgement::Allow
+                RuleDecision::Allow
             } else {
-                Judgement::Refuse(childs(first, deed.kind))
+                RuleDecision::Refuse(childs(first, action.kind))
             };
         }
-        if scene.attended {
-            return Judgement::Ask(open);
+        if situation.attended {
+            return RuleDecision::Ask(open);
         }
         if self.policy().unattended == Unattended::Allow && !unchosen {
-            return Judgement::Allow;
+            return RuleDecision::Allow;
         }
-        Judgement::Refuse(unattended(first, deed.kind, unchosen))
+        RuleDecision::Refuse(unattended(first, action.kind, unchosen))
     }
 
     /// Returns the pattern that forbids something.
-    fn denied(&self, deed: &Deed) -> Option<&str> {
+    fn denied(&self, action: &GuardedAction) -> Option<&str> {
         let deny = self.deny();
-        let texts = deed.commands.iter().map(String::as_str);
-        std::iter::once(deed.text.trim()).chain(texts).find_map(|text| deny.matching(text))
+        let texts = action.commands.iter().map(String::as_str);
+        std::iter::once(action.text.trim()).chain(texts).find_map(|text| deny.matching(text))
     }
 
     /// Returns what nobody has approved yet.
-    fn unapproved(&self, deed: &Deed) -> Vec<Finding> {
-        if self.allow().has(deed.text.trim()) {
+    fn unapproved(&self, action: &GuardedAction) -> Vec<Finding> {
+        if self.allow().has(action.text.trim()) {
             return Vec::new();
         }
         let approved = |finding: &&Finding| {
-            self.allow().approves(finding) || self.is_approved(&session_key(finding, deed))
+            self.allow().approves(finding) || self.is_approved(&session_key(finding, action))
         };
-        deed.findings.iter().filter(|finding| !approved(finding)).cloned().collect()
+        action.findings.iter().filter(|finding| !approved(finding)).cloned().collect()
     }
 }
 
 /// Returns what an approval for a conversation is kept as: where the form of a
 /// finding does not say everything, the whole command does.
-pub(super) fn session_key(finding: &Finding, deed: &Deed) -> String {
+pub(super) fn session_key(finding: &Finding, action: &GuardedAction) -> String {
     if finding.definite {
-        patterns::key(finding)
+        approval_key(finding)
     } else {
-        format!("{}:{}", finding.rule, deed.text)
+        format!("{}:{}", finding.rule, action.text)
     }
 }
 
-fn blocking<'a>(scene: &Scene, deed: &'a Deed) -> Option<&'a Finding> {
-    deed.findings.iter().find(|finding| match finding.severity {
+fn blocking<'a>(situation: &ApprovalContext, action: &'a GuardedAction) -> Option<&'a Finding> {
+    action.findings.iter().find(|finding| match finding.severity {
         Severity::Hardline => true,
-        Severity::BlockedOnHost => scene.reach == Reach::Host,
+        Severity::BlockedOnHost => situation.reach == Reach::Host,
         Severity::Dangerous => false,
     })
 }

@@ -5,14 +5,12 @@
 //! order the rules apply, and `ask.rs` puts the question to a person.
 
 mod ask;
-mod ground;
 mod guard;
 mod judge;
+mod path_context;
 mod paths;
-mod patterns;
 mod policy;
 mod shell;
-mod verdict;
 
 #[cfg(test)]
 #[path = "guard_tests.rs"]
@@ -25,5 +23,4 @@ mod mounts_tests;
 mod paths_tests;
 
 pub use guard::{Guard, Remember, WorkingDir};
-pub use policy::{Mode, Policy, Unattended};
-pub use verdict::{Clearance, Refusal, RefusalStatus};
+pub use policy::{Clearance, Mode, Policy, Refusal, RefusalStatus, Unattended};

@@ -1,22 +1,24 @@
 use vestal_sandbox::{Opening, Reach};
 
-use super::guard_tests::{DANGEROUS, decide, dir, guard, mounted, on_host, policy, scene, status};
-use super::verdict::{Clearance, RefusalStatus};
-use crate::human::Nobody;
+use super::guard_tests::{
+    DANGEROUS, decide, dir, guard, mounted, on_host, policy, situation, status,
+};
+use super::policy::{Clearance, RefusalStatus};
+use crate::human::NoHuman;
 
 #[tokio::test]
 async fn a_password_for_sudo_is_blocked_on_the_host_alone() {
     let guard = guard(policy());
     let command = "echo pw | sudo -S id";
-    assert_eq!(status(&on_host(&guard, command, &Nobody).await), Some(RefusalStatus::Blocked));
-    let deed = guard.command_deed(&mounted(), dir(), command);
-    assert!(decide(&guard, &scene(mounted(), &Nobody), &deed, &Nobody).await.is_ok());
+    assert_eq!(status(&on_host(&guard, command, &NoHuman).await), Some(RefusalStatus::Blocked));
+    let action = guard.command_action(&mounted(), dir(), command);
+    assert!(decide(&guard, &situation(mounted(), &NoHuman), &action, &NoHuman).await.is_ok());
 }
 
 #[tokio::test]
 async fn within_walls_only_what_is_mounted_is_asked_about_and_the_reason_says_so() {
     let guard = guard(policy());
-    let scene = scene(mounted(), &Nobody);
+    let situation = situation(mounted(), &NoHuman);
     let ordinary = [
         "rm -rf build",
         "find -name '*.pyc' -delete",
@@ -33,12 +35,12 @@ async fn within_walls_only_what_is_mounted_is_asked_about_and_the_reason_says_so
         "echo x > /etc/hosts",
     ];
     for command in ordinary {
-        let deed = guard.command_deed(&mounted(), dir(), command);
-        let decision = decide(&guard, &scene, &deed, &Nobody).await;
+        let action = guard.command_action(&mounted(), dir(), command);
+        let decision = decide(&guard, &situation, &action, &NoHuman).await;
         assert_eq!(decision, Ok(Clearance::default()), "{command}");
     }
-    let deed = guard.script_deed(&mounted(), "print(1)");
-    assert_eq!(decide(&guard, &scene, &deed, &Nobody).await, Ok(Clearance::default()));
+    let action = guard.script_action(&mounted(), "print(1)");
+    assert_eq!(decide(&guard, &situation, &action, &NoHuman).await, Ok(Clearance::default()));
     let reaching = [
         "rm -rf /workspace",
         "rm -rf /workspace/*",
@@ -55,26 +57,26 @@ async fn within_walls_only_what_is_mounted_is_asked_about_and_the_reason_says_so
         "git config core.hooksPath hooks",
     ];
     for command in reaching {
-        let deed = guard.command_deed(&mounted(), dir(), command);
-        let refusal = decide(&guard, &scene, &deed, &Nobody).await.expect_err(command);
+        let action = guard.command_action(&mounted(), dir(), command);
+        let refusal = decide(&guard, &situation, &action, &NoHuman).await.expect_err(command);
         assert_eq!(refusal.status, RefusalStatus::Unattended, "{command}");
         assert!(refusal.message.contains("of your machine"), "{}", refusal.message);
     }
-    let deed = guard.write_deed(&mounted(), "/workspace/.git/hooks/pre-push");
-    assert!(decide(&guard, &scene, &deed, &Nobody).await.is_err());
+    let action = guard.write_action(&mounted(), "/workspace/.git/hooks/pre-push");
+    assert!(decide(&guard, &situation, &action, &NoHuman).await.is_err());
 }
 
 #[tokio::test]
 async fn walls_that_are_weakened_are_none() {
     let guard = guard(policy());
     let reach = Reach::Mounts(vec![Opening::Weakness("it is privileged".to_owned())]);
-    let scene = scene(reach.clone(), &Nobody);
+    let situation = situation(reach.clone(), &NoHuman);
     for command in [DANGEROUS, "./unknown"] {
-        let deed = guard.command_deed(&reach, dir(), command);
-        assert!(decide(&guard, &scene, &deed, &Nobody).await.is_err(), "{command}");
+        let action = guard.command_action(&reach, dir(), command);
+        assert!(decide(&guard, &situation, &action, &NoHuman).await.is_err(), "{command}");
     }
-    let deed = guard.script_deed(&reach, "print(1)");
-    let refusal = decide(&guard, &scene, &deed, &Nobody).await.expect_err("refused");
+    let action = guard.script_action(&reach, "print(1)");
+    let refusal = decide(&guard, &situation, &action, &NoHuman).await.expect_err("refused");
     assert!(refusal.message.contains("isolation is weakened"), "{}", refusal.message);
 }
 
@@ -89,12 +91,14 @@ async fn behind_mounts_a_file_is_judged_by_where_it_is_on_the_host() {
         read_only,
     };
     let reach = Reach::Mounts(openings.into_iter().map(opening).collect());
-    let scene = scene(reach.clone(), &Nobody);
+    let situation = situation(reach.clone(), &NoHuman);
     let decision =
-        decide(&guard, &scene, &guard.write_deed(&reach, "/keys/authorized_keys"), &Nobody).await;
+        decide(&guard, &situation, &guard.write_action(&reach, "/keys/authorized_keys"), &NoHuman)
+            .await;
     assert_eq!(status(&decision), Some(RefusalStatus::Unattended));
     for path in ["/src/a", "/etc/passwd", "/root/.bashrc", "/e/passwd", "/keysmith"] {
-        let decision = decide(&guard, &scene, &guard.write_deed(&reach, path), &Nobody).await;
+        let decision =
+            decide(&guard, &situation, &guard.write_action(&reach, path), &NoHuman).await;
         assert_eq!(decision, Ok(Clearance::default()), "{path}");
     }
 }

@@ -1,6 +1,6 @@
 //! Which paths matter beyond the work at hand.
 
-use super::ground::Ground;
+use super::path_context::PathContext;
 
 /// Directories of the system: to empty one of them is to lose the machine.
 const SYSTEM: [&str; 28] = [
@@ -139,7 +139,7 @@ const HARMLESS_DEVICES: [&str; 8] = [
 
 /// Brings a path into one form: the home as `~`, no needless slashes and dots,
 /// relative to `cwd` where that is known.
-pub(super) fn canonical(path: &str, cwd: Option<&str>, ground: &Ground) -> String {
+pub(super) fn canonical(path: &str, cwd: Option<&str>, path_context: &PathContext) -> String {
     let joined = match cwd {
         Some(cwd) if !path.starts_with(['/', '~']) => format!("{cwd}/{path}"),
         _ => path.to_owned(),
@@ -179,14 +179,14 @@ pub(super) fn canonical(path: &str, cwd: Option<&str>, ground: &Ground) -> Strin
         (_, true) => root,
         (_, false) => format!("{root}/{below}"),
     };
-    as_home(whole, ground)
+    as_home(whole, path_context)
 }
 
 /// Writes the user's home as `~`.
-fn as_home(path: String, ground: &Ground) -> String {
+fn as_home(path: String, path_context: &PathContext) -> String {
     // In a sandbox with a system of its own the host's home means nothing.
-    let homes = [ground.user_home.as_deref(), ground.real_home.as_deref()];
-    let homes = homes.into_iter().flatten().filter(|_| ground.mounts.is_none());
+    let homes = [path_context.user_home.as_deref(), path_context.real_home.as_deref()];
+    let homes = homes.into_iter().flatten().filter(|_| path_context.mounts.is_none());
     for home in homes.map(|home| home.trim_end_matches('/')).filter(|home| !home.is_empty()) {
         match path.strip_prefix(home) {
             Some("") => return "~".to_owned(),
@@ -247,23 +247,23 @@ pub(super) fn is_disk(path: &str) -> bool {
 }
 
 /// Says what a file is that should not be changed unasked; nothing for others.
-pub(super) fn sensitive(path: &str, ground: &Ground) -> Option<&'static str> {
+pub(super) fn sensitive(path: &str, path_context: &PathContext) -> Option<&'static str> {
     if path.rsplit('/').next().is_some_and(|name| name == "docker.sock" || name == "podman.sock") {
         return Some("the socket of a container engine");
     }
     let relative = !path.starts_with(['/', '~']);
-    let host = match ground.on_host(path) {
+    let host = match path_context.on_host(path) {
         Some(host) => host,
         // It may well be below a mounted directory.
-        None if relative && ground.may_change_host(None) => path.to_owned(),
+        None if relative && path_context.may_change_host(None) => path.to_owned(),
         None => return None,
     };
     if is_run_by_git(&host) {
         return Some("what git runs by itself");
     }
-    let on_host = Ground { mounts: None, ..ground.clone() };
+    let on_host = PathContext { mounts: None, ..path_context.clone() };
     let path = canonical(&host, None, &on_host);
-    if let Some(home) = &ground.vestal_home
+    if let Some(home) = &path_context.vestal_home
         && let Some(rest) = path.strip_prefix(canonical(home, None, &on_host).as_str())
         && (rest.is_empty() || rest.starts_with('/'))
     {

@@ -1,8 +1,8 @@
-use super::ground::Ground;
+use super::path_context::PathContext;
 use super::paths::*;
 
-fn ground() -> Ground {
-    Ground { user_home: Some("/home/me".to_owned()), ..Ground::default() }
+fn path_context() -> PathContext {
+    PathContext { user_home: Some("/home/me".to_owned()), ..PathContext::default() }
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_path_has_one_form() {
         ("", None, "."),
     ];
     for (path, cwd, expected) in cases {
-        assert_eq!(canonical(path, cwd, &ground()), expected, "{path} in {cwd:?}");
+        assert_eq!(canonical(path, cwd, &path_context()), expected, "{path} in {cwd:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Has a summary stand for what is long past.
+//! Replaces old messages by a summary.
 
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::Error;
@@ -20,7 +20,7 @@ const ASSUMED_CONTEXT: u64 = 32_000;
 const SUMMARY_TOKENS: u64 = 4_000;
 const SUMMARY_SHARE: u64 = 8;
 
-/// Messages at the end that stay when somebody asks for it to be compressed.
+/// Messages at the end that stay when the user asks for a summary.
 const STAY_WHEN_ASKED: usize = 4;
 
 /// The part of the conversation that stays then: one of so many.
@@ -39,7 +39,7 @@ pub struct Compressed {
 
 /// Why a conversation was not compressed. It is as it was.
 #[derive(Debug, thiserror::Error)]
-pub enum NotCompressed {
+pub enum CompressError {
     /// There is too little of it.
     #[error(
         "there is nothing to sum up: its last messages stay word for word, and there are {messages} in all (about {tokens} tokens)"
@@ -50,14 +50,14 @@ pub enum NotCompressed {
         /// Tokens they take with all the rest, by estimate.
         tokens: u64,
     },
-    /// Somebody interrupted.
-    #[error("interrupted; the conversation is as it was")]
+    /// The turn was interrupted.
+    #[error("interrupted; the conversation is unchanged")]
     Interrupted,
     /// The model gave no summary.
-    #[error("no summary could be had, and the conversation is as it was: {0}")]
+    #[error("the model gave no summary, and the conversation is unchanged: {0}")]
     Model(ModelError),
     /// The model's summary was empty.
-    #[error("the model's summary is empty, and the conversation is as it was")]
+    #[error("the model's summary is empty, and the conversation is unchanged")]
     Empty,
     /// The store has a reason.
     #[error(transparent)]
@@ -73,26 +73,26 @@ pub(crate) enum Summarised {
 }
 
 impl Conversation {
-    /// Has a summary stand for what is long past, because somebody wants it so:
+    /// Replaces old messages by a summary at the user's request:
     /// the last turn or so stays word for word. `control` interrupts it.
-    pub async fn compress(&mut self, events: &EventSink) -> Result<Compressed, NotCompressed> {
+    pub async fn compress(&mut self, events: &EventSink) -> Result<Compressed, CompressError> {
         let running = self.control.begin(self.parent_cancel.as_ref());
         let tokens_before = self.request_tokens();
         let said: u64 = self.messages.iter().map(tokens_of).sum();
         let budget = (said / PARTS_WHEN_ASKED).min(self.tail_budget());
         let Some(start) = cut(&self.messages, STAY_WHEN_ASKED, budget) else {
             let messages = self.messages.len();
-            return Err(NotCompressed::TooShort { messages, tokens: tokens_before });
+            return Err(CompressError::TooShort { messages, tokens: tokens_before });
         };
-        events.tell(Event::Compressing { tokens: tokens_before });
-        let gone = self.giving_way(start);
+        events.emit(Event::Compressing { tokens: tokens_before });
+        let gone = self.messages_to_compress(start);
         let summary = match self.summarise(&gone, &running.token).await {
             Summarised::By(completion) => completion,
-            Summarised::Empty => return Err(NotCompressed::Empty),
-            Summarised::Interrupted => return Err(NotCompressed::Interrupted),
-            Summarised::Failed(error) => return Err(NotCompressed::Model(error)),
+            Summarised::Empty => return Err(CompressError::Empty),
+            Summarised::Interrupted => return Err(CompressError::Interrupted),
+            Summarised::Failed(error) => return Err(CompressError::Model(error)),
         };
-        self.give_way(&gone, &summary.message.text, events).await?;
+        self.replace_by_summary(&gone, &summary.message.text, events).await?;
         Ok(Compressed { messages: start, tokens_before, tokens: self.request_tokens() })
     }
 
@@ -124,13 +124,13 @@ impl Conversation {
     }
 
     /// Returns the first messages, which are about to give way.
-    pub(crate) fn giving_way(&mut self, count: usize) -> Vec<Message> {
+    pub(crate) fn messages_to_compress(&mut self, count: usize) -> Vec<Message> {
         let gone = self.messages.get(..count).unwrap_or_default().to_vec();
         self.memory.compressing((&self.agent.parts.store, &self.id), &gone);
         gone
     }
 
-    /// Has a model write what stands for messages, and counts what that took.
+    /// Asks a model for a summary of messages, and counts what that used.
     pub(crate) async fn summarise(
         &self,
         gone: &[Message],
@@ -155,7 +155,7 @@ impl Conversation {
             Ok(completion) => completion,
             Err(error) => return Summarised::Failed(error),
         };
-        self.count(&completion).await;
+        self.record_usage(&completion).await;
         if completion.message.text.trim().is_empty() {
             return Summarised::Empty;
         }
@@ -163,7 +163,7 @@ impl Conversation {
     }
 
     /// Replaces the first messages by a summary, here and in the store.
-    pub(crate) async fn give_way(
+    pub(crate) async fn replace_by_summary(
         &mut self,
         gone: &[Message],
         summary: &str,
@@ -173,12 +173,12 @@ impl Conversation {
         let room = Room::of(self.chat.context_length().tokens());
         self.replace_beginning(gone.len(), as_message(gone, quoted, summary, &room)).await?;
         self.counted = None;
-        self.sightings.forget();
-        events.tell(Event::Compressed { messages: gone.len(), tokens: self.request_tokens() });
+        self.observed_files.clear();
+        events.emit(Event::Compressed { messages: gone.len(), tokens: self.request_tokens() });
         Ok(())
     }
 
-    /// Has the model see less of the longest results of tools, which stay whole
+    /// Shows the model less of the longest results of tools, which stay whole
     /// in the store. Returns how many bytes of each it sees; none when that would
     /// gain nothing.
     pub(crate) fn shorten_results(&mut self) -> Option<usize> {
@@ -197,7 +197,7 @@ impl Conversation {
         Some(shown)
     }
 
-    /// Has the model not see the pictures that words do without; they stay in the
+    /// Hides optional pictures from the model; they stay in the
     /// store. Returns how many; none when there are none, or it sees none already.
     pub(crate) fn leave_out_pictures(&mut self) -> Option<usize> {
         if self.without_optional_pictures {

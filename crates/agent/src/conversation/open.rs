@@ -1,35 +1,36 @@
-//! Begins a conversation, or goes on with one.
+//! Begins a conversation, resumes one, or branches off one.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Zoned;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use vestal_config::Isolation;
 use vestal_conversations::{ConversationId, Error, New, ParentKind, Store, Title};
 use vestal_model::Endpoint;
-use vestal_sandbox::{InvalidTask, Overrides, Task};
+use vestal_sandbox::{Command, InvalidTask, Overrides, Task};
 
 use super::Conversation;
-use super::branch::{WORKS_IN, WorksIn};
 use super::record::NOTES;
-use super::sources::Looked;
-use super::tools::{SWITCHED, Switched};
+use super::tools::{SWITCHED, SourceVersions, ToolSwitches};
 use crate::agent::Agent;
 use crate::approvals::Guard;
-use crate::call_jobs::{CallJobs, LeftBehind};
+use crate::call_jobs::{CallJobs, UnsettledJobs};
 use crate::human::Human;
-use crate::memory::Listening;
+use crate::memory::MemoryFeed;
 use crate::notebook::{Notebook, Notes};
 use crate::prompt::{self, PromptParts};
 use crate::registry::{Registry, Selection};
+use crate::sandbox::ConversationSandbox;
 use crate::turn::Control;
-use crate::workshop::Workshop;
 
 /// What a conversation is opened with.
-pub struct Opening {
-    /// Whether it is begun or gone on with.
+pub struct ConversationOptions {
+    /// Whether it is new or resumed.
     pub start: Start,
     /// Who is asked, and who is asked where that one fails.
     pub chain: Vec<Endpoint>,
@@ -51,7 +52,7 @@ pub struct Opening {
     pub max_turns: Option<u32>,
 }
 
-/// Whether a conversation is begun or gone on with.
+/// Whether a conversation is new or resumed.
 #[derive(Debug, Clone)]
 pub enum Start {
     /// It is begun.
@@ -61,7 +62,7 @@ pub enum Start {
         /// Its title; none: it is taken from what is said first.
         title: Option<Title>,
     },
-    /// It is gone on with.
+    /// It is resumed.
     Resume(ConversationId),
 }
 
@@ -80,9 +81,9 @@ pub enum OpenError {
 }
 
 /// What a child has from its parent.
-pub(crate) struct Heritage {
+pub(crate) struct ParentContext {
     pub(crate) parent: ConversationId,
-    pub(crate) workshop: Workshop,
+    pub(crate) sandbox: ConversationSandbox,
     pub(crate) depth: u32,
     pub(crate) cancel: CancellationToken,
     pub(crate) guard: Arc<Guard>,
@@ -93,22 +94,22 @@ pub(crate) struct Heritage {
 impl Agent {
     /// Opens a conversation. Nothing is asked of a model and no sandbox is
     /// touched before the first turn needs it.
-    pub async fn open(&self, opening: Opening) -> Result<Conversation, OpenError> {
+    pub async fn open(&self, opening: ConversationOptions) -> Result<Conversation, OpenError> {
         self.open_with(opening, None).await
     }
 
-    /// Opens a conversation of somebody else's work.
+    /// Opens a conversation, of a child where there is a parent.
     pub(crate) async fn open_with(
         &self,
-        mut opening: Opening,
-        heritage: Option<Heritage>,
+        mut opening: ConversationOptions,
+        parent_context: Option<ParentContext>,
     ) -> Result<Conversation, OpenError> {
         let store = &self.parts.store;
         let options = &self.parts.options;
-        // A child works on a part for somebody who remembers.
-        let memory = self.parts.memory.as_ref().filter(|_| heritage.is_none());
+        // A child needs no memory: its parent has one.
+        let memory = self.parts.memory.as_ref().filter(|_| parent_context.is_none());
         let redactor = Arc::clone(&self.parts.redactor);
-        let mut memory = Listening::new(memory.cloned(), options.patience, redactor);
+        let mut memory = MemoryFeed::new(memory.cloned(), options.memory_timeouts, redactor);
         if matches!(&opening.start, Start::New { .. })
             && let Some(words) = memory.recall().await
         {
@@ -119,35 +120,46 @@ impl Agent {
         let untitled = matches!(&opening.start, Start::New { title: None, .. });
         let begun = match &opening.start {
             Start::New { source, title } => {
-                let parent = heritage.as_ref();
+                let parent = parent_context.as_ref();
                 let parent = parent.map(|child| (ParentKind::Delegation, child.parent.clone()));
-                Begun::new(self, &opening, source, title.clone(), parent).await?
+                StoredConversation::new(self, &opening, source, title.clone(), parent).await?
             }
-            Start::Resume(id) => Begun::found(self, id, opening.chain.first()).await?,
+            Start::Resume(id) => StoredConversation::found(self, id, opening.chain.first()).await?,
         };
-        let Begun { id, lease, system, messages, seqs, notes, switched, works_in, jobs, unsettled } =
-            begun;
+        let StoredConversation {
+            id,
+            lease,
+            system,
+            messages,
+            seqs,
+            notes,
+            switched,
+            works_in,
+            jobs,
+            unsettled,
+        } = begun;
         let session = format!("c-{id}");
-        let depth = heritage.as_ref().map_or(0, |child| child.depth);
-        let inherited = heritage.as_ref().map(|child| Arc::clone(&child.tools));
-        let (workshop, guard, parent_cancel) = match heritage {
-            Some(child) => (child.workshop.with_session(&session), child.guard, Some(child.cancel)),
+        let depth = parent_context.as_ref().map_or(0, |child| child.depth);
+        let inherited = parent_context.as_ref().map(|child| Arc::clone(&child.tools));
+        let (sandbox, guard, parent_cancel) = match parent_context {
+            Some(child) => (child.sandbox.with_session(&session), child.guard, Some(child.cancel)),
             None => {
                 let task = own_task(&opening, &id, works_in.as_ref())?;
                 let (engine, overrides) = (self.parts.engine.clone(), opening.overrides);
-                let mut workshop = Workshop::new(engine, task, overrides, &session);
+                let mut sandbox = ConversationSandbox::new(engine, task, overrides, &session);
                 if let Some(dir) = works_in.and_then(|place| place.dir) {
-                    workshop.start_in(&dir);
+                    sandbox.start_in(&dir);
                 }
                 let remember = Arc::clone(&self.parts.remember);
                 let guard = Guard::new(options.policy.clone(), remember);
-                (workshop, Arc::new(guard), None)
+                (sandbox, Arc::new(guard), None)
             }
         };
         let all = inherited.as_deref().unwrap_or(&self.parts.tools);
-        let (tools, mut untold) = all.select(&opening.selection);
+        let (tools, mut unknown_tools) = all.select(&opening.selection);
         // What a source may yet have is not missing.
-        untold.retain(|name| !self.parts.sources.iter().any(|source| source.may_offer(name)));
+        unknown_tools
+            .retain(|name| !self.parts.sources.iter().any(|source| source.may_offer(name)));
         let specs = tools.specs();
         store.touch(&id).await?;
         let mut conversation = Conversation {
@@ -159,17 +171,17 @@ impl Agent {
             seqs,
             chat: self.parts.models.chat(opening.chain.clone()),
             chain: opening.chain,
-            workshop,
+            sandbox,
             guard,
             human: opening.human,
             selection: opening.selection,
             inherited,
-            looked: Looked::default(),
+            source_versions: SourceVersions::default(),
             switched,
             tools: Arc::new(tools),
             specs,
             notebook: Notebook::new(notes.clone()),
-            sightings: Arc::default(),
+            observed_files: Arc::default(),
             stored_notes: notes,
             jobs,
             unsettled,
@@ -183,7 +195,7 @@ impl Agent {
             without_optional_pictures: false,
             untitled,
             memory,
-            untold,
+            unknown_tools,
         };
         conversation.choose_tools();
         Ok(conversation)
@@ -191,23 +203,23 @@ impl Agent {
 }
 
 /// What the store has of a conversation.
-struct Begun {
+struct StoredConversation {
     id: ConversationId,
     lease: vestal_conversations::Lease,
     system: String,
     messages: Vec<vestal_model::Message>,
     seqs: Vec<vestal_conversations::Seq>,
     notes: Notes,
-    switched: Switched,
+    switched: ToolSwitches,
     works_in: Option<WorksIn>,
     jobs: CallJobs,
-    unsettled: Option<LeftBehind>,
+    unsettled: Option<UnsettledJobs>,
 }
 
-impl Begun {
+impl StoredConversation {
     async fn new(
         agent: &Agent,
-        opening: &Opening,
+        opening: &ConversationOptions,
         source: &str,
         title: Option<Title>,
         parent: Option<(ParentKind, ConversationId)>,
@@ -237,7 +249,7 @@ impl Begun {
             messages: Vec::new(),
             seqs: Vec::new(),
             notes: Notes::default(),
-            switched: Switched::default(),
+            switched: ToolSwitches::default(),
             works_in: None,
             jobs,
             unsettled: None,
@@ -270,7 +282,7 @@ impl Begun {
         let switched = read(store, id, SWITCHED).await?.unwrap_or_default();
         let works_in = read(store, id, WORKS_IN).await?;
         let (jobs, record) = CallJobs::found(store, id).await?;
-        let (id, unsettled) = (id.clone(), Some(LeftBehind(record)));
+        let (id, unsettled) = (id.clone(), Some(UnsettledJobs(record)));
         Ok(Self { id, lease, system, messages, seqs, notes, switched, works_in, jobs, unsettled })
     }
 }
@@ -287,7 +299,7 @@ async fn read<T: DeserializeOwned>(
 
 /// Returns the task whose sandbox a conversation works in.
 fn own_task(
-    opening: &Opening,
+    opening: &ConversationOptions,
     id: &ConversationId,
     works_in: Option<&WorksIn>,
 ) -> Result<Task, InvalidTask> {
@@ -295,5 +307,49 @@ fn own_task(
         (Isolation::Shared | Isolation::Task, _) => Ok(opening.task.clone()),
         (Isolation::Conversation, Some(place)) => place.task.parse(),
         (Isolation::Conversation, None) => format!("conversation-{id}").parse(),
+    }
+}
+
+/// The key of a branch's sandbox and directory in the store.
+pub(crate) const WORKS_IN: &str = "works_in";
+
+/// How long the shell may take to say where it is.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Where a branch works: where the conversation worked that it comes from,
+/// wherever conversations of its own kind would.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WorksIn {
+    /// The task whose sandbox it is.
+    pub(crate) task: String,
+    /// Where its shell begins, if that is known.
+    #[serde(default)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+impl Conversation {
+    /// Makes another conversation of all that the model sees here, with the same
+    /// model, tools and notes, in the same sandbox, and returns its name. It has
+    /// a shell of its own, which begins in the directory where this one is, and
+    /// nothing is approved in it beforehand. Without a title it gets this one's
+    /// with a number.
+    pub async fn branch(&mut self, title: Option<&str>) -> Result<ConversationId, Error> {
+        self.keep_notes().await?;
+        let place = WorksIn { task: self.sandbox.task().to_string(), dir: self.shell_dir().await };
+        let place = serde_json::json!(place);
+        let title = title.map(|title| Title::Given(title.to_owned()));
+        let store = &self.agent.parts.store;
+        // At once: a branch without its place would go on somewhere else.
+        let branch = store.branch_with_state(&self.id, title, &[(WORKS_IN, &place)]).await?.id;
+        Ok(branch)
+    }
+
+    /// Returns where the shell is, if it has been used and says so.
+    async fn shell_dir(&self) -> Option<PathBuf> {
+        let sandbox = self.sandbox.attached()?;
+        let command = self.sandbox.in_session(Command::shell("pwd")).timeout(PATIENCE);
+        let output = tokio::time::timeout(2 * PATIENCE, sandbox.run(command)).await.ok()?.ok()?;
+        let dir = PathBuf::from(std::ffi::OsStr::from_bytes(&output.cwd));
+        dir.is_absolute().then_some(dir)
     }
 }

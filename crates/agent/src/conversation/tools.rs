@@ -1,16 +1,19 @@
-//! Which tools the model has in this conversation.
+//! The tools of a conversation: selected, switched, and from sources.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 use vestal_conversations::Error;
 
 use super::Conversation;
+use crate::event::{Event, EventSink};
 use crate::registry::{Registry, stands_for};
 use crate::slash::nearest;
 
-/// What the store knows the switched tools by.
+/// The key of the switched tools in the store.
 pub(crate) const SWITCHED: &str = "tools";
 
 /// A tool as a person sees it.
@@ -37,7 +40,7 @@ pub enum Switch {
 
 /// Why a tool was not switched.
 #[derive(Debug, thiserror::Error)]
-pub enum NotSwitched {
+pub enum SwitchToolError {
     /// There is none of that name.
     #[error("there is no tool or toolset {name:?}")]
     Unknown {
@@ -53,7 +56,7 @@ pub enum NotSwitched {
 
 /// What was switched by hand, against what the settings say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Switched {
+pub(crate) struct ToolSwitches {
     #[serde(default)]
     on: BTreeSet<String>,
     #[serde(default)]
@@ -87,7 +90,7 @@ impl Conversation {
         &mut self,
         name: &str,
         switch: Switch,
-    ) -> Result<Vec<String>, NotSwitched> {
+    ) -> Result<Vec<String>, SwitchToolError> {
         let tools = self.tools();
         let meant: Vec<&ToolInfo> = tools
             .iter()
@@ -96,7 +99,7 @@ impl Conversation {
         if meant.is_empty() {
             let known = tools.iter().flat_map(|tool| [tool.name.as_str(), tool.toolset.as_str()]);
             let nearest = nearest(name, known).map(str::to_owned);
-            return Err(NotSwitched::Unknown { name: name.to_owned(), nearest });
+            return Err(SwitchToolError::Unknown { name: name.to_owned(), nearest });
         }
         let mut switched = self.switched.clone();
         for tool in &meant {
@@ -154,5 +157,44 @@ fn first_sentence(text: &str) -> String {
     match line.split_once(". ") {
         Some((first, _)) => format!("{first}."),
         None => line,
+    }
+}
+
+/// Which of the sources' tools a conversation has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SourceVersions {
+    /// What the sources' versions were; none before the first turn.
+    versions: Option<Vec<u64>>,
+}
+
+impl Conversation {
+    /// Takes the tools that the sources have now. Before the first turn, those
+    /// that are still being asked are waited for, as long as each of them
+    /// thinks right. A child keeps what it was given.
+    pub(crate) async fn refresh_tools(&mut self, events: &EventSink, cancel: &CancellationToken) {
+        if self.inherited.is_some() {
+            return;
+        }
+        let sources = &self.agent.parts.sources;
+        if self.source_versions.versions.is_none() {
+            let settled = join_all(sources.iter().map(|source| source.settle()));
+            tokio::select! {
+                _ = settled => {}
+                () = cancel.cancelled() => {}
+            }
+        }
+        // Before the tools: what changes in between is taken the next time.
+        let versions: Vec<u64> = sources.iter().map(|source| source.version()).collect();
+        for text in sources.iter().flat_map(|source| source.take_notices()) {
+            let text = self.agent.parts.redactor.redact(&text).into_owned();
+            events.emit(Event::Warning { text });
+        }
+        if self.source_versions.versions.as_ref() != Some(&versions) {
+            // Without sources, the tools are those it was opened with.
+            if !versions.is_empty() {
+                self.choose_tools();
+            }
+            self.source_versions.versions = Some(versions);
+        }
     }
 }

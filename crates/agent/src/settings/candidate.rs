@@ -1,4 +1,4 @@
-//! A provider that somebody considers, before anything is in the settings.
+//! A provider that could be configured, before anything is in the settings.
 
 use vestal_config::{ApiMode, EnvName};
 use vestal_model::{Endpoint, Secret, is_same_server};

@@ -29,7 +29,7 @@ pub fn known_secrets(settings: &Settings) -> Vec<String> {
 }
 
 /// Reports whether a profile says something about who is asked. A key in its
-/// `.env` does: it is not to be used with, or instead of, somebody else's.
+/// `.env` does: it must not be mixed with the key of another profile.
 fn says_who_is_asked(settings: &Settings) -> Result<bool, EndpointError> {
     let sources = [
         settings.get(&keys::MODEL_DEFAULT)?.source,
@@ -42,7 +42,7 @@ fn says_who_is_asked(settings: &Settings) -> Result<bool, EndpointError> {
     if sources.iter().any(|source| *source != Source::Default) {
         return Ok(true);
     }
-    // A key in the environment of the process is there for both.
+    // A key in the environment of the process belongs to both.
     let key = settings.get(&keys::MODEL_API_KEY)?.source;
     if !matches!(key, Source::Default | Source::Environment { .. }) {
         return Ok(true);

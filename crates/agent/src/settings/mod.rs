@@ -4,7 +4,6 @@
 mod candidate;
 mod endpoints;
 mod inherited;
-mod lists;
 mod options;
 
 pub use candidate::Candidate;
@@ -12,5 +11,4 @@ pub use endpoints::{
     EndpointError, KeyOwner, ProviderRow, endpoints, key_owner, provider_rows, split_model,
 };
 pub use inherited::{inherited, known_secrets};
-pub use lists::model_lists;
-pub use options::{model_options, options, selection};
+pub use options::{model_lists, model_options, options, selection};

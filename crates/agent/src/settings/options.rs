@@ -6,12 +6,13 @@ use std::time::Duration;
 use vestal_config::{
     ApprovalMode, ConfigError, Key, Names, PROXY_VARIABLES, Patterns, Settings, Unattended, keys,
 };
+use vestal_model::ListCache;
 
 use crate::agent::{Delegation, Options};
 use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
 use crate::compress::Compression;
 use crate::limits::Limits;
-use crate::memory::Patience;
+use crate::memory::MemoryTimeouts;
 use crate::registry::Selection;
 use crate::turn::Guardrails;
 
@@ -28,7 +29,7 @@ pub fn options(settings: &Settings) -> Result<Options, ConfigError> {
         limits: Arc::new(limits(settings)?),
         policy: policy(settings)?,
         delegation: delegation(settings)?,
-        patience: Patience::default(),
+        memory_timeouts: MemoryTimeouts::default(),
     })
 }
 
@@ -130,4 +131,13 @@ fn delegation(settings: &Settings) -> Result<Delegation, ConfigError> {
 
 fn size(settings: &Settings, key: &Key<vestal_config::Count>) -> Result<usize, ConfigError> {
     Ok(usize::try_from(settings.get(key)?.value.get()).unwrap_or(usize::MAX))
+}
+
+/// How long a provider's list counts.
+const MAX_AGE: Duration = Duration::from_hours(24);
+
+/// Returns the lists that are kept, so that names of models can be completed
+/// without anybody being asked.
+pub fn model_lists(settings: &Settings) -> ListCache {
+    ListCache::new(settings.home().dir().join("cache").join("models.json"), MAX_AGE)
 }

@@ -60,7 +60,7 @@ pub enum Reach {
     Conversation,
     /// It is this verb of the command line, and its words are the verb's.
     Verb(&'static [&'static str]),
-    /// It is of use only to somebody who sits before the program.
+    /// It is of use only at a terminal.
     Terminal,
 }
 
@@ -95,7 +95,7 @@ pub struct Word {
     pub about: &'static str,
 }
 
-/// What kind of name stands somewhere, so that whoever knows the names can
+/// What kind of name stands somewhere, so that a caller that knows the names can
 /// offer them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Value {

@@ -1,17 +1,14 @@
 //! What is said to the program in a conversation, and not to the model.
 //!
-//! One table of commands serves whoever holds conversations: a chat at a
+//! One table of commands serves every front end: a chat at a
 //! terminal, one over a messenger, a dashboard. How a command is read, what its
 //! help says and what could be typed next all come from the table, and nothing
 //! of a terminal is in it.
 
 mod command;
-mod complete;
 mod help;
-mod nearest;
 mod parse;
 mod table;
-mod words;
 
 #[cfg(test)]
 #[path = "complete_tests.rs"]
@@ -27,9 +24,6 @@ mod parse_tests;
 mod table_tests;
 
 pub use command::{Command, Group, Reach, Takes, Timing, Value, Word};
-pub use complete::{Candidate, Completing, complete};
-pub use help::{help, help_of};
-pub use nearest::nearest;
-pub use parse::{Invocation, SlashError, parse};
+pub use help::{Candidate, Completing, complete, help, help_of};
+pub use parse::{Invocation, SlashError, Unclosed, nearest, parse, quoted, words};
 pub use table::{COMMANDS, find};
-pub use words::{Unclosed, quoted, words};

@@ -80,7 +80,7 @@ fn an_unknown_command_gets_the_nearest_suggestion() {
 fn a_command_that_takes_nothing_says_so_instead_of_ignoring_words() {
     let error = read("/retry it").unwrap().unwrap_err();
     assert_eq!(error, SlashError::TakesNothing { command: "retry" });
-    assert_eq!(error.to_string(), "/retry takes nothing after it");
+    assert_eq!(error.to_string(), "/retry takes no arguments");
 }
 
 proptest::proptest! {

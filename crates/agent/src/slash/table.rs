@@ -74,7 +74,7 @@ It goes on in its own sandbox and with its own model.",
         summary: "go another way from here, in a copy",
         takes: Takes::Text,
         details: "\
-The copy is gone on with; the conversation so far stays as it is, and /resume goes back to it. Both work in the same \
+The chat continues in the copy; the conversation so far stays as it is, and /resume goes back to it. Both work in the same \
 sandbox, each with its own shell.",
         ..PLAIN
     },

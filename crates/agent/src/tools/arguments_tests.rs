@@ -2,72 +2,123 @@ use serde_json::json;
 
 use super::*;
 
-fn arguments(value: Value) -> Arguments {
-    Arguments::new(value).unwrap()
+#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+struct Sample {
+    /// A text.
+    text: Option<String>,
+    flag: bool,
+    number: Option<i64>,
+    time: Option<Seconds>,
+    count: Option<Count<1>>,
+    words: Option<NonEmptyString>,
+    list: Vec<String>,
+    object: Option<Map<String, Value>>,
+    kind: Option<Kind>,
+    inner: Vec<Inner>,
 }
 
-fn complaint<T: std::fmt::Debug>(result: Result<T, BadArgument>) -> String {
-    result.unwrap_err().to_string()
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    One,
+    TwoWords,
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Inner {
+    /// Its name.
+    id: String,
+}
+
+fn sample(arguments: Value) -> Sample {
+    parse(arguments).unwrap()
+}
+
+fn complaint(arguments: Value) -> String {
+    parse::<Sample>(arguments).unwrap_err().to_string()
 }
 
 #[test]
 fn absent_and_null_are_the_same() {
-    for given in [json!({}), json!({"a": null}), Value::Null] {
-        let given = arguments(given);
-        assert_eq!(given.optional_text("a"), Ok(None));
-        assert_eq!(given.flag("a"), Ok(false));
-        assert_eq!(given.integer("a"), Ok(None));
-        assert_eq!(given.seconds("a"), Ok(None));
-        assert_eq!(given.texts("a"), Ok(vec![]));
-        assert_eq!(given.list("a"), Ok(None));
-        assert_eq!(complaint(given.text("a")), "`a` is required");
+    for arguments in [json!({}), json!({"text": null, "flag": null, "list": null}), Value::Null] {
+        assert_eq!(sample(arguments), Sample::default());
     }
+    let missing = parse::<Inner>(json!({"id": null})).unwrap_err();
+    assert_eq!(missing.to_string(), "`id` is required");
 }
 
 #[test]
-fn numbers_and_flags_are_taken_from_strings() {
-    let given = arguments(json!({"n": "30", "f": 2.0, "s": " 1.5 ", "yes": "True", "no": 0}));
-    assert_eq!(given.integer("n"), Ok(Some(30)));
-    assert_eq!(given.integer("f"), Ok(Some(2)));
-    assert_eq!(given.seconds("s"), Ok(Some(Duration::from_millis(1500))));
-    assert_eq!(given.flag("yes"), Ok(true));
-    assert_eq!(given.flag("no"), Ok(false));
-    assert_eq!(given.optional_text("n"), Ok(Some("30".into())));
-    assert_eq!(arguments(json!({"id": 7})).text("id"), Ok("7".into()));
+fn numbers_flags_and_choices_are_taken_from_strings() {
+    let read = sample(json!({"number": "30", "time": " 1.5 ", "flag": "True", "text": 7}));
+    assert_eq!(read.number, Some(30));
+    assert_eq!(read.time, Some(Seconds(Duration::from_millis(1500))));
+    assert_eq!((read.flag, read.text.as_deref()), (true, Some("7")));
+    assert_eq!(sample(json!({"number": 2.0})).number, Some(2));
+    assert_eq!(sample(json!({"kind": " Two-Words "})).kind, Some(Kind::TwoWords));
 }
 
 #[test]
-fn lists_may_come_as_text_or_alone() {
-    let given = arguments(json!({"a": ["x", 1], "b": "[\"x\"]", "c": "x"}));
-    assert_eq!(given.texts("a"), Ok(vec!["x".into(), "1".into()]));
-    assert_eq!(given.texts("b"), Ok(vec!["x".into()]));
-    assert_eq!(given.texts("c"), Ok(vec!["x".into()]));
-    assert_eq!(complaint(given.list("c")), "`c` must be a list, got \"x\"");
+fn lists_and_objects_may_come_as_text_and_one_item_alone() {
+    for (given, expected) in
+        [(json!(["x", 1]), vec!["x", "1"]), (json!("[\"x\"]"), vec!["x"]), (json!("x"), vec!["x"])]
+    {
+        assert_eq!(sample(json!({ "list": given })).list, expected);
+    }
+    let object = json!({"n": 1}).as_object().cloned();
+    assert_eq!(sample(json!({"object": "{\"n\": 1}"})).object, object);
 }
 
 #[test]
 fn a_wrong_value_is_named_with_what_was_wanted() {
-    let given = arguments(json!({"t": "abc", "n": 1.5, "s": {}, "w": "  ", "big": 1e300}));
-    assert_eq!(complaint(given.seconds("t")), "`t` must be a number of seconds, got \"abc\"");
-    assert_eq!(complaint(given.integer("n")), "`n` must be a whole number, got 1.5");
-    assert_eq!(complaint(given.text("s")), "`s` must be a string, got {}");
-    assert_eq!(complaint(given.words("w")), "`w` must not be empty");
-    assert_eq!(complaint(given.flag("t")), "`t` must be true or false, got \"abc\"");
-    assert!(given.seconds("big").is_err() && given.integer("big").is_err());
-    let wrong = arguments(json!({"n": -1, "z": 0, "l": "x".repeat(200)}));
-    assert_eq!(complaint(wrong.count("n", 1)), "`n` must be at least 1, got -1");
-    assert_eq!(complaint(wrong.seconds("z")), "`z` must be more than 0 seconds");
-    assert!(complaint(wrong.integer("l")).len() < 120);
-    assert_eq!(complaint(Arguments::new(json!([1]))), "`arguments` must be an object, got [1]");
+    for (arguments, expected) in [
+        (json!({"time": "abc"}), "`time` must be a number, got \"abc\""),
+        (json!({"time": 0}), "`time` must be more than 0 seconds"),
+        (json!({"number": 1.5}), "`number` must be a whole number, got 1.5"),
+        (json!({"count": -1}), "`count` must be at least 1, got -1"),
+        (json!({"text": {}}), "`text` must be a string, got {}"),
+        (json!({"words": "  "}), "`words` must not be empty"),
+        (json!({"flag": "abc"}), "`flag` must be true or false, got \"abc\""),
+        (json!({"kind": "three"}), "`kind` must be one or two_words, got \"three\""),
+        (json!({"list": [{}]}), "each of `list` must be a string, got {}"),
+        (json!({"inner": "soon"}), "`inner` must be a list, got \"soon\""),
+        (json!({"inner": [1]}), "each of `inner` must be an object, got 1"),
+        (json!({"inner": [{}]}), "`id` is required"),
+        (json!([1]), "`arguments` must be an object, got [1]"),
+    ] {
+        assert_eq!(complaint(arguments), expected);
+    }
+    assert!(complaint(json!({"number": "x".repeat(200)})).len() < 130);
+    assert!(parse::<Sample>(json!({"time": 1e300, "number": 1e300})).is_err());
 }
 
 #[test]
-fn an_object_may_come_as_a_string_of_json() {
-    let given = json!({"plain": {"n": 1}, "text": "{\"n\": 1}", "list": [1], "none": null});
-    let given = Arguments::new(given).unwrap();
-    let object = json!({"n": 1}).as_object().cloned();
-    assert_eq!(given.object("plain").unwrap(), object);
-    assert_eq!(given.object("text").unwrap(), object);
-    assert_eq!(given.object("none").unwrap(), None);
-    assert!(given.object("list").is_err());
+fn the_schema_has_what_the_type_says_and_nothing_that_providers_refuse() {
+    let spec = tool_spec::<Sample>("sample", "Shows it.");
+    assert_eq!((spec.name.as_str(), spec.description.as_str()), ("sample", "Shows it."));
+    assert_eq!(
+        spec.parameters,
+        json!({
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "A text."},
+                "flag": {"type": "boolean", "default": false},
+                "number": {"type": "integer"},
+                "time": {"type": "integer", "minimum": 1},
+                "count": {"type": "integer", "minimum": 1},
+                "words": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "string"}},
+                "object": {"type": "object", "additionalProperties": true},
+                "kind": {"type": "string", "enum": ["one", "two_words"]},
+                "inner": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {"id": {"type": "string", "description": "Its name."}},
+                        "required": ["id"]
+                    }
+                }
+            }
+        })
+    );
 }

@@ -1,11 +1,13 @@
 //! `clarify`: a question to the person.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use vestal_model::ToolSpec;
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use crate::human::Question;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -13,18 +15,28 @@ use crate::tool::{Tool, ToolContext, ToolOutput};
 const MOST_CHOICES: usize = 4;
 
 const DESCRIPTION: &str = "\
-Asks the person you work for a question and waits for the answer. Give up to four `choices` where that helps; any other \
-answer is possible too. Ask when the task is ambiguous in a way that matters, or a decision is theirs to take; not for \
-leave to go on, nor for what you can find out yourself.";
+Asks the user a question and waits for the answer. Give up to four `choices` where that helps; the user can always \
+answer something else. Ask when the task is ambiguous in a way that matters, or when the decision is the user's; \
+do not ask for permission to continue, nor for what you can find out yourself.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clarify;
 
+#[derive(Deserialize, JsonSchema)]
+struct ClarifyArguments {
+    /// The question, without the choices.
+    question: NonEmptyString,
+    /// Answers to choose from; absent for a free answer.
+    #[serde(default)]
+    #[schemars(length(max = MOST_CHOICES))]
+    choices: Vec<String>,
+}
+
 fn question(arguments: Value) -> Result<Question, BadArgument> {
-    let arguments = Arguments::new(arguments)?;
-    let question = arguments.words("question")?.trim().to_owned();
-    let choices = arguments.texts("choices")?.into_iter().map(|choice| choice.trim().to_owned());
+    let ClarifyArguments { question, choices } = parse(arguments)?;
+    let question = question.trim().to_owned();
+    let choices = choices.into_iter().map(|choice| choice.trim().to_owned());
     let choices: Vec<String> = choices.filter(|choice| !choice.is_empty()).collect();
     if choices.len() > MOST_CHOICES {
         return Err(BadArgument::new(format!(
@@ -38,18 +50,7 @@ fn question(arguments: Value) -> Result<Question, BadArgument> {
 #[async_trait]
 impl Tool for Clarify {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "clarify".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "question": {"type": "string", "description": "The question, without the choices."},
-                    "choices": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CHOICES, "description": "Answers to choose from; absent for a free answer."}
-                },
-                "required": ["question"]
-            }),
-        }
+        tool_spec::<ClarifyArguments>("clarify", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {

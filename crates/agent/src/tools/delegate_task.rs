@@ -3,98 +3,96 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 
-use super::arguments::{Arguments, BadArgument};
-use crate::delegate::Assignment;
+use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
+use crate::delegation::Assignment;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 
-/// Parts one call may give away.
+/// Tasks of one call, at most.
 const MOST_PARTS: usize = 16;
 
 const DESCRIPTION: &str = "\
-Gives work to assistants, each with a conversation of its own, and returns what they report. Give one `goal`, or several \
-independent `tasks` to be done at the same time. They know nothing of this conversation: put all they need into goal \
-and context (paths, errors, constraints). They share the sandbox and its files, each with a shell of its own, and cannot \
-ask anybody. Use it for work that would fill your context with detail; not for a single tool call.";
+Gives work to assistants, each with a conversation of its own, and returns their reports. Give one `goal`, or several \
+independent `tasks` that run at the same time. Assistants know nothing of this conversation: put everything they need \
+into goal and context (paths, errors, constraints). They share the sandbox and its files, each with a shell of its own, \
+and cannot ask anyone. Use it for work that would fill your context with detail, not for a single tool call.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DelegateTask;
 
+#[derive(Deserialize, JsonSchema)]
+struct DelegateTaskArguments {
+    /// The goal, complete in itself.
+    goal: Option<NonEmptyString>,
+    /// What the assistant has to know.
+    context: Option<String>,
+    /// Toolsets it may use. Default: yours.
+    #[serde(default)]
+    toolsets: Vec<String>,
+    /// Several tasks in place of one goal.
+    #[serde(default)]
+    #[schemars(with = "Vec<TaskArguments>", length(max = MOST_PARTS))]
+    tasks: Vec<Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct TaskArguments {
+    /// The goal, complete in itself.
+    goal: NonEmptyString,
+    /// What the assistant has to know.
+    context: Option<String>,
+    /// Toolsets it may use. Default: yours.
+    #[serde(default)]
+    toolsets: Vec<String>,
+}
+
 fn parts(arguments: Value) -> Result<Vec<Assignment>, BadArgument> {
-    let arguments = Arguments::new(arguments)?;
-    let Some(tasks) = arguments.list("tasks")?.filter(|tasks| !tasks.is_empty()) else {
-        if arguments.get("goal").is_none() {
-            return Err(BadArgument::new("either `goal` or `tasks` is required"));
-        }
-        return Ok(vec![assignment(&arguments, &arguments)?]);
-    };
+    let DelegateTaskArguments { goal, context, toolsets, tasks } = parse(arguments)?;
+    if tasks.is_empty() {
+        let goal = goal.ok_or_else(|| BadArgument::new("either `goal` or `tasks` is required"))?;
+        return Ok(vec![assignment(TaskArguments { goal, context, toolsets })]);
+    }
     if tasks.len() > MOST_PARTS {
         return Err(BadArgument::new(format!(
             "`tasks` has at most {MOST_PARTS} entries, got {}",
             tasks.len()
         )));
     }
-    let part = |task: Value| match task {
-        // A bare text can only be a goal.
-        Value::String(goal) => assignment(&Arguments::new(json!({ "goal": goal }))?, &arguments),
-        task => {
-            let task = Arguments::new(task)
-                .map_err(|_| BadArgument::new("each of `tasks` must be an object with a `goal`"))?;
-            assignment(&task, &arguments)
+    let part = |task: Value| {
+        let task = match task {
+            // A bare text can only be a goal.
+            Value::String(goal) => json!({ "goal": goal }),
+            task @ Value::Object(_) => task,
+            _ => return Err(BadArgument::new("each of `tasks` must be an object with a `goal`")),
+        };
+        let mut task: TaskArguments = parse(task)?;
+        // What a task leaves out is taken from the call as a whole.
+        task.context = task.context.or_else(|| context.clone());
+        if task.toolsets.is_empty() {
+            task.toolsets.clone_from(&toolsets);
         }
+        Ok(assignment(task))
     };
     tasks.into_iter().map(part).collect()
 }
 
-/// Returns one part. What it leaves out is taken from the call as a whole.
-fn assignment(part: &Arguments, whole: &Arguments) -> Result<Assignment, BadArgument> {
-    let context = match part.optional_text("context")? {
-        Some(context) => Some(context),
-        None => whole.optional_text("context")?,
-    };
-    let mut toolsets = part.texts("toolsets")?;
-    if toolsets.is_empty() {
-        toolsets = whole.texts("toolsets")?;
+fn assignment(task: TaskArguments) -> Assignment {
+    Assignment {
+        goal: task.goal.into_inner(),
+        context: task.context.filter(|context| !context.trim().is_empty()),
+        toolsets: task.toolsets,
     }
-    Ok(Assignment {
-        goal: part.words("goal")?,
-        context: context.filter(|context| !context.trim().is_empty()),
-        toolsets,
-    })
 }
 
 #[async_trait]
 impl Tool for DelegateTask {
     fn spec(&self) -> ToolSpec {
-        let goal =
-            json!({"type": "string", "description": "What is to be reached, complete in itself."});
-        let context = json!({"type": "string", "description": "What the assistant has to know."});
-        let toolsets = json!({"type": "array", "items": {"type": "string"}, "description": "Toolsets it may use. Default: yours."});
-        ToolSpec {
-            name: "delegate_task".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "goal": goal,
-                    "context": context,
-                    "toolsets": toolsets,
-                    "tasks": {
-                        "type": "array",
-                        "maxItems": MOST_PARTS,
-                        "description": "Several parts in place of one goal.",
-                        "items": {
-                            "type": "object",
-                            "properties": {"goal": goal, "context": context, "toolsets": toolsets},
-                            "required": ["goal"]
-                        }
-                    }
-                }
-            }),
-        }
+        tool_spec::<DelegateTaskArguments>("delegate_task", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {

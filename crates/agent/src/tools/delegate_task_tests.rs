@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::DelegateTask;
-use crate::delegate::{Assignment, Delegates, Report};
+use crate::delegation::{Assignment, Delegates, Report};
 use crate::event::EventSink;
 use crate::testing::Stage;
 

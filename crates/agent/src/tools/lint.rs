@@ -1,4 +1,4 @@
-//! Whether a file that was written can be read by what it is for.
+//! Syntax checks of files that were written.
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -87,8 +87,8 @@ mod tests {
     fn json_is_checked_and_the_place_of_a_mistake_named() {
         assert_eq!(lint("a/b.json", None, b"{\"a\": [1, 2]}").unwrap()["status"], "ok");
         assert_eq!(lint("b.json", None, b"\xef\xbb\xbf{}").unwrap()["status"], "ok");
-        let told = message("a/b.json", None, b"{\n  \"a\": 1,\n}");
-        assert!(told.contains("line 3 column 1"), "{told}");
+        let result = message("a/b.json", None, b"{\n  \"a\": 1,\n}");
+        assert!(result.contains("line 3 column 1"), "{result}");
         assert!(message("x.jsonl", None, b"{}\n\n{]\n").contains("line 3"));
     }
 

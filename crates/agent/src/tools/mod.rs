@@ -1,13 +1,14 @@
 //! The tools that come with the agent, one file each.
 
-mod arguments;
+mod argument_map;
+pub mod arguments;
 mod clarify;
 mod delegate_task;
 mod execute_code;
 mod files;
 mod lint;
+mod output;
 mod patch;
-mod printed;
 mod process;
 mod read_file;
 mod search_files;
@@ -20,11 +21,12 @@ use std::sync::Arc;
 
 use crate::registry::Registry;
 
-pub use arguments::{Arguments, BadArgument};
+pub use argument_map::Arguments;
+pub use arguments::BadArgument;
 pub use clarify::Clarify;
 pub use delegate_task::DelegateTask;
 pub use execute_code::ExecuteCode;
-pub use files::Sightings;
+pub use files::ObservedFiles;
 pub use patch::Patch;
 pub use process::{JobWatch, Process};
 pub use read_file::ReadFile;
@@ -33,7 +35,7 @@ pub use terminal::Terminal;
 pub use todo::TodoList;
 pub use write_file::WriteFile;
 
-pub(crate) use process::job_news;
+pub(crate) use process::job_updates;
 pub(crate) use spill::fit;
 pub(crate) use terminal::{run_for_person, settle};
 

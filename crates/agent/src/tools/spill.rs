@@ -1,4 +1,4 @@
-//! Results that are too long for the conversation.
+//! Puts results that are too long for the conversation into files.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ impl From<FileError> for Unwritten {
 }
 
 async fn write(context: &ToolContext, text: &str) -> Result<String, Unwritten> {
-    let files = context.workshop.files(&context.events).await?;
+    let files = context.sandbox.files(&context.events).await?;
     let path = format!("{DIRECTORY}/{}.txt", file_name(&context.call));
     // Others on a machine without isolation have no business with it.
     files.mkdir(DIRECTORY, Parents::Make, Some(0o700)).await?;

@@ -24,7 +24,7 @@ async fn what_fits_stays_as_it_is() {
     assert_eq!(fit(&stage.context, output.clone(), 100).await, output);
     let bounded = ToolOutput { oversized: Oversized::Keep, ..ToolOutput::ok("x".repeat(100)) };
     assert_eq!(fit(&stage.context, bounded.clone(), 50).await, bounded);
-    assert!(stage.context.workshop.attached().is_none(), "no sandbox was needed");
+    assert!(stage.context.sandbox.attached().is_none(), "no sandbox was needed");
 }
 
 #[tokio::test]

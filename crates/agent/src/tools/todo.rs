@@ -1,10 +1,13 @@
 //! `todo`: the conversation's list of what is to be done.
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use crate::notebook::{Todo, TodoStatus};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -15,10 +18,10 @@ const MOST: usize = 200;
 const LONGEST: usize = 2000;
 
 const DESCRIPTION: &str = "\
-Keeps a list of what is to be done, for work of several steps or several requests at once. Without `todos` it is read. \
-With `todos` it is replaced, or with merge=true changed: items with a known id are updated, others added at the end. \
-The order is the order of doing. Keep one item in_progress, and mark each completed as soon as it is. \
-The whole list is returned every time.";
+Keeps a todo list for work with several steps, or for several requests at once. Without `todos` it returns the list. \
+With `todos` it replaces the list, or with merge=true changes it: items with a known id are updated, others are added at the end. \
+Items are in the order of work. Keep one item in_progress, and mark each item completed as soon as it is done. \
+The result is always the whole list.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,29 +30,7 @@ pub struct TodoList;
 #[async_trait]
 impl Tool for TodoList {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "todo".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "todos": {
-                        "type": "array",
-                        "description": "The items to write; absent to read the list.",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "id": {"type": "string"},
-                                "content": {"type": "string"},
-                                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"]}
-                            },
-                            "required": ["id", "content", "status"]
-                        }
-                    },
-                    "merge": {"type": "boolean", "description": "Changes the list instead of replacing it. Default false."}
-                }
-            }),
-        }
+        tool_spec::<TodoArguments>("todo", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -64,15 +45,47 @@ impl Tool for TodoList {
     }
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct TodoArguments {
+    /// The items to write; absent to read the list.
+    todos: Option<Vec<TodoItem>>,
+    /// Changes the list instead of replacing it. Default false.
+    #[serde(default)]
+    merge: bool,
+}
+
+/// An item as the model gives it: one that is known may leave things out.
+#[derive(Deserialize, JsonSchema)]
+struct TodoItem {
+    id: NonEmptyString,
+    #[schemars(required)]
+    content: Option<String>,
+    #[serde(default, deserialize_with = "status")]
+    #[schemars(required)]
+    status: Option<TodoStatus>,
+}
+
+/// Reads a status, also by other common words for it.
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TodoStatus>, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let word = word.trim().to_ascii_lowercase().replace([' ', '-'], "_");
+    let word = match word.as_str() {
+        "todo" | "" => "pending",
+        "active" | "doing" => "in_progress",
+        "complete" | "done" => "completed",
+        "canceled" => "cancelled",
+        other => other,
+    };
+    TodoStatus::deserialize(word.into_deserializer()).map(Some)
+}
+
 fn write(context: &ToolContext, arguments: Value) -> Result<Vec<Todo>, BadArgument> {
-    let arguments = Arguments::new(arguments)?;
-    let merge = arguments.flag("merge")?;
-    let Some(items) = arguments.list("todos")? else { return Ok(context.notebook.read().todos) };
-    let changes = items.into_iter().map(Change::read).collect::<Result<Vec<_>, _>>()?;
+    let TodoArguments { todos, merge } = parse(arguments)?;
+    let Some(items) = todos else { return Ok(context.notebook.read().todos) };
     context.notebook.write(|notes| {
         let mut todos = if merge { notes.todos.clone() } else { Vec::new() };
-        for change in changes {
-            change.apply(&mut todos)?;
+        for item in items {
+            item.apply(&mut todos)?;
         }
         if todos.len() > MOST {
             return Err(BadArgument::new(format!("a list has at most {MOST} items")));
@@ -82,28 +95,14 @@ fn write(context: &ToolContext, arguments: Value) -> Result<Vec<Todo>, BadArgume
     })
 }
 
-/// An item as the model gave it: of one that is known it may leave things out.
-struct Change {
-    id: String,
-    content: Option<String>,
-    status: Option<TodoStatus>,
-}
-
-impl Change {
-    fn read(item: Value) -> Result<Self, BadArgument> {
-        let item = Arguments::new(item).map_err(|_| {
-            BadArgument::new("each of `todos` must be an object with id, content and status")
-        })?;
-        let content = item.optional_text("content")?.filter(|content| !content.trim().is_empty());
+impl TodoItem {
+    fn apply(self, todos: &mut Vec<Todo>) -> Result<(), BadArgument> {
+        let Self { id, content, status } = self;
+        let id = id.trim().to_owned();
+        let content = content.filter(|content| !content.trim().is_empty());
         if content.as_ref().is_some_and(|content| content.chars().nth(LONGEST).is_some()) {
             return Err(BadArgument::new(format!("`content` is at most {LONGEST} characters")));
         }
-        let status = item.optional_text("status")?.map(|word| status(&word)).transpose()?;
-        Ok(Self { id: item.words("id")?.trim().to_owned(), content, status })
-    }
-
-    fn apply(self, todos: &mut Vec<Todo>) -> Result<(), BadArgument> {
-        let Self { id, content, status } = self;
         if let Some(known) = todos.iter_mut().find(|todo| todo.id == id) {
             known.content = content.unwrap_or_else(|| known.content.clone());
             known.status = status.unwrap_or(known.status);
@@ -113,18 +112,6 @@ impl Change {
             .ok_or_else(|| BadArgument::new(format!("item {id:?} is new and needs `content`")))?;
         todos.push(Todo { id, content, status: status.unwrap_or_default() });
         Ok(())
-    }
-}
-
-fn status(word: &str) -> Result<TodoStatus, BadArgument> {
-    match word.trim().to_ascii_lowercase().replace([' ', '-'], "_").as_str() {
-        "pending" | "todo" | "" => Ok(TodoStatus::Pending),
-        "in_progress" | "active" | "doing" => Ok(TodoStatus::InProgress),
-        "completed" | "complete" | "done" => Ok(TodoStatus::Completed),
-        "cancelled" | "canceled" => Ok(TodoStatus::Cancelled),
-        _ => Err(BadArgument::new(format!(
-            "`status` must be pending, in_progress, completed or cancelled, got {word:?}"
-        ))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Carries out the tool calls of one answer.
+//! Runs the tool calls of one answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,10 +8,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use vestal_model::{Message, ToolCall, ToolResult};
 
-use super::batch::groups;
-use super::guardrails::Finding;
+use super::control::LoopFinding;
 use super::outcome::TurnError;
-use super::preview::preview;
 use super::run::Turn;
 use crate::event::{Event, EventSink};
 use crate::registry::Registry;
@@ -24,28 +22,31 @@ const GRACE: Duration = Duration::from_secs(10);
 const INTERRUPTED: &str = "interrupted by the user before it ran";
 
 /// What came of carrying calls out.
-pub(super) enum Called {
+pub(super) enum CallsOutcome {
     /// All were, well or not.
     All,
-    /// Somebody interrupted.
+    /// The turn was interrupted.
     Interrupted,
-    /// The model goes round in circles.
-    InCircles(String),
+    /// The model repeats itself.
+    Looping(String),
 }
 
-/// A call, looked at.
+/// A call after its arguments were read.
 enum Prepared {
     /// It can be carried out.
     Ready(Arc<dyn Tool>, Value),
     /// It cannot, and this is what the model should know.
-    Hopeless(String),
+    Invalid(String),
 }
 
 impl Turn<'_> {
     /// Carries out calls, together where that is safe, and puts the results on
     /// record in the order of the calls. Every call gets a result, whatever
     /// happens: a call without one would spoil the conversation.
-    pub(super) async fn carry_out(&mut self, calls: &[ToolCall]) -> Result<Called, TurnError> {
+    pub(super) async fn run_calls(
+        &mut self,
+        calls: &[ToolCall],
+    ) -> Result<CallsOutcome, TurnError> {
         let prepared: Vec<Prepared> =
             calls.iter().map(|call| prepare(&self.conversation.tools, call)).collect();
         let footprints: Vec<Footprint> = prepared.iter().map(Prepared::footprint).collect();
@@ -57,7 +58,7 @@ impl Turn<'_> {
                     if circles.is_some() { "not run: the turn was stopped" } else { INTERRUPTED };
                 for call in &calls[group] {
                     let output = ToolOutput::error(reason);
-                    self.conversation.say(vec![Message::Tool(result_of(call, output))]).await?;
+                    self.conversation.append(vec![Message::Tool(result_of(call, output))]).await?;
                 }
                 continue;
             }
@@ -66,7 +67,7 @@ impl Turn<'_> {
                     let mut context = self.context(&call.id);
                     let window = self.conversation.chat.context_length().tokens();
                     context.limits = context.limits.within(window, calls.len());
-                    carry_out_one(context, call, prepared)
+                    run_call(context, call, prepared)
                 },
             );
             let outputs = join_all(runs).await;
@@ -75,22 +76,22 @@ impl Turn<'_> {
             for (call, output) in calls[group].iter().zip(outputs) {
                 let mut result = result_of(call, output);
                 match self.watch.note(call, &result) {
-                    Finding::Fine => {}
-                    Finding::Warn(words) => {
+                    LoopFinding::Fine => {}
+                    LoopFinding::Warn(words) => {
                         result.content.push_str("\n\n[");
                         result.content.push_str(&words);
                         result.content.push(']');
                     }
-                    Finding::Stop(reason) => circles = Some(reason),
+                    LoopFinding::Stop(reason) => circles = Some(reason),
                 }
-                self.conversation.say(vec![Message::Tool(result)]).await?;
+                self.conversation.append(vec![Message::Tool(result)]).await?;
             }
         }
         self.conversation.keep_notes().await?;
         Ok(match circles {
-            Some(reason) => Called::InCircles(reason),
-            None if self.cancel.is_cancelled() => Called::Interrupted,
-            None => Called::All,
+            Some(reason) => CallsOutcome::Looping(reason),
+            None if self.cancel.is_cancelled() => CallsOutcome::Interrupted,
+            None => CallsOutcome::All,
         })
     }
 
@@ -104,7 +105,7 @@ impl Prepared {
     fn footprint(&self) -> Footprint {
         match self {
             Self::Ready(tool, arguments) => tool.footprint(arguments),
-            Self::Hopeless(_) => Footprint::Reads,
+            Self::Invalid(_) => Footprint::Reads,
         }
     }
 }
@@ -113,19 +114,19 @@ impl Prepared {
 /// so that it can do better.
 fn prepare(tools: &Registry, call: &ToolCall) -> Prepared {
     let Some(tool) = tools.get(&call.name) else {
-        return Prepared::Hopeless(unknown(tools, &call.name));
+        return Prepared::Invalid(unknown(tools, &call.name));
     };
     let written = call.arguments.trim();
     // No arguments at all is how some models call a tool that needs none.
     let written = if written.is_empty() { "{}" } else { written };
     match serde_json::from_str::<Value>(written) {
         Ok(arguments @ Value::Object(_)) => Prepared::Ready(Arc::clone(tool), arguments),
-        Ok(other) => Prepared::Hopeless(format!(
+        Ok(other) => Prepared::Invalid(format!(
             "the arguments of {} must be a JSON object, not {}",
             call.name,
             kind(&other)
         )),
-        Err(error) => Prepared::Hopeless(format!(
+        Err(error) => Prepared::Invalid(format!(
             "the arguments of {} are not valid JSON ({error}); nothing was run; call it again with a complete JSON object",
             call.name
         )),
@@ -161,18 +162,18 @@ const fn kind(value: &Value) -> &'static str {
 }
 
 /// Carries out one call and makes its result fit.
-async fn carry_out_one(context: ToolContext, call: &ToolCall, prepared: &Prepared) -> ToolOutput {
+async fn run_call(context: ToolContext, call: &ToolCall, prepared: &Prepared) -> ToolOutput {
     let (tool, arguments) = match prepared {
         Prepared::Ready(tool, arguments) => (tool, arguments),
-        Prepared::Hopeless(reason) => {
+        Prepared::Invalid(reason) => {
             let (call, name) = (call.id.clone(), call.name.clone());
             let (took, preview) = (Duration::ZERO, reason.clone());
-            context.events.tell(Event::ToolEnded { call, name, is_error: true, took, preview });
+            context.events.emit(Event::ToolEnded { call, name, is_error: true, took, preview });
             return ToolOutput::error(reason.clone());
         }
     };
     let began = Instant::now();
-    let about = super::summary::summary(arguments);
+    let about = summary(arguments);
     started(&context.events, call, context.redactor.redact(&about).into_owned());
     let output = tokio::select! {
         biased;
@@ -186,13 +187,13 @@ async fn carry_out_one(context: ToolContext, call: &ToolCall, prepared: &Prepare
     let preview = preview(&output.content);
     let output = fit(&context, output, context.limits.result_bytes).await;
     let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
-    context.events.tell(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
+    context.events.emit(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
     output
 }
 
 fn started(events: &EventSink, call: &ToolCall, summary: String) {
     let (call, name) = (call.id.clone(), call.name.clone());
-    events.tell(Event::ToolStarted { call, name, summary });
+    events.emit(Event::ToolStarted { call, name, summary });
 }
 
 /// Waits until a tool has had its time after an interrupt.
@@ -205,3 +206,104 @@ fn result_of(call: &ToolCall, output: ToolOutput) -> ToolResult {
     let ToolOutput { content, is_error, images, .. } = output;
     ToolResult { call: call.id.clone(), name: call.name.clone(), content, is_error, images }
 }
+
+/// Calls of one answer that run at the same time, at most.
+const WIDEST: usize = 8;
+
+/// Cuts calls into groups, in order: those of a group may run at the same time,
+/// the groups one after the other.
+pub(crate) fn groups(footprints: &[Footprint]) -> Vec<std::ops::Range<usize>> {
+    let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
+    for (index, footprint) in footprints.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group)
+                if group.len() < WIDEST
+                    && footprints[group.clone()]
+                        .iter()
+                        .all(|other| go_together(other, footprint)) =>
+            {
+                group.end = index + 1;
+            }
+            _ => groups.push(index..index + 1),
+        }
+    }
+    groups
+}
+
+fn go_together(one: &Footprint, other: &Footprint) -> bool {
+    match (one, other) {
+        (Footprint::Reads, Footprint::Reads) | (Footprint::Siblings, Footprint::Siblings) => true,
+        (Footprint::Writes(ours), Footprint::Writes(theirs)) => {
+            ours.iter().all(|our| theirs.iter().all(|their| are_apart(our, their)))
+        }
+        _ => false,
+    }
+}
+
+/// Reports whether two paths surely name different files. Only plainly
+/// different last names count: links and relative paths are the sandbox's
+/// matter, and waiting costs little.
+fn are_apart(one: &str, other: &str) -> bool {
+    let plain = |path: &str| !path.split('/').any(|part| part == "..");
+    let last = |path: &str| {
+        path.rsplit('/').find(|part| !part.is_empty() && *part != ".").map(str::to_owned)
+    };
+    plain(one) && plain(other) && last(one) != last(other)
+}
+
+/// Bytes of a text that are shown.
+const PREVIEW_TEXT: usize = 400;
+
+/// Bytes of an object that are shown.
+const PREVIEW_OBJECT: usize = 4 * PREVIEW_TEXT;
+
+/// Returns the beginning of a result. Of an object it is an object still, with
+/// its long texts cut: an exit code stands behind the output that it belongs to.
+pub(crate) fn preview(content: &str) -> String {
+    let object =
+        if content.len() > PREVIEW_TEXT { serde_json::from_str(content).ok() } else { None };
+    match object.map(shortened).filter(|object| object.len() <= PREVIEW_OBJECT) {
+        Some(object) => object,
+        None => beginning(content).to_owned(),
+    }
+}
+
+fn shortened(mut fields: serde_json::Map<String, Value>) -> String {
+    for value in fields.values_mut() {
+        match value {
+            Value::String(text) => text.truncate(beginning(text).len()),
+            Value::Array(_) | Value::Object(_) => *value = Value::Null,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    Value::Object(fields).to_string()
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(PREVIEW_TEXT)]
+}
+
+/// Arguments that say most about a call, the most telling first.
+const TELLING: &[&str] = &["command", "path", "pattern", "goal", "question", "action", "code"];
+
+/// Characters of it.
+const SUMMARY_CHARS: usize = 120;
+
+/// Says what a call is about.
+pub(super) fn summary(arguments: &Value) -> String {
+    let Some(arguments) = arguments.as_object() else {
+        return String::new();
+    };
+    let telling = TELLING.iter().find_map(|name| arguments.get(*name)?.as_str());
+    let first = || arguments.values().find_map(Value::as_str);
+    let words = telling.or_else(first).unwrap_or_default();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(SUMMARY_CHARS) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

@@ -1,8 +1,12 @@
-//! What others may do to a turn while it runs.
+//! What ends or steers a turn from outside: interrupts, words said meanwhile,
+//! and guardrails against a model that repeats itself.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
+use vestal_model::{ToolCall, ToolResult};
 
 /// Interrupts and steers the turns of a conversation. Cheap to clone, and of
 /// use from anywhere: a signal handler, another task, a request.
@@ -41,7 +45,7 @@ impl Control {
         RunningTurn { control: self.clone(), token }
     }
 
-    /// Takes what was said and has not reached the model. Whoever runs a turn
+    /// Takes what was said and has not reached the model. The caller of a turn
     /// asks once more when it has ended: something may have been said after the
     /// turn made its result.
     pub fn take_steer(&self) -> Vec<String> {
@@ -66,27 +70,96 @@ impl Drop for RunningTurn {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// When a model that repeats itself is warned, and when it is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guardrails {
+    /// Times after which it is told.
+    pub warn_after: u32,
+    /// Times after which the turn ends; none: never.
+    pub stop_after: Option<u32>,
+}
 
-    #[test]
-    fn an_interrupt_reaches_only_the_turn_that_runs() {
-        let control = Control::default();
-        assert!(!control.interrupt());
-        let first = control.begin(None);
-        assert!(control.interrupt());
-        assert!(first.token.is_cancelled());
-        drop(first);
-        let second = control.begin(None);
-        assert!(!second.token.is_cancelled());
-    }
-
-    #[test]
-    fn an_interrupt_of_the_parent_reaches_the_child() {
-        let parent = CancellationToken::new();
-        let turn = Control::default().begin(Some(&parent));
-        parent.cancel();
-        assert!(turn.token.is_cancelled());
+impl Default for Guardrails {
+    fn default() -> Self {
+        Self { warn_after: 3, stop_after: Some(8) }
     }
 }
+
+/// What a call means for the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LoopFinding {
+    /// Nothing.
+    Fine,
+    /// The model should hear this.
+    Warn(String),
+    /// The turn should end.
+    Stop(String),
+}
+
+/// Remembers the calls of one turn.
+///
+/// Two things count: the same call that comes to the same result again and
+/// again, and calls that fail one after the other, whatever they are. A poll
+/// whose answer changes is neither.
+#[derive(Debug, Default)]
+pub(crate) struct LoopWatch {
+    rails: Guardrails,
+    repeats: HashMap<u64, (u64, u32)>,
+    failures: u32,
+}
+
+impl LoopWatch {
+    pub(crate) fn new(rails: Guardrails) -> Self {
+        Self { rails, ..Self::default() }
+    }
+
+    /// Records a call and its result.
+    pub(crate) fn note(&mut self, call: &ToolCall, result: &ToolResult) -> LoopFinding {
+        let (asked, got) = (hash(&(&call.name, &call.arguments)), hash(&result.content));
+        let (last, times) = self.repeats.entry(asked).or_insert((got, 0));
+        if *last == got {
+            *times += 1;
+        } else {
+            (*last, *times) = (got, 1);
+        }
+        let times = *times;
+        self.failures = if result.is_error { self.failures + 1 } else { 0 };
+        let repeated = || {
+            format!(
+                "{} was called {times} times with the same arguments and the same result",
+                call.name
+            )
+        };
+        let failing = || format!("{} tool calls failed one after the other", self.failures);
+        let reached = |limit: u32, count: u32| count >= limit;
+        match self.rails.stop_after {
+            Some(limit) if reached(limit, times) => return LoopFinding::Stop(repeated()),
+            Some(limit) if reached(limit, self.failures) => return LoopFinding::Stop(failing()),
+            _ => {}
+        }
+        let warn = self.rails.warn_after;
+        if reached(warn, times) {
+            LoopFinding::Warn(format!(
+                "{}. Doing it again will not change that: try something else, or say what is in the way.",
+                repeated()
+            ))
+        } else if reached(warn, self.failures) {
+            LoopFinding::Warn(format!(
+                "{}. Read the errors, change the approach, or say what is in the way.",
+                failing()
+            ))
+        } else {
+            LoopFinding::Fine
+        }
+    }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! What a turn came to.
+//! The result of a turn.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ pub enum Outcome {
     /// The model was stopped at the limit of its calls; its last words are a
     /// summary of where things stand.
     BudgetExhausted,
-    /// Somebody interrupted.
+    /// The turn was interrupted.
     Interrupted,
     /// The provider refused to go on with this conversation.
     Refused,
-    /// The model went round in circles and was stopped.
+    /// The model repeated itself and was stopped.
     Looping {
         /// How it showed.
         reason: String,
@@ -64,12 +64,12 @@ impl Outcome {
         }
     }
 
-    /// Reports whether the model came to its end by itself.
+    /// Reports whether the model ended the turn by itself.
     pub const fn is_completed(&self) -> bool {
         matches!(self, Self::Completed)
     }
 
-    /// Returns what went wrong, in words.
+    /// Returns what went wrong, as text.
     pub fn error(&self) -> Option<String> {
         match self {
             Self::Completed | Self::Interrupted => None,
@@ -81,7 +81,7 @@ impl Outcome {
     }
 }
 
-/// What a turn came to, and what it took.
+/// The result of a turn, and what it used.
 #[derive(Debug)]
 pub struct TurnResult {
     /// The conversation.

@@ -1,19 +1,19 @@
-//! The loop.
+//! The turn loop.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{Seq, Title};
-use vestal_model::{AssistantMessage, Finish, Message, Usage, UserMessage};
+use vestal_model::{AssistantMessage, Finish, Message, Part, Usage, UserMessage};
 
-use super::ask::Answer;
-use super::calls::Called;
-use super::control::RunningTurn;
-use super::guardrails::Watch;
+use super::ask::AskOutcome;
+use super::calls::CallsOutcome;
+use super::control::{LoopWatch, RunningTurn};
 use super::outcome::{CostSum, Outcome, TurnError, TurnResult};
 use crate::conversation::Conversation;
 use crate::event::{Event, EventSink};
-use crate::tools::job_news;
+use crate::tools::job_updates;
 
 /// Times that an answer cut off at the output limit is asked to go on.
 const CONTINUATIONS: u32 = 3;
@@ -26,46 +26,46 @@ const TITLE: usize = 60;
 
 const GO_ON: &str = "[The answer was cut off at the output limit. Go on exactly where it stopped, without repeating anything.]";
 
-const SAY_SOMETHING: &str = "[The last answer was empty. Answer, or call a tool.]";
+const SAY_SOMETHING: &str = "[The last answer was empty. Answer with text, or call a tool.]";
 
 const SUM_UP: &str = "[The limit of model calls for this turn is reached: no more tools can be called. Sum up what was done, what came of it and what is left.]";
 
 /// What a turn begins with.
 #[derive(Debug)]
-pub(crate) enum Begin {
-    /// Somebody said something.
-    Said(UserMessage),
-    /// Something happened that the model wants to hear of.
-    News(Vec<String>),
+pub(crate) enum TurnInput {
+    /// A message of the user.
+    Message(UserMessage),
+    /// News of background jobs that the model watches.
+    JobUpdates(Vec<String>),
 }
 
 /// Runs a turn to its end, whatever that is.
 pub(crate) async fn run(
     conversation: &mut Conversation,
-    begin: Begin,
+    input: TurnInput,
     events: &EventSink,
 ) -> TurnResult {
     let began = Instant::now();
-    events.tell(Event::TurnStarted { conversation: conversation.id.clone() });
-    for name in std::mem::take(&mut conversation.untold) {
+    events.emit(Event::TurnStarted { conversation: conversation.id.clone() });
+    for name in std::mem::take(&mut conversation.unknown_tools) {
         let text = format!("the settings name the tool or toolset {name:?}, and there is none");
-        events.tell(Event::Warning { text });
+        events.emit(Event::Warning { text });
     }
-    for text in conversation.memory.take_news() {
-        events.tell(Event::Warning { text });
+    for text in conversation.memory.take_notices() {
+        events.emit(Event::Warning { text });
     }
     let running = conversation.control.begin(conversation.parent_cancel.as_ref());
-    conversation.look_at_sources(events, &running.token).await;
+    conversation.refresh_tools(events, &running.token).await;
     let rails = conversation.agent.parts.options.guardrails;
     let mut turn = Turn::new(conversation, events, &running, rails);
-    let outcome = match turn.work(begin).await {
+    let outcome = match turn.work(input).await {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Failed(error),
     };
     let outcome = turn.finish(outcome).await;
     let result = turn.result(outcome, began);
     drop(running);
-    events.tell(Event::TurnEnded { outcome: result.outcome.word().to_owned() });
+    events.emit(Event::TurnEnded { outcome: result.outcome.word().to_owned() });
     result
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Turn<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) events: &'a EventSink,
     pub(super) cancel: CancellationToken,
-    pub(super) watch: Watch,
+    pub(super) watch: LoopWatch,
     pub(super) model_calls: u32,
     pub(super) tool_calls: u32,
     pub(super) shrunk: u32,
@@ -100,7 +100,7 @@ impl<'a> Turn<'a> {
             conversation,
             events,
             cancel: running.token.clone(),
-            watch: Watch::new(rails),
+            watch: LoopWatch::new(rails),
             model_calls: 0,
             tool_calls: 0,
             shrunk: 0,
@@ -115,19 +115,19 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn work(&mut self, begin: Begin) -> Result<Outcome, TurnError> {
+    async fn work(&mut self, input: TurnInput) -> Result<Outcome, TurnError> {
         let cancel = self.cancel.clone();
         self.conversation.settle_calls(&cancel, self.events).await?;
-        match begin {
-            Begin::Said(input) => {
+        match input {
+            TurnInput::Message(input) => {
                 let said = input.text();
-                self.conversation.say(vec![Message::User(input)]).await?;
-                self.name_after(&said).await;
-                self.recollect(&said).await;
+                self.conversation.append(vec![Message::User(input)]).await?;
+                self.set_title_from(&said).await;
+                self.prefetch_memory(&said).await;
             }
-            Begin::News(news) => {
+            TurnInput::JobUpdates(news) => {
                 for words in news {
-                    self.conversation.note(&words).await?;
+                    self.conversation.append_note(&words).await?;
                 }
             }
         }
@@ -140,38 +140,38 @@ impl<'a> Turn<'a> {
             if self.model_calls >= self.conversation.max_turns {
                 return self.sum_up().await;
             }
-            self.take_news().await?;
-            let whisper = (empty > 0).then_some(SAY_SOMETHING);
-            let said = match self.ask(whisper).await? {
-                Answer::Interrupted(partial) => return self.interrupted(partial).await,
-                Answer::Said(completion) => completion,
+            self.take_updates().await?;
+            let hint = (empty > 0).then_some(SAY_SOMETHING);
+            let said = match self.ask(hint).await? {
+                AskOutcome::Interrupted(partial) => return self.interrupted(partial).await,
+                AskOutcome::Answered(completion) => completion,
             };
             let AssistantMessage { text, calls, finish, .. } = &said.message;
             let (finish, calls) = (*finish, calls.clone());
             if text.trim().is_empty() && calls.is_empty() && finish != Finish::Refused {
                 empty += 1;
-                self.conversation.count(&said).await;
+                self.conversation.record_usage(&said).await;
                 if empty >= EMPTY_ANSWERS {
                     return Err(TurnError::Empty { model: said.model, times: empty });
                 }
                 continue;
             }
             empty = 0;
-            self.remember_words(&said.message, continuations > 0);
-            self.conversation.answered(said).await?;
+            self.keep_text(&said.message, continuations > 0);
+            self.conversation.append_answer(said).await?;
             if !calls.is_empty() {
                 continuations = 0;
-                match self.carry_out(&calls).await? {
-                    Called::All => continue,
-                    Called::Interrupted => return Ok(Outcome::Interrupted),
-                    Called::InCircles(reason) => return Ok(Outcome::Looping { reason }),
+                match self.run_calls(&calls).await? {
+                    CallsOutcome::All => continue,
+                    CallsOutcome::Interrupted => return Ok(Outcome::Interrupted),
+                    CallsOutcome::Looping(reason) => return Ok(Outcome::Looping { reason }),
                 }
             }
             match finish {
                 Finish::Refused => return Ok(Outcome::Refused),
                 Finish::Length if continuations < CONTINUATIONS => {
                     continuations += 1;
-                    self.conversation.note(GO_ON).await?;
+                    self.conversation.append_note(GO_ON).await?;
                 }
                 Finish::Stop | Finish::ToolCalls | Finish::Length | Finish::Interrupted => {
                     return Ok(Outcome::Completed);
@@ -182,7 +182,7 @@ impl<'a> Turn<'a> {
 
     /// Gives a conversation without a title the first words said in it. It goes
     /// on without one where that fails: the words themselves are stored.
-    async fn name_after(&mut self, words: &str) {
+    async fn set_title_from(&mut self, words: &str) {
         if !std::mem::take(&mut self.conversation.untitled) {
             return;
         }
@@ -197,19 +197,19 @@ impl<'a> Turn<'a> {
         let store = &self.conversation.agent.parts.store;
         let named = store.set_title(&self.conversation.id, &Title::Generated(title)).await;
         if let Err(error) = named {
-            self.events.tell(Event::Warning { text: format!("it has no title: {error}") });
+            self.events.emit(Event::Warning { text: format!("it has no title: {error}") });
         }
     }
 
     /// Puts before the model what was said, and what became of jobs it wanted
     /// to hear of, while it worked.
-    async fn take_news(&mut self) -> Result<(), TurnError> {
-        for text in job_news(&self.context("")).await {
-            self.conversation.note(&text).await?;
+    async fn take_updates(&mut self) -> Result<(), TurnError> {
+        for text in job_updates(&self.context("")).await {
+            self.conversation.append_note(&text).await?;
         }
         for text in self.conversation.control.take_steer() {
-            self.conversation.say_aside(&text).await?;
-            self.events.tell(Event::Steered { text });
+            self.conversation.append_aside(&text).await?;
+            self.events.emit(Event::Steered { text });
         }
         Ok(())
     }
@@ -220,33 +220,33 @@ impl<'a> Turn<'a> {
             self.text.clone_from(&partial);
             let finish = Finish::Interrupted;
             let said = AssistantMessage { text: partial, finish, ..AssistantMessage::default() };
-            self.conversation.say(vec![Message::Assistant(said)]).await?;
+            self.conversation.append(vec![Message::Assistant(said)]).await?;
         }
         Ok(Outcome::Interrupted)
     }
 
-    /// Has the model say where things stand when it may go on no longer.
+    /// Asks the model for a summary when it has used up its calls.
     async fn sum_up(&mut self) -> Result<Outcome, TurnError> {
         let specs = std::mem::take(&mut self.conversation.specs);
         let answer = self.ask(Some(SUM_UP)).await;
         self.conversation.specs = specs;
         match answer? {
-            Answer::Interrupted(partial) => self.interrupted(partial).await,
-            Answer::Said(mut completion) => {
+            AskOutcome::Interrupted(partial) => self.interrupted(partial).await,
+            AskOutcome::Answered(mut completion) => {
                 // Without tools to call, calls are words that mean nothing.
                 completion.message.calls.clear();
                 if completion.message.text.trim().is_empty() {
-                    self.conversation.count(&completion).await;
+                    self.conversation.record_usage(&completion).await;
                 } else {
-                    self.remember_words(&completion.message, false);
-                    self.conversation.answered(completion).await?;
+                    self.keep_text(&completion.message, false);
+                    self.conversation.append_answer(completion).await?;
                 }
                 Ok(Outcome::BudgetExhausted)
             }
         }
     }
 
-    fn remember_words(&mut self, said: &AssistantMessage, goes_on: bool) {
+    fn keep_text(&mut self, said: &AssistantMessage, goes_on: bool) {
         if !goes_on {
             self.text.clear();
         }
@@ -260,16 +260,16 @@ impl<'a> Turn<'a> {
     async fn finish(&mut self, outcome: Outcome) -> Outcome {
         if let Err(error) = self.conversation.keep_notes().await {
             self.events
-                .tell(Event::Warning { text: format!("the notes could not be kept: {error}") });
+                .emit(Event::Warning { text: format!("the notes could not be kept: {error}") });
         }
         // A child works in its parent's sandbox: its turn is not the end of the parent's.
         if self.conversation.depth == 0
-            && let Err(error) = self.conversation.workshop.turn_ended()
+            && let Err(error) = self.conversation.sandbox.turn_ended()
         {
-            self.events.tell(Event::Warning { text: format!("after the turn: {error}") });
+            self.events.emit(Event::Warning { text: format!("after the turn: {error}") });
         }
         if outcome.is_completed() {
-            self.tell_memory();
+            self.notify_memory();
         }
         outcome
     }
@@ -289,6 +289,48 @@ impl<'a> Turn<'a> {
             last_prompt_tokens: self.last_prompt_tokens,
             pending_steer: self.conversation.control.take_steer(),
             took: began.elapsed(),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Asks the memory about what was just said.
+    pub(super) async fn prefetch_memory(&mut self, said: &str) {
+        let Some(begin) = self.conversation.seqs.last().copied() else { return };
+        let known = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            known = self.conversation.memory.prefetch(said) => known,
+        };
+        self.begun_by = Some((begin, known));
+    }
+
+    /// Returns the messages as the model reads them: what the memory knows stands
+    /// with the words it is about, in this turn's requests alone.
+    pub(super) fn messages_with_memory(&self) -> Cow<'_, [Message]> {
+        let messages = match self.conversation.shortened() {
+            Some(shortened) => Cow::Owned(shortened),
+            None => Cow::Borrowed(self.conversation.messages.as_slice()),
+        };
+        let Some((begin, Some(known))) = &self.begun_by else { return messages };
+        // Where a summary stands for those words by now, it stands for this, too.
+        let place = self.conversation.seqs.iter().position(|seq| seq == begin);
+        let Some(place) = place else { return messages };
+        let mut messages = messages;
+        if matches!(messages.get(place), Some(Message::User(_)))
+            && let Some(Message::User(user)) = messages.to_mut().get_mut(place)
+        {
+            user.parts.push(Part::Text { text: known.clone() });
+        }
+        messages
+    }
+
+    /// Tells the memory of the turn, which is complete.
+    pub(super) fn notify_memory(&mut self) {
+        let conversation = &mut *self.conversation;
+        if let (Some((first, _)), Some(last)) = (&self.begun_by, conversation.seqs.last()) {
+            let place = (&conversation.agent.parts.store, &conversation.id);
+            conversation.memory.turn_completed(place, *first, *last);
         }
     }
 }

@@ -108,8 +108,8 @@ async fn what_was_said_is_stored_also_where_it_cannot_become_the_title() {
     let stored = stage.agent().await.store().messages(conversation.id()).await.unwrap();
     let texts: Vec<String> = stored.iter().map(|stored| stored.message.text()).collect();
     assert_eq!(texts, ["important words", "heard"]);
-    let told = |event: &Event| matches!(event, Event::Warning { text } if text.contains("title"));
-    assert_eq!(stage.events().iter().filter(|event| told(event)).count(), 1);
+    let shown = |event: &Event| matches!(event, Event::Warning { text } if text.contains("title"));
+    assert_eq!(stage.events().iter().filter(|event| shown(event)).count(), 1);
 }
 
 #[tokio::test]

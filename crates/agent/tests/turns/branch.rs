@@ -54,18 +54,18 @@ async fn a_branch_works_in_the_same_sandbox_and_directory_with_a_shell_of_its_ow
     for isolation in [Isolation::Shared, Isolation::Conversation] {
         let stage = Stage::new(shell());
         let agent = stage.agent().await;
-        let opening = vestal_agent::Opening { isolation, ..stage.opening(new()) };
+        let opening = vestal_agent::ConversationOptions { isolation, ..stage.opening(new()) };
         let mut conversation = agent.open(opening).await.unwrap();
         let made = "$ mkdir -p deep; cd deep; word=lit; echo x > file";
         conversation.run(said(made), &stage.ears()).await;
-        let task = conversation.workshop().task().clone();
+        let task = conversation.sandbox().task().clone();
         let branch = conversation.branch(None).await.unwrap();
         conversation.close(EndReason::NewConversation).await.unwrap();
 
         let start = Start::Resume(branch);
-        let opening = vestal_agent::Opening { isolation, ..stage.opening(start) };
+        let opening = vestal_agent::ConversationOptions { isolation, ..stage.opening(start) };
         let mut other = stage.agent().await.open(opening).await.unwrap();
-        assert_eq!(*other.workshop().task(), task);
+        assert_eq!(*other.sandbox().task(), task);
         let said = said("$ echo $(basename $PWD) [$word]; cat file");
         let result = other.run(said, &stage.ears()).await;
         assert_eq!(output(&result.text), "deep []\nx");

@@ -1,6 +1,6 @@
 //! What a person chooses for one conversation: its title, its model, its tools.
 
-use vestal_agent::{EndReason, NotCompressed, NotSwitched, Start, Switch};
+use vestal_agent::{CompressError, EndReason, Start, Switch, SwitchToolError};
 use vestal_conversations::{Error, InvalidTitle};
 use vestal_model::Endpoint;
 use vestal_scripted_model::{Reply, Rule, Script, Usage};
@@ -115,7 +115,7 @@ async fn a_tool_that_the_settings_leave_out_can_be_given() {
     conversation.run(said("one"), &stage.ears()).await;
     assert_eq!(names(&stage), ["read_file", "todo"]);
     let unknown = conversation.switch_tool("read_fiel", Switch::On).await.unwrap_err();
-    let NotSwitched::Unknown { nearest, .. } = unknown else { panic!("{unknown:?}") };
+    let SwitchToolError::Unknown { nearest, .. } = unknown else { panic!("{unknown:?}") };
     assert_eq!(nearest.as_deref(), Some("read_file"));
 }
 
@@ -132,7 +132,7 @@ async fn what_is_long_past_is_summed_up_when_somebody_asks_for_it() {
     let stage = Stage::new(script);
     let mut conversation = stage.begin().await;
     let short = conversation.compress(&stage.ears()).await.unwrap_err();
-    assert!(matches!(short, NotCompressed::TooShort { messages: 0, .. }), "{short:?}");
+    assert!(matches!(short, CompressError::TooShort { messages: 0, .. }), "{short:?}");
     for number in 0..8 {
         conversation
             .run(said(&format!("number {number} {}", "x".repeat(400))), &stage.ears())
@@ -172,7 +172,7 @@ async fn without_a_summary_the_conversation_is_as_it_was() {
         conversation.run(said(&format!("number {number}")), &stage.ears()).await;
     }
     let refused = conversation.compress(&stage.ears()).await.unwrap_err();
-    assert!(matches!(refused, NotCompressed::Model(_)), "{refused:?}");
+    assert!(matches!(refused, CompressError::Model(_)), "{refused:?}");
     assert_eq!(conversation.messages().len(), 16);
     let control = conversation.control();
     let ears = stage.ears();
@@ -180,7 +180,7 @@ async fn without_a_summary_the_conversation_is_as_it_was() {
         stage.model.wait_for_requests(10).await;
         assert!(control.interrupt());
     });
-    assert!(matches!(interrupted, Err(NotCompressed::Interrupted)), "{interrupted:?}");
+    assert!(matches!(interrupted, Err(CompressError::Interrupted)), "{interrupted:?}");
     assert_eq!(conversation.messages().len(), 16);
 }
 

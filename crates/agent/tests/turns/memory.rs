@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use vestal_agent::{
-    Agent, CompletedTurn, Conversation, EndReason, Event, Memory, Parts, Patience, Recalled,
+    Agent, AgentParts, CompletedTurn, Conversation, EndReason, Event, Memory, MemoryTimeouts,
+    Recalled,
 };
 use vestal_conversations::ConversationId;
 use vestal_model::Message;
@@ -130,26 +131,30 @@ fn told(message: &Message) -> String {
 }
 
 /// Waits for a memory no longer than a test should.
-fn hasty() -> Patience {
+fn hasty() -> MemoryTimeouts {
     let short = Duration::from_millis(50);
-    Patience {
+    MemoryTimeouts {
         recall: short,
         prefetch: short,
-        hearing: PATIENCE,
-        parting: short,
-        ..Patience::default()
+        delivery: PATIENCE,
+        closing: short,
+        ..MemoryTimeouts::default()
     }
 }
 
-async fn agent(stage: &Stage, memory: &Arc<Recorder>, patience: Patience) -> Agent {
-    let mut parts: Parts = stage.parts(&[KEY]).await;
+async fn agent(stage: &Stage, memory: &Arc<Recorder>, memory_timeouts: MemoryTimeouts) -> Agent {
+    let mut parts: AgentParts = stage.parts(&[KEY]).await;
     parts.memory = Some(Arc::clone(memory) as Arc<dyn Memory>);
-    parts.options.patience = patience;
+    parts.options.memory_timeouts = memory_timeouts;
     Agent::new(parts)
 }
 
-async fn begin(stage: &Stage, memory: &Arc<Recorder>, patience: Patience) -> Conversation {
-    agent(stage, memory, patience).await.open(stage.opening(new())).await.unwrap()
+async fn begin(
+    stage: &Stage,
+    memory: &Arc<Recorder>,
+    memory_timeouts: MemoryTimeouts,
+) -> Conversation {
+    agent(stage, memory, memory_timeouts).await.open(stage.opening(new())).await.unwrap()
 }
 
 fn warnings(stage: &Stage) -> Vec<String> {
@@ -169,7 +174,7 @@ async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
         Reply::text("again"),
     ]));
     let memory = Arc::new(Recorder::new(Way::Works));
-    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
     let id = conversation.id().clone();
     conversation.run(said(&format!("count with {KEY}")), &stage.ears()).await;
     conversation.run(said("once more"), &stage.ears()).await;
@@ -198,7 +203,7 @@ async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
         Reply::text("fine"),
     ]));
     let memory = Arc::new(Recorder::new(Way::Works));
-    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
     let control = conversation.control();
     let ears = stage.ears();
     let (interrupted, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
@@ -222,7 +227,7 @@ async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
         notices: vec!["a file cannot be read".to_owned()],
     };
     let memory = Arc::new(recorder);
-    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
     let id = conversation.id().clone();
     conversation.run(said("one"), &stage.ears()).await;
     conversation.run(said("two"), &stage.ears()).await;
@@ -232,7 +237,7 @@ async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
     let mut opening = stage.opening(vestal_agent::Start::Resume(id));
     opening.cwd = None;
     let other = Arc::new(Recorder::new(Way::Works));
-    let agent = agent(&stage, &other, Patience::default()).await;
+    let agent = agent(&stage, &other, MemoryTimeouts::default()).await;
     agent.open(opening).await.unwrap().run(said("three"), &stage.ears()).await;
     assert!(!other.heard().contains(&Heard::Recall), "{:?}", other.heard());
     let requests = stage.model.requests();
@@ -253,7 +258,7 @@ async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_store
     let mut recorder = Recorder::new(Way::Works);
     recorder.about = Some(format!("tea is at four; {}", "x".repeat(50_000)));
     let memory = Arc::new(recorder);
-    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
     conversation.run(said("when is tea?"), &stage.ears()).await;
     let requests = stage.model.requests();
     assert_eq!(requests.len(), 2);
@@ -324,7 +329,7 @@ async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_i
     let memory = Arc::new(Slow(tokio::sync::Semaphore::new(0), Mutex::default()));
     let mut parts = stage.parts(&[]).await;
     parts.memory = Some(Arc::clone(&memory) as Arc<dyn Memory>);
-    parts.options.patience.parting = PATIENCE;
+    parts.options.memory_timeouts.closing = PATIENCE;
     let mut conversation = Agent::new(parts).open(stage.opening(new())).await.unwrap();
     // Both turns end, although nobody has heard of them yet.
     conversation.run(said("one"), &stage.ears()).await;
@@ -356,7 +361,7 @@ async fn what_children_do_is_told_as_the_parents_turn_alone() {
     let mut recorder = Recorder::new(Way::Works);
     recorder.known.words = Some("She likes tea.".to_owned());
     let memory = Arc::new(recorder);
-    let mut conversation = begin(&stage, &memory, Patience::default()).await;
+    let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
     let id = conversation.id().clone();
     let result = conversation.run(said("split it"), &stage.ears()).await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
@@ -401,7 +406,7 @@ async fn what_a_summary_will_stand_for_is_told_and_the_turn_is_told_whole() {
     let memory = Arc::new(recorder);
     let mut opening = stage.opening(new());
     opening.chain[0].context_length = Some(24_000);
-    let agent = agent(&stage, &memory, Patience::default()).await;
+    let agent = agent(&stage, &memory, MemoryTimeouts::default()).await;
     let mut conversation = agent.open(opening).await.unwrap();
     let result = conversation.run(said("read it all"), &stage.ears()).await;
     assert_eq!(result.text, "all read", "{:?}", result.outcome);

@@ -46,11 +46,11 @@ async fn a_turn_a_closed_conversation_and_another_process_end_nothing() {
     let agent = stage.agent().await;
     let mut first = agent.open(stage.opening(new())).await.unwrap();
     let started = first.run(said("$ sleep 1000 & echo $!"), &stage.ears()).await;
-    let instance = first.workshop().attached().unwrap().instance().await;
+    let instance = first.sandbox().attached().unwrap().instance().await;
     first.close(EndReason::Left).await.unwrap();
     let mut second = stage.begin().await;
     second.run(said("$ true"), &stage.ears()).await;
-    assert_eq!(second.workshop().attached().unwrap().instance().await, instance);
+    assert_eq!(second.sandbox().attached().unwrap().instance().await, instance);
     assert!(!output(&started.text).is_empty());
 }
 
@@ -71,11 +71,11 @@ async fn a_sandbox_that_is_not_to_last_goes_with_its_turn() {
     let agent = stage.agent().await;
     let mut conversation = agent.open(stage.opening(new())).await.unwrap();
     conversation.run(said("$ word=lit"), &stage.ears()).await;
-    let first = conversation.workshop().attached().unwrap();
+    let first = conversation.sandbox().attached().unwrap();
     assert!(first.wait_for_cleanup(crate::stage::PATIENCE).await);
     let result = conversation.run(said("$ echo [$word]"), &stage.ears()).await;
     assert_eq!(output(&result.text), "[]");
-    let second = conversation.workshop().attached().unwrap();
+    let second = conversation.sandbox().attached().unwrap();
     assert!(!first.is_same_hold(&second));
     assert!(second.wait_for_cleanup(crate::stage::PATIENCE).await);
     agent.engine().close(crate::stage::PATIENCE).await;
@@ -113,14 +113,14 @@ fn repeats_everything() -> Script {
 #[tokio::test]
 async fn a_call_that_was_never_sent_is_told_so_and_one_without_a_record_is_not_known() {
     let stage = Stage::new(repeats_everything());
-    let told = told_about_a_call_cut_off(&stage, async |_, _| {}).await;
-    assert!(told.contains("nothing was run"), "{told}");
+    let shown = told_about_a_call_cut_off(&stage, async |_, _| {}).await;
+    assert!(shown.contains("nothing was run"), "{shown}");
     let stage = Stage::new(repeats_everything());
-    let told = told_about_a_call_cut_off(&stage, async |store, id| {
+    let shown = told_about_a_call_cut_off(&stage, async |store, id| {
         store.set_state(id, "jobs", None).await.unwrap();
     })
     .await;
-    assert!(told.contains("cannot be told"), "{told}");
+    assert!(shown.contains("cannot be told"), "{shown}");
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use vestal_agent::{
-    Agent, Conversation, Event, Opening, Selection, Tool, ToolContext, ToolOutput, ToolSource,
+    Agent, Conversation, ConversationOptions, Event, Selection, Tool, ToolContext, ToolOutput,
+    ToolSource,
 };
 use vestal_model::ToolSpec;
 use vestal_scripted_model::{Reply, Rule, Script};
@@ -46,7 +47,7 @@ impl ToolSource for Shelf {
         self.tools.lock().unwrap().clone()
     }
 
-    fn take_news(&self) -> Vec<String> {
+    fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.news.lock().unwrap())
     }
 
@@ -80,7 +81,7 @@ impl Tool for Word {
 async fn begin(stage: &Stage, shelf: &Arc<Shelf>, selection: Selection) -> Conversation {
     let mut parts = stage.parts(&["hunter2-secret"]).await;
     parts.sources = vec![Arc::clone(shelf) as Arc<dyn ToolSource>];
-    let opening = Opening { selection, ..stage.opening(new()) };
+    let opening = ConversationOptions { selection, ..stage.opening(new()) };
     Agent::new(parts).open(opening).await.unwrap()
 }
 

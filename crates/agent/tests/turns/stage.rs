@@ -7,8 +7,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Agent, Conversation, Event, EventSink, Nobody, Opening, Parts, PromptParts, Selection, Start,
-    TurnResult, settings, tools,
+    Agent, AgentParts, Conversation, ConversationOptions, Event, EventSink, NoHuman, PromptParts,
+    Selection, Start, TurnResult, settings, tools,
 };
 use vestal_config::{Environment, Home, Isolation, Override, Settings};
 use vestal_conversations::{ConversationId, Store};
@@ -69,7 +69,7 @@ impl Stage {
     }
 
     /// Returns what an agent is made of that knows these secrets.
-    pub(crate) async fn parts(&self, secrets: &[&str]) -> Parts {
+    pub(crate) async fn parts(&self, secrets: &[&str]) -> AgentParts {
         let settings = self.settings();
         let options = settings::options(&settings).unwrap();
         let model_options = settings::model_options(&settings).unwrap();
@@ -79,7 +79,7 @@ impl Stage {
             ..model_options
         };
         let engine = Engine::open(settings).unwrap();
-        Parts {
+        AgentParts {
             engine,
             store: Store::open(self.store_file()).await.unwrap(),
             models: Models::new(model_options).unwrap(),
@@ -104,14 +104,14 @@ impl Stage {
         }
     }
 
-    pub(crate) fn opening(&self, start: Start) -> Opening {
-        Opening {
+    pub(crate) fn opening(&self, start: Start) -> ConversationOptions {
+        ConversationOptions {
             start,
             chain: vec![self.endpoint()],
             task: Task::default_task(),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             selection: Selection::default(),
             prompt: PromptParts { profile: "default".to_owned(), ..PromptParts::default() },
             cwd: None,

@@ -16,10 +16,10 @@ async fn a_model_that_errs_is_told_how_and_goes_on() {
     ]));
     let result = stage.turn("go").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
-    let told = stage.model.requests()[3].tool_results().join("\n");
-    assert!(told.contains("did you mean \\\"terminal\\\""), "{told}");
-    assert!(told.contains("not valid JSON"), "{told}");
-    assert!(told.contains("must be a JSON object, not a list"), "{told}");
+    let output = stage.model.requests()[3].tool_results().join("\n");
+    assert!(output.contains("did you mean \\\"terminal\\\""), "{output}");
+    assert!(output.contains("not valid JSON"), "{output}");
+    assert!(output.contains("must be a JSON object, not a list"), "{output}");
 }
 
 #[tokio::test]
@@ -94,8 +94,8 @@ async fn a_model_that_goes_round_in_circles_is_warned_then_stopped() {
     let result = stage.turn("go").await;
     assert!(matches!(result.outcome, Outcome::Looping { .. }), "{:?}", result.outcome);
     assert_eq!(result.tool_calls, 4);
-    let told = stage.model.requests()[3].tool_results().join("\n");
-    assert!(told.contains("the same arguments and the same result"), "{told}");
+    let output = stage.model.requests()[3].tool_results().join("\n");
+    assert!(output.contains("the same arguments and the same result"), "{output}");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ impl vestal_agent::Human for There {
 async fn clarify_is_offered_only_where_somebody_can_be_asked() {
     let stage = Stage::new(Script::replies([Reply::text("alone"), Reply::text("together")]));
     stage.turn("go").await;
-    let opening = vestal_agent::Opening {
+    let opening = vestal_agent::ConversationOptions {
         human: std::sync::Arc::new(There),
         ..stage.opening(crate::stage::new())
     };

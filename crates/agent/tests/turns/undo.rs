@@ -47,7 +47,7 @@ async fn a_turn_that_was_taken_back_is_gone_here_and_wherever_it_is_resumed() {
         conversation.run(said(words), &stage.ears()).await;
     }
     let undone = conversation.undo(2).await.unwrap();
-    assert_eq!(undone, Undone { turns: 2, messages: 4, said: Some(said("two")) });
+    assert_eq!(undone, Undone { turns: 2, messages: 4, first_message: Some(said("two")) });
     conversation.run(said("four"), &stage.ears()).await;
     assert_eq!(heard(&stage), ["one", "four"]);
 

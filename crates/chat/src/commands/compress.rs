@@ -1,6 +1,6 @@
 //! `/compress`.
 
-use vestal_agent::NotCompressed;
+use vestal_agent::CompressError;
 
 use crate::chat::Chat;
 use crate::program::Trouble;
@@ -16,13 +16,13 @@ pub(super) fn run(chat: &mut Chat) {
                 text::tokens(done.tokens_before),
             ))),
             // Nothing went wrong.
-            Err(reason @ (NotCompressed::TooShort { .. } | NotCompressed::Interrupted)) => {
+            Err(reason @ (CompressError::TooShort { .. } | CompressError::Interrupted)) => {
                 Ok(Some(reason.to_string()))
             }
-            Err(reason @ NotCompressed::Model(_)) => {
+            Err(reason @ CompressError::Model(_)) => {
                 Err((reason.to_string(), "try again, or ask another model: /model NAME"))
             }
-            Err(reason @ (NotCompressed::Empty | NotCompressed::Store(_))) => {
+            Err(reason @ (CompressError::Empty | CompressError::Store(_))) => {
                 Err((reason.to_string(), "try again"))
             }
         };

@@ -1,7 +1,7 @@
 //! `/tools`.
 
 use vestal_agent::slash::Invocation;
-use vestal_agent::{NotSwitched, Switch, ToolInfo};
+use vestal_agent::{Switch, SwitchToolError, ToolInfo};
 use vestal_tui::{Line, Span, style};
 
 use super::turns::refresh;
@@ -68,10 +68,10 @@ async fn switch(chat: &mut Chat, names: &[&str], switch: Switch) {
                 };
                 chat.note(&format!("{said}, in this conversation"));
             }
-            Err(NotSwitched::Store(error)) => return chat.trouble(&store::trouble(&error)),
-            Err(error @ NotSwitched::Unknown { .. }) => {
+            Err(SwitchToolError::Store(error)) => return chat.trouble(&store::trouble(&error)),
+            Err(error @ SwitchToolError::Unknown { .. }) => {
                 let problem = error.to_string();
-                let NotSwitched::Unknown { nearest, .. } = error else { return };
+                let SwitchToolError::Unknown { nearest, .. } = error else { return };
                 let advice = match nearest {
                     Some(meant) => format!("did you mean {meant}?"),
                     None => "/tools lists them".to_owned(),

@@ -31,7 +31,7 @@ pub(super) async fn undo(chat: &mut Chat, invocation: &Invocation) {
     chat.note(&format!("took back {turns} ({messages}); what was done in the sandbox stays done"));
     refresh(chat);
     // Whoever takes words back often wants to say them better.
-    if let Some(said) = undone.said {
+    if let Some(said) = undone.first_message {
         keep(chat, &said.text());
     }
 }

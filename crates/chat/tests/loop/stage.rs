@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Agent, Approval, ApprovalRequest, Human, Opening, Parts as AgentParts, PromptParts, Question,
-    Selection, Start, settings, tools,
+    Agent, AgentParts, Approval, ApprovalRequest, ConversationOptions, Human, PromptParts,
+    Question, Selection, Start, settings, tools,
 };
 use vestal_chat::{Left, Lend, Open, Opened, Outside, Parts, Program, Surface, Trouble};
 use vestal_config::{Environment, Home, Isolation, Override, Settings};
@@ -378,7 +378,7 @@ impl Program for Surroundings {
             Open::Resume { id, task, .. } => (Start::Resume(id), task),
         };
         let is_resumed = matches!(start, Start::Resume(_));
-        let opening = Opening {
+        let opening = ConversationOptions {
             start,
             chain: vec![self.endpoint.clone()],
             task: task.unwrap_or_else(Task::default_task),

@@ -64,7 +64,7 @@ fn what_is_refused_ends_with_1_and_changes_nothing() {
     let before = fs::read(world.home().join("memories/MEMORY.md")).unwrap();
     for (words, says) in [
         (&["add", BUILD][..], "is there already"),
-        (&["add", " "], "a note needs words"),
+        (&["add", " "], "a note must not be empty"),
         (&["add", "one\n§\ntwo"], "stands between notes"),
         (&["remove", "zebra"], "no note of memory has the words"),
         (&["remove", "make"], "2 notes have the words"),

@@ -122,7 +122,10 @@ fn archives_are_installed_under_another_name_and_evil_ones_refused() {
     assert!(zip.stderr.contains("go.zip cannot be installed: it is damaged"), "{zip:?}");
     fs::write(world.work().join("go/SKILL.md"), "---\nname: GO\n---\n").unwrap();
     let wrong = world.vestal(["skills", "check", "go"]).exits(1);
-    assert!(wrong.stderr.contains("SKILL.md: line 2: \"GO\" is no name for a skill"), "{wrong:?}");
+    assert!(
+        wrong.stderr.contains("SKILL.md: line 2: \"GO\" is not a valid name for a skill"),
+        "{wrong:?}"
+    );
     assert_eq!(world.vestal(["skills", "check"]).exits(0).text(), "1 skill in order, 0 broken\n");
 }
 

@@ -1,16 +1,19 @@
 //! Keeps a server connected.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rmcp::RoleClient;
+use rmcp::model::PaginatedRequestParams;
+use rmcp::service::Peer;
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Phase, Server, list, lock};
-use crate::client::Listener;
-use crate::connect::{FAREWELL, Live, connect, leave};
-use crate::tool::Offered;
-use crate::trouble::Trouble;
+use super::{Connection, Phase, Server, ServerError, lock};
+use crate::connect::{FAREWELL, Listener, Live, chain, connect, leave};
+use crate::plan::Plan;
+use crate::tool::{Offered, is_odd};
 
 /// The first wait before a server is tried again, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -37,7 +40,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
     let name = server.plan.name.clone();
     let mut attempts = 0;
     let mut failures = 0;
-    let mut told: Option<Trouble> = None;
+    let mut reported: Option<ServerError> = None;
     loop {
         // It looks after an end by itself: what it has started is to be ended, too.
         let attempt = reach(&server).await;
@@ -51,22 +54,24 @@ pub(crate) async fn keep(server: Arc<Server>) {
         attempts += 1;
         let trouble = match attempt {
             Ok((live, tools)) => {
-                if told.take().is_some() {
-                    server.shared.tell(format!("the MCP server {name} answers again"));
+                if reported.take().is_some() {
+                    server.shared.notify(format!("the MCP server {name} answers again"));
                 }
                 let began = Instant::now();
                 let Some(trouble) = attend(&server, live, tools, attempts).await else { return };
                 failures = if began.elapsed() >= LIVED { 1 } else { failures + 1 };
-                server.shared.tell(format!("the MCP server {name} went away: {trouble}"));
-                told = Some(trouble.clone());
+                server.shared.notify(format!("the MCP server {name} went away: {trouble}"));
+                reported = Some(trouble.clone());
                 trouble
             }
             Err(trouble) => {
                 failures += 1;
                 // The same again is no news, nor are two reasons for one failure.
-                if told.is_none() {
-                    server.shared.tell(format!("the MCP server {name} cannot be used: {trouble}"));
-                    told = Some(trouble.clone());
+                if reported.is_none() {
+                    server
+                        .shared
+                        .notify(format!("the MCP server {name} cannot be used: {trouble}"));
+                    reported = Some(trouble.clone());
                 }
                 trouble
             }
@@ -90,12 +95,12 @@ pub(crate) async fn keep(server: Arc<Server>) {
 }
 
 /// Connects and asks for the tools.
-async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), Trouble> {
+async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
     let cancel = &server.shared.cancel;
     let live = connect(&server.plan, &server.shared.log, cancel).await?;
     let listed = tokio::select! {
         listed = list(&server.plan, live.running.peer()) => listed,
-        () = cancel.cancelled() => Err(Trouble::Failed("nobody needs it any more".to_owned())),
+        () = cancel.cancelled() => Err(ServerError::Failed("nobody needs it any more".to_owned())),
     };
     match listed {
         Ok(tools) => Ok((live, tools)),
@@ -116,7 +121,7 @@ async fn attend(
     live: Live,
     tools: Vec<Offered>,
     attempts: u64,
-) -> Option<Trouble> {
+) -> Option<ServerError> {
     let Live { running, listener, mut remains } = live;
     let connection = Arc::new(Connection {
         peer: running.peer().clone(),
@@ -134,8 +139,8 @@ async fn attend(
         () = remains.gone() => End::Over,
         never = follow(server, &listener, &connection) => match never {},
     };
-    // Whoever looks now must not take it for a connection any more.
-    let going = Trouble::Failed("its connection has ended".to_owned());
+    // From now on it must not be taken for a connection.
+    let going = ServerError::Failed("its connection has ended".to_owned());
     server.phase.send_replace(Phase::Down { trouble: going, attempts });
     leave.cancel();
     let words = match end {
@@ -155,7 +160,7 @@ async fn attend(
     remains.end().await;
     match end {
         End::Unneeded => None,
-        End::Over => Some(Trouble::Failed(words)),
+        End::Over => Some(ServerError::Failed(words)),
     }
 }
 
@@ -180,4 +185,52 @@ async fn follow(server: &Server, listener: &Listener, connection: &Connection) -
         }
         tokio::time::sleep(AGAIN).await;
     }
+}
+
+/// Tools that one server may have, and lists they may come in.
+const MOST_TOOLS: usize = 1000;
+const MOST_PAGES: usize = 100;
+
+/// Bytes of a tool's own name: it is kept, and sent with every call.
+const LONGEST_NAME: usize = 1024;
+
+/// Asks a server for all its tools, sorted by name; those whose name has to be
+/// changed come last, for others have a better right to what it is changed to.
+pub(crate) async fn list(
+    plan: &Plan,
+    peer: &Peer<RoleClient>,
+) -> Result<Vec<Offered>, ServerError> {
+    let has_tools = peer.peer_info().is_none_or(|about| about.capabilities.tools.is_some());
+    if !has_tools {
+        return Ok(Vec::new());
+    }
+    let within: Duration = plan.connect_timeout;
+    let asking = tokio::time::timeout(within, pages(plan, peer)).await;
+    let late = || ServerError::Late { within, hint: " when asked for its tools".to_owned() };
+    let mut tools = asking.map_err(|_| late())??;
+    tools.sort_by(|a, b| (is_odd(&a.name), &a.name).cmp(&(is_odd(&b.name), &b.name)));
+    tools.dedup_by(|a, b| a.name == b.name);
+    Ok(tools)
+}
+
+async fn pages(plan: &Plan, peer: &Peer<RoleClient>) -> Result<Vec<Offered>, ServerError> {
+    let mut tools = Vec::new();
+    let mut seen = HashSet::new();
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let asked = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(asked)).await.map_err(|error| {
+            ServerError::Failed(format!("it did not tell its tools: {}", chain(&error)))
+        })?;
+        let fits = |name: &str| (1..=LONGEST_NAME).contains(&name.len());
+        let taken = page.tools.iter().filter(|tool| fits(&tool.name) && plan.takes(&tool.name));
+        tools.extend(taken.map(Offered::new));
+        // A list that comes back to where it was would never end.
+        cursor = page.next_cursor.filter(|next| seen.insert(next.clone()));
+        if cursor.is_none() || tools.len() >= MOST_TOOLS {
+            break;
+        }
+    }
+    tools.truncate(MOST_TOOLS);
+    Ok(tools)
 }

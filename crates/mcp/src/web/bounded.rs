@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::{Client, Response};
@@ -16,12 +17,11 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
+use sse_stream::{Sse, SseStream};
 
-use super::events;
-use super::pace::Pace;
+use super::Pace;
 use crate::lines::LONGEST;
-use crate::printable::one_line;
+use crate::tool::one_line;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -156,7 +156,7 @@ async fn answered(
         return refused(response, asked, is(JSON)).await;
     }
     if is(EVENTS) {
-        return Ok(StreamableHttpPostResponse::Sse(events::of(response, asked), session));
+        return Ok(StreamableHttpPostResponse::Sse(events_of(response, asked), session));
     }
     let Some(id) = asked else {
         // Nobody waits for an answer to it, whatever it is.
@@ -241,3 +241,76 @@ fn words_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let value = headers.get(name)?;
     Some(one_line(&String::from_utf8_lossy(value.as_bytes()), WORDS))
 }
+
+/// Why no more of a stream is read.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("an event has more than {} MiB", LONGEST >> 20)]
+    TooLarge,
+    #[error(transparent)]
+    Lost(reqwest::Error),
+}
+
+/// Returns the events of a response. Instead of one that is too large comes an
+/// answer to the request that says so: who waits would wait for ever.
+pub(super) fn events_of(
+    response: Response,
+    asked: Option<RequestId>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let mut gauge = Gauge::default();
+    let bytes = response.bytes_stream().map(move |chunk| {
+        let chunk = chunk.map_err(|error| Broken::Lost(error.without_url()))?;
+        if gauge.takes(&chunk) { Ok(chunk) } else { Err(Broken::TooLarge) }
+    });
+    let events = SseStream::from_bytes_stream(bytes).boxed();
+    // What comes after an error could not be understood.
+    stream::unfold(Some((events, asked)), |state| async {
+        let (mut events, asked) = state?;
+        match (events.next().await?, asked) {
+            (Err(SseError::Body(error)), Some(id)) if is_too_large(&*error) => {
+                let said = serde_json::to_string(&too_large(id)).unwrap_or_default();
+                Some((Ok(Sse::default().data(said)), None))
+            }
+            (Ok(event), asked) => Some((Ok(event), Some((events, asked)))),
+            (Err(error), _) => Some((Err(error), None)),
+        }
+    })
+    .boxed()
+}
+
+fn is_too_large(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(Broken::TooLarge))
+}
+
+/// Counts the bytes of an event, which ends with an empty line.
+#[derive(Debug, Default)]
+struct Gauge {
+    event: usize,
+    line: usize,
+    after_return: bool,
+}
+
+impl Gauge {
+    /// Counts bytes that have come; false, if the event is too large with them.
+    fn takes(&mut self, bytes: &[u8]) -> bool {
+        for byte in bytes {
+            let was_return = std::mem::replace(&mut self.after_return, *byte == b'\r');
+            match byte {
+                b'\n' if was_return => {}
+                b'\n' | b'\r' => {
+                    self.event = if self.line == 0 { 0 } else { self.event + self.line + 1 };
+                    self.line = 0;
+                }
+                _ => self.line += 1,
+            }
+            if self.event + self.line > LONGEST {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+#[path = "bounded_tests.rs"]
+mod tests;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use vestal_agent::ToolSource as _;
 use vestal_config::{McpServerName, keys};
-use vestal_mcp::{ServerState, Servers, Trouble};
+use vestal_mcp::{ServerError, ServerState, Servers};
 
 use crate::stage::{Stage, marker, names, processes_with, server, until};
 
 /// Tries the server `it` once.
-pub(crate) async fn probe(stage: &Stage) -> Result<vestal_mcp::Probe, Trouble> {
+pub(crate) async fn probe(stage: &Stage) -> Result<vestal_mcp::Probe, ServerError> {
     let settings = stage.settings();
     let servers = settings.get(&keys::MCP_SERVERS).unwrap().value;
     let it = servers.get(&McpServerName::new("it").unwrap()).unwrap();
@@ -27,13 +27,13 @@ async fn a_server_that_cannot_be_used_is_told_once_and_the_others_work() {
     let stage = Stage::new(&config);
     let servers = stage.servers().await;
     assert_eq!(stage.call_with(&servers, "echo", json!({"text": "here"})).await.content, "here");
-    let news = servers.take_news();
+    let news = servers.take_notices();
     assert_eq!(news.len(), 2, "{news:?}");
     let bad = news.iter().find(|news| news.contains("server bad")).unwrap();
     assert!(bad.contains("exit status: 7") && bad.contains("no licence"), "{bad}");
     let gone = news.iter().find(|news| news.contains("server gone")).unwrap();
     assert!(gone.contains("not in the PATH") && gone.contains("install it"), "{gone}");
-    assert_eq!(servers.take_news(), Vec::<String>::new());
+    assert_eq!(servers.take_notices(), Vec::<String>::new());
     let states: Vec<(String, ServerState)> =
         servers.statuses().into_iter().map(|status| (status.name, status.state)).collect();
     assert_eq!(states.len(), 3);
@@ -46,7 +46,7 @@ async fn settings_that_cannot_be_understood_are_told_and_nothing_else() {
     let stage = Stage::new("mcp_servers: {it: {comand: x}}\n");
     let servers = stage.servers().await;
     assert!(servers.is_empty());
-    let news = servers.take_news();
+    let news = servers.take_notices();
     assert!(news.len() == 1 && news[0].contains("did you mean command?"), "{news:?}");
 }
 
@@ -92,9 +92,9 @@ async fn a_server_that_answers_late_is_there_from_then_on() {
     // That its tools are missing is said, once.
     let missing = "the MCP server it has not answered yet, so its tools are missing in this turn; \
                    mcp_discovery_timeout says how long they are waited for";
-    assert_eq!(servers.take_news(), [missing]);
+    assert_eq!(servers.take_notices(), [missing]);
     servers.settle().await;
-    assert_eq!(servers.take_news(), Vec::<String>::new());
+    assert_eq!(servers.take_notices(), Vec::<String>::new());
     let before = servers.version();
     until(|| servers.version() != before).await;
     assert_eq!(names(&servers).len(), 16);
@@ -106,7 +106,7 @@ async fn a_server_that_answers_after_the_deadline_is_ended() {
     let mark = marker();
     let stage = Stage::with(&format!("late --millis {mark}"), ", connect_timeout: 1");
     let trouble = probe(&stage).await.unwrap_err();
-    assert!(matches!(trouble, Trouble::Late { .. }), "{trouble}");
+    assert!(matches!(trouble, ServerError::Late { .. }), "{trouble}");
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 

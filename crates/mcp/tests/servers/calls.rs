@@ -27,7 +27,7 @@ async fn the_tools_of_a_server_are_the_agents_with_their_schemas() {
     );
     let status = &servers.statuses()[0];
     assert_eq!((status.state, status.tools, &status.error), (ServerState::Connected, 16, &None));
-    assert_eq!(servers.take_news(), Vec::<String>::new());
+    assert_eq!(servers.take_notices(), Vec::<String>::new());
     servers.close().await;
 }
 
@@ -58,14 +58,14 @@ async fn progress_is_told_while_a_call_runs() {
     let servers = stage.servers().await;
     assert_eq!(stage.call(&servers, "progress").await.content, "done");
     let heard = stage.heard.lock().unwrap().clone();
-    let told: Vec<&str> = heard
+    let result: Vec<&str> = heard
         .iter()
         .filter_map(|event| match event {
             Event::ToolOutput { call, text } if call == "call" => Some(text.as_str()),
             _ => None,
         })
         .collect();
-    assert_eq!(told, ["25 % step 1\n", "50 % step 2\n", "75 % step 3\n"]);
+    assert_eq!(result, ["25 % step 1\n", "50 % step 2\n", "75 % step 3\n"]);
     servers.close().await;
 }
 

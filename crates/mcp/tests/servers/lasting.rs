@@ -18,7 +18,7 @@ async fn a_server_that_crashes_during_a_call_is_started_again_by_the_next() {
     }
     let after = stage.process(&servers).await;
     assert_ne!(before, after);
-    let news = servers.take_news();
+    let news = servers.take_notices();
     assert!(news.iter().any(|news| news.contains("went away")), "{news:?}");
     assert!(news.iter().any(|news| news.contains("answers again")), "{news:?}");
     servers.close().await;
@@ -30,7 +30,7 @@ async fn a_server_that_is_killed_is_started_again_by_itself_and_keeps_its_tools(
     let servers = stage.servers().await;
     let (before, version) = (stage.process(&servers).await, servers.version());
     kill(before);
-    until(|| servers.take_news().iter().any(|news| news.contains("answers again"))).await;
+    until(|| servers.take_notices().iter().any(|news| news.contains("answers again"))).await;
     assert_eq!((names(&servers).len(), servers.version()), (16, version));
     assert_ne!(stage.process(&servers).await, before);
     servers.close().await;

@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Guard;
 use vestal_agent::{
-    Approval, ApprovalRequest, Event, EventSink, Human, Limits, NoDelegates, Notebook, Notes,
-    Question, Tool, ToolContext, ToolOutput, ToolSource as _, Workshop,
+    Approval, ApprovalRequest, ConversationSandbox, Event, EventSink, Human, Limits, NoDelegates,
+    Notebook, Notes, Question, Tool, ToolContext, ToolOutput, ToolSource as _,
 };
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::ConversationId;
@@ -107,13 +107,17 @@ impl Stage {
 
     pub(crate) fn context(&self) -> ToolContext {
         let engine = Engine::open(self.settings()).unwrap();
-        let workshop =
-            Workshop::new(engine, Task::default_task(), Overrides::default(), "test-session");
+        let sandbox = ConversationSandbox::new(
+            engine,
+            Task::default_task(),
+            Overrides::default(),
+            "test-session",
+        );
         let heard = Arc::clone(&self.heard);
         ToolContext {
             conversation: ConversationId::generate().unwrap(),
             call: "call".to_owned(),
-            workshop,
+            sandbox,
             cancel: self.cancel.clone(),
             events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
             guard: Arc::new(Guard::default()),
@@ -121,7 +125,7 @@ impl Stage {
             redactor: Arc::default(),
             limits: Arc::new(Limits::default()),
             notebook: Notebook::new(Notes::default()),
-            sightings: Arc::default(),
+            observed_files: Arc::default(),
             jobs: vestal_agent::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::default(),

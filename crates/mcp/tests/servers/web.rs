@@ -71,7 +71,7 @@ async fn a_server_that_wants_a_key_is_told_with_where_to_put_it() {
     let web = Web::start(0, "another", &dir.path().join("notes"));
     let stage = stage_for(&web, ", headers: {X-Key: wrong-key}");
     let servers = stage.servers().await;
-    let news = servers.take_news().join("\n");
+    let news = servers.take_notices().join("\n");
     assert!(news.contains("mcp_servers.it.headers"), "{news}");
     assert!(!news.contains("hunter2-in-url") && !news.contains("wrong-key"), "{news}");
     assert_eq!(servers.statuses()[0].state, ServerState::Failed);
@@ -108,7 +108,7 @@ async fn a_server_that_is_not_there_is_told_and_found_when_it_comes() {
     let stage = stage_for(&web, ", headers: {X-Key: k-k-k-k}");
     drop(web);
     let servers = stage.servers().await;
-    let news = servers.take_news().join("\n");
+    let news = servers.take_notices().join("\n");
     assert!(news.contains("cannot be used") && !news.contains("hunter2-in-url"), "{news}");
     let _web = Web::start(port, "k-k-k-k", &dir.path().join("notes"));
     until(|| names(&servers).len() == 16).await;

@@ -2,14 +2,10 @@
 
 use std::path::Path;
 
-use super::lock::{Lock, PATIENCE};
-use super::write::Written;
-use super::{Files, Refusal, Trouble};
-use crate::clean::clean;
-use crate::entries::{Entries, is_separator};
-use crate::target::Target;
+use super::{Files, Lock, MemoryError, PATIENCE, Refusal, Written};
+use crate::entries::{Entries, Target, clean, is_separator};
 
-/// How often somebody who knows of no lock may save the file in the middle of a
+/// How often a program that ignores the lock may save the file in the middle of a
 /// change.
 const ATTEMPTS: usize = 20;
 
@@ -49,7 +45,7 @@ impl Files {
     /// Changes notes and returns those there are then. However many processes
     /// change them at once, every change is made to what the one before it left.
     /// One that is refused or fails changes nothing.
-    pub fn change(&self, target: Target, change: Change<'_>) -> Result<Entries, Trouble> {
+    pub fn change(&self, target: Target, change: Change<'_>) -> Result<Entries, MemoryError> {
         let _lock = Lock::take(&self.lock, PATIENCE)?;
         let place = self.real(target).ok();
         let dir = place.as_deref().and_then(Path::parent);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use vestal_agent::redact::Redactor;
-use vestal_conversations::{ConversationId, Error, Hit, Scope, Seq, Store};
+use vestal_conversations::{ConversationId, Error, Hit, Scope, Seq, Standing, Store, Stored};
 
-use super::{about, text};
+use super::about;
 
 /// Messages that are looked at for each conversation that is told of.
 const DEPTH: u32 = 12;
@@ -42,26 +42,26 @@ pub(super) async fn find(
     let mut results = Vec::new();
     for group in grouped(hits).into_iter().take(limit) {
         match of_one(store, redactor, &group).await {
-            Ok(told) => results.push(told),
-            // Somebody deleted it meanwhile.
+            Ok(result) => results.push(result),
+            // It was deleted meanwhile.
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    let mut told = json!({"query": text::beginning(query, BEGINNING), "results": results});
-    if results_are_empty(&told) {
-        told["note"] = "nothing was found; try fewer or other words".into();
+    let mut result = json!({"query": super::beginning(query, BEGINNING), "results": results});
+    if results_are_empty(&result) {
+        result["note"] = "nothing was found; try fewer or other words".into();
     } else {
         if !all {
-            told["note"] = "no message has all the words; these have some of them".into();
+            result["note"] = "no message has all the words; these have some of them".into();
         }
-        told["hint"] = "to read on, give `conversation` and the number of a `message`".into();
+        result["hint"] = "to read on, give `conversation` and the number of a `message`".into();
     }
-    Ok(told)
+    Ok(result)
 }
 
-fn results_are_empty(told: &Value) -> bool {
-    told["results"].as_array().is_none_or(Vec::is_empty)
+fn results_are_empty(result: &Value) -> bool {
+    result["results"].as_array().is_none_or(Vec::is_empty)
 }
 
 /// Finds messages that have some of the words; those with the most come first.
@@ -110,16 +110,16 @@ fn grouped(hits: Vec<Hit>) -> Vec<Vec<Hit>> {
 /// Tells what was found in one conversation.
 async fn of_one(store: &Store, redactor: &Redactor, group: &[Hit]) -> Result<Value, Error> {
     let Some(first) = group.first() else { return Ok(Value::Null) };
-    let mut told = about(store, &first.conversation).await?;
+    let mut result = about(store, &first.conversation).await?;
     let mut matches = Vec::new();
     for hit in group.iter().take(MATCHES) {
         matches.push(view(store, redactor, hit).await?);
     }
-    told["matches"] = matches.into();
+    result["matches"] = matches.into();
     if group.len() > MATCHES {
-        told["more_matches"] = true.into();
+        result["more_matches"] = true.into();
     }
-    Ok(told)
+    Ok(result)
 }
 
 /// Tells of a message what stands around the words. One that holds a secret is
@@ -141,12 +141,80 @@ async fn view(store: &Store, redactor: &Redactor, hit: &Hit) -> Result<Value, Er
             )
             .collect()
     } else {
-        text::beginning(&text::of(&stored.message, redactor), BEGINNING)
+        super::beginning(&super::text_of(&stored.message, redactor), BEGINNING)
     };
     Ok(json!({
         "message": hit.seq,
-        "role": text::role(stored),
-        "date": text::moment(hit.at),
+        "role": super::role(stored),
+        "date": super::moment(hit.at),
         "text": shown,
     }))
+}
+
+/// Characters of a message: of the one that was asked for, and of the others.
+const ASKED_FOR: usize = 6_000;
+const OTHERS: usize = 1_200;
+
+/// Characters of all together.
+const TOGETHER: usize = 24_000;
+
+/// Reads what was said around a message.
+pub(super) async fn read(
+    (store, redactor): (&Store, &Redactor),
+    id: &ConversationId,
+    message: Seq,
+    around: usize,
+) -> Result<Value, Error> {
+    let stored = said(store, id).await?;
+    let Some(at) = stored.iter().position(|stored| stored.seq == message) else {
+        return Err(Error::NoMessage { id: id.clone(), seq: message });
+    };
+    let range = at.saturating_sub(around)..at + around + 1;
+    tell((store, redactor), id, &stored, range, Some(message)).await
+}
+
+/// Reads how a conversation began.
+pub(super) async fn begin(
+    (store, redactor): (&Store, &Redactor),
+    id: &ConversationId,
+    around: usize,
+) -> Result<Value, Error> {
+    let stored = said(store, id).await?;
+    tell((store, redactor), id, &stored, 0..2 * around + 1, None).await
+}
+
+/// Returns what was not taken back. Summaries stay: they are found like what they
+/// stand for, and a branch may have nothing else of its beginning.
+async fn said(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
+    let mut stored = store.history(id).await?;
+    stored.retain(|stored| stored.standing != Standing::Undone);
+    Ok(stored)
+}
+
+async fn tell(
+    (store, redactor): (&Store, &Redactor),
+    id: &ConversationId,
+    stored: &[Stored],
+    range: std::ops::Range<usize>,
+    asked_for: Option<Seq>,
+) -> Result<Value, Error> {
+    let range = range.start..range.end.min(stored.len());
+    let mut room = TOGETHER;
+    let mut messages = Vec::new();
+    for stored in stored.get(range.clone()).unwrap_or_default() {
+        let most = if asked_for == Some(stored.seq) { ASKED_FOR } else { OTHERS };
+        let words = super::beginning(&super::text_of(&stored.message, redactor), most.min(room));
+        room = room.saturating_sub(words.chars().count());
+        messages.push(json!({
+            "message": stored.seq,
+            "role": super::role(stored),
+            "date": super::moment(stored.at),
+            "text": words,
+        }));
+    }
+    let mut result = about(store, id).await?;
+    result["messages"] = messages.into();
+    result["before"] = range.start.into();
+    result["after"] = stored.len().saturating_sub(range.end).into();
+    Ok(result)
 }

@@ -4,10 +4,8 @@ use serde_json::{Value, json};
 
 use crate::message::{Api, AssistantMessage, Finish, Opaque, Reasoning, ToolCall};
 use crate::refusal::Refusal;
-use crate::request::Progress;
-use crate::sse::Event;
-use crate::usage::Usage;
-use crate::wire::{self, Answer, Fault, Stage, Watch};
+use crate::request::{Progress, Usage};
+use crate::wire::{self, Answer, Event, Fault, Stage, Watch};
 
 /// More blocks than any answer has.
 const MOST_BLOCKS: usize = 4096;
@@ -244,7 +242,7 @@ fn new_id() -> String {
 fn finish(reason: &str) -> Finish {
     match reason {
         "tool_use" => Finish::ToolCalls,
-        // A paused turn is one that wants to be gone on with, as a long text does.
+        // A paused turn is continued, as a text that was cut off is.
         "max_tokens" | "model_context_window_exceeded" | "pause_turn" => Finish::Length,
         "refusal" => Finish::Refused,
         _ => Finish::Stop,

@@ -9,9 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::endpoint::Endpoint;
 use crate::history::{Called, Ids, Turn, turns};
-use crate::image::Image;
-use crate::memory::Quirks;
-use crate::message::{Api, AssistantMessage, Part, UserMessage};
+use crate::message::{Api, AssistantMessage, Image, Part, UserMessage};
+use crate::quirks::Quirks;
 use crate::request::{Request, ToolSpec};
 
 /// What a model may write unless the caller says: the API insists on a number,
@@ -108,7 +107,7 @@ enum Block<'a> {
     Kept(&'a Value),
 }
 
-/// What a tool came to.
+/// The result of a tool.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultContent<'a> {

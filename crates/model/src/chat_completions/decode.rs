@@ -3,14 +3,11 @@
 use serde_json::Value;
 
 use super::calls::Calls;
-use super::reasoning::Thoughts;
-use super::think::{Piece, ThinkTags};
+use super::reasoning::{Piece, ThinkTags, Thoughts};
 use crate::message::{AssistantMessage, Finish};
 use crate::refusal::Refusal;
-use crate::request::Progress;
-use crate::sse::Event;
-use crate::usage::Usage;
-use crate::wire::{self, Answer, Fault, Stage, Watch, json};
+use crate::request::{Progress, Usage};
+use crate::wire::{self, Answer, Event, Fault, Stage, Watch, json};
 
 /// An answer in the making.
 #[derive(Default)]

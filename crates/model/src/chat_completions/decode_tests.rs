@@ -57,8 +57,8 @@ fn words_thoughts_and_figures_are_told_in_order_and_kept() {
         model: Some("m-1".to_owned()),
     };
     assert_eq!(answer, Ok(wanted));
-    let told = ["hm", "Hel", "lo"].map(str::to_owned);
-    let [hm, hel, lo] = told;
+    let reply = ["hm", "Hel", "lo"].map(str::to_owned);
+    let [hm, hel, lo] = reply;
     assert_eq!(seen, [Progress::Reasoning(hm), Progress::Text(hel), Progress::Text(lo)]);
 }
 
@@ -150,6 +150,6 @@ fn thoughts_between_tags_are_thoughts_and_no_part_of_the_answer() {
     ]);
     let message = answer.unwrap().message;
     assert_eq!((message.text.as_str(), message.reasoning[0].text.as_str()), ("Hello", "hm"));
-    let told = [Progress::Reasoning("hm".to_owned()), Progress::Text("Hello".to_owned())];
-    assert_eq!(seen, told);
+    let reply = [Progress::Reasoning("hm".to_owned()), Progress::Text("Hello".to_owned())];
+    assert_eq!(seen, reply);
 }

@@ -9,9 +9,8 @@ use serde_json::Value;
 use super::reasoning;
 use crate::endpoint::Endpoint;
 use crate::history::{Called, Ids, Turn, turns};
-use crate::image::Image;
-use crate::memory::{OutputLimit, Quirks};
-use crate::message::{AssistantMessage, Part, UserMessage};
+use crate::message::{AssistantMessage, Image, Part, UserMessage};
+use crate::quirks::{OutputLimit, Quirks};
 use crate::request::{Request, ToolSpec};
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::image::Image;
+use crate::message::Image;
 use crate::message::{Api, Message, Opaque, Part, Reasoning, ToolCall, ToolResult};
 
 fn endpoint() -> Endpoint {

@@ -4,7 +4,6 @@ mod calls;
 mod decode;
 mod encode;
 mod reasoning;
-mod think;
 
 pub(crate) use decode::Decoder;
 pub(crate) use encode::body;

@@ -109,3 +109,115 @@ pub(super) fn give_back(
         fields.insert(field.to_owned(), Value::String(block.text.clone()));
     }
 }
+
+/// How thoughts begin and end, as the models that write them into their answers
+/// were taught to.
+const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+
+/// A piece of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// A thought.
+    Thought(String),
+    /// Words for the person.
+    Words(String),
+}
+
+/// Tells thoughts from words as an answer comes. Only a tag at the very
+/// beginning counts: a later one is a word about tags.
+#[derive(Default)]
+pub(super) struct ThinkTags {
+    state: State,
+    held: String,
+}
+
+#[derive(Default)]
+enum State {
+    /// Nothing but white space, or the beginning of a tag, has come.
+    #[default]
+    Beginning,
+    /// Inside, until this tag.
+    Thinking(&'static str),
+    /// After them, before the first word.
+    Thought,
+    Speaking,
+}
+
+impl ThinkTags {
+    /// Takes more of the answer and returns what is known of it now.
+    pub(super) fn push(&mut self, text: &str) -> Vec<Piece> {
+        self.held.push_str(text);
+        let mut pieces = Vec::new();
+        loop {
+            match self.state {
+                State::Beginning => {
+                    let begun = self.held.trim_start();
+                    if let Some((open, close)) =
+                        TAGS.iter().find(|(open, _)| begun.starts_with(open))
+                    {
+                        let tag_end = self.held.len() - begun.len() + open.len();
+                        self.held.drain(..tag_end);
+                        self.state = State::Thinking(close);
+                    } else if TAGS.iter().any(|(open, _)| open.starts_with(begun)) {
+                        return pieces;
+                    } else {
+                        self.state = State::Speaking;
+                    }
+                }
+                State::Thinking(close) => {
+                    let Some(end) = self.held.find(close) else {
+                        let safe = self.held.len() - held_back(&self.held, close);
+                        let thought = self.held.drain(..safe).collect();
+                        add(&mut pieces, Piece::Thought(thought));
+                        return pieces;
+                    };
+                    let thought = self.held.drain(..end).collect();
+                    self.held.drain(..close.len());
+                    add(&mut pieces, Piece::Thought(thought));
+                    self.state = State::Thought;
+                }
+                State::Thought => {
+                    let blank = self.held.len() - self.held.trim_start().len();
+                    self.held.drain(..blank);
+                    if self.held.is_empty() {
+                        return pieces;
+                    }
+                    self.state = State::Speaking;
+                }
+                State::Speaking => {
+                    add(&mut pieces, Piece::Words(std::mem::take(&mut self.held)));
+                    return pieces;
+                }
+            }
+        }
+    }
+
+    /// Returns what was held back, at the end of the answer.
+    pub(super) fn end(self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        add(
+            &mut pieces,
+            match self.state {
+                State::Thinking(_) => Piece::Thought(self.held),
+                State::Beginning | State::Thought | State::Speaking => Piece::Words(self.held),
+            },
+        );
+        pieces
+    }
+}
+
+fn add(pieces: &mut Vec<Piece>, piece: Piece) {
+    let (Piece::Thought(text) | Piece::Words(text)) = &piece;
+    if !text.is_empty() {
+        pieces.push(piece);
+    }
+}
+
+/// Returns how many bytes at the end may be the beginning of the tag.
+fn held_back(text: &str, tag: &str) -> usize {
+    (1..tag.len()).rev().find(|length| text.ends_with(&tag[..*length])).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "reasoning_tests.rs"]
+mod tests;

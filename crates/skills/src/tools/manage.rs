@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_agent::redact::Redactor;
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use vestal_agent::{ApprovalRequest, Tool, ToolContext, ToolOutput};
 use vestal_config::EnvName;
 use vestal_model::ToolSpec;
@@ -13,15 +15,47 @@ use vestal_model::ToolSpec;
 use super::{TOOLSET, aside};
 use crate::error::SkillError;
 use crate::manage::{Change, Changed, Edit};
-use crate::name::SkillName;
+use crate::skill::SkillName;
 use crate::skills::Skills;
 
 const DESCRIPTION: &str = "\
-Makes and changes skills: instructions that later conversations find. Write one down when you have found out how a kind of work is done \
-here and it is likely to come up again, or when the user asks for it; mend one that turned out wrong. \
+Creates and changes skills: instructions that later conversations find. Write one when you have found out how a kind of work is done \
+here and it is likely to come up again, or when the user asks for it; fix one that turned out to be wrong. \
 SKILL.md begins with front matter between lines of `---`: `name` (as the skill's), `description` (what it is for and when to use it, up \
 to 1024 characters) and, where it needs secrets, `required_environment_variables` (a list of names, never values). \
 Scripts and references go into files beside it.";
+
+#[derive(Deserialize, JsonSchema)]
+struct SkillManageArguments {
+    /// create and edit take `content`, all of SKILL.md; patch replaces `old_string` by `new_string`.
+    action: Action,
+    /// The skill: lowercase letters, digits and hyphens.
+    name: NonEmptyString,
+    /// For create, edit and write_file: all that is in the file.
+    content: Option<String>,
+    /// For create: a group to put it into.
+    category: Option<String>,
+    /// For write_file, remove_file and patch: a file, relative to the skill's folder. Absent in patch: SKILL.md.
+    file: Option<String>,
+    /// For patch: text that is there once.
+    old_string: Option<String>,
+    /// For patch: what takes its place.
+    new_string: Option<String>,
+    /// For patch: replaces every occurrence. Default false.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Create,
+    Edit,
+    Patch,
+    Delete,
+    WriteFile,
+    RemoveFile,
+}
 
 /// The tool.
 #[derive(Debug, Clone)]
@@ -38,28 +72,7 @@ impl SkillManage {
 #[async_trait]
 impl Tool for SkillManage {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "skill_manage".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": {
-                        "type": "string",
-                        "enum": ["create", "edit", "patch", "delete", "write_file", "remove_file"],
-                        "description": "create and edit take `content`, all of SKILL.md; patch replaces `old_string` by `new_string`."
-                    },
-                    "name": {"type": "string", "description": "The skill: lowercase letters, digits and hyphens."},
-                    "content": {"type": "string", "description": "For create, edit and write_file: all that is in the file."},
-                    "category": {"type": "string", "description": "For create: a group to put it into."},
-                    "file": {"type": "string", "description": "For write_file, remove_file and patch: a file, relative to the skill's folder. Absent in patch: SKILL.md."},
-                    "old_string": {"type": "string", "description": "For patch: text that is there once."},
-                    "new_string": {"type": "string", "description": "For patch: what takes its place."},
-                    "replace_all": {"type": "boolean", "description": "For patch: replaces every occurrence. Default false."}
-                },
-                "required": ["action", "name"]
-            }),
-        }
+        tool_spec::<SkillManageArguments>("skill_manage", DESCRIPTION)
     }
 
     fn toolset(&self) -> &str {
@@ -83,46 +96,42 @@ impl Tool for SkillManage {
 }
 
 fn read(arguments: Value) -> Result<Edit, BadArgument> {
-    let arguments = Arguments::new(arguments)?;
-    let named = |text: String| {
+    let arguments: SkillManageArguments = parse(arguments)?;
+    let named = |text: &str| {
         SkillName::new(text.trim()).map_err(|error| BadArgument::new(error.to_string()))
     };
-    let name = named(arguments.words("name")?)?;
-    let content = |name: &str| -> Result<String, BadArgument> {
-        let content = arguments.text(name)?;
+    let name = named(&arguments.name)?;
+    let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let required =
+        |name: &str, text: Option<String>| text.ok_or_else(|| BadArgument::missing(name));
+    let unmasked = |name: &str, text: Option<String>| {
+        let text = required(name, text)?;
         // What stands in the place of a secret would be written down as one.
-        if Redactor::is_sentinel_in(&content) {
-            let text = format!("`{name}` holds a masked secret; leave secrets out of skills");
-            return Err(BadArgument::new(text));
+        if Redactor::is_sentinel_in(&text) {
+            let message = format!("`{name}` holds a masked secret; leave secrets out of skills");
+            return Err(BadArgument::new(message));
         }
-        Ok(content)
+        Ok(text)
     };
-    let change = match arguments.words("action")?.trim() {
-        "create" => Change::Create {
-            content: content("content")?,
-            category: arguments
-                .optional_text("category")?
-                .filter(|category| !category.trim().is_empty())
-                .map(named)
-                .transpose()?,
+    let content = arguments.content;
+    let change = match arguments.action {
+        Action::Create => Change::Create {
+            content: unmasked("content", content)?,
+            category: given(arguments.category).as_deref().map(named).transpose()?,
         },
-        "edit" => Change::Replace { content: content("content")? },
-        "patch" => Change::Patch {
-            file: arguments.optional_text("file")?.filter(|file| !file.trim().is_empty()),
-            old: arguments.text("old_string")?,
-            new: content("new_string")?,
-            everywhere: arguments.flag("replace_all")?,
+        Action::Edit => Change::Replace { content: unmasked("content", content)? },
+        Action::Patch => Change::Patch {
+            file: given(arguments.file),
+            old: required("old_string", arguments.old_string)?,
+            new: unmasked("new_string", arguments.new_string)?,
+            everywhere: arguments.replace_all,
         },
-        "delete" => Change::Delete,
-        "write_file" => {
-            Change::WriteFile { file: arguments.words("file")?, content: content("content")? }
-        }
-        "remove_file" => Change::RemoveFile { file: arguments.words("file")? },
-        other => {
-            return Err(BadArgument::new(format!(
-                "`action` must be create, edit, patch, delete, write_file or remove_file, got {other:?}"
-            )));
-        }
+        Action::Delete => Change::Delete,
+        Action::WriteFile => Change::WriteFile {
+            file: required("file", given(arguments.file))?,
+            content: unmasked("content", content)?,
+        },
+        Action::RemoveFile => Change::RemoveFile { file: required("file", given(arguments.file))? },
     };
     Ok(Edit { name, change })
 }
@@ -140,10 +149,12 @@ impl SkillManage {
         let path = match done {
             Changed::Done { path } => path,
             Changed::Asks(_) => {
-                return Err("the skill was changed by somebody else meanwhile; look again".into());
+                return Err(
+                    "the skill was changed by another process meanwhile; read it again".into()
+                );
             }
         };
-        self.skills.equip(context.workshop.engine(), &context.redactor);
+        self.skills.equip(context.sandbox.engine(), &context.redactor);
         let did = match edit.change {
             Change::Create { .. } => "created",
             Change::Replace { .. } | Change::Patch { .. } => "changed",

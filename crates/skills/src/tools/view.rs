@@ -4,26 +4,35 @@ use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 use vestal_sandbox::{Error, Sandbox};
 
 use super::{TOOLSET, aside};
+use crate::catalogue::Survey;
 use crate::error::SkillError;
-use crate::limits::MAX_FILE;
-use crate::place::{inner_path, open_file, within};
-use crate::skill::{INSTRUCTIONS, Skill};
+use crate::path::{inner_path, open_file, within};
+use crate::skill::{INSTRUCTIONS, MAX_FILE, Skill};
 use crate::skills::Skills;
-use crate::survey::Survey;
 
 /// Files that are named in a result.
 const MOST_NAMED: usize = 200;
 
 const DESCRIPTION: &str = "\
-Reads a skill: its instructions, which files it has, and where its folder is in the sandbox, read-only, so that its scripts can be \
+Reads a skill: its instructions, its files, and where its folder is in the sandbox (read-only), so that its scripts can be \
 run from there. With `file` it reads one of those files.";
+
+#[derive(Deserialize, JsonSchema)]
+struct SkillViewArguments {
+    /// The skill, as skills_list names it.
+    name: NonEmptyString,
+    /// A file of the skill, relative to its folder. Absent: SKILL.md.
+    file: Option<String>,
+}
 
 /// The tool.
 #[derive(Debug, Clone)]
@@ -40,21 +49,7 @@ impl SkillView {
 #[async_trait]
 impl Tool for SkillView {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "skill_view".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "description": "The skill, as skills_list names it."},
-                    "file": {
-                        "type": "string",
-                        "description": "A file of the skill, relative to its folder. Absent: SKILL.md."
-                    }
-                },
-                "required": ["name"]
-            }),
-        }
+        tool_spec::<SkillViewArguments>("skill_view", DESCRIPTION)
     }
 
     fn toolset(&self) -> &str {
@@ -82,9 +77,9 @@ impl Tool for SkillView {
 }
 
 fn read(arguments: Value) -> Result<(String, Option<String>), BadArgument> {
-    let arguments = Arguments::new(arguments)?;
-    let name = arguments.words("name")?.trim().trim_start_matches('/').to_owned();
-    let file = arguments.optional_text("file")?.filter(|file| !file.trim().is_empty());
+    let SkillViewArguments { name, file } = parse(arguments)?;
+    let name = name.trim().trim_start_matches('/').to_owned();
+    let file = file.filter(|file| !file.trim().is_empty());
     Ok((name, file.filter(|file| file.trim() != INSTRUCTIONS)))
 }
 
@@ -99,7 +94,7 @@ impl SkillView {
         });
         let (skill, content, survey) = looked.await?;
         // It may have been installed, or been given variables, since the start.
-        self.skills.equip(context.workshop.engine(), &context.redactor);
+        self.skills.equip(context.sandbox.engine(), &context.redactor);
         let mut result = json!({
             "name": skill.name().as_str(),
             "description": skill.about.description,
@@ -210,7 +205,7 @@ pub(crate) async fn show(sandbox: &Sandbox, skill: &Skill) -> Result<PathBuf, Er
 /// cannot be shown keeps nobody from reading the instructions.
 async fn tell_place(context: &ToolContext, skill: &Skill, result: &mut Value) {
     let shown = async {
-        let sandbox = context.workshop.sandbox(&context.events).await?;
+        let sandbox = context.sandbox.attach(&context.events).await?;
         show(&sandbox, skill).await
     };
     match shown.await {

@@ -21,7 +21,7 @@ pub(super) struct Taken {
 /// Reads a file in the sandbox; the path means what it means to the model.
 pub(super) async fn take(context: &ToolContext, path: &str) -> Result<Taken, Trouble> {
     let failed = |reason: String| Trouble::from(format!("{path}: {reason}"));
-    let files = context.workshop.files(&context.events).await;
+    let files = context.sandbox.files(&context.events).await;
     let files = files.map_err(|error| failed(error.to_string()))?;
     let read = tokio::select! {
         biased;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    EventSink, Limits, NoDelegates, Nobody, Notebook, Registry, ToolContext, Workshop,
+    ConversationSandbox, EventSink, Limits, NoDelegates, NoHuman, Notebook, Registry, ToolContext,
 };
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
@@ -38,15 +38,15 @@ impl Stage {
         let context = ToolContext {
             conversation: "20261115-103001-k3f9ab".parse().unwrap(),
             call: "call-1".to_owned(),
-            workshop: Workshop::new(engine, task, Overrides::default(), "session"),
+            sandbox: ConversationSandbox::new(engine, task, Overrides::default(), "session"),
             cancel: CancellationToken::new(),
             events: EventSink::nobody(),
             guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
-            human: Arc::new(Nobody),
+            human: Arc::new(NoHuman),
             redactor: Arc::new(Redactor::new(["hunter2-hunter2".to_owned()])),
             limits: Arc::new(Limits::default()),
             notebook: Notebook::default(),
-            sightings: Arc::default(),
+            observed_files: Arc::default(),
             jobs: vestal_agent::CallJobs::default(),
             delegates: Arc::new(NoDelegates),
             tools: Arc::new(Registry::default()),

@@ -13,8 +13,9 @@ impl Walk<'_> {
         if !is_name(name) {
             return;
         }
-        let path =
-            |value: &Argument| paths::canonical(&value.text, self.cwd.as_deref(), self.ground);
+        let path = |value: &Argument| {
+            paths::canonical(&value.text, self.cwd.as_deref(), self.path_context)
+        };
         // Of several values the worst is the one to look at.
         let worst = values.iter().find(|value| paths::irreplaceable(&path(value)).is_some());
         let only =

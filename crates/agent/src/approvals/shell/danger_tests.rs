@@ -1,11 +1,11 @@
 use super::*;
 
-fn ground() -> Ground {
-    Ground {
+fn path_context() -> PathContext {
+    PathContext {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
         dir: Some("~/project".to_owned()),
-        ..Ground::default()
+        ..PathContext::default()
     }
 }
 
@@ -13,7 +13,7 @@ fn ground() -> Ground {
 fn asked(rule: &str, commands: &[&str]) {
     assert!(is_rule(rule), "{rule}");
     for command in commands {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         let hit = findings.iter().any(|f| f.rule == rule && f.severity == Severity::Dangerous);
         assert!(hit, "{command:?} is not asked about by {rule}: {findings:?}");
     }
@@ -271,7 +271,7 @@ fn code_is_asked_about_by_what_it_does() {
 #[test]
 fn an_approval_is_kept_for_what_was_approved_and_no_more() {
     let form = |command: &str| {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         findings.first().map(|finding| (finding.form.clone(), finding.definite))
     };
     let some = |text: &str, definite| Some((text.to_owned(), definite));
@@ -289,7 +289,7 @@ fn an_approval_is_kept_for_what_was_approved_and_no_more() {
 #[test]
 fn every_command_in_a_command_is_known_by_its_text() {
     let commands =
-        examine("cd x && sudo /usr/bin/git push; sh -c 'npm publish'", &ground()).commands;
+        examine("cd x && sudo /usr/bin/git push; sh -c 'npm publish'", &path_context()).commands;
     for expected in ["cd x", "sudo /usr/bin/git push", "git push", "npm publish"] {
         assert!(commands.iter().any(|command| command == expected), "{expected}: {commands:?}");
     }

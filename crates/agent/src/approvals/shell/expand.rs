@@ -429,7 +429,7 @@ impl Walk<'_> {
         }
         let known = !self.doubt.lost && self.doubt.is_settled();
         let cwd = self.cwd.as_deref().unwrap_or(".");
-        known.then(|| paths::canonical(cwd, self.ground.dir.as_deref(), self.ground))
+        known.then(|| paths::canonical(cwd, self.path_context.dir.as_deref(), self.path_context))
     }
 
     /// Returns a value without its end, or only the last part of its path.

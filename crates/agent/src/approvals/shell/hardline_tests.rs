@@ -1,18 +1,18 @@
 use super::*;
 
-fn ground() -> Ground {
-    Ground {
+fn path_context() -> PathContext {
+    PathContext {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
         dir: Some("~/project".to_owned()),
-        ..Ground::default()
+        ..PathContext::default()
     }
 }
 
 #[track_caller]
 fn blocked(rule: &str, commands: &[&str]) {
     for command in commands {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         let hit = findings.iter().any(|f| f.rule == rule && f.severity == Severity::Hardline);
         assert!(hit, "{command:?} is not blocked by {rule}: {findings:?}");
     }
@@ -21,7 +21,7 @@ fn blocked(rule: &str, commands: &[&str]) {
 #[track_caller]
 fn not_blocked(commands: &[&str]) {
     for command in commands {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         let worst = findings.iter().map(|finding| finding.severity).max();
         assert!(worst < Some(Severity::BlockedOnHost), "{command:?} is blocked: {findings:?}");
     }
@@ -288,7 +288,7 @@ fn the_machine_stays_on() {
 #[test]
 fn what_happens_elsewhere_is_asked_about_and_not_blocked() {
     for command in ["ssh host reboot", "ssh -p 22 me@host 'rm -rf /'"] {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         assert_eq!(findings.first().map(|f| f.severity), Some(Severity::Dangerous), "{command}");
     }
 }
@@ -301,7 +301,7 @@ fn a_password_for_sudo_is_recognised() {
         "sudo -kS id <<EOF\nsecret\nEOF",
         "cat pw | sudo --stdin id",
     ] {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         assert!(
             findings.iter().any(|finding| finding.severity == Severity::BlockedOnHost),
             "{command}: {findings:?}"
@@ -313,7 +313,7 @@ fn a_password_for_sudo_is_recognised() {
 #[test]
 fn what_cannot_be_known_is_asked_about_and_not_blocked() {
     for command in ["rm -rf \"$DIR/\"", "rm -rf /$X", "$CMD -rf /", "$(curl x) -rf /"] {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         assert_eq!(findings.first().map(|f| f.severity), Some(Severity::Dangerous), "{command}");
     }
 }

@@ -1,17 +1,18 @@
 use super::*;
 
-fn ground() -> Ground {
-    Ground {
+fn path_context() -> PathContext {
+    PathContext {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
         dir: Some("~/project".to_owned()),
-        ..Ground::default()
+        ..PathContext::default()
     }
 }
 
 #[track_caller]
 fn unasked(commands: &[&str]) {
-    let findings = |command: &&str| (command.to_string(), examine(command, &ground()).findings);
+    let findings =
+        |command: &&str| (command.to_string(), examine(command, &path_context()).findings);
     let asked: Vec<_> =
         commands.iter().map(findings).filter(|(_, findings)| !findings.is_empty()).collect();
     assert_eq!(asked, [], "these are asked about");

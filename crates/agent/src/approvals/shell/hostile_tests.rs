@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_mins(2);
 #[track_caller]
 fn survives(text: &str) -> Vec<Finding> {
     let began = Instant::now();
-    let findings = examine(text, &Ground::default()).findings;
+    let findings = examine(text, &PathContext::default()).findings;
     assert!(began.elapsed() < SOON, "{} bytes took {:?}", text.len(), began.elapsed());
     findings
 }
@@ -123,10 +123,10 @@ fn what_never_ends_is_asked_about_and_what_came_before_still_counts() {
 /// What a hostile model would try next.
 #[test]
 fn no_trick_runs_unasked() {
-    let ground = Ground {
+    let path_context = PathContext {
         user_home: Some("/home/me".to_owned()),
         dir: Some("~/project".to_owned()),
-        ..Ground::default()
+        ..PathContext::default()
     };
     let commands = [
         "RANDOM='a[$(touch ../f)]'",
@@ -495,7 +495,7 @@ fn no_trick_runs_unasked() {
         "echo x > json.py; python3 -c 'import json'",
         "echo x > enum.py; python3 -m json.tool f",
     ];
-    let harmless = |command: &&&str| examine(command, &ground).findings.is_empty();
+    let harmless = |command: &&&str| examine(command, &path_context).findings.is_empty();
     let missed: Vec<_> = commands.iter().filter(harmless).collect();
     assert_eq!(missed, [&""; 0]);
 }

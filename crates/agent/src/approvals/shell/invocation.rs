@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use super::expand::Argument;
+use super::expand::{Argument, UNKNOWN};
+use super::places::Doubt;
 use super::prefix::Sudo;
-use crate::approvals::ground::Ground;
+use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
 /// What a command finds on its standard input.
@@ -47,7 +48,7 @@ pub(super) struct Invocation<'a> {
     /// What it finds on its standard input.
     pub(super) feed: &'a Feed,
     /// What paths mean.
-    pub(super) ground: &'a Ground,
+    pub(super) path_context: &'a PathContext,
 }
 
 impl<'a> Invocation<'a> {
@@ -93,7 +94,7 @@ impl<'a> Invocation<'a> {
 
     /// Returns the path that a text names, in its one form.
     pub(super) fn path(&self, text: &str) -> String {
-        paths::canonical(text, self.cwd, self.ground)
+        paths::canonical(text, self.cwd, self.path_context)
     }
 
     /// Reports whether there is a file of this name, as far as this process can see.
@@ -113,10 +114,10 @@ impl<'a> Invocation<'a> {
     }
 
     fn on_disk(&self, text: &str) -> Option<String> {
-        let dir = self.ground.dir.as_deref().filter(|_| self.ground.sees_files)?;
-        let cwd = paths::canonical(self.cwd.unwrap_or("."), Some(dir), self.ground);
-        let path = paths::canonical(text, Some(&cwd), self.ground);
-        let home = self.ground.user_home.as_deref().unwrap_or("~");
+        let dir = self.path_context.dir.as_deref().filter(|_| self.path_context.sees_files)?;
+        let cwd = paths::canonical(self.cwd.unwrap_or("."), Some(dir), self.path_context);
+        let path = paths::canonical(text, Some(&cwd), self.path_context);
+        let home = self.path_context.user_home.as_deref().unwrap_or("~");
         Some(path.strip_prefix('~').map_or(path.clone(), |rest| format!("{home}{rest}")))
     }
 
@@ -147,4 +148,160 @@ impl<'a> Invocation<'a> {
     pub(super) fn is_definite(&self) -> bool {
         !self.xargs && !self.arguments.iter().any(|a| a.is_unknown() || a.printed)
     }
+}
+
+/// Where a walk through one script is.
+#[derive(Default)]
+pub(super) struct Position {
+    /// What the next command reads.
+    pub(super) feed: Feed,
+    /// What the last one prints.
+    pub(super) printed: Feed,
+    /// Programs of the pipeline so far.
+    pub(super) pipeline: Vec<String>,
+    /// The function whose body is about to begin.
+    pub(super) named: Option<String>,
+    /// Functions whose bodies are open, and groups without a name.
+    pub(super) inside: Vec<Option<String>>,
+    /// Directories to come back to after subshells.
+    pub(super) dirs: Vec<(Option<String>, Doubt)>,
+    /// Where the list of commands began, and the pipeline.
+    pub(super) list_began: Option<String>,
+    pub(super) pipe_began: Option<String>,
+    /// Whether a pipe came before.
+    pub(super) piped: bool,
+    /// Whether `&&` or `||` came before.
+    pub(super) depends: bool,
+}
+
+impl Position {
+    pub(super) fn end(&mut self) {
+        self.feed = Feed::Nothing;
+        self.pipeline.clear();
+    }
+
+    /// What a group prints is what all of its commands do.
+    pub(super) fn end_group(&mut self, fetched: bool) {
+        self.printed = if fetched { Feed::Fetched } else { Feed::Other };
+    }
+}
+
+/// Longest text that `xargs` is thought to make arguments of.
+const LONGEST_INPUT: usize = 256;
+
+/// Returns the arguments that `xargs` makes of what it reads.
+pub(super) fn read_by_xargs(feed: &Feed) -> Vec<Argument> {
+    match feed {
+        // It takes quotes off, too.
+        Feed::Text(text) if text.len() <= LONGEST_INPUT && !text.contains(['\'', '"', '\\']) => {
+            text.split_whitespace().map(Argument::known).collect()
+        }
+        Feed::Everything(dirs) => {
+            let dirs = dirs.iter().map(Argument::known);
+            dirs.chain([Argument::unknown()]).collect()
+        }
+        _ => vec![Argument::unknown()],
+    }
+}
+
+/// Puts arguments in the place of a mark, or behind all others where there is none.
+pub(super) fn filled(words: Vec<Argument>, mark: Option<&str>, more: &[Argument]) -> Vec<Argument> {
+    let Some(mark) = mark.filter(|mark| !mark.is_empty()) else {
+        return words.into_iter().chain(more.iter().cloned()).collect();
+    };
+    let fill = |(at, word): (usize, Argument)| {
+        if at == 0 && word.text.contains(mark) {
+            // The program itself is what is read.
+            vec![Argument::unknown()]
+        } else if word.text == mark {
+            more.to_vec()
+        } else if word.text.contains(mark) {
+            let known = more.first().filter(|_| more.len() == 1).map(|only| only.text.clone());
+            let value = known.unwrap_or_else(|| UNKNOWN.to_string());
+            vec![Argument { text: word.text.replace(mark, &value), ..word }]
+        } else {
+            vec![word]
+        }
+    };
+    words.into_iter().enumerate().flat_map(fill).collect()
+}
+
+/// Returns the starting points of a `find` that nothing narrows: what it finds
+/// is everything below them.
+pub(super) fn found_by_find(it: &Invocation<'_>) -> Option<Vec<String>> {
+    let is_start = |text: &str| !text.starts_with('-') && !matches!(text, "(" | ")" | "!");
+    let mut words =
+        it.texts().skip_while(|text| matches!(*text, "-L" | "-H" | "-P") || text.starts_with("-O"));
+    let mut starts = Vec::new();
+    let mut next = words.next();
+    while let Some(text) = next.filter(|text| is_start(text)) {
+        starts.push(it.path(text));
+        next = words.next();
+    }
+    if starts.is_empty() {
+        starts.push(it.path("."));
+    }
+    while let Some(text) = next {
+        match text {
+            "-delete"
+            | "-depth"
+            | "-d"
+            | "-xdev"
+            | "-mount"
+            | "-print"
+            | "-print0"
+            | "-ls"
+            | "-follow"
+            | "-noleaf"
+            | "-ignore_readdir_race"
+            | "-true"
+            | "-a"
+            | "-and"
+            | "-o"
+            | "-or"
+            | "("
+            | ")" => {}
+            "-type" | "-xtype" | "-mindepth" | "-maxdepth" | "-printf" => {
+                words.next();
+            }
+            "-name" | "-iname" | "-path" | "-wholename" => {
+                let pattern = words.next()?;
+                if !pattern.chars().all(|c| "*?./".contains(c)) {
+                    return None;
+                }
+            }
+            // What leaves something out leaves the rest.
+            "!" | "-not" => {
+                words.next();
+                words.next();
+            }
+            "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                words.by_ref().find(|word| matches!(*word, ";" | "+"));
+            }
+            _ => return None,
+        }
+        next = words.next();
+    }
+    Some(starts)
+}
+
+/// Returns what a command prints if that is the names of everything in a directory.
+pub(super) fn printed(it: &Invocation<'_>) -> Option<Feed> {
+    let everything = |dirs: Vec<String>| Some(Feed::Everything(dirs.into()));
+    match it.program {
+        "find" => everything(found_by_find(it)?),
+        "ls" | "dir" => {
+            let mut dirs: Vec<String> =
+                it.operands().map(|operand| it.path(&operand.text)).collect();
+            if dirs.is_empty() {
+                dirs.push(it.path("."));
+            }
+            everything(dirs)
+        }
+        // These hand on what they read, or all but some of it.
+        "sort" | "uniq" | "tac" | "tr" | "shuf" => Some(it.feed.clone()),
+        "grep" | "egrep" | "fgrep" if it.has("v", "invert-match") => Some(it.feed.clone()),
+        _ => None,
+    }
+    .filter(|feed| matches!(feed, Feed::Everything(_)))
 }

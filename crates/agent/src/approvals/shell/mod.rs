@@ -5,7 +5,7 @@
 //! for the programs that are really run (`prefix`, `walk`, `run`, `code`), and
 //! each of them is held against the rules (`rules`), against what is known to
 //! be harmless (`uses`) and against where it writes (`places`); the rest is not understood (`understand`). This guards against
-//! mistakes, not against somebody who writes a program to get around it: what
+//! mistakes, not against a program written to get around it: what
 //! must be kept from the host belongs into a sandbox with isolation.
 
 mod assign;
@@ -13,19 +13,16 @@ mod code;
 mod expand;
 mod invocation;
 mod places;
-mod position;
 mod prefix;
 mod rules;
 mod run;
 mod scan;
 mod script;
 mod sums;
-mod sweep;
 mod understand;
 mod uses;
 mod walk;
 mod word;
-mod xargs;
 
 #[cfg(test)]
 #[path = "danger_tests.rs"]
@@ -51,7 +48,7 @@ mod understand_tests;
 
 use std::collections::HashSet;
 
-use super::ground::Ground;
+use super::path_context::PathContext;
 
 pub(super) use walk::{OVERWRITE_DISK, WRITE_SENSITIVE};
 
@@ -124,13 +121,13 @@ pub(super) struct Examined {
 }
 
 /// Examines a command.
-pub(super) fn examine(command: &str, ground: &Ground) -> Examined {
-    walk::Walk::new(ground).whole(command)
+pub(super) fn examine(command: &str, path_context: &PathContext) -> Examined {
+    walk::Walk::new(path_context).whole(command)
 }
 
 /// Examines a Python script: the commands it starts by their text.
-pub(super) fn examine_code(code: &str, ground: &Ground) -> Examined {
-    walk::Walk::new(ground).whole_code(code)
+pub(super) fn examine_code(code: &str, path_context: &PathContext) -> Examined {
+    walk::Walk::new(path_context).whole_code(code)
 }
 
 /// Reports whether a rule has this name.

@@ -1,4 +1,4 @@
-//! Where a command writes, and whether that is its own ground.
+//! Where a command writes, and whether that is within its own directories.
 //!
 //! A write is unasked only if its target is known, lies below the working
 //! directory or a directory for temporary files, and is nothing that programs
@@ -16,7 +16,7 @@ use super::invocation::Invocation;
 use super::understand::FOREIGN_CODE;
 use super::uses::{Brought, HERE, Runs, Target, is_system_program, runs_of_project};
 use super::walk::{WRITE_SENSITIVE, Walk};
-use crate::approvals::ground::Ground;
+use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
 pub(super) const WRITE_OUTSIDE: (&str, &str) = (
@@ -46,7 +46,7 @@ pub(super) struct Doubt {
 
 /// What is known of a place that is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum WriteTarget {
     Within,
     Outside,
     Unknown,
@@ -88,7 +88,8 @@ impl Walk<'_> {
         let before = self.cwd.clone();
         let leaves = text.split('/').any(|part| part == "..");
         let moved = |from: &Option<String>| {
-            Some(paths::canonical(text, from.as_deref(), self.ground)).filter(|dir| dir != ".")
+            Some(paths::canonical(text, from.as_deref(), self.path_context))
+                .filter(|dir| dir != ".")
         };
         let others: Vec<_> = self.doubt.others.iter().map(moved).collect();
         let now = moved(&before);
@@ -108,19 +109,20 @@ impl Walk<'_> {
 
     /// Reports whether a directory is there, so that going there cannot fail.
     fn is_there(&self, dir: Option<&str>) -> bool {
-        let Some(base) = &self.ground.dir else { return false };
-        let path = paths::canonical(dir.unwrap_or("."), Some(base), self.ground);
-        self.ground.sees_files && on_disk(&path, self.ground).is_some_and(|dir| dir.is_dir())
+        let Some(base) = &self.path_context.dir else { return false };
+        let path = paths::canonical(dir.unwrap_or("."), Some(base), self.path_context);
+        self.path_context.sees_files
+            && on_disk(&path, self.path_context).is_some_and(|dir| dir.is_dir())
     }
 
-    /// Asks about what a program writes elsewhere than on its own ground.
+    /// Asks about what a program writes outside its own directories.
     pub(super) fn writes(&mut self, targets: &[Target<'_>], it: &Invocation<'_>) {
         for target in targets {
             if target.code {
                 self.takes_code(target, it);
                 continue;
             }
-            let path = paths::canonical(target.text, self.cwd.as_deref(), self.ground);
+            let path = paths::canonical(target.text, self.cwd.as_deref(), self.path_context);
             self.made.push(path);
             if it.sweeps || it.xargs && target.argument.is_unknown() {
                 self.find(WRITE_OUTSIDE, Severity::Dangerous, it.form(), false);
@@ -130,37 +132,40 @@ impl Walk<'_> {
         }
     }
 
-    /// Asks about a file that is written unless it is on the command's own ground.
+    /// Asks about a file that is written, unless it is within the command's own directories.
     pub(super) fn write_to(&mut self, target: &Target<'_>) {
         let place = self.place(target);
-        let path = match &self.ground.dir {
+        let path = match &self.path_context.dir {
             Some(dir) if !self.doubt.lost => {
-                let cwd =
-                    paths::canonical(self.cwd.as_deref().unwrap_or("."), Some(dir), self.ground);
-                paths::canonical(target.text, Some(&cwd), self.ground)
+                let cwd = paths::canonical(
+                    self.cwd.as_deref().unwrap_or("."),
+                    Some(dir),
+                    self.path_context,
+                );
+                paths::canonical(target.text, Some(&cwd), self.path_context)
             }
-            _ => paths::canonical(target.text, self.cwd.as_deref(), self.ground),
+            _ => paths::canonical(target.text, self.cwd.as_deref(), self.path_context),
         };
         let (rule, definite) = match place {
-            Place::Within => return,
-            Place::Outside => (WRITE_OUTSIDE, true),
-            Place::Unknown => (WRITE_OUTSIDE, false),
+            WriteTarget::Within => return,
+            WriteTarget::Outside => (WRITE_OUTSIDE, true),
+            WriteTarget::Unknown => (WRITE_OUTSIDE, false),
             // In a sandbox with a system of its own other names count.
-            Place::Sensitive if self.ground.mounts.is_some() => (WRITE_OUTSIDE, true),
-            Place::Sensitive => (WRITE_SENSITIVE, true),
+            WriteTarget::Sensitive if self.path_context.mounts.is_some() => (WRITE_OUTSIDE, true),
+            WriteTarget::Sensitive => (WRITE_SENSITIVE, true),
         };
         let definite = definite && !target.argument.is_unknown() && !target.argument.glob;
         self.find(rule, Severity::Dangerous, format!("> {path}"), definite);
     }
 
-    fn place(&self, target: &Target<'_>) -> Place {
+    fn place(&self, target: &Target<'_>) -> WriteTarget {
         let Target { text, argument, replaced, code } = *target;
-        let ground = self.ground;
+        let path_context = self.path_context;
         // As it is written: what is above a descriptor is wherever that leads.
         if paths::is_harmless_device(text) && !code {
-            return Place::Within;
+            return WriteTarget::Within;
         }
-        let Some(dir) = &ground.dir else { return Place::Unknown };
+        let Some(dir) = &path_context.dir else { return WriteTarget::Unknown };
         let relative = !text.starts_with(['/', '~']);
         if text.contains(UNKNOWN)
             || text.is_empty()
@@ -168,43 +173,43 @@ impl Walk<'_> {
             || argument.splits
             || self.relinked && !(code && text == "." && self.cwd.is_none())
             || relative && self.doubt.lost
-            || argument.glob && !replaced && !self.ground.sees_files
+            || argument.glob && !replaced && !self.path_context.sees_files
             || !plain_globs(text, argument)
         {
-            return Place::Unknown;
+            return WriteTarget::Unknown;
         }
         let bases = std::iter::once(&self.cwd).chain(&self.doubt.others);
         let places = bases.map(|base| {
-            let base = paths::canonical(base.as_deref().unwrap_or("."), Some(dir), ground);
-            let path = paths::canonical(text, Some(&base), ground);
+            let base = paths::canonical(base.as_deref().unwrap_or("."), Some(dir), path_context);
+            let path = paths::canonical(text, Some(&base), path_context);
             let judge = |path: &str| {
                 if code { self.judge_code_place(path) } else { self.judge_place(path) }
             };
             let named = judge(&path);
-            if !ground.sees_files {
+            if !path_context.sees_files {
                 return named;
             }
             let whole = if relative { format!("{base}/{text}") } else { text.to_owned() };
             match self.real(&whole, argument, replaced) {
-                None => Place::Unknown,
+                None => WriteTarget::Unknown,
                 Some(real) => named.max(judge(&real)),
             }
         });
-        places.max().unwrap_or(Place::Unknown)
+        places.max().unwrap_or(WriteTarget::Unknown)
     }
 
     /// Reports whether a canonical path lies in the directory that the conversation was opened in.
     fn is_own(&self, path: &str) -> bool {
-        let dir = self.ground.own_dir();
+        let dir = self.path_context.own_dir();
         let own = dir.filter(|dir| *dir == "~" || paths::irreplaceable(dir).is_none());
         own.is_some_and(|dir| paths::is_below(path, dir))
     }
 
     /// Judges a canonical path of code: anybody may have put it into a directory for
     /// temporary files.
-    fn judge_code_place(&self, path: &str) -> Place {
+    fn judge_code_place(&self, path: &str) -> WriteTarget {
         let own = self.is_own(path) || is_system_program(path);
-        if own { Place::Within } else { Place::Outside }
+        if own { WriteTarget::Within } else { WriteTarget::Outside }
     }
 
     /// Asks about code that is run unless it is the project's own.
@@ -214,7 +219,7 @@ impl Walk<'_> {
         let pieces = whole.split(['=', ':', ',', ';']).filter(|piece| !piece.is_empty());
         // Another program may print it, or name it at that place.
         let strange = whole.starts_with(['-', '@']) || whole.contains("://");
-        let own = |text: &str| self.place(&Target { text, ..*target }) == Place::Within;
+        let own = |text: &str| self.place(&Target { text, ..*target }) == WriteTarget::Within;
         let fetched =
             self.brought >= Brought::Commits && runs_of_project(it.program) != Some(Runs::Settings);
         if strange || fetched || !own(whole) || !pieces.clone().all(own) {
@@ -231,34 +236,34 @@ impl Walk<'_> {
             Runs::Code => self.brought >= Brought::Commits,
             Runs::Settings => self.brought == Brought::Files,
         };
-        if brought || self.place(&Target::code(&HERE)) != Place::Within {
+        if brought || self.place(&Target::code(&HERE)) != WriteTarget::Within {
             let definite = it.is_definite() && !brought;
             self.find(FOREIGN_CODE, Severity::Dangerous, it.form(), definite);
         }
     }
 
     /// Judges a canonical path by where it is.
-    fn judge_place(&self, path: &str) -> Place {
-        let dir = self.ground.own_dir().unwrap_or_default();
+    fn judge_place(&self, path: &str) -> WriteTarget {
+        let dir = self.path_context.own_dir().unwrap_or_default();
         if path == "~"
-            || paths::sensitive(path, self.ground).is_some()
+            || paths::sensitive(path, self.path_context).is_some()
             || paths::is_read_at_start(path)
             || paths::is_hidden_in_home(path, dir)
         {
-            Place::Sensitive
+            WriteTarget::Sensitive
         } else if paths::is_harmless_device(path) {
-            Place::Outside
+            WriteTarget::Outside
         } else if self.is_own(path) || paths::is_temporary(path) {
-            Place::Within
+            WriteTarget::Within
         } else {
-            Place::Outside
+            WriteTarget::Outside
         }
     }
 
     /// Returns the canonical path of the file behind all links; nothing if that
     /// is not known.
     fn real(&self, path: &str, argument: &Argument, replaced: bool) -> Option<String> {
-        let start = on_disk(path, self.ground)?;
+        let start = on_disk(path, self.path_context)?;
         let mut ahead: VecDeque<String> = parts(&start.to_string_lossy());
         let mut real = PathBuf::from("/");
         let mut links = 0;
@@ -295,18 +300,18 @@ impl Walk<'_> {
             }
             real = path;
         }
-        Some(paths::canonical(&real.to_string_lossy(), None, self.ground))
+        Some(paths::canonical(&real.to_string_lossy(), None, self.path_context))
     }
 
     /// Notes that names may lead elsewhere from now on.
     pub(super) fn relinks(&mut self, it: &Invocation<'_>) {
-        if self.ground.sees_files && it.program == "mv" {
+        if self.path_context.sees_files && it.program == "mv" {
             // A file that is moved leads nowhere else.
             let plain = |operand: &Argument| {
-                let cwd = self.cwd.as_deref().or(self.ground.dir.as_deref());
-                let path = paths::canonical(&operand.text, cwd, self.ground);
-                let found =
-                    on_disk(&path, self.ground).and_then(|path| fs::symlink_metadata(path).ok());
+                let cwd = self.cwd.as_deref().or(self.path_context.dir.as_deref());
+                let path = paths::canonical(&operand.text, cwd, self.path_context);
+                let found = on_disk(&path, self.path_context)
+                    .and_then(|path| fs::symlink_metadata(path).ok());
                 !operand.glob && found.is_none_or(|found| found.is_file())
             };
             let mut operands: Vec<&Argument> = it.operands().collect();
@@ -332,8 +337,12 @@ impl Walk<'_> {
         if self.made.iter().any(made) {
             return true;
         }
-        let cwd = paths::canonical(it.cwd.unwrap_or("."), self.ground.dir.as_deref(), self.ground);
-        let dir = on_disk(&cwd, self.ground).filter(|_| self.ground.sees_files);
+        let cwd = paths::canonical(
+            it.cwd.unwrap_or("."),
+            self.path_context.dir.as_deref(),
+            self.path_context,
+        );
+        let dir = on_disk(&cwd, self.path_context).filter(|_| self.path_context.sees_files);
         let dashed = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with('-');
         dir.and_then(|dir| fs::read_dir(dir).ok())
             .is_some_and(|names| names.take(MOST_NAMES).flatten().any(dashed))
@@ -363,11 +372,13 @@ fn has_links(dir: &Path) -> bool {
 }
 
 /// Returns where a path with `~` is on the disk.
-fn on_disk(path: &str, ground: &Ground) -> Option<PathBuf> {
+fn on_disk(path: &str, path_context: &PathContext) -> Option<PathBuf> {
     let path = match path.strip_prefix('~') {
         Some(rest) => {
-            let home =
-                ground.user_home.as_deref().filter(|_| rest.is_empty() || rest.starts_with('/'))?;
+            let home = path_context
+                .user_home
+                .as_deref()
+                .filter(|_| rest.is_empty() || rest.starts_with('/'))?;
             format!("{}{rest}", home.trim_end_matches('/'))
         }
         None => path.to_owned(),

@@ -4,18 +4,18 @@ use std::path::Path;
 
 use super::*;
 
-fn ground() -> Ground {
-    Ground {
+fn path_context() -> PathContext {
+    PathContext {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
         dir: Some("~/project".to_owned()),
-        ..Ground::default()
+        ..PathContext::default()
     }
 }
 
 /// Returns those of the commands that run unasked.
-fn unasked<'a>(ground: &Ground, commands: &[&'a str]) -> Vec<&'a str> {
-    let harmless = |command: &&&str| examine(command, ground).findings.is_empty();
+fn unasked<'a>(path_context: &PathContext, commands: &[&'a str]) -> Vec<&'a str> {
+    let harmless = |command: &&&str| examine(command, path_context).findings.is_empty();
     commands.iter().filter(harmless).copied().collect()
 }
 
@@ -107,7 +107,7 @@ fn a_write_outside_the_working_directory_is_asked_about() {
         "echo x >| ../x",
         "echo x 2> ../x",
     ];
-    assert_eq!(unasked(&ground(), &commands), [""; 0]);
+    assert_eq!(unasked(&path_context(), &commands), [""; 0]);
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn a_file_that_runs_or_is_read_later_is_asked_about_wherever_it_lies() {
         "mkdir -p .git/hooks",
         "mv f .envrc",
     ];
-    assert_eq!(unasked(&ground(), &commands), [""; 0]);
-    let at_home = Ground { dir: Some("~".to_owned()), ..ground() };
+    assert_eq!(unasked(&path_context(), &commands), [""; 0]);
+    let at_home = PathContext { dir: Some("~".to_owned()), ..path_context() };
     let commands = [
         "echo x > .config/nvim/init.lua",
         "echo x > .tmux.conf",
@@ -139,9 +139,9 @@ fn a_file_that_runs_or_is_read_later_is_asked_about_wherever_it_lies() {
     ];
     assert_eq!(unasked(&at_home, &commands), [""; 0]);
     assert_eq!(unasked(&at_home, &["echo x > notes.txt"]), ["echo x > notes.txt"]);
-    let at_root = Ground { dir: Some("/".to_owned()), ..ground() };
+    let at_root = PathContext { dir: Some("/".to_owned()), ..path_context() };
     assert_eq!(unasked(&at_root, &["echo x > y", "echo x > srv/y"]), [""; 0]);
-    let nowhere = Ground { dir: None, ..ground() };
+    let nowhere = PathContext { dir: None, ..path_context() };
     assert_eq!(unasked(&nowhere, &["echo x > y", "touch y"]), [""; 0]);
 }
 
@@ -189,7 +189,7 @@ fn a_target_that_is_not_known_is_asked_about() {
         "echo x > ~-/f",
         "echo x > ~1/f",
     ];
-    assert_eq!(unasked(&ground(), &commands), [""; 0]);
+    assert_eq!(unasked(&path_context(), &commands), [""; 0]);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_change_of_directory_counts_as_far_as_it_is_certain() {
         "env -C .. touch x",
         "git -C .. clean -n > ../x",
     ];
-    assert_eq!(unasked(&ground(), &commands), [""; 0]);
+    assert_eq!(unasked(&path_context(), &commands), [""; 0]);
     let commands = [
         "cd sub && touch x && cd .. && touch y",
         "cd a/b && touch ../x",
@@ -250,7 +250,7 @@ fn a_change_of_directory_counts_as_far_as_it_is_certain() {
         "echo x >> .git/info/exclude",
         "ls > /dev/null 2>&1",
     ];
-    assert_eq!(unasked(&ground(), &commands), commands);
+    assert_eq!(unasked(&path_context(), &commands), commands);
 }
 
 #[test]
@@ -268,16 +268,18 @@ fn what_a_script_links_or_unpacks_is_not_written_through_unasked() {
         "git pull; echo x > l",
         "mv l m; echo x > m",
     ];
-    assert_eq!(unasked(&ground(), &commands), [""; 0]);
+    assert_eq!(unasked(&path_context(), &commands), [""; 0]);
     let commands = ["git checkout -b x && echo x > l && git add l", "tar tf a.tar > list"];
-    assert_eq!(unasked(&ground(), &commands), commands);
+    assert_eq!(unasked(&path_context(), &commands), commands);
 }
 
-/// Returns the ground of a directory that is there.
-fn seen(root: &Path) -> Ground {
-    let ground =
-        Ground { user_home: Some(root.join("home").display().to_string()), ..Ground::default() };
-    ground.in_dir(Some(root.join("home/project")), true)
+/// Returns the context of a directory that exists.
+fn seen(root: &Path) -> PathContext {
+    let path_context = PathContext {
+        user_home: Some(root.join("home").display().to_string()),
+        ..PathContext::default()
+    };
+    path_context.in_dir(Some(root.join("home/project")), true)
 }
 
 #[test]
@@ -296,7 +298,7 @@ fn links_are_followed_where_the_files_can_be_seen() {
     symlink("../../.bashrc", project.join("links/a.txt")).expect("linked");
     symlink(&home, project.join("up")).expect("linked");
     fs::hard_link(home.join(".bashrc"), project.join("hard")).expect("linked");
-    let ground = seen(root.path());
+    let path_context = seen(root.path());
     let commands = [
         "echo x > file",
         "tee file",
@@ -312,7 +314,7 @@ fn links_are_followed_where_the_files_can_be_seen() {
         "mv file moved; echo x > moved",
         "git checkout plain",
     ];
-    assert_eq!(unasked(&ground, &commands), [""; 0]);
+    assert_eq!(unasked(&path_context, &commands), [""; 0]);
     let commands = [
         "echo x > plain",
         "rm file",
@@ -322,10 +324,10 @@ fn links_are_followed_where_the_files_can_be_seen() {
         "git checkout main",
         "rm -f *.txt",
     ];
-    assert_eq!(unasked(&ground, &commands), commands);
+    assert_eq!(unasked(&path_context, &commands), commands);
     fs::write(project.join("--checkpoint-action=exec=sh x"), "").expect("written");
-    assert_eq!(unasked(&ground, &["tar cf a.tar *", "rm -f *.txt", "cp * sub"]), [""; 0]);
-    assert_eq!(unasked(&ground, &["tar cf a.tar ./*"]), ["tar cf a.tar ./*"]);
+    assert_eq!(unasked(&path_context, &["tar cf a.tar *", "rm -f *.txt", "cp * sub"]), [""; 0]);
+    assert_eq!(unasked(&path_context, &["tar cf a.tar ./*"]), ["tar cf a.tar ./*"]);
 }
 
 #[test]
@@ -333,13 +335,13 @@ fn python_is_asked_about_where_a_file_stands_in_for_a_module_of_its_own() {
     let root = tempfile::tempdir().expect("temporary directory");
     let project = root.path().join("home/project");
     fs::create_dir_all(project.join("types")).expect("made");
-    let ground = seen(root.path());
+    let path_context = seen(root.path());
     let commands = ["python3 -c 'import json'", "python3 -m json.tool f"];
-    assert_eq!(unasked(&ground, &commands), commands);
+    assert_eq!(unasked(&path_context, &commands), commands);
     fs::write(project.join("enum.py"), "").expect("written");
-    assert_eq!(unasked(&ground, &commands), [""; 0]);
+    assert_eq!(unasked(&path_context, &commands), [""; 0]);
     fs::remove_file(project.join("enum.py")).expect("removed");
     fs::write(project.join("types/__init__.py"), "").expect("written");
-    assert_eq!(unasked(&ground, &commands), [""; 0]);
-    assert_eq!(unasked(&ground, &["python3 -c 'print(1)'"]), ["python3 -c 'print(1)'"]);
+    assert_eq!(unasked(&path_context, &commands), [""; 0]);
+    assert_eq!(unasked(&path_context, &["python3 -c 'print(1)'"]), ["python3 -c 'print(1)'"]);
 }

@@ -1,15 +1,12 @@
 //! What happens when a program is run with its arguments.
 
 use super::expand::{Argument, SOME, UNKNOWN, is_open};
-use super::invocation::{Feed, Invocation};
+use super::invocation::{Feed, Invocation, filled, found_by_find, printed, read_by_xargs};
 use super::prefix::{self, Prefix, base_name};
-use super::sweep;
 use super::understand::{INDIRECT, OTHER_USE};
-use super::uses;
 use super::walk::{HIDDEN, Walk};
 use super::word::is_name;
-use super::xargs::{filled, read_by_xargs};
-use super::{Severity, rules};
+use super::{Severity, rules, uses};
 use crate::approvals::paths;
 
 pub(super) const PIPE_TO_SHELL: (&str, &str) =
@@ -103,7 +100,7 @@ impl Walk<'_> {
         let visible = program.visible();
         let name = base_name(&visible).to_owned();
         let cwd = self.cwd.clone();
-        let ground = self.ground;
+        let path_context = self.path_context;
         let invocation = Invocation {
             program: &name,
             arguments,
@@ -112,7 +109,7 @@ impl Walk<'_> {
             sweeps: setting.sweeps,
             cwd: cwd.as_deref(),
             feed,
-            ground,
+            path_context,
         };
         let before = self.examined.findings.len();
         self.hidden(program, &invocation);
@@ -299,7 +296,7 @@ impl Walk<'_> {
     /// A program that reads from its input what it is to do.
     pub(super) fn reads_program(&mut self, it: &Invocation<'_>, depth: usize) {
         match it.feed {
-            // Somebody may yet write to it, or a file holds what nobody has looked at.
+            // It may still be written to, or a file holds what was not looked at.
             Feed::Nothing | Feed::File => self.asks(INDIRECT, it),
             Feed::Text(text) if SHELLS.contains(&it.program) => {
                 self.reads_text(text, it);
@@ -361,7 +358,7 @@ impl Walk<'_> {
 
     fn executed_by_find(&mut self, it: &Invocation<'_>, depth: usize) {
         let starts = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X"];
-        let everything = sweep::found(it).filter(|_| it.program == "find");
+        let everything = found_by_find(it).filter(|_| it.program == "find");
         let mut words = it.arguments;
         while let Some(at) = words.iter().position(|word| starts.contains(&word.text.as_str())) {
             words = &words[at + 1..];
@@ -411,7 +408,7 @@ impl Walk<'_> {
     }
 
     fn printed_by(&mut self, it: &Invocation<'_>) -> Feed {
-        if let Some(everything) = sweep::printed(it) {
+        if let Some(everything) = printed(it) {
             return everything;
         }
         match it.program {
@@ -453,10 +450,13 @@ impl Walk<'_> {
             "pwd"
                 if it.arguments.is_empty()
                     && self.doubt.is_settled()
-                    && self.ground.dir.is_some() =>
+                    && self.path_context.dir.is_some() =>
             {
                 let cwd = self.cwd.as_deref().unwrap_or(".");
-                Feed::Text(paths::canonical(cwd, self.ground.dir.as_deref(), self.ground).into())
+                Feed::Text(
+                    paths::canonical(cwd, self.path_context.dir.as_deref(), self.path_context)
+                        .into(),
+                )
             }
             "cat" | "tee" if it.operands().next().is_none() || it.program == "tee" => {
                 it.feed.clone()

@@ -5,14 +5,12 @@
 //! or not. So only numbers, and names that are known to hold nothing else, are
 //! understood.
 
-use super::Severity;
 use super::expand::{SOME, UNKNOWN};
 use super::invocation::Invocation;
-use super::scan;
 use super::understand::INDIRECT;
-use super::uses;
 use super::walk::Walk;
 use super::word::{self, Inner, Part, Word, is_name};
+use super::{Severity, scan, uses};
 
 /// Variables that the shell sets from what commands are given or read.
 const SET_BY_SHELL: [&str; 14] = [
@@ -66,7 +64,7 @@ impl Walk<'_> {
     /// by this conversation.
     fn is_number(&self, name: &str) -> bool {
         !self.suspects.contains(name)
-            && !self.ground.suspects.contains(name)
+            && !self.path_context.suspects.contains(name)
             && !SET_BY_SHELL.contains(&name)
     }
 

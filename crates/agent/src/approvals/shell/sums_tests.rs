@@ -1,11 +1,11 @@
 use super::*;
 
-fn ground() -> Ground {
-    Ground { dir: Some("~/project".to_owned()), ..Ground::default() }
+fn path_context() -> PathContext {
+    PathContext { dir: Some("~/project".to_owned()), ..PathContext::default() }
 }
 
-fn unasked<'a>(ground: &Ground, commands: &[&'a str]) -> Vec<&'a str> {
-    let harmless = |command: &&&str| examine(command, ground).findings.is_empty();
+fn unasked<'a>(path_context: &PathContext, commands: &[&'a str]) -> Vec<&'a str> {
+    let harmless = |command: &&&str| examine(command, path_context).findings.is_empty();
     commands.iter().filter(harmless).copied().collect()
 }
 
@@ -58,7 +58,7 @@ fn what_is_taken_for_a_number_or_a_name_runs_nothing_unasked() {
         "echo $((a[$(id)]))",
         "echo $(( $(cat f) ))",
     ];
-    assert_eq!(unasked(&ground(), &commands), [""; 0]);
+    assert_eq!(unasked(&path_context(), &commands), [""; 0]);
 }
 
 #[test]
@@ -84,14 +84,14 @@ fn sums_of_numbers_are_not_asked_about() {
         "printf '%d\\n' 3",
         "printf -v x '%s' y",
     ];
-    assert_eq!(unasked(&ground(), &commands), commands);
+    assert_eq!(unasked(&path_context(), &commands), commands);
 }
 
 #[test]
 fn a_value_of_an_earlier_command_is_not_taken_for_a_number() {
-    let first = examine("read x < f", &ground());
+    let first = examine("read x < f", &path_context());
     assert_eq!(first.findings, []);
-    let later = Ground { suspects: first.suspects, ..ground() };
+    let later = PathContext { suspects: first.suspects, ..path_context() };
     assert_eq!(unasked(&later, &["echo $((x))", "[[ $x -gt 1 ]]"]), [""; 0]);
     assert_eq!(unasked(&later, &["echo $((y))"]), ["echo $((y))"]);
 }

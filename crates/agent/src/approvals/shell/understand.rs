@@ -85,7 +85,7 @@ impl Walk<'_> {
     /// its arguments.
     pub(super) fn runs_file(&mut self, file: &Argument, it: &Invocation<'_>) {
         let known = !file.is_unknown() && !file.printed && !file.glob;
-        let path = paths::canonical(&file.text, it.cwd, self.ground);
+        let path = paths::canonical(&file.text, it.cwd, self.path_context);
         // What the same command has just made is never the same another time.
         let made = self.made.contains(&path);
         let subject = (known && !made).then_some(path);

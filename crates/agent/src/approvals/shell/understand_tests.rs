@@ -1,18 +1,18 @@
 use super::*;
 
-fn ground() -> Ground {
-    Ground {
+fn path_context() -> PathContext {
+    PathContext {
         user_home: Some("/home/me".to_owned()),
         vestal_home: Some("/home/me/.vestal".to_owned()),
         dir: Some("~/project".to_owned()),
-        ..Ground::default()
+        ..PathContext::default()
     }
 }
 
 #[track_caller]
 fn asked(rule: &str, commands: &[&str]) {
     assert!(is_rule(rule), "{rule}");
-    let found = |command: &&str| (command.to_string(), examine(command, &ground()).findings);
+    let found = |command: &&str| (command.to_string(), examine(command, &path_context()).findings);
     let hit = |f: &Finding| f.rule == rule && f.severity == Severity::Dangerous;
     let missed: Vec<_> =
         commands.iter().map(found).filter(|(_, findings)| !findings.iter().any(hit)).collect();
@@ -220,7 +220,7 @@ fn an_option_that_is_not_understood_is_asked_about() {
         "cloc --extract-with=id f",
         "cowsay -f ./x",
     ];
-    let harmless = |command: &&&str| examine(command, &ground()).findings.is_empty();
+    let harmless = |command: &&&str| examine(command, &path_context()).findings.is_empty();
     let missed: Vec<_> = commands.iter().filter(harmless).collect();
     assert_eq!(missed, [&""; 0]);
 }
@@ -353,7 +353,7 @@ fn whatever_is_not_understood_is_asked_about() {
         "busybox sh f",
         "f() for x in a; do rm $1; done",
     ] {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         assert!(!findings.is_empty(), "{command:?} is not asked about");
     }
 }
@@ -361,7 +361,7 @@ fn whatever_is_not_understood_is_asked_about() {
 #[test]
 fn an_approval_of_a_program_or_a_file_holds_whatever_its_arguments() {
     let kept = |command: &str| {
-        let findings = examine(command, &ground()).findings;
+        let findings = examine(command, &path_context()).findings;
         findings.into_iter().map(|f| (f.rule, f.subject, f.definite)).collect::<Vec<_>>()
     };
     let some = |text: &str| Some(text.to_owned());

@@ -4,15 +4,13 @@ use std::collections::HashSet;
 
 use super::assign::{Assignment, assignment};
 use super::expand::{Argument, UNKNOWN, Variables};
-use super::invocation::{Feed, Invocation};
+use super::invocation::{Feed, Invocation, Position};
 use super::places::{Doubt, WRITE_OUTSIDE};
-use super::position::Position;
 use super::script::{self, Item, Redirect, Script, Simple};
 use super::understand::INDIRECT;
 use super::uses::{self, Brought, Target};
-use super::word;
-use super::{Examined, Finding, Severity, rules};
-use crate::approvals::ground::Ground;
+use super::{Examined, Finding, Severity, rules, word};
+use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
 /// Bytes of shell text that are looked at, all that is nested counted again.
@@ -51,7 +49,7 @@ pub(in crate::approvals) const WRITE_SENSITIVE: (&str, &str) =
 pub(in crate::approvals) const OVERWRITE_DISK: (&str, &str) =
     ("overwrite-disk", "writes over a disk");
 
-/// What a script came to, for whoever uses what it prints.
+/// The result of a script, for commands that use what it prints.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     /// What it prints, if that is known.
@@ -67,7 +65,7 @@ pub(super) struct Printed {
 /// A walk through one command.
 #[expect(clippy::struct_excessive_bools, reason = "each is true of a command by itself")]
 pub(super) struct Walk<'a> {
-    pub(super) ground: &'a Ground,
+    pub(super) path_context: &'a PathContext,
     pub(super) examined: Examined,
     pub(super) variables: Variables,
     /// Where commands run, once the script has said so.
@@ -107,9 +105,9 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(ground: &'a Ground) -> Self {
+    pub(super) fn new(path_context: &'a PathContext) -> Self {
         Self {
-            ground,
+            path_context,
             examined: Examined::default(),
             variables: Variables::default(),
             cwd: None,
@@ -151,7 +149,7 @@ impl<'a> Walk<'a> {
             sweeps: false,
             cwd: None,
             feed: &Feed::Nothing,
-            ground: self.ground,
+            path_context: self.path_context,
         };
         self.judge_code(code, &it, 0);
         self.done()
@@ -503,7 +501,7 @@ impl<'a> Walk<'a> {
     }
 
     fn written(&mut self, target: &Argument, arguments: &[Argument]) {
-        let path = paths::canonical(&target.text, self.cwd.as_deref(), self.ground);
+        let path = paths::canonical(&target.text, self.cwd.as_deref(), self.path_context);
         let words: Vec<&str> = arguments.iter().map(|argument| argument.text.as_str()).collect();
         let form = format!("{} > {path}", words.join(" "));
         self.made.push(path.clone());
@@ -512,7 +510,7 @@ impl<'a> Walk<'a> {
         } else if path == "/proc/sysrq-trigger" {
             let rule = ("power-off", "shuts down or restarts the machine");
             self.find(rule, Severity::Hardline, form, true);
-        } else if paths::sensitive(&path, self.ground).is_some() {
+        } else if paths::sensitive(&path, self.path_context).is_some() {
             // What is written differs each time; where it goes is what matters.
             let form = format!("> {path}");
             self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());

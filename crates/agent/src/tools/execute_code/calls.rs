@@ -31,13 +31,13 @@ impl Calls {
         let events = context.events.clone();
         let quiet = EventSink::new(move |event| match event {
             Event::ToolOutput { .. } => {}
-            other => events.tell(other),
+            other => events.emit(other),
         });
         let most = context.limits.code_tool_calls;
         let context = ToolContext {
             cancel,
             events: quiet,
-            sightings: std::sync::Arc::default(),
+            observed_files: std::sync::Arc::default(),
             // They belong to the script, whose job is on record.
             jobs: crate::CallJobs::default(),
             ..context.clone()

@@ -15,12 +15,13 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 
 use self::run::{End, Ran};
-use super::arguments::Arguments;
+use super::arguments::{NonEmptyString, parse, tool_spec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 const DESCRIPTION: &str = "\
@@ -35,6 +36,12 @@ the script prints comes back to you. It starts in the shell's directory with the
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExecuteCode;
+
+#[derive(Deserialize, JsonSchema)]
+struct ExecuteCodeArguments {
+    /// The script. Print what you want to see.
+    code: NonEmptyString,
+}
 
 /// What the model reads. The names are an interface: prompts rely on them.
 #[derive(Debug, Serialize)]
@@ -123,17 +130,7 @@ fn failed(status: &str, error: &str) -> ToolOutput {
 #[async_trait]
 impl Tool for ExecuteCode {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "execute_code".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "code": {"type": "string", "description": "The script. Print what you want to see."}
-                },
-                "required": ["code"]
-            }),
-        }
+        tool_spec::<ExecuteCodeArguments>("execute_code", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {
@@ -141,14 +138,14 @@ impl Tool for ExecuteCode {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let code = match Arguments::new(arguments).and_then(|arguments| arguments.words("code")) {
-            Ok(code) => code,
+        let code = match parse(arguments) {
+            Ok(ExecuteCodeArguments { code }) => code,
             Err(bad) => return failed("error", &bad.to_string()),
         };
         let sandbox = tokio::select! {
             biased;
             () = context.cancel.cancelled() => return failed("interrupted", "the turn was interrupted"),
-            sandbox = context.workshop.sandbox(&context.events) => sandbox,
+            sandbox = context.sandbox.attach(&context.events) => sandbox,
         };
         let sandbox = match sandbox {
             Ok(sandbox) => sandbox,

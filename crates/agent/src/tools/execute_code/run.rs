@@ -11,7 +11,7 @@ use vestal_wire::{JobId, JobState};
 use super::calls::Calls;
 use super::frames::{Frame, Frames, Violation};
 use crate::tool::ToolContext;
-use crate::tools::printed::{HeadTail, Kept, Plain, Printed};
+use crate::tools::output::{HeadTail, KeptOutput, OutputBuffer, PlainText};
 use crate::tools::terminal::{Leash, last_words};
 
 const SHIM: &str = include_str!("shim.py");
@@ -42,16 +42,16 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) end: End,
-    pub(super) stdout: Kept,
-    pub(super) stderr: Kept,
+    pub(super) stdout: KeptOutput,
+    pub(super) stderr: KeptOutput,
     pub(super) calls: u32,
 }
 
 /// Where a script's streams go.
 struct Streams<'a> {
-    stdout: Printed<'a>,
-    stderr: Printed<'a>,
-    /// What the shim or whoever was to run it complains of.
+    stdout: OutputBuffer<'a>,
+    stderr: OutputBuffer<'a>,
+    /// Errors of the shim, or of the shell that was to run it.
     own: HeadTail,
 }
 
@@ -61,8 +61,8 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
     let stop = context.cancel.child_token();
     let mut calls = Calls::new(context, stop.clone());
     let mut streams = Streams {
-        stdout: Printed::new(context, STDOUT),
-        stderr: Printed::new(context, STDERR),
+        stdout: OutputBuffer::new(context, STDOUT),
+        stderr: OutputBuffer::new(context, STDERR),
         own: HeadTail::new(STDERR),
     };
     let id = new_job_id();
@@ -74,7 +74,7 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
     let leash = Leash::new(sandbox, id.clone());
     let end = {
         let command = context
-            .workshop
+            .sandbox
             .in_session(Command::argv(["python3", "-c", SHIM]))
             .background()
             .stdin(Input::Piped)
@@ -140,7 +140,7 @@ async fn follow(
     let mut is_listening =
         input.write(&length.to_be_bytes()).await && input.write(work.as_bytes()).await;
     let mut frames = Frames::default();
-    let mut own = Plain::default();
+    let mut own = PlainText::default();
     let mut piece = String::new();
     let mut ended = None;
     while let Some(event) = job.next().await? {

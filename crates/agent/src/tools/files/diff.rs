@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-use super::lines::Lines;
+use super::text::Lines;
 
 /// Unchanged lines around changed ones.
 const CONTEXT: usize = 3;

@@ -1,24 +1,17 @@
 //! What the tools for files have in common.
 
 mod diff;
-mod failure;
-mod lines;
-mod masked;
-mod nearby;
-mod numbered;
-mod place;
-mod secrets;
-mod sightings;
+mod observed;
+mod path;
 mod text;
 
+pub use observed::ObservedFiles;
+
 pub(super) use diff::unified_diff;
-pub(super) use failure::{in_words, is};
-pub(super) use lines::{Lines, pieces};
-pub(super) use masked::demand_unmasked;
-pub(super) use nearby::not_found;
-pub(super) use numbered::numbered_lines;
-pub(super) use place::{Place, cleared, locate};
-pub(super) use secrets::{Readable, readable};
-pub(super) use sightings::Page;
-pub use sightings::Sightings;
-pub(super) use text::{BOM, Change, Newline, StrayBytes, Text, with_lf};
+pub(super) use observed::Page;
+pub(super) use path::{
+    Readable, ResolvedPath, check_write, has_code, message_of, not_found, readable, resolve,
+};
+pub(super) use text::{
+    BOM, Change, Lines, Newline, StrayBytes, Text, demand_unmasked, numbered_lines, pieces, with_lf,
+};

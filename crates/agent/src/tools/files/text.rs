@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::redact::Redactor;
+
 /// What stands in the view for a byte that is no UTF-8.
 const STRAY: char = char::REPLACEMENT_CHARACTER;
 
@@ -201,6 +203,105 @@ fn common_prefix(a: &str, b: &str) -> usize {
 fn common_suffix(a: &str, b: &str) -> usize {
     let pairs = a.chars().rev().zip(b.chars().rev());
     pairs.take_while(|(x, y)| x == y).map(|(x, _)| x.len_utf8()).sum()
+}
+
+/// Lines ended by LF. The end of the last one does not start another.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    /// Finds the lines of a text.
+    pub(crate) fn new(text: &'a str) -> Self {
+        let mut starts = Vec::new();
+        if !text.is_empty() {
+            starts.push(0);
+        }
+        starts.extend(text.match_indices('\n').map(|(at, _)| at + 1).filter(|at| *at < text.len()));
+        Self { text, starts }
+    }
+
+    /// Returns how many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Returns the text.
+    pub(crate) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Returns where a line starts; the end of the text for one behind the last.
+    pub(crate) fn start(&self, line: usize) -> usize {
+        self.starts.get(line).copied().unwrap_or(self.text.len())
+    }
+
+    /// Returns where a line ends, before its LF.
+    pub(crate) fn end(&self, line: usize) -> usize {
+        let next = self.start(line + 1);
+        if self.text[..next].ends_with('\n') && next > self.start(line) { next - 1 } else { next }
+    }
+
+    /// Returns a line without its end.
+    pub(crate) fn get(&self, line: usize) -> &'a str {
+        &self.text[self.start(line)..self.end(line)]
+    }
+
+    /// Returns the line, from 0, that a place in the text is in.
+    pub(crate) fn at(&self, place: usize) -> usize {
+        self.starts.partition_point(|start| *start <= place).saturating_sub(1)
+    }
+
+    /// Returns these lines.
+    pub(crate) fn slice(&self, lines: Range<usize>) -> Vec<&'a str> {
+        lines.map(|line| self.get(line)).collect()
+    }
+
+    /// Reports whether the last line is ended too.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.text.ends_with('\n')
+    }
+}
+
+/// Returns the lines of a piece of text: without the empty one that would
+/// follow its last LF.
+pub(crate) fn pieces(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    if lines.last() == Some(&"") {
+        lines.pop();
+    }
+    lines
+}
+
+/// Returns how many lines a text has if all of them are numbered one behind
+/// the other, as reading a file shows them.
+pub(in crate::tools) fn numbered_lines(text: &str) -> Option<usize> {
+    let number = |line: &str| line.split_once('|')?.0.trim().parse::<u64>().ok();
+    let mut last: Option<u64> = None;
+    let mut count = 0;
+    for line in text.lines() {
+        let number = number(line)?;
+        if last.is_some_and(|last| last.checked_add(1) != Some(number)) {
+            return None;
+        }
+        last = Some(number);
+        count += 1;
+    }
+    (count > 0).then_some(count)
+}
+
+/// Refuses a text in which a secret is masked, as reading a file shows it.
+pub(in crate::tools) fn demand_unmasked(name: &str, text: &str) -> Result<(), String> {
+    if !Redactor::is_sentinel_in(text) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` holds a secret that was masked when the file was read; written like this, the \
+         secret in the file would be lost. Leave that line as it is and change the others with \
+         `patch`, or let a command put the secret in"
+    ))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
 use vestal_wire::{CreateMode, Fault, FaultCode, Version};
 
-use super::overlay::{Draft, Overlay};
-use crate::tools::files::in_words;
+use super::plan::{Draft, Overlay};
+use crate::tools::files::message_of;
 
 /// What is done to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn name(overlay: &Overlay, step: Step) -> String {
     | Step::Write { to: index }
     | Step::Rename { to: index, .. }
     | Step::Delete { from: index }) = step;
-    overlay.drafts[index].place.shown()
+    overlay.drafts[index].target.shown()
 }
 
 async fn perform(
@@ -129,7 +129,7 @@ async fn perform(
         }
         Step::Rename { from, to } => {
             demand_unchanged(files, draft(from)).await?;
-            if let Some(parent) = draft(to).place.absolute.parent() {
+            if let Some(parent) = draft(to).target.absolute.parent() {
                 files.mkdir(parent, Parents::Make, None).await?;
             }
             files.rename(&draft(from).path, &draft(to).path, Overwrite::Never).await?;
@@ -154,13 +154,13 @@ async fn demand_unchanged(files: &Files, draft: &Draft) -> Result<(), FileError>
     match &draft.before {
         Some(before) if before.metadata.version == now.version => Ok(()),
         _ => {
-            let message = format!("{} has changed since it was read", draft.place.shown());
+            let message = format!("{} has changed since it was read", draft.target.shown());
             Err(CallError::Fault(Fault::new(FaultCode::Conflict, message)).into())
         }
     }
 }
 
-/// Takes steps back, the last one first. What somebody else changed meanwhile
+/// Undoes steps, the last one first. What something else changed meanwhile
 /// is theirs and stays.
 async fn undo(files: &Files, overlay: &Overlay, done: Vec<Done>) -> (Vec<String>, Vec<String>) {
     let (mut undone, mut left) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ async fn undo(files: &Files, overlay: &Overlay, done: Vec<Done>) -> (Vec<String>
         let path = name(overlay, done.step);
         match undo_one(files, overlay, &done).await {
             Ok(()) => undone.push(path),
-            Err(error) => left.push(format!("{path}: {}", in_words(&error))),
+            Err(error) => left.push(format!("{path}: {}", message_of(&error))),
         }
     }
     (undone, left)

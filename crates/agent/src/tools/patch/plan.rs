@@ -1,14 +1,18 @@
 //! Applies a patch of several files.
 
+use std::path::PathBuf;
+
 use serde_json::{Map, Value, json};
-use vestal_sandbox::files::Files;
+use vestal_sandbox::files::{FileContent, Files};
 use vestal_wire::FaultCode;
 
 use super::commit::{Failed, Step, carry_out, steps};
-use super::hunks::FilePatch;
-use super::overlay::{Draft, Overlay};
+use super::hunks::{self, Action, FilePatch};
+use super::replace::{MAX_SIZE, read};
 use crate::tool::{ToolContext, ToolOutput};
-use crate::tools::files::{Text, cleared, in_words, is, unified_diff};
+use crate::tools::files::{
+    ResolvedPath, Text, check_write, has_code, message_of, resolve, unified_diff,
+};
 use crate::tools::lint::lint;
 
 /// Most bytes of all diffs together.
@@ -21,7 +25,7 @@ pub(super) async fn patch(
     patches: &[FilePatch],
 ) -> Result<ToolOutput, ToolOutput> {
     let mut approvals = Vec::new();
-    // Somebody else may write in between: the patch is tried once on their version.
+    // Something else may write in between: the patch is tried once on the new version.
     for attempt in 0.. {
         let overlay = Overlay::of(files, patches).await?;
         let steps = steps(&overlay);
@@ -30,17 +34,19 @@ pub(super) async fn patch(
         }
         if attempt == 0 {
             for draft in overlay.drafts.iter().filter(|draft| draft.is_changed()) {
-                approvals.extend(cleared(context, &draft.place).await?);
+                approvals.extend(check_write(context, &draft.target).await?);
             }
         }
         match carry_out(files, &overlay, &steps).await {
             Ok(versions) => {
                 for (index, version) in versions {
-                    context.sightings.wrote(&overlay.drafts[index].place.absolute, version);
+                    context
+                        .observed_files
+                        .record_file(&overlay.drafts[index].target.absolute, version);
                 }
                 let changes: Vec<(String, String)> = changes(&overlay).collect();
                 for (path, diff) in &changes {
-                    context.tell_change(path, diff);
+                    context.emit_file_change(path, diff);
                 }
                 let mut result = result(&overlay, &steps, &approvals);
                 result["diff"] = context.redactor.redact_file(&diffs(&changes)).into();
@@ -49,7 +55,7 @@ pub(super) async fn patch(
             Err(failed)
                 if attempt == 0
                     && failed.left.is_empty()
-                    && is(&failed.error, FaultCode::Conflict) => {}
+                    && has_code(&failed.error, FaultCode::Conflict) => {}
             Err(failed) => return Err(failure(failed)),
         }
     }
@@ -58,9 +64,9 @@ pub(super) async fn patch(
 
 fn failure(failed: Failed) -> ToolOutput {
     let Failed { error, path, undone, left } = failed;
-    let reason = in_words(&error);
+    let reason = message_of(&error);
     let mut content = if left.is_empty() {
-        json!({ "error": format!("{path}: {reason}; every file is as it was before") })
+        json!({ "error": format!("{path}: {reason}; all files are unchanged") })
     } else {
         json!({
             "error": format!("{path}: {reason}; and some files could not be brought back"),
@@ -74,7 +80,7 @@ fn failure(failed: Failed) -> ToolOutput {
 }
 
 fn result(overlay: &Overlay, steps: &[Step], approvals: &[String]) -> Value {
-    let shown = |index: usize| overlay.drafts[index].place.shown();
+    let shown = |index: usize| overlay.drafts[index].target.shown();
     let (mut modified, mut created, mut deleted, mut moved) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for step in steps {
@@ -120,7 +126,7 @@ fn result(overlay: &Overlay, steps: &[Step], approvals: &[String]) -> Value {
 fn linted(draft: &Draft) -> Option<(String, Value)> {
     let now = draft.now.as_ref().filter(|_| draft.is_changed())?;
     let before = draft.before.as_ref().map(|before| &before.bytes[..]);
-    Some((draft.place.shown(), lint(&draft.place.shown(), before, now)?))
+    Some((draft.target.shown(), lint(&draft.target.shown(), before, now)?))
 }
 
 /// Returns what changed in all files.
@@ -151,7 +157,7 @@ fn changes(overlay: &Overlay) -> impl Iterator<Item = (String, String)> {
         let before = old.before.as_ref().map(|before| Text::new(before.bytes.clone()));
         let now = draft.now.as_ref().map(|now| Text::new(now.clone()));
         let name = |draft: &Draft, there: bool| {
-            if there { draft.place.shown() } else { NOTHING.to_owned() }
+            if there { draft.target.shown() } else { NOTHING.to_owned() }
         };
         let diff = unified_diff(
             &name(old, before.is_some()),
@@ -159,6 +165,148 @@ fn changes(overlay: &Overlay) -> impl Iterator<Item = (String, String)> {
             before.as_ref().map_or("", Text::view),
             now.as_ref().map_or("", Text::view),
         );
-        (draft.place.shown(), diff)
+        (draft.target.shown(), diff)
     })
+}
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// The path as the patch has it.
+    pub(super) path: String,
+    /// What it means.
+    pub(super) target: ResolvedPath,
+    /// What is there.
+    pub(super) before: Option<FileContent>,
+    /// What will be there.
+    pub(super) now: Option<Vec<u8>>,
+    /// The file that got this name, by its index.
+    pub(super) moved_from: Option<usize>,
+}
+
+impl Draft {
+    /// Reports whether the file will be another than it is.
+    pub(super) fn is_changed(&self) -> bool {
+        self.before.as_ref().map(|before| &before.bytes) != self.now.as_ref()
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    pub(super) drafts: Vec<Draft>,
+}
+
+impl Overlay {
+    /// Works out what a patch makes of the files; nothing is written.
+    pub(super) async fn of(files: &Files, patches: &[FilePatch]) -> Result<Self, ToolOutput> {
+        let mut overlay = Self::default();
+        for patch in patches {
+            overlay.take(files, patch).await?;
+        }
+        Ok(overlay)
+    }
+
+    async fn take(&mut self, files: &Files, patch: &FilePatch) -> Result<(), ToolOutput> {
+        match &patch.action {
+            Action::Add(content) => {
+                let index = self.open(files, &patch.path, Expected::Nothing).await?;
+                let draft = &mut self.drafts[index];
+                if draft.now.is_some() {
+                    return Err(refused(
+                        &draft.target,
+                        "it is there already; use `*** Update File:`",
+                    ));
+                }
+                draft.now = Some(content.clone().into_bytes());
+            }
+            Action::Delete => {
+                let index = self.open(files, &patch.path, Expected::File).await?;
+                let draft = &mut self.drafts[index];
+                if draft.now.take().is_none() {
+                    return Err(gone(&draft.target));
+                }
+            }
+            Action::Update { move_to, hunks } => {
+                let index = self.open(files, &patch.path, Expected::File).await?;
+                self.update(index, hunks)?;
+                if let Some(goal) = move_to {
+                    self.rename(files, index, goal).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, index: usize, hunks: &[hunks::Hunk]) -> Result<(), ToolOutput> {
+        let draft = &mut self.drafts[index];
+        let Some(now) = &draft.now else {
+            return Err(gone(&draft.target));
+        };
+        let text = Text::new(now.clone());
+        let changes = hunks::apply(text.view(), hunks);
+        let changes = changes.map_err(|problem| refused(&draft.target, &problem))?;
+        let edited = text.edited(&changes);
+        draft.now = Some(edited.map_err(|error| refused(&draft.target, &error.to_string()))?);
+        Ok(())
+    }
+
+    async fn rename(&mut self, files: &Files, from: usize, goal: &str) -> Result<(), ToolOutput> {
+        let to = self.open(files, goal, Expected::Nothing).await?;
+        if to == from {
+            return Ok(());
+        }
+        if self.drafts[to].now.is_some() {
+            return Err(refused(
+                &self.drafts[to].target,
+                "it is there already; nothing is moved onto it",
+            ));
+        }
+        self.drafts[to].now = self.drafts[from].now.take();
+        self.drafts[to].moved_from = Some(from);
+        Ok(())
+    }
+
+    /// Returns the index of a file, read if it was not yet. A file that is
+    /// reached by several names is one file.
+    async fn open(
+        &mut self,
+        files: &Files,
+        path: &str,
+        expected: Expected,
+    ) -> Result<usize, ToolOutput> {
+        let target = resolve(files, path).await;
+        let target = target.map_err(|error| ToolOutput::error(message_of(&error)))?;
+        let known = |real: &PathBuf| self.drafts.iter().position(|it| it.target.real == *real);
+        if let Some(index) = known(&target.real) {
+            return Ok(index);
+        }
+        let before = match expected {
+            Expected::File => Some(read(files, path, &target).await?),
+            Expected::Nothing => match files.read_range(path, 0, MAX_SIZE).await {
+                Ok(content) => Some(content),
+                Err(error) if has_code(&error, FaultCode::NotFound) => None,
+                Err(error) => return Err(ToolOutput::error(message_of(&error))),
+            },
+        };
+        let now = before.as_ref().map(|before| before.bytes.clone());
+        let path = path.to_owned();
+        self.drafts.push(Draft { path, target, before, now, moved_from: None });
+        Ok(self.drafts.len() - 1)
+    }
+}
+
+/// What a patch takes for granted about a path.
+#[derive(Debug, Clone, Copy)]
+enum Expected {
+    File,
+    Nothing,
+}
+
+fn refused(target: &ResolvedPath, problem: &str) -> ToolOutput {
+    ToolOutput::error(format!("{}: {problem}; no file was changed", target.shown()))
+}
+
+fn gone(target: &ResolvedPath) -> ToolOutput {
+    refused(target, "the patch itself deletes or renames it before")
 }

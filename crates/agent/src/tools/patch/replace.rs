@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vestal_sandbox::files::{FileContent, FileError, Files, WriteOptions};
 use vestal_wire::{CreateMode, FaultCode};
 
-use super::find::{self, Mismatch, Occurrences, Strategy};
-use super::told;
+use super::find::{self, Mismatch, Occurrences, Region, Strategy};
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::files::{
-    Place, StrayBytes, Text, cleared, in_words, is, locate, not_found, unified_diff, with_lf,
+    ResolvedPath, StrayBytes, Text, check_write, has_code, message_of, not_found, numbered_lines,
+    resolve, unified_diff, with_lf,
 };
 use crate::tools::lint::lint;
 
@@ -45,36 +45,36 @@ pub(super) async fn replace(
     files: &Files,
     order: Order,
 ) -> Result<ToolOutput, ToolOutput> {
-    let told = |error: FileError| ToolOutput::error(in_words(&error));
+    let failed = |error: FileError| ToolOutput::error(message_of(&error));
     let order = Arc::new(order);
     let path = &order.path;
-    let place = locate(files, path).await.map_err(told)?;
-    let mut before = Arc::new(read(files, path, &place).await?);
-    let mut outcome = edited(context, &place, &before, &order).await?;
-    let is_stale = context.sightings.is_stale(&place.absolute, before.metadata.version);
-    let approval = cleared(context, &place).await?;
+    let target = resolve(files, path).await.map_err(failed)?;
+    let mut before = Arc::new(read(files, path, &target).await?);
+    let mut outcome = edited(context, &target, &before, &order).await?;
+    let is_stale = context.observed_files.is_stale(&target.absolute, before.metadata.version);
+    let approval = check_write(context, &target).await?;
     let mut written = write(files, path, &before, &outcome).await;
-    // Somebody else wrote in between: the same change is tried on their version.
-    if written.as_ref().is_err_and(|error| is(error, FaultCode::Conflict)) {
-        before = Arc::new(read(files, path, &place).await?);
-        outcome = edited(context, &place, &before, &order).await?;
+    // Something else wrote in between: the same change is tried on the new version.
+    if written.as_ref().is_err_and(|error| has_code(error, FaultCode::Conflict)) {
+        before = Arc::new(read(files, path, &target).await?);
+        outcome = edited(context, &target, &before, &order).await?;
         written = write(files, path, &before, &outcome).await;
     }
     let written = written.map_err(|error| {
-        if is(&error, FaultCode::Conflict) {
+        if has_code(&error, FaultCode::Conflict) {
             ToolOutput::error(format!(
                 "{} is being changed by something else all the time; nothing was written",
-                place.shown()
+                target.shown()
             ))
         } else {
-            told(error)
+            failed(error)
         }
     })?;
-    context.sightings.wrote(&place.absolute, written.metadata.version);
-    context.tell_change(place.shown(), &outcome.diff);
+    context.observed_files.record_file(&target.absolute, written.metadata.version);
+    context.emit_file_change(target.shown(), &outcome.diff);
     let mut result = json!({
         "success": true,
-        "path": place.shown(),
+        "path": target.shown(),
         "replacements": outcome.count,
         "diff": context.redactor.redact_file(&outcome.diff),
     });
@@ -91,7 +91,7 @@ pub(super) async fn replace(
     if let Some(approval) = approval {
         result["approval"] = approval.into();
     }
-    if let Some(found) = lint(&place.shown(), Some(&before.bytes), &outcome.bytes) {
+    if let Some(found) = lint(&target.shown(), Some(&before.bytes), &outcome.bytes) {
         result["lint"] = found;
     }
     Ok(ToolOutput::json(&result))
@@ -101,20 +101,20 @@ pub(super) async fn replace(
 pub(super) async fn read(
     files: &Files,
     path: &str,
-    place: &Place,
+    target: &ResolvedPath,
 ) -> Result<FileContent, ToolOutput> {
     match files.read_range(path, 0, MAX_SIZE).await {
         Ok(content) if content.eof => Ok(content),
         Ok(_) => Err(ToolOutput::error(format!(
             "{} is larger than {} MiB; change it with a command",
-            place.shown(),
+            target.shown(),
             MAX_SIZE >> 20
         ))),
-        Err(error) if is(&error, FaultCode::NotFound) => {
-            let content = not_found(files, place).await;
+        Err(error) if has_code(&error, FaultCode::NotFound) => {
+            let content = not_found(files, target).await;
             Err(ToolOutput { is_error: true, ..ToolOutput::json(&content) })
         }
-        Err(error) => Err(ToolOutput::error(in_words(&error))),
+        Err(error) => Err(ToolOutput::error(message_of(&error))),
     }
 }
 
@@ -122,17 +122,17 @@ pub(super) async fn read(
 /// that is not to be found is looked for in many ways.
 async fn edited(
     context: &ToolContext,
-    place: &Place,
+    target: &ResolvedPath,
     before: &Arc<FileContent>,
     order: &Arc<Order>,
 ) -> Result<Outcome, ToolOutput> {
-    let shown = place.shown();
+    let shown = target.shown();
     let (bytes, wanted) = (Arc::clone(before), Arc::clone(order));
     let found = tokio::task::spawn_blocking(move || outcome(&shown, &bytes.bytes, &wanted)).await;
     match found {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(Unfit::Mismatch(mismatch))) => {
-            Err(told::mismatch(context, &place.shown(), &order.old, mismatch))
+            Err(mismatch_output(context, &target.shown(), &order.old, mismatch))
         }
         Ok(Err(Unfit::Stray(error))) => Err(ToolOutput::error(error.to_string())),
         Err(_) => Err(ToolOutput::error("the search in the file broke off; nothing was changed")),
@@ -170,4 +170,66 @@ async fn write(
         ..WriteOptions::default()
     };
     files.write(path, &outcome.bytes, options).await
+}
+
+/// Returns what the model reads when a text does not fit.
+pub(super) fn mismatch_output(
+    context: &ToolContext,
+    path: &str,
+    old: &str,
+    mismatch: Mismatch,
+) -> ToolOutput {
+    let content = match mismatch {
+        Mismatch::Empty => json!({
+            "error": "`old_string` is empty; to make a file or replace all of it use write_file",
+        }),
+        Mismatch::Same => json!({
+            "error": "`new_string` is what the file has there already, so nothing would change",
+        }),
+        Mismatch::Ambiguous { count, lines } => {
+            let named: Vec<String> = lines.iter().map(usize::to_string).collect();
+            let more = if count > lines.len() { ", …" } else { "" };
+            json!({
+                "error": format!(
+                    "`old_string` is in {path} {count} times, in lines {}{more}; add lines around \
+                     it until it is in one target only, or set `replace_all`",
+                    named.join(", ")
+                ),
+                "occurrences": count,
+            })
+        }
+        Mismatch::Missing { .. } if numbered_lines(old).is_some() => json!({
+            "error": "`old_string` starts with a line number and `|`, as read_file shows them; \
+                they are not part of the file. Leave them out of both strings",
+        }),
+        Mismatch::Missing { closest, done_at } => missing(context, path, closest, done_at),
+    };
+    ToolOutput { is_error: true, ..ToolOutput::json(&content) }
+}
+
+fn missing(
+    context: &ToolContext,
+    path: &str,
+    closest: Option<Region>,
+    done_at: Option<usize>,
+) -> Value {
+    let mut error = format!("`old_string` is not in {path}");
+    if let Some(line) = done_at {
+        let remark = format!(
+            "; `new_string` is in line {line} already, so the change may have been made before"
+        );
+        error.push_str(&remark);
+    }
+    let Some(Region { first, lines }) = closest else {
+        error.push_str("; nothing in the file is like it. Read the file first");
+        return json!({ "error": error });
+    };
+    error.push_str("; repeat it as the file has it. `closest` is the target most like it");
+    let shown = lines.join("\n");
+    let shown = context.redactor.redact_file(&shown);
+    let cut = |line: &str| line.chars().take(context.limits.line_length).collect::<String>();
+    let numbered = shown.split('\n').zip(first..);
+    let numbered: Vec<String> =
+        numbered.map(|(line, number)| format!("{number}|{}", cut(line))).collect();
+    json!({ "error": error, "closest": numbered.join("\n") })
 }

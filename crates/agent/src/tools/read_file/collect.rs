@@ -1,7 +1,6 @@
 //! Picks lines out of a file that comes in pieces, in bounded memory whatever
 //! its size and the length of its lines.
 
-use super::binary::{self, Content};
 use crate::tools::files::BOM;
 
 /// Most bytes of the lines that are kept, all together.
@@ -81,7 +80,7 @@ impl Collector {
             return self.pass(bytes);
         }
         self.start.extend_from_slice(bytes);
-        if self.start.len() < binary::LOOKED_AT {
+        if self.start.len() < LOOKED_AT {
             return Flow::More;
         }
         self.begin()
@@ -91,7 +90,7 @@ impl Collector {
     fn begin(&mut self) -> Flow {
         self.started = true;
         let start = std::mem::take(&mut self.start);
-        self.content = binary::content(&start);
+        self.content = content(&start);
         if self.content != Content::Text {
             return Flow::Enough;
         }
@@ -177,6 +176,41 @@ impl Collector {
 fn drop_half_character(line: &mut Vec<u8>) {
     while line.pop_if(|byte| (0x80..0xc0).contains(byte)).is_some() {}
     line.pop_if(|byte| *byte >= 0xc0);
+}
+
+/// How much of the start of a file decides.
+pub(super) const LOOKED_AT: usize = 8 << 10;
+
+/// What the start of a file says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Text,
+    Image,
+    Binary,
+}
+
+/// Images by how they begin.
+const IMAGES: &[&[u8]] = &[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM"];
+
+/// Looks at the start of a file.
+pub(super) fn content(start: &[u8]) -> Content {
+    let start = &start[..start.len().min(LOOKED_AT)];
+    if !is_binary(start) {
+        return Content::Text;
+    }
+    let webp = start.starts_with(b"RIFF") && start.get(8..12) == Some(b"WEBP");
+    if webp || IMAGES.iter().any(|magic| start.starts_with(magic)) {
+        Content::Image
+    } else {
+        Content::Binary
+    }
+}
+
+/// A NUL, or almost a third of control characters, is in no text.
+fn is_binary(start: &[u8]) -> bool {
+    let is_control = |byte: u8| byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
+    let controls = start.iter().filter(|byte| is_control(**byte)).count();
+    start.contains(&0) || controls * 10 > start.len() * 3
 }
 
 #[cfg(test)]

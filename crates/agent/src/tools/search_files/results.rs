@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use vestal_sandbox::files::{FileError, Files};
 use vestal_wire::{Found, Match};
 
-use super::query::Asked;
+use super::Asked;
 use crate::redact::Redactor;
 
 /// Matches asked for at once where they are only counted.

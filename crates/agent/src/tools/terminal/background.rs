@@ -50,7 +50,7 @@ async fn start(
     let mut spare = 1;
     loop {
         let id = new_job_id();
-        let command = context.workshop.in_session(Command::shell(wanted.command.as_str()));
+        let command = context.sandbox.in_session(Command::shell(wanted.command.as_str()));
         let mut command = command
             .stdin(Input::Piped)
             // What a job prints is looked at while it runs, so it should not
@@ -78,7 +78,7 @@ async fn start(
     }
 }
 
-/// Notes what the model wants to hear of the job.
+/// Records what the model watches of the job.
 fn watch(notebook: &Notebook, wanted: Wanted, info: &JobInfo, result: &mut CommandResult) {
     let Wanted { notify_on_complete, mut watch_patterns, .. } = wanted;
     watch_patterns.retain(|pattern| !pattern.is_empty());

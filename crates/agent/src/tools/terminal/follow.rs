@@ -7,10 +7,10 @@ use vestal_sandbox::job::{Follow, JobError, JobEvent, RunningJob};
 use vestal_sandbox::{Command, Error, Lost, Sandbox, new_job_id};
 use vestal_wire::{AttachJob, Delivery, JobId, JobInfo};
 
-use super::super::printed::Printed;
 use super::leash::Leash;
 use crate::call_jobs::NotRecorded;
 use crate::tool::ToolContext;
+use crate::tools::output::OutputBuffer;
 
 /// How often a lost connection is made again for one command.
 const RECONNECTIONS: u32 = 3;
@@ -38,7 +38,7 @@ pub(super) async fn run(
     context: &ToolContext,
     sandbox: &Sandbox,
     command: impl Fn() -> Command,
-    printed: &mut Printed<'_>,
+    printed: &mut OutputBuffer<'_>,
 ) -> Result<Followed, NotRecorded> {
     let mut spare = 1;
     loop {
@@ -96,7 +96,7 @@ async fn follow(
     sandbox: &Sandbox,
     id: &JobId,
     command: Command,
-    printed: &mut Printed<'_>,
+    printed: &mut OutputBuffer<'_>,
 ) -> Result<JobInfo, Error> {
     let mut taken = 0;
     let mut lost = match sandbox.start(command, Follow::EveryByte).await {
@@ -137,7 +137,7 @@ async fn follow(
 /// session's state there for the next command.
 pub(super) async fn drain(
     mut job: RunningJob,
-    printed: &mut Printed<'_>,
+    printed: &mut OutputBuffer<'_>,
     taken: &mut u64,
 ) -> Result<JobInfo, JobError> {
     while let Some(event) = job.next().await? {

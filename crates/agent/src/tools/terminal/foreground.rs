@@ -5,12 +5,12 @@ use std::time::Duration;
 use vestal_sandbox::{Command, Sandbox};
 use vestal_wire::{Cause, JobInfo, JobState};
 
-use super::super::printed::Printed;
 use super::follow::{self, Followed};
 use super::meaning::meaning;
 use super::result::{CommandResult, Status, with_line};
 use super::{WINDOW, Wanted};
 use crate::tool::{ToolContext, ToolOutput};
+use crate::tools::output::OutputBuffer;
 
 /// The exit code of a command whose time was up.
 const TIMED_OUT: i32 = 124;
@@ -22,14 +22,14 @@ pub(super) async fn run(
     approval: Option<String>,
 ) -> ToolOutput {
     let command = || {
-        let command = context.workshop.in_session(Command::shell(wanted.command.as_str()));
+        let command = context.sandbox.in_session(Command::shell(wanted.command.as_str()));
         let mut command = command.timeout(wanted.timeout).merge();
         if let Some(dir) = &wanted.workdir {
             command = command.workdir(dir);
         }
         if wanted.pty { command.pty(WINDOW) } else { command }
     };
-    let mut printed = Printed::new(context, context.limits.output_bytes);
+    let mut printed = OutputBuffer::new(context, context.limits.output_bytes);
     let followed = follow::run(context, sandbox, command, &mut printed).await;
     let mut text = printed.finish().text;
     if wanted.pty {

@@ -15,21 +15,24 @@ mod tests;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 use vestal_model::ToolSpec;
 use vestal_sandbox::Sandbox;
 use vestal_wire::WindowSize;
 
-use super::arguments::{Arguments, BadArgument};
+use super::arguments::{BadArgument, NonEmptyString, Seconds, parse, tool_spec};
 use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
+use result::{CommandResult, Status};
+
+pub(crate) use settle::settle;
 
 pub(super) use follow::last_words;
 pub(super) use foreground::warning;
 pub(super) use leash::Leash;
 pub(super) use result::fault_of;
-use result::{CommandResult, Status};
-pub(crate) use settle::settle;
 
 /// Longest time a command may be given in the foreground, unless the settings
 /// give it more by default.
@@ -42,19 +45,41 @@ const PERSONS_PATIENCE: Duration = Duration::from_hours(24);
 const WINDOW: WindowSize = WindowSize { rows: 30, cols: 120 };
 
 const DESCRIPTION: &str = "\
-Runs a command with bash in the sandbox. Directory, variables, functions and aliases stay from call to call.
+Runs a command with bash in the sandbox. Directory, variables, functions and aliases persist between calls.
 
 In the foreground the call returns as soon as the command ends, so a generous timeout costs nothing. \
-Standard output and standard error come together; of very long output the beginning and the end. \
+Standard output and standard error come together; of very long output you get the beginning and the end. \
 With background=true the call returns at once with a session_id for the `process` tool: use it for servers \
-and for whatever takes longer than the foreground may. Set notify_on_complete for work that ends.
+and for anything that takes longer than the foreground allows. Set notify_on_complete for work that ends.
 
 To read, search or change files prefer read_file, search_files, patch and write_file to cat, grep, sed and echo. \
-Nothing can be typed into a foreground command: pass flags such as -y, or run it in the background and write to it.";
+You cannot type into a foreground command: pass flags such as -y, or run it in the background and write to it.";
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terminal;
+
+#[derive(Deserialize, JsonSchema)]
+struct TerminalArguments {
+    /// The shell text to run.
+    command: NonEmptyString,
+    /// Returns at once and lets the command run on. Default false.
+    #[serde(default)]
+    background: bool,
+    /// Seconds after which a foreground command is killed, at most 600. Default 180.
+    timeout: Option<Seconds>,
+    /// Directory for this command only. Default: where the shell is.
+    workdir: Option<String>,
+    /// Gives the command a terminal, for programs that insist on one. Default false.
+    #[serde(default)]
+    pty: bool,
+    /// With background: you are told when it ends. Default false.
+    #[serde(default)]
+    notify_on_complete: bool,
+    /// With background: you are told when a line of its output contains one of these.
+    #[serde(default)]
+    watch_patterns: Vec<String>,
+}
 
 /// A call, understood.
 #[derive(Debug)]
@@ -70,16 +95,16 @@ struct Wanted {
 
 impl Wanted {
     fn read(context: &ToolContext, arguments: Value) -> Result<Self, BadArgument> {
-        let arguments = Arguments::new(arguments)?;
+        let arguments: TerminalArguments = parse(arguments)?;
         let usual = context.limits.command_timeout;
         let wanted = Self {
-            command: arguments.words("command")?,
-            background: arguments.flag("background")?,
-            timeout: arguments.seconds("timeout")?.unwrap_or(usual),
-            workdir: arguments.optional_text("workdir")?.filter(|dir| !dir.trim().is_empty()),
-            pty: arguments.flag("pty")?,
-            notify_on_complete: arguments.flag("notify_on_complete")?,
-            watch_patterns: arguments.texts("watch_patterns")?,
+            command: arguments.command.into_inner(),
+            background: arguments.background,
+            timeout: arguments.timeout.map_or(usual, |Seconds(timeout)| timeout),
+            workdir: arguments.workdir.filter(|dir| !dir.trim().is_empty()),
+            pty: arguments.pty,
+            notify_on_complete: arguments.notify_on_complete,
+            watch_patterns: arguments.watch_patterns,
         };
         let longest = LONGEST.max(usual);
         if !wanted.background && wanted.timeout > longest {
@@ -103,7 +128,7 @@ async fn attach(context: &ToolContext) -> Result<Sandbox, CommandResult> {
     tokio::select! {
         biased;
         () = context.cancel.cancelled() => Err(CommandResult::interrupted("")),
-        sandbox = context.workshop.sandbox(&context.events) => {
+        sandbox = context.sandbox.attach(&context.events) => {
             sandbox.map_err(|error| CommandResult::from_error(context, &error))
         }
     }
@@ -135,23 +160,7 @@ pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> Tool
 #[async_trait]
 impl Tool for Terminal {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "terminal".to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string", "description": "The shell text to run."},
-                    "background": {"type": "boolean", "description": "Returns at once and lets the command run on. Default false."},
-                    "timeout": {"type": "integer", "minimum": 1, "description": "Seconds after which a foreground command is killed, at most 600. Default 180."},
-                    "workdir": {"type": "string", "description": "Directory for this command only. Default: where the shell is."},
-                    "pty": {"type": "boolean", "description": "Gives the command a terminal, for programs that insist on one. Default false."},
-                    "notify_on_complete": {"type": "boolean", "description": "With background: you are told when it ends. Default false."},
-                    "watch_patterns": {"type": "array", "items": {"type": "string"}, "description": "With background: you are told when a line of its output contains one of these."}
-                },
-                "required": ["command"]
-            }),
-        }
+        tool_spec::<TerminalArguments>("terminal", DESCRIPTION)
     }
 
     fn toolset(&self) -> &'static str {

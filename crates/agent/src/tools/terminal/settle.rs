@@ -5,11 +5,11 @@ use vestal_model::ToolCall;
 use vestal_sandbox::Error;
 use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
 
-use super::super::printed::Printed;
 use super::result::{CommandResult, Status};
 use super::{Wanted, follow, foreground};
 use crate::call_jobs::Sent;
 use crate::tool::{ToolContext, ToolOutput};
+use crate::tools::output::OutputBuffer;
 
 const NEVER: &str =
     "Vestal was ended before this was started: nothing was run. Do it again if it is still wanted.";
@@ -28,7 +28,7 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
         Sent::Never | Sent::Unrecorded => return failed(UNKNOWN),
     };
     let Some(lost) = job.lost() else { return failed(UNKNOWN) };
-    let sandbox = match context.workshop.sandbox(&context.events).await {
+    let sandbox = match context.sandbox.attach(&context.events).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
             let id = &lost.job;
@@ -45,7 +45,7 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
     }
     let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
     let Ok(wanted) = Wanted::read(context, arguments) else { return told(&info) };
-    let mut printed = Printed::new(context, context.limits.output_bytes);
+    let mut printed = OutputBuffer::new(context, context.limits.output_bytes);
     let request = AttachJob {
         id: info.id.clone(),
         stdout_from: 0,

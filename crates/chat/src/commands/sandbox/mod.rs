@@ -82,7 +82,7 @@ async fn remark(chat: &mut Chat, words: &str) {
     if conversation.messages().is_empty() {
         return;
     }
-    if let Err(error) = conversation.remark(words).await {
+    if let Err(error) = conversation.add_note(words).await {
         chat.trouble(&super::store::trouble(&error));
     }
 }

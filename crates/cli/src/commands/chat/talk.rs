@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vestal_agent::{Conversation, EndReason, Event, EventSink, Human, Nobody, TurnResult};
+use vestal_agent::{Conversation, EndReason, Event, EventSink, Human, NoHuman, TurnResult};
 use vestal_config::keys;
 use vestal_model::UserMessage;
 use vestal_runtime::{Opened, Runtime};
@@ -66,7 +66,7 @@ impl Talk<'_> {
             let patience = runtime.settings().get(&keys::APPROVALS_TIMEOUT)?.value.duration();
             Arc::new(Person::new(self.context.console, asking.clone(), patience))
         } else {
-            Arc::new(Nobody)
+            Arc::new(NoHuman)
         };
         let mut request = self.args.request(self.context)?;
         if let Some(placement) = agreed_mount(self.context, runtime.settings(), &request)? {

@@ -1,7 +1,7 @@
 //! Trying a server.
 
 use vestal_config::{McpServer, McpServerName, Settings};
-use vestal_mcp::{Probe, Servers, Trouble};
+use vestal_mcp::{Probe, ServerError, Servers};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -13,23 +13,25 @@ pub(super) async fn probe(
     settings: &Settings,
     name: &McpServerName,
     server: &McpServer,
-) -> Result<Probe, Trouble> {
+) -> Result<Probe, ServerError> {
     let trying = Servers::probe(settings, name.as_str(), server);
     Box::pin(context.console.while_waiting(&format!("connecting to {name}"), trying)).await
 }
 
 /// Returns the failure of a server that cannot be used.
-pub(super) fn failure(settings: &Settings, name: &McpServerName, trouble: &Trouble) -> Failure {
+pub(super) fn failure(settings: &Settings, name: &McpServerName, trouble: &ServerError) -> Failure {
     let failure = Failure::new(format!("the MCP server {name} cannot be used: {trouble}"))
         .with_exit(Exit::No);
     match trouble {
-        Trouble::Failed(_) | Trouble::Late { .. } => {
+        ServerError::Failed(_) | ServerError::Late { .. } => {
             let log = settings.home().logs_dir().join("mcp-stderr.log");
             failure.advise(format!(
                 "what servers print on their standard error is in {}",
                 log.display()
             ))
         }
-        Trouble::Settings(_) | Trouble::NotFound(_) | Trouble::Unauthorized(_) => failure,
+        ServerError::Settings(_) | ServerError::NotFound(_) | ServerError::Unauthorized(_) => {
+            failure
+        }
     }
 }

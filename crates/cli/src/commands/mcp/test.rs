@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use vestal_mcp::{Probe, Trouble};
+use vestal_mcp::{Probe, ServerError};
 
 use super::probe::{failure, probe};
 use crate::console::text;
@@ -59,7 +59,7 @@ pub(super) fn summary(name: &str, probe: &Probe) -> String {
     format!("{name}{about} answers, protocol {}, {count}, {took}", probe.protocol)
 }
 
-fn view(name: &str, tried: Result<Probe, Trouble>) -> TestView {
+fn view(name: &str, tried: Result<Probe, ServerError>) -> TestView {
     let (probe, error) = match tried {
         Ok(probe) => (Some(probe), None),
         Err(trouble) => (None, Some(trouble.to_string())),

@@ -35,7 +35,7 @@ pub(super) struct ClearArgs {
 
 pub(super) fn run(desk: &Desk<'_>, args: ClearArgs) -> Result<Exit, Failure> {
     let console = desk.context.console;
-    let notes = desk.files.read(args.target).map_err(vestal_memory::Trouble::from)?;
+    let notes = desk.files.read(args.target).map_err(vestal_memory::MemoryError::from)?;
     if !args.yes && !notes.is_empty() {
         let count = text::count(notes.len() as u64, "note");
         let plan = format!("{count} of {} will be gone", desk.files.path(args.target).display());

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use vestal_memory::{Change, Target, Trouble};
+use vestal_memory::{Change, MemoryError, Target};
 
 use super::Desk;
 use crate::error::Failure;
@@ -34,7 +34,7 @@ pub(super) struct EditArgs {
 
 pub(super) fn run(desk: &Desk<'_>, args: EditArgs) -> Result<Exit, Failure> {
     let target = args.target;
-    let from = desk.files.read_text(target).map_err(Trouble::from)?;
+    let from = desk.files.read_text(target).map_err(MemoryError::from)?;
     let dir = desk.context.home()?.dir().join("run");
     let draft = write_draft(&dir, target, &from);
     let draft = draft.map_err(|error| Failure::io("make a draft", &error))?;

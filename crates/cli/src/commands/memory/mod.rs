@@ -14,7 +14,7 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use vestal_config::{AnyKey as _, keys};
-use vestal_memory::{Change, Enabled, Entries, Files, Target, Trouble};
+use vestal_memory::{Change, Enabled, Entries, Files, MemoryError, Target};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -154,19 +154,19 @@ fn words(argument: &str) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::usage("what is piped in is not UTF-8"))
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<MemoryError> for Failure {
+    fn from(trouble: MemoryError) -> Self {
         let failure = Self::new(trouble.to_string());
         match trouble {
-            Trouble::Refused(_) => {
+            MemoryError::Refused(_) => {
                 failure.advise("to see the notes: vestal memory").with_exit(Exit::No)
             }
-            Trouble::Read(_) => {
+            MemoryError::Read(_) => {
                 failure.advise("mend the file or move it away; nothing was changed")
             }
-            Trouble::Busy { .. } => failure.advise("wait for it, and try again"),
-            Trouble::Write { path, source } => failure.advise(remedy(&path, &source)),
-            Trouble::Lock { lock, source } => failure.advise(remedy(&lock, &source)),
+            MemoryError::Busy { .. } => failure.advise("wait for it, and try again"),
+            MemoryError::Write { path, source } => failure.advise(remedy(&path, &source)),
+            MemoryError::Lock { lock, source } => failure.advise(remedy(&lock, &source)),
         }
     }
 }

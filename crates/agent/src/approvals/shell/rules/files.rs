@@ -2,8 +2,7 @@
 
 use super::Rule;
 use crate::approvals::paths;
-use crate::approvals::shell::invocation::Invocation;
-use crate::approvals::shell::sweep;
+use crate::approvals::shell::invocation::{Invocation, found_by_find};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -92,14 +91,14 @@ pub(super) const RULES: &[Rule] = &[
         name: "write-sensitive",
         reason: "changes the system's configuration, credentials or start-up files",
         applies: |it| {
-            written(it).into_iter().any(|path| paths::sensitive(&path, it.ground).is_some())
+            written(it).into_iter().any(|path| paths::sensitive(&path, it.path_context).is_some())
         },
     },
 ];
 
 /// Reports whether everything in a mounted directory is removed.
 fn empties_mount(it: &Invocation<'_>) -> bool {
-    let whole = |path: &String| it.ground.empties_mount(path);
+    let whole = |path: &String| it.path_context.empties_mount(path);
     let operands = || {
         let known = it.operands().filter(|operand| !operand.is_unknown());
         known.map(|operand| it.path(&operand.text))
@@ -109,7 +108,7 @@ fn empties_mount(it: &Invocation<'_>) -> bool {
         "unlink" | "shred" | "truncate" => it.sweeps && operands().any(|path| whole(&path)),
         "find" => {
             it.texts().any(|text| text == "-delete")
-                && sweep::found(it).is_some_and(|starts| starts.iter().any(whole))
+                && found_by_find(it).is_some_and(|starts| starts.iter().any(whole))
         }
         "rsync" => {
             it.texts().any(|text| text.starts_with("--delete"))

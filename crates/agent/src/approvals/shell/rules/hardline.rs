@@ -2,8 +2,7 @@
 
 use super::Rule;
 use crate::approvals::paths;
-use crate::approvals::shell::invocation::Invocation;
-use crate::approvals::shell::sweep;
+use crate::approvals::shell::invocation::{Invocation, found_by_find};
 
 /// Name and reason of the one rule that is about more than one command.
 pub(in crate::approvals::shell) const FORK_BOMB: (&str, &str) =
@@ -35,7 +34,7 @@ fn deletes_system(it: &Invocation<'_>) -> bool {
         // Without any condition everything below is removed.
         "find" => {
             it.texts().any(|text| text == "-delete")
-                && sweep::found(it).is_some_and(|starts| starts.iter().any(|start| doomed(start)))
+                && found_by_find(it).is_some_and(|starts| starts.iter().any(|start| doomed(start)))
         }
         _ => false,
     }

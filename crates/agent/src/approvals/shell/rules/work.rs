@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
         reason: "sets what git runs by itself",
         applies: |it| {
             matches!(git(it), Some(("config", words)) if !uses::configures_git(&words))
-                && it.ground.may_change_host(it.cwd)
+                && it.path_context.may_change_host(it.cwd)
         },
     },
     Rule { name: "database", reason: "removes data from a database", applies: empties_database },
@@ -80,7 +80,7 @@ fn flag(words: &[&str], letters: &str, long: &[&str]) -> bool {
 
 fn git_discards(it: &Invocation<'_>) -> bool {
     let Some((verb, words)) = git(it) else { return false };
-    if !it.ground.may_change_host(it.cwd) {
+    if !it.path_context.may_change_host(it.cwd) {
         return false;
     }
     match verb {

@@ -1,0 +1,344 @@
+//! A conversation that this process runs.
+
+mod compress;
+mod jobs;
+mod open;
+mod record;
+mod tools;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use vestal_conversations::{ConversationId, Error, Lease, ModelTotals, Seq, Title};
+use vestal_model::{Chat, ContextLimit, Endpoint, Message, ToolSpec, UserMessage};
+
+use crate::agent::Agent;
+use crate::approvals::Guard;
+use crate::call_jobs::{CallJobs, UnsettledJobs};
+use crate::delegation::Delegator;
+use crate::event::EventSink;
+use crate::human::Human;
+use crate::memory::MemoryFeed;
+use crate::notebook::{Notebook, Notes, Todo};
+use crate::registry::{Registry, Selection};
+use crate::sandbox::ConversationSandbox;
+use crate::tool::ToolContext;
+use crate::turn::{Control, TurnResult};
+
+pub use compress::{CompressError, Compressed};
+pub use open::{ConversationOptions, OpenError, Start};
+pub use record::{Undone, undo_stored};
+pub use tools::{Switch, SwitchToolError, ToolInfo};
+
+pub(crate) use compress::Summarised;
+pub(crate) use open::ParentContext;
+pub(crate) use record::masked;
+
+/// A conversation that this process, and no other, may run turns in.
+///
+/// Every word is stored before the next step is taken, so whatever ends the
+/// process, the next one that opens the conversation finds all of it; and its
+/// shell session, which is named after it, in the sandbox.
+pub struct Conversation {
+    pub(crate) agent: Agent,
+    pub(crate) id: ConversationId,
+    /// Held so that no other process runs turns in it.
+    pub(crate) _lease: Lease,
+    /// What the model is told before everything else.
+    pub(crate) system: String,
+    /// What the model sees, in order.
+    pub(crate) messages: Vec<Message>,
+    /// The numbers the store has for them.
+    pub(crate) seqs: Vec<Seq>,
+    /// Who is asked, and who is asked where that one fails.
+    pub(crate) chain: Vec<Endpoint>,
+    pub(crate) chat: Chat,
+    pub(crate) sandbox: ConversationSandbox,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) human: Arc<dyn Human>,
+    /// Which tools it gets, as it was opened.
+    pub(crate) selection: Selection,
+    /// The tools that a child has from its parent: all that it can have.
+    pub(crate) inherited: Option<Arc<Registry>>,
+    /// Which of the sources' tools it has.
+    pub(crate) source_versions: tools::SourceVersions,
+    /// Tools that the user switched on or off since.
+    pub(crate) switched: tools::ToolSwitches,
+    pub(crate) tools: Arc<Registry>,
+    pub(crate) specs: Vec<ToolSpec>,
+    pub(crate) notebook: Notebook,
+    /// Files whose lines the model has in its context.
+    pub(crate) observed_files: Arc<crate::tools::ObservedFiles>,
+    pub(crate) stored_notes: Notes,
+    /// Which jobs its calls become.
+    pub(crate) jobs: CallJobs,
+    /// What an earlier process left of that, until it is settled.
+    pub(crate) unsettled: Option<UnsettledJobs>,
+    /// The first words since the notes were stored.
+    pub(crate) noted_since: Option<Seq>,
+    pub(crate) control: Control,
+    pub(crate) max_turns: u32,
+    /// How many parents it has.
+    pub(crate) depth: u32,
+    /// The parent's interrupt, which is ours too.
+    pub(crate) parent_cancel: Option<CancellationToken>,
+    /// Tokens of the last request and its answer, as the provider counted
+    /// them, and how many messages that were.
+    pub(crate) counted: Option<(u64, usize)>,
+    /// Bytes of a tool's result that the model is shown, where whole ones do not
+    /// fit into its context.
+    pub(crate) shown_of_results: Option<usize>,
+    /// Whether the model is not shown the pictures that words do without, because
+    /// they do not fit into its context.
+    pub(crate) without_optional_pictures: bool,
+    /// Whether what is said first becomes its title.
+    pub(crate) untitled: bool,
+    /// Who remembers beyond it; nobody for a child.
+    pub(crate) memory: MemoryFeed,
+    /// Names in the settings that stand for no tool, to be told once.
+    pub(crate) unknown_tools: Vec<String>,
+}
+
+impl Conversation {
+    /// Returns its name.
+    pub fn id(&self) -> &ConversationId {
+        &self.id
+    }
+
+    /// Returns what interrupts and steers its turns.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Returns who decides about dangerous commands in it.
+    pub fn guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+
+    /// Returns where it works.
+    pub fn sandbox(&self) -> &ConversationSandbox {
+        &self.sandbox
+    }
+
+    /// Has its shell, and those of its children, begin in a directory of the
+    /// sandbox; to be said before the first turn.
+    pub fn start_in(&mut self, dir: &std::path::Path) {
+        self.sandbox.start_in(dir);
+    }
+
+    /// Returns what the model sees.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Says something and has the model work on it until it has an answer, or
+    /// until something ends the turn. That is never an error of this call: the
+    /// result says what happened, and what was said is stored either way.
+    pub async fn run(&mut self, input: UserMessage, events: &EventSink) -> TurnResult {
+        crate::turn::run(self, crate::turn::TurnInput::Message(input), events).await
+    }
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conversation")
+            .field("id", &self.id)
+            .field("messages", &self.messages.len())
+            .field("sandbox", &self.sandbox)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens a conversation, says one thing in it and closes it: the whole of a
+/// one-shot.
+pub async fn run_conversation(
+    agent: &Agent,
+    opening: ConversationOptions,
+    input: UserMessage,
+    events: &EventSink,
+) -> Result<TurnResult, OpenError> {
+    let mut conversation = agent.open(opening).await?;
+    let result = conversation.run(input, events).await;
+    conversation.close(crate::EndReason::OneShot).await?;
+    Ok(result)
+}
+
+/// How full the model's context is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextUsed {
+    /// Tokens that the next request takes, as far as that is known.
+    pub tokens: u64,
+    /// Tokens that the model can hold, if anybody has said.
+    pub window: Option<u64>,
+}
+
+impl Conversation {
+    /// Gives it a title that no other conversation has, and returns it as it became.
+    pub async fn set_title(&mut self, title: &str) -> Result<String, Error> {
+        let title = Title::Given(title.to_owned());
+        let title = self.agent.parts.store.set_title(&self.id, &title).await?;
+        // What is said first is not to change it again.
+        self.untitled = false;
+        Ok(title)
+    }
+
+    /// Tells the model something that a person did beside the conversation, as
+    /// to go back to an earlier state of the sandbox. It reads that with what is
+    /// said next.
+    pub async fn add_note(&mut self, words: &str) -> Result<(), Error> {
+        self.append_note(&format!("[{words}]")).await
+    }
+
+    /// Returns its title, if it has one.
+    pub async fn title(&self) -> Result<Option<String>, Error> {
+        Ok(self.agent.parts.store.get(&self.id).await?.title)
+    }
+
+    /// Returns how full the model's context is.
+    pub fn context_used(&self) -> ContextUsed {
+        let window = self.chat.context_length().tokens();
+        ContextUsed { tokens: self.request_tokens(), window }
+    }
+
+    /// Returns what each model used over the whole conversation, in any process
+    /// it; what was taken back included, what children took not: see
+    /// [`Agent::usage`](crate::Agent::usage).
+    pub async fn usage(&self) -> Result<Vec<ModelTotals>, Error> {
+        self.agent.parts.store.usage(Some(&self.id)).await
+    }
+
+    /// Returns what the model has put on its list.
+    pub fn todos(&self) -> Vec<Todo> {
+        self.notebook.read().todos
+    }
+
+    /// Returns what it remembers beside its messages: the model's list, and the
+    /// jobs it wants to hear of.
+    pub fn notebook(&self) -> &Notebook {
+        &self.notebook
+    }
+}
+
+impl Conversation {
+    /// Has others asked from the next turn on, in this conversation only: the
+    /// first of the chain, and where that fails the next. A process that resumes the
+    /// conversation goes on with the same model.
+    pub async fn set_chain(&mut self, chain: Vec<Endpoint>) -> Result<(), Error> {
+        if let Some(Endpoint { name, model, .. }) = chain.first() {
+            self.agent.parts.store.set_model(&self.id, name, model).await?;
+        }
+        self.chat = self.agent.parts.models.chat(chain.clone());
+        self.chain = chain;
+        // Others count tokens differently, and hold more or less of them.
+        self.counted = None;
+        self.shown_of_results = None;
+        self.without_optional_pictures = false;
+        Ok(())
+    }
+
+    /// Returns the model that was chosen; none if none is configured.
+    pub fn model(&self) -> Option<&Endpoint> {
+        self.chain.first()
+    }
+
+    /// Returns the model that is asked next: the chosen one, or where that
+    /// failed a moment ago the one that was asked in its place.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.chat.endpoint()
+    }
+
+    /// Returns how much that one can hold.
+    pub fn context_length(&self) -> ContextLimit {
+        self.chat.context_length()
+    }
+}
+
+impl Conversation {
+    /// Returns what a tool works with during a call.
+    pub(crate) fn tool_context(
+        &self,
+        call: &str,
+        cancel: &CancellationToken,
+        events: &EventSink,
+    ) -> ToolContext {
+        let parts = &self.agent.parts;
+        ToolContext {
+            conversation: self.id.clone(),
+            call: call.to_owned(),
+            sandbox: self.sandbox.clone(),
+            cancel: cancel.clone(),
+            events: events.clone(),
+            guard: Arc::clone(&self.guard),
+            human: Arc::clone(&self.human),
+            redactor: Arc::clone(&parts.redactor),
+            limits: Arc::clone(&parts.options.limits),
+            notebook: self.notebook.clone(),
+            observed_files: Arc::clone(&self.observed_files),
+            jobs: self.jobs.clone(),
+            delegates: Arc::new(Delegator::of(self)),
+            tools: Arc::clone(&self.tools),
+        }
+    }
+}
+
+/// Why a conversation is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// It was one question and one answer.
+    OneShot,
+    /// The person left.
+    Left,
+    /// Another one was begun in its place.
+    NewConversation,
+    /// The child has done its part.
+    Delegated,
+}
+
+impl EndReason {
+    /// Returns the word that is stored.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OneShot => "one_shot",
+            Self::Left => "left",
+            Self::NewConversation => "new_conversation",
+            Self::Delegated => "delegated",
+        }
+    }
+}
+
+impl Conversation {
+    /// Closes the conversation: its end is stored, and the sandbox is let go
+    /// of as the settings say. It can be resumed; one in which nothing was ever
+    /// said is forgotten. What its memory has not heard
+    /// yet is waited for, but not for ever.
+    pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
+        self.keep_notes().await?;
+        let left = if self.depth == 0 {
+            self.sandbox.close()
+        } else {
+            // A child's shell is of no use to anybody after it: kept, each part
+            // ever handed out would leave one behind in the sandbox.
+            match self.sandbox.attached() {
+                Some(sandbox) => sandbox.reset_session(self.sandbox.session()).await,
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = left {
+            tracing::warn!(%error, "the sandbox could not be left as it should be");
+        }
+        // A command of the person's own is on record without a title.
+        let nothing_was_said = self.untitled && self.messages.is_empty();
+        let Self { agent, id, memory, _lease: lease, .. } = self;
+        let store = &agent.parts.store;
+        let ended = if nothing_was_said {
+            // Nothing was ever said: there is nothing to resume.
+            store.delete(&id).await
+        } else {
+            store.end(&id, reason.word()).await
+        };
+        // Everything is stored: a process that resumes it need not wait for the memory.
+        drop(lease);
+        memory.close((store, &id)).await;
+        ended
+    }
+}

@@ -1,0 +1,77 @@
+//! Files that a conversation has read and written, with their versions.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use vestal_wire::Version;
+
+/// Most pages and most files that are remembered. What is forgotten is only
+/// read once more.
+const MAX: usize = 2_000;
+
+/// What one conversation has read and written. It lives as long as the words
+/// it spares: when those are summarised, it is forgotten.
+#[derive(Debug, Default)]
+pub struct ObservedFiles(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    pages: HashMap<Page, Version>,
+    files: HashMap<PathBuf, Version>,
+}
+
+/// A part of a file, as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::tools) struct Page {
+    pub(in crate::tools) path: PathBuf,
+    pub(in crate::tools) offset: usize,
+    pub(in crate::tools) limit: usize,
+}
+
+impl ObservedFiles {
+    /// Forgets everything: the model no longer has what was read in its context.
+    pub fn clear(&self) {
+        *self.seen() = Seen::default();
+    }
+
+    /// Returns in which version a page was shown.
+    pub(in crate::tools) fn page_version(&self, page: &Page) -> Option<Version> {
+        self.seen().pages.get(page).copied()
+    }
+
+    /// Remembers that a page was shown.
+    pub(in crate::tools) fn record_page(&self, page: Page, version: Version) {
+        let mut seen = self.seen();
+        let path = page.path.clone();
+        put(&mut seen.pages, page, version);
+        put(&mut seen.files, path, version);
+    }
+
+    /// Remembers a version of the conversation's own making.
+    pub(in crate::tools) fn record_file(&self, path: &Path, version: Version) {
+        put(&mut self.seen().files, path.to_owned(), version);
+    }
+
+    /// Reports whether something else changed a file since it was last seen.
+    pub(in crate::tools) fn is_stale(&self, path: &Path, now: Version) -> bool {
+        self.seen().files.get(path).is_some_and(|version| *version != now)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        // PlainText values: a panic elsewhere leaves nothing half-done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put<K: Eq + Hash>(map: &mut HashMap<K, Version>, key: K, version: Version) {
+    if map.len() >= MAX && !map.contains_key(&key) {
+        map.clear();
+    }
+    map.insert(key, version);
+}
+
+#[cfg(test)]
+#[path = "observed_tests.rs"]
+mod tests;
