@@ -10,9 +10,9 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
-    mcp, memory, model, profile, prune, ps, rebuild, restore, rm, run, shell, skills, snapshot,
-    snapshots, stats, stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, lifecycle,
+    logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
+    wait, write,
 };
 use crate::error::Failure;
 use crate::find;
@@ -248,21 +248,21 @@ verbs! {
     Chat(chat::ChatArgs) = "chat",
     Ps(ps::PsArgs) = "ps",
     Inspect(inspect::InspectArgs) = "inspect",
-    Stats(stats::StatsArgs) = "stats",
+    Stats(ps::StatsArgs) = "stats",
     Jobs(jobs::JobsArgs) = "jobs",
     Logs(logs::LogsArgs) = "logs",
     Wait(wait::WaitArgs) = "wait",
     Kill(kill::KillArgs) = "kill",
     Write(write::WriteArgs) = "write",
     Cp(cp::CpArgs) = "cp",
-    Snapshot(snapshot::SnapshotArgs) = "snapshot",
+    Snapshot(snapshots::SnapshotArgs) = "snapshot",
     Snapshots(snapshots::SnapshotsArgs) = "snapshots",
     Restore(restore::RestoreArgs) = "restore",
-    Fork(fork::ForkArgs) = "fork",
+    Fork(restore::ForkArgs) = "fork",
     Rebuild(rebuild::RebuildArgs) = "rebuild",
-    Touch(touch::TouchArgs) = "touch",
-    Stop(stop::StopArgs) = "stop",
-    Rm(rm::RmArgs) = "rm",
+    Touch(lifecycle::TouchArgs) = "touch",
+    Stop(lifecycle::StopArgs) = "stop",
+    Rm(lifecycle::RmArgs) = "rm",
     Prune(prune::PruneArgs) = "prune",
     Conversations(conversations::ConversationsArgs) = "conversations",
     Kanban(kanban::KanbanArgs) = "kanban",

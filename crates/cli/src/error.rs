@@ -4,7 +4,7 @@ use std::io;
 
 use vestal_agent::OpenError;
 use vestal_agent::settings::EndpointError;
-use vestal_api::ErrorView;
+use vestal_api::{ErrorView, closest_name};
 use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
 use vestal_board::{Error as BoardError, Refusal};
@@ -22,7 +22,6 @@ use vestal_sandbox::{Error, HomeError, LockError, StoreError};
 use vestal_wire::{Fault, FaultCode};
 
 use crate::exit::Exit;
-use crate::suggest;
 use crate::values::quoted;
 
 const DOCTOR: &str = "`vestal doctor` says what works here and what to do about the rest";
@@ -479,7 +478,7 @@ impl From<RuntimeError> for Failure {
             RuntimeError::Open(error) => error.into(),
             RuntimeError::UnknownToolset { name, known } => {
                 let failure = Self::usage(format!("there is no toolset {name:?}"));
-                match suggest::closest(&name, known.iter().map(String::as_str)) {
+                match closest_name(&name, known.iter().map(String::as_str)) {
                     Some(meant) => failure.advise(format!("did you mean {meant}?")),
                     None => failure.advise(format!("there are: {}, all", known.join(", "))),
                 }

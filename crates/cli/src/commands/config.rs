@@ -1,8 +1,8 @@
 //! `vestal config`.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use vestal_config::{Finding, Row, Severity, Source, Value};
+use vestal_api::SettingValueView;
+use vestal_config::{Finding, Row, Severity};
 
 use crate::console::{BOLD, Cell, Console, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
@@ -128,18 +128,11 @@ fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-#[derive(Debug, Serialize)]
-struct GetView<'a> {
-    key: &'a str,
-    value: Value,
-    source: Source,
-}
-
 fn get(context: &Context, key: &str, json: bool) -> Result<Exit, Failure> {
     let resolved = context.settings()?.get_by_name(key)?;
     if json {
-        context.console.print_json(&GetView {
-            key,
+        context.console.print_json(&SettingValueView {
+            key: key.to_owned(),
             value: resolved.value,
             source: resolved.source,
         })?;

@@ -9,7 +9,7 @@ use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Engine, Snapshot, Summary, SummaryState, Task};
 
-use super::{jobs, ps, stats};
+use super::{jobs, ps};
 use crate::cli::Tasks;
 use crate::console::{Cell, RED, Table, YELLOW, text};
 use crate::context::Context;
@@ -219,7 +219,7 @@ fn print(context: &Context, inspected: &Inspected) -> Result<(), Failure> {
         );
         row("processes", guest.stats.processes.to_string().into());
         row("memory", text::bytes(guest.stats.memory_bytes).into());
-        row("cpu", stats::cpu(guest.stats.cpu_ms).into());
+        row("cpu", ps::cpu(guest.stats.cpu_ms).into());
         row("job logs", text::bytes(guest.stats.log_bytes).into());
     }
     context.console.print_table(&table)?;

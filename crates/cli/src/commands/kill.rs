@@ -1,7 +1,7 @@
 //! `vestal kill`.
 
 use clap::Args;
-use vestal_api::JobView;
+use vestal_api::{JobPrefix, JobView};
 use vestal_sandbox::job;
 use vestal_wire::{JobInfo, JobState};
 
@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find::{self, FoundJob};
-use crate::values::{JobRef, parse_signal};
+use crate::values::parse_signal;
 
 const AFTER_HELP: &str = "\
 Without --signal everything the job started is killed, also what it put into the background, and
@@ -37,7 +37,7 @@ pub(crate) struct KillArgs {
 
     /// Id of the job, or a beginning of it.
     #[arg(value_name = "JOB")]
-    job: JobRef,
+    job: JobPrefix,
 }
 
 pub(crate) async fn run(context: &Context, args: KillArgs) -> Result<Exit, Failure> {

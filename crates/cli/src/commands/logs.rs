@@ -1,6 +1,7 @@
 //! `vestal logs`.
 
 use clap::Args;
+use vestal_api::JobPrefix;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobEvent};
 use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
@@ -11,7 +12,6 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Followed, Outlet, Wanted, pass_on};
-use crate::values::JobRef;
 
 /// First look back for the last lines of a log; each further one is twice that.
 const FIRST_LOOK: u64 = 64 << 10;
@@ -52,7 +52,7 @@ pub(crate) struct LogsArgs {
 
     /// Id of the job, or a beginning of it.
     #[arg(value_name = "JOB")]
-    job: JobRef,
+    job: JobPrefix,
 }
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failure> {

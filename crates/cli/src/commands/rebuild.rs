@@ -6,14 +6,13 @@ use vestal_config::BackendChoice;
 use vestal_sandbox::backend::Confinement;
 use vestal_sandbox::{Engine, Rebuild, Summary, SummaryState, Task};
 
+use super::restore;
 use crate::cli::{Busy, OneTask};
-use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::copies;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::find;
+use crate::{confirm, find};
 
 const AFTER_HELP: &str = "\
 Workspace, home and snapshots stay; what was installed elsewhere in the sandbox goes. With --backend
@@ -78,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
     let rebuild = Rebuild { backend };
     let rebuilding = engine.rebuild(&task, &rebuild, args.busy.into());
     let what = format!("rebuilding {task}");
-    let rebuilt = match copies::see_done(context, &engine, &what, rebuilding).await? {
+    let rebuilt = match restore::see_done(context, &engine, &what, rebuilding).await? {
         Ok(rebuilt) => rebuilt,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };

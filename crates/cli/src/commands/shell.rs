@@ -1,6 +1,7 @@
 //! `vestal shell`.
 
 use clap::Args;
+use vestal_api::JobPrefix;
 use vestal_sandbox::job::{self, Follow, RunningJob};
 use vestal_sandbox::{Command, Engine, Input, Overrides, Sandbox, Task, Terminations};
 use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, JobState, WindowSize};
@@ -14,7 +15,7 @@ use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Outlet, exit_of, explain_loss, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
-use crate::values::{JobRef, quoted};
+use crate::values::quoted;
 
 /// Runs the best shell there is, in the place of the one that reads this.
 const SHELL_TEXT: &str = "\
@@ -48,7 +49,7 @@ pub(crate) struct ShellArgs {
 
     /// Comes back to a job that runs on a terminal, as a shell that was left does.
     #[arg(short, long, value_name = "JOB")]
-    attach: Option<JobRef>,
+    attach: Option<JobPrefix>,
 }
 
 pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Failure> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use vestal_api::JobView;
+use vestal_api::{JobPrefix, JobView};
 use vestal_sandbox::job;
 use vestal_wire::JobState;
 
@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::exit_of;
-use crate::values::{JobRef, parse_duration};
+use crate::values::parse_duration;
 
 const AFTER_HELP: &str = "\
 The exit code is the job's; 124 when it still runs after --timeout, or timed out itself.
@@ -38,7 +38,7 @@ pub(crate) struct WaitArgs {
 
     /// Id of the job, or a beginning of it.
     #[arg(value_name = "JOB")]
-    job: JobRef,
+    job: JobPrefix,
 }
 
 pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<Exit, Failure> {

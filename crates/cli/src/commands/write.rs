@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
 use clap::Args;
+use vestal_api::JobPrefix;
 use vestal_sandbox::Input;
 use vestal_sandbox::job::{self, AfterInput};
 
@@ -13,7 +14,6 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::values::JobRef;
 
 const AFTER_HELP: &str = "\
 Without TEXT, standard input is passed on to its end.
@@ -39,7 +39,7 @@ pub(crate) struct WriteArgs {
 
     /// Id of the job, or a beginning of it.
     #[arg(value_name = "JOB")]
-    job: JobRef,
+    job: JobPrefix,
 
     /// The text; several words are joined by blanks. After `--` it may begin with a hyphen.
     #[arg(value_name = "TEXT", trailing_var_arg = true)]

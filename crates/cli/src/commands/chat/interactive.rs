@@ -19,7 +19,7 @@ use super::surroundings::Surroundings;
 use crate::agent;
 use crate::cli::Wanted;
 use crate::commands::model;
-use crate::console::{self, Said};
+use crate::console::{self, TerminalMessage};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -49,8 +49,8 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let (sender, outside) = unbounded_channel();
     let taker = Arc::new(move |said| {
         let told = match said {
-            Said::Line(line) => Outside::Line(without_style(&line)),
-            Said::Status(what) => Outside::Status(what),
+            TerminalMessage::Line(line) => Outside::Line(without_style(&line)),
+            TerminalMessage::Status(what) => Outside::Status(what),
         };
         // A chat that has ended shows nothing any more.
         drop(sender.send(told));
@@ -79,7 +79,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     });
     let left = Box::pin(chat).await;
     vestal_tui::terminal::restore();
-    console::undivert();
+    console::restore_messages();
     match &left {
         Ok(Left::Quit) => context.finish(agent.engine()).await,
         _ => context.close(agent.engine()).await,

@@ -2,12 +2,11 @@
 
 use vestal_agent::slash::{self, Invocation, Reach, SlashError};
 
-use crate::cli;
 use crate::commands::kanban;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::program;
+use crate::{cli, program};
 
 /// What somebody typed for the program.
 pub(super) type Told = Result<Invocation, SlashError>;

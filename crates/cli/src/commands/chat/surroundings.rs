@@ -13,7 +13,7 @@ use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Which};
 use vestal_sandbox::{Overrides, Task, Terminations};
 
 use crate::cli::{self, Global, Verb};
-use crate::console::{self, GivingUp, Said};
+use crate::console::{self, CancelAnswers, TerminalMessage};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -32,7 +32,7 @@ pub(super) struct Surroundings {
     /// Whether everything is allowed in the first conversation.
     pub(super) yolo: bool,
     /// Takes what is said while the chat draws on the terminal.
-    pub(super) taker: Arc<dyn Fn(Said) + Send + Sync>,
+    pub(super) taker: Arc<dyn Fn(TerminalMessage) + Send + Sync>,
     /// The sandbox of the conversation before.
     pub(super) last: Mutex<Option<SandboxChoice>>,
 }
@@ -94,16 +94,16 @@ impl Surroundings {
 /// answer and for nothing else, so another task hears the signal.
 struct Questions {
     ending: JoinHandle<()>,
-    _possible: GivingUp,
+    _possible: CancelAnswers,
 }
 
 impl Questions {
     fn end_with(mut signals: Terminations) -> Result<Self, Failure> {
-        let possible =
-            GivingUp::possible().map_err(|error| Failure::io("prepare for questions", &error))?;
+        let possible = CancelAnswers::enable()
+            .map_err(|error| Failure::io("prepare for questions", &error))?;
         let ending = tokio::spawn(async move {
             signals.next().await;
-            GivingUp::now();
+            CancelAnswers::now();
         });
         Ok(Self { ending, _possible: possible })
     }
@@ -131,7 +131,7 @@ impl Program for Surroundings {
 
     async fn verb(&self, words: Vec<String>) -> bool {
         let console = self.context.console;
-        console::undivert();
+        console::restore_messages();
         let cli = match cli::parse_words(&words) {
             Ok(cli) => cli,
             Err(error) => {
@@ -198,7 +198,7 @@ impl Surroundings {
     /// Has everything that is said go to the chat from now on.
     pub(super) fn draw_again(&self) {
         let taker = Arc::clone(&self.taker);
-        console::divert(move |said| taker(said));
+        console::redirect_messages(move |said| taker(said));
     }
 }
 

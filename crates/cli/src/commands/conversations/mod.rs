@@ -1,24 +1,17 @@
 //! `vestal conversations`, one file for each of its verbs.
 
-mod branch;
-mod delete;
+mod change;
 mod export;
-mod list;
-mod markdown;
-mod reading;
-mod rename;
-mod search;
-mod show;
-mod undo;
+mod read;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use vestal_conversations::{ConversationId, Error, Store};
 
+use crate::console::json;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::json;
 
 const AFTER_HELP: &str = "\
 ID is a conversation's id or title, or the beginning of either, or the short id that `list` shows.
@@ -39,27 +32,27 @@ pub(crate) struct ConversationsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConversationsVerb {
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Search(search::SearchArgs),
-    Rename(rename::RenameArgs),
-    Branch(branch::BranchArgs),
-    Undo(undo::UndoArgs),
+    List(read::ListArgs),
+    Show(read::ShowArgs),
+    Search(read::SearchArgs),
+    Rename(change::RenameArgs),
+    Branch(change::BranchArgs),
+    Undo(change::UndoArgs),
     Export(export::ExportArgs),
-    Delete(delete::DeleteArgs),
+    Delete(change::DeleteArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: ConversationsArgs) -> Result<Exit, Failure> {
     let store = open(context).await?;
     let done = match args.verb {
-        ConversationsVerb::List(args) => list::run(context, store.as_ref(), args).await,
-        ConversationsVerb::Show(args) => show::run(context, store.as_ref(), &args).await,
-        ConversationsVerb::Search(args) => search::run(context, store.as_ref(), &args).await,
-        ConversationsVerb::Rename(args) => rename::run(context, store.as_ref(), args).await,
-        ConversationsVerb::Branch(args) => branch::run(context, store.as_ref(), args).await,
-        ConversationsVerb::Undo(args) => undo::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::List(args) => read::list(context, store.as_ref(), args).await,
+        ConversationsVerb::Show(args) => read::show(context, store.as_ref(), &args).await,
+        ConversationsVerb::Search(args) => read::search(context, store.as_ref(), &args).await,
+        ConversationsVerb::Rename(args) => change::rename(context, store.as_ref(), args).await,
+        ConversationsVerb::Branch(args) => change::branch(context, store.as_ref(), args).await,
+        ConversationsVerb::Undo(args) => change::undo(context, store.as_ref(), &args).await,
         ConversationsVerb::Export(args) => export::run(context, store.as_ref(), &args).await,
-        ConversationsVerb::Delete(args) => delete::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::Delete(args) => change::delete(context, store.as_ref(), &args).await,
     };
     if let Some(store) = store
         && let Err(error) = store.close().await

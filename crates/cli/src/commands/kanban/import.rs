@@ -10,8 +10,8 @@ use vestal_api::TaskView;
 use vestal_board::verbs::{Initial, NewTask};
 use vestal_board::{Board, TaskId};
 
+use super::board_context::BoardContext;
 use super::create::{self, Hints};
-use super::desk::Desk;
 use super::values::{self, Place, STDIN, parse_assignee, parse_moment, parse_place};
 use crate::console::{JsonList, text};
 use crate::error::Failure;
@@ -122,7 +122,7 @@ struct Import<'d> {
 
 /// Makes the tasks of a file, all of them or none.
 pub(super) async fn run(
-    desk: &Desk<'_>,
+    ctx: &BoardContext<'_>,
     file: &Path,
     created_by: Option<&str>,
     json: bool,
@@ -132,12 +132,12 @@ pub(super) async fn run(
         Lines::Stdin(_) if file.as_os_str() == STDIN => "standard input".to_owned(),
         _ => file.display().to_string(),
     };
-    let workdir = desk.default_workdir().await?;
-    let board = desk.board().await?;
-    let home = desk.settings().home().root();
+    let workdir = ctx.default_workdir().await?;
+    let board = ctx.board().await?;
+    let home = ctx.settings().home().root();
     let mut import = Import { board, workdir, home, lines, named, parents: HashMap::new() };
     import.check().await?;
-    let by = desk.in_name_of(created_by);
+    let by = ctx.in_name_of(created_by);
     let mut creation = import.board.creation(&by).await?;
     let (mut ids, mut existed) = (Vec::new(), 0);
     let mut names: HashMap<String, TaskId> = HashMap::new();
@@ -172,9 +172,9 @@ pub(super) async fn run(
     } else {
         let made = text::count(ids.len() as u64 - existed, "task");
         let more = if existed > 0 { format!("; {existed} existed already") } else { String::new() };
-        desk.console().print(&format!("Created {made}{more}"))?;
+        ctx.console().print(&format!("Created {made}{more}"))?;
     }
-    create::hint(desk, &hints)
+    create::hint(ctx, &hints)
 }
 
 /// Says what is wrong with a line. Its number is the file's, not that of the parser,

@@ -1,19 +1,19 @@
-//! `vestal mcp add`.
+//! `vestal mcp add` and `remove`.
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use vestal_config::{
-    AnyKey as _, McpServer, McpServerName, Override, Settings, Value, keys, secrets, set_entry,
+    AnyKey as _, McpServer, McpServerName, Override, Settings, Value, keys, remove_entry, secrets,
+    set_entry,
 };
 
-use super::probe::{failure, probe};
-use super::test::summary;
+use super::servers::{failure, probe, summary};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-const AFTER_HELP: &str = "\
+const ADD_HELP: &str = "\
 The server is tried first and kept only if it answers. Keys don't belong on a command line, which
 every user of the machine can read: put them into .env and refer to them as ${NAME}, in quotes, so
 that your shell leaves that alone.
@@ -25,7 +25,7 @@ Examples:
 
 /// Adds a server to config.yaml, if it answers.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = ADD_HELP)]
 pub(super) struct AddArgs {
     /// What the server is called from now on.
     name: String,
@@ -188,6 +188,28 @@ fn understood(
     let given = Override::parse(&format!("{}={all}", keys::MCP_SERVERS.name()))?;
     let settings = Settings::load(context.home()?, context.environment().clone(), vec![given]);
     super::server(&settings, name)
+}
+
+/// Takes a server out of config.yaml; comments and order of the rest stay.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  vestal mcp remove files")]
+pub(super) struct RemoveArgs {
+    /// The server's name.
+    name: String,
+}
+
+pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let name = super::named(&args.name)?;
+    let Some(removed) = remove_entry(&settings, keys::MCP_SERVERS.name(), name.as_str())? else {
+        // It may be there all the same, from elsewhere than the file.
+        super::server(&settings, &name)?;
+        let source = settings.get(&keys::MCP_SERVERS)?.source;
+        return Err(Failure::new(format!("{name} is not in config.yaml but comes from {source}"))
+            .with_exit(Exit::No));
+    };
+    context.console.note(&format!("removed {name} from {}", removed.path.display()));
+    Ok(Exit::Success)
 }
 
 #[cfg(test)]

@@ -1,19 +1,15 @@
 //! `vestal mcp`, one file for each of its verbs.
 
 mod add;
-mod list;
-mod probe;
-mod remove;
-mod test;
-mod tools;
+mod servers;
 
 use clap::{Args, Subcommand};
+use vestal_api::closest_name;
 use vestal_config::{AnyKey as _, McpServer, McpServerName, Settings, keys};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::suggest;
 
 const AFTER_HELP: &str = "\
 A server of the Model Context Protocol is a program that is started, or an address. The agent gets
@@ -34,26 +30,26 @@ pub(crate) struct McpArgs {
     verb: Option<McpVerb>,
 
     #[command(flatten)]
-    list: list::ListArgs,
+    list: servers::ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum McpVerb {
-    List(list::ListArgs),
+    List(servers::ListArgs),
     Add(add::AddArgs),
-    Remove(remove::RemoveArgs),
-    Test(test::TestArgs),
-    Tools(tools::ToolsArgs),
+    Remove(add::RemoveArgs),
+    Test(servers::TestArgs),
+    Tools(servers::ToolsArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Failure> {
     match args.verb {
-        None => list::run(context, &args.list),
-        Some(McpVerb::List(args)) => list::run(context, &args),
+        None => servers::list(context, &args.list),
+        Some(McpVerb::List(args)) => servers::list(context, &args),
         Some(McpVerb::Add(args)) => add::run(context, args).await,
-        Some(McpVerb::Remove(args)) => remove::run(context, &args),
-        Some(McpVerb::Test(args)) => test::run(context, &args).await,
-        Some(McpVerb::Tools(args)) => tools::run(context, &args).await,
+        Some(McpVerb::Remove(args)) => add::remove(context, &args),
+        Some(McpVerb::Test(args)) => servers::test(context, &args).await,
+        Some(McpVerb::Tools(args)) => servers::tools(context, &args).await,
     }
 }
 
@@ -75,7 +71,7 @@ fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, Failur
 
 fn unknown(name: &str, known: &[&str]) -> Failure {
     let failure = Failure::new(format!("there is no MCP server {name}")).with_exit(Exit::No);
-    match suggest::closest(name, known.iter().copied()) {
+    match closest_name(name, known.iter().copied()) {
         Some(meant) => failure.advise(format!("did you mean {meant}?")),
         None if known.is_empty() => failure
             .advise(format!("{} names none; to add one: vestal mcp add", keys::MCP_SERVERS.name())),

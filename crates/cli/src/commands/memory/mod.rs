@@ -1,18 +1,13 @@
 //! `vestal memory`, one file for each of its verbs.
 
-mod add;
-mod clear;
 mod edit;
-mod path;
-mod remove;
-mod replace;
-mod show;
-mod view;
+mod entries;
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use vestal_api::NotesView;
 use vestal_config::{AnyKey as _, keys};
 use vestal_memory::{Change, Enabled, Entries, Files, Target, Trouble};
 
@@ -42,18 +37,18 @@ pub(crate) struct MemoryArgs {
     verb: Option<MemoryVerb>,
 
     #[command(flatten)]
-    wanted: show::Wanted,
+    wanted: entries::Wanted,
 }
 
 #[derive(Debug, Subcommand)]
 enum MemoryVerb {
-    Show(show::ShowArgs),
-    Add(add::AddArgs),
-    Replace(replace::ReplaceArgs),
-    Remove(remove::RemoveArgs),
+    Show(entries::ShowArgs),
+    Add(entries::AddArgs),
+    Replace(entries::ReplaceArgs),
+    Remove(entries::RemoveArgs),
     Edit(edit::EditArgs),
-    Path(path::PathArgs),
-    Clear(clear::ClearArgs),
+    Path(entries::PathArgs),
+    Clear(entries::ClearArgs),
 }
 
 /// Which notes are meant.
@@ -67,27 +62,31 @@ struct TargetOption {
 pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, Failure> {
     let settings = context.settings()?;
     let files = vestal_memory::files(&settings, vestal_runtime::redactor(&settings)?)?;
-    let desk = Desk { context, files, enabled: Enabled::of(&settings)? };
-    let Some(verb) = args.verb else { return show::run(&desk, args.wanted) };
+    let ctx = MemoryContext { context, files, enabled: Enabled::of(&settings)? };
+    let Some(verb) = args.verb else { return entries::show(&ctx, args.wanted) };
     match verb {
-        MemoryVerb::Show(args) => show::run(&desk, args.wanted),
-        MemoryVerb::Add(args) => add::run(&desk, &args),
-        MemoryVerb::Replace(args) => replace::run(&desk, &args),
-        MemoryVerb::Remove(args) => remove::run(&desk, &args),
-        MemoryVerb::Edit(args) => edit::run(&desk, args),
-        MemoryVerb::Path(args) => path::run(&desk, args),
-        MemoryVerb::Clear(args) => clear::run(&desk, args),
+        MemoryVerb::Show(args) => entries::show(&ctx, args.wanted),
+        MemoryVerb::Add(args) => entries::add(&ctx, &args),
+        MemoryVerb::Replace(args) => entries::replace(&ctx, &args),
+        MemoryVerb::Remove(args) => entries::remove(&ctx, &args),
+        MemoryVerb::Edit(args) => edit::run(&ctx, args),
+        MemoryVerb::Path(args) => entries::path(&ctx, args),
+        MemoryVerb::Clear(args) => entries::clear(&ctx, args),
     }
 }
 
 /// What every verb works with.
-struct Desk<'c> {
+struct MemoryContext<'c> {
     context: &'c Context,
     files: Files,
     enabled: Enabled,
 }
 
-impl Desk<'_> {
+impl MemoryContext<'_> {
+    fn view(&self, target: Target, entries: &Entries) -> NotesView {
+        NotesView::new(&self.files, self.enabled.has(target), target, entries)
+    }
+
     /// Changes notes and says what came of it.
     fn change(
         &self,
@@ -110,10 +109,12 @@ impl Desk<'_> {
     ) -> Result<(), Failure> {
         let console = self.context.console;
         if json {
-            view::print(console, &view::NotesView::of(self, target, entries))?;
+            entries::print(console, &self.view(target, entries))?;
         } else {
-            console
-                .print(&format!("{done}; {target} has {}", view::usage(self, target, entries)))?;
+            console.print(&format!(
+                "{done}; {target} has {}",
+                entries::usage(self, target, entries)
+            ))?;
         }
         self.warn_if_off(target);
         Ok(())

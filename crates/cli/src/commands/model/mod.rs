@@ -1,8 +1,9 @@
 //! `vestal model`.
 
 mod list;
-mod set;
 mod setup;
+
+pub(crate) use setup::set_up;
 
 use clap::{Args, Subcommand};
 use vestal_config::Settings;
@@ -11,8 +12,6 @@ use vestal_model::ListCache;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-
-pub(crate) use setup::set_up;
 
 const AFTER_HELP: &str = "\
 Lists are kept for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
@@ -42,7 +41,7 @@ enum ModelVerb {
     List(list::ListArgs),
     /// Sets the model that is asked, in config.yaml.
     #[command(after_help = "Example:\n  vestal model set openrouter:some/model")]
-    Set(set::SetArgs),
+    Set(list::SetArgs),
     /// Asks who serves the model, tries it, and keeps what works.
     #[command(after_help = "Example:\n  vestal model setup")]
     Setup(setup::SetupArgs),
@@ -52,7 +51,7 @@ pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Fail
     match args.verb {
         None => list::run(context, args.list).await,
         Some(ModelVerb::List(args)) => list::run(context, args).await,
-        Some(ModelVerb::Set(args)) => set::run(context, &args),
+        Some(ModelVerb::Set(args)) => list::set(context, &args),
         Some(ModelVerb::Setup(args)) => Box::pin(setup::run(context, args)).await,
     }
 }

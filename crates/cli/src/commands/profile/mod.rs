@@ -1,14 +1,9 @@
 //! `vestal profile`, one file for each of its verbs.
 
-mod choose;
-mod create;
-mod delete;
-mod export;
-mod import;
-mod list;
-mod rename;
+mod archive;
+mod change;
+mod read;
 mod sandboxes;
-mod show;
 
 use clap::{Args, Subcommand};
 use vestal_config::ProfileName;
@@ -35,27 +30,27 @@ pub(crate) struct ProfileArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProfileVerb {
-    Create(create::CreateArgs),
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Use(choose::UseArgs),
-    Rename(rename::RenameArgs),
-    Delete(delete::DeleteArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
+    Create(change::CreateArgs),
+    List(read::ListArgs),
+    Show(read::ShowArgs),
+    Use(read::UseArgs),
+    Rename(change::RenameArgs),
+    Delete(change::DeleteArgs),
+    Export(archive::ExportArgs),
+    Import(archive::ImportArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, Failure> {
     context.refuse_unknown_option()?;
     match args.verb {
-        ProfileVerb::Create(args) => create::run(context, &args),
-        ProfileVerb::List(args) => list::run(context, &args),
-        ProfileVerb::Show(args) => show::run(context, &args),
-        ProfileVerb::Use(args) => choose::run(context, &args),
-        ProfileVerb::Rename(args) => rename::run(context, args).await,
-        ProfileVerb::Delete(args) => delete::run(context, args).await,
-        ProfileVerb::Export(args) => export::run(context, &args),
-        ProfileVerb::Import(args) => import::run(context, &args),
+        ProfileVerb::Create(args) => change::create(context, &args),
+        ProfileVerb::List(args) => read::list(context, &args),
+        ProfileVerb::Show(args) => read::show(context, &args),
+        ProfileVerb::Use(args) => read::choose(context, &args),
+        ProfileVerb::Rename(args) => change::rename(context, args).await,
+        ProfileVerb::Delete(args) => change::delete(context, args).await,
+        ProfileVerb::Export(args) => archive::export(context, &args),
+        ProfileVerb::Import(args) => archive::import(context, &args),
     }
 }
 

@@ -1,12 +1,7 @@
 //! `vestal skills`, one file for each of its verbs.
 
-mod check;
-mod enable;
-mod install;
-mod list;
-mod remove;
-mod show;
-mod view;
+mod change;
+mod read;
 
 use std::sync::Arc;
 
@@ -36,30 +31,30 @@ pub(crate) struct SkillsArgs {
     verb: Option<SkillsVerb>,
 
     #[command(flatten)]
-    list: list::ListArgs,
+    list: read::ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum SkillsVerb {
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Install(install::InstallArgs),
-    Remove(remove::RemoveArgs),
-    Enable(enable::EnableArgs),
-    Disable(enable::DisableArgs),
-    Check(check::CheckArgs),
+    List(read::ListArgs),
+    Show(read::ShowArgs),
+    Install(change::InstallArgs),
+    Remove(change::RemoveArgs),
+    Enable(change::EnableArgs),
+    Disable(change::DisableArgs),
+    Check(read::CheckArgs),
 }
 
 pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, Failure> {
     match args.verb {
-        None => list::run(context, &args.list),
-        Some(SkillsVerb::List(args)) => list::run(context, &args),
-        Some(SkillsVerb::Show(args)) => show::run(context, &args),
-        Some(SkillsVerb::Install(args)) => install::run(context, &args),
-        Some(SkillsVerb::Remove(args)) => remove::run(context, &args),
-        Some(SkillsVerb::Enable(args)) => enable::enable(context, &args),
-        Some(SkillsVerb::Disable(args)) => enable::disable(context, &args),
-        Some(SkillsVerb::Check(args)) => check::run(context, &args),
+        None => read::list(context, &args.list),
+        Some(SkillsVerb::List(args)) => read::list(context, &args),
+        Some(SkillsVerb::Show(args)) => read::show(context, &args),
+        Some(SkillsVerb::Install(args)) => change::install(context, &args),
+        Some(SkillsVerb::Remove(args)) => change::remove(context, &args),
+        Some(SkillsVerb::Enable(args)) => change::enable(context, &args),
+        Some(SkillsVerb::Disable(args)) => change::disable(context, &args),
+        Some(SkillsVerb::Check(args)) => read::check(context, &args),
     }
 }
 

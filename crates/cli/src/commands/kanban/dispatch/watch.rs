@@ -7,29 +7,32 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vestal_board::Time;
 use vestal_board::dispatch::Policy;
-use vestal_dispatcher::{Dispatcher, OpenBoards, Said};
+use vestal_dispatcher::{Dispatcher, OpenBoards, Said, WatchLock};
 use vestal_sandbox::Terminations;
 
-use super::presence::Presence;
-use super::{options, retention};
-use crate::commands::kanban::desk::Desk;
-use crate::commands::kanban::look;
-use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
+use super::options;
+use crate::commands::kanban::board_context::BoardContext;
+use crate::commands::kanban::display;
+use crate::commands::kanban::stats::gc_policy;
+use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::json;
 
-pub(super) async fn run(desk: &Desk<'_>, policy: Policy, json: bool) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    ctx: &BoardContext<'_>,
+    policy: Policy,
+    json: bool,
+) -> Result<Exit, Failure> {
     let mut signals =
         Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
-    let only = desk.is_named().then(|| desk.slug().clone());
-    let _presence = Presence::show(desk, only.as_ref())?;
-    let boards = OpenBoards::new(desk.boards().clone(), only);
-    let printer = Printer::new(desk.console(), json);
-    printer.begin(&described(desk, &policy))?;
+    let only = ctx.is_named().then(|| ctx.slug().clone());
+    let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
+    let boards = OpenBoards::new(ctx.boards().clone(), only);
+    let printer = Printer::new(ctx.console(), json);
+    printer.begin(&described(ctx, &policy))?;
     let telling = printer.clone();
     let tell = move |said: Said| telling.tell(&said);
-    let dispatcher = Dispatcher::new(options(desk, policy, Some(retention(desk)?), tell)?);
+    let dispatcher = Dispatcher::new(options(ctx, policy, Some(gc_policy(ctx)?), tell)?);
     let mut signal = None;
     let shutdown = async {
         tokio::select! {
@@ -41,7 +44,7 @@ pub(super) async fn run(desk: &Desk<'_>, policy: Policy, json: bool) -> Result<E
     match (signal, printer.failure()) {
         (Some(signal), _) => {
             if !json {
-                desk.console().note("workers that were started go on; nothing else is started");
+                ctx.console().note("workers that were started go on; nothing else is started");
             }
             Ok(Exit::Terminated(signal))
         }
@@ -51,9 +54,9 @@ pub(super) async fn run(desk: &Desk<'_>, policy: Policy, json: bool) -> Result<E
 }
 
 /// Returns what is dispatched, with what.
-fn described(desk: &Desk<'_>, policy: &Policy) -> String {
+fn described(ctx: &BoardContext<'_>, policy: &Policy) -> String {
     let what =
-        if desk.is_named() { format!("board {}", desk.slug()) } else { "all boards".to_owned() };
+        if ctx.is_named() { format!("board {}", ctx.slug()) } else { "all boards".to_owned() };
     let mut said = format!("dispatching {what} as host {}", policy.host.name);
     let caps = [
         ("in all", policy.caps.global),
@@ -100,7 +103,7 @@ impl Printer {
     }
 
     fn clock(&self) -> String {
-        self.console.paint(DIM, &look::clock(Time::now()))
+        self.console.paint(DIM, &display::clock(Time::now()))
     }
 
     fn tell(&self, said: &Said) {
