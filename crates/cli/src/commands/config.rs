@@ -10,12 +10,12 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-Order of places: --set, environment, .env, config.yaml, default.
+The first of these that has a value wins: --set, environment, .env, config.yaml, default.
 
 Example:
   vestal config set terminal.retention_seconds 2d";
 
-/// Shows, checks and changes settings.
+/// Show, check and change settings.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConfigArgs {
@@ -25,55 +25,55 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigVerb {
-    /// Lists every key with its value and where that came from.
+    /// List every key with its value and where the value comes from.
     #[command(after_help = "Example:\n  vestal config show --changed")]
     Show {
-        /// Only keys whose value is not the default.
+        /// Only show keys whose value is not the default.
         #[arg(long)]
         changed: bool,
-        /// Prints an array of JSON objects.
+        /// Print a JSON array.
         #[arg(long)]
         json: bool,
     },
-    /// Prints one key's value.
+    /// Print the value of a key.
     #[command(after_help = "Example:\n  vestal config get terminal.backend")]
     Get {
-        /// Prints a JSON object with the value and where it came from.
+        /// Print a JSON object with the value and where it comes from.
         #[arg(long)]
         json: bool,
-        /// The key.
+        /// Name of the key.
         key: String,
     },
-    /// Sets a key in config.yaml; comments and order stay.
+    /// Set a key in config.yaml; comments and order are kept.
     #[command(after_help = "Example:\n  vestal config set terminal.env '{\"CI\": \"1\"}'")]
     Set {
-        /// The key.
+        /// Name of the key.
         key: String,
-        /// The value: plain, or YAML where it begins with a quote or a bracket.
+        /// Value: plain text, or YAML if it begins with a quote or a bracket.
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Takes a key out of config.yaml, so that the default counts again.
+    /// Remove a key from config.yaml.
     #[command(after_help = "Example:\n  vestal config unset terminal.backend")]
     Unset {
-        /// The key, or a name in config.yaml that no key has.
+        /// Name of the key, or any other name that is in config.yaml.
         key: String,
     },
-    /// Prints where config.yaml is.
+    /// Print the path of config.yaml.
     #[command(after_help = "Example:\n  $EDITOR \"$(vestal config path)\"")]
     Path,
-    /// Looks for mistakes: unknown keys, wrong values, misspelt variables. The exit code is 1 if
-    /// there are any.
+    /// Check for unknown keys, invalid values and misspelt variables. The exit code is 1 if there
+    /// are any.
     #[command(after_help = "Example:\n  vestal config check")]
     Check {
-        /// Prints an array of JSON objects.
+        /// Print a JSON array.
         #[arg(long)]
         json: bool,
     },
-    /// Prints the documentation of every key.
+    /// Print the documentation of every key.
     #[command(after_help = "Example:\n  vestal config docs --schema > vestal.schema.json")]
     Docs {
-        /// Prints a JSON schema of config.yaml for editors instead.
+        /// Print a JSON schema of config.yaml for editors instead.
         #[arg(long)]
         schema: bool,
     },

@@ -24,11 +24,11 @@ The exit code is 1 if something is broken.
 Example:
   vestal doctor";
 
-/// Says what works here and what to do about the rest.
+/// Check what works on this machine, and what to do about the rest.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -27,12 +27,11 @@ const AFTER_HELP: &str = "\
 Example:
   vestal inspect web --json | jq .guest";
 
-/// Shows everything about sandboxes, without using them.
+/// Show everything about sandboxes, without using them.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InspectArgs {
-    /// Prints an array of JSON objects: the sandbox, and instances of its task that belong to
-    /// processes.
+    /// Print a JSON array: the sandbox, and instances of its task that belong to processes.
     #[arg(long)]
     json: bool,
 

@@ -19,27 +19,27 @@ use crate::values::quoted;
 const LIMIT: u32 = 1000;
 
 const AFTER_HELP: &str = "\
-Jobs are kept by the sandbox: also those that a process started which is gone are listed. With
---all and -t a stopped sandbox is started, because its guest has the record. The exit code is 1 if a
-sandbox has not answered.
+The sandbox keeps its jobs: jobs whose process on this machine is gone are listed too. With --all
+and -t, a stopped sandbox is started to read its records. The exit code is 1 if a sandbox did not
+answer.
 
 Examples:
   vestal jobs
   vestal jobs -t web --all --json";
 
-/// Lists the jobs of sandboxes.
+/// List the jobs of sandboxes.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct JobsArgs {
-    /// Only the sandbox of this task; without it all that run.
+    /// Only list jobs of this task [default: all running sandboxes].
     #[arg(short, long, value_name = "TASK")]
     task: Option<Task>,
 
-    /// Also jobs that have ended.
+    /// Also list jobs that have ended.
     #[arg(short, long)]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }

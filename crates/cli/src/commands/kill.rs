@@ -13,29 +13,29 @@ use crate::find::{self, FoundJob};
 use crate::values::parse_signal;
 
 const AFTER_HELP: &str = "\
-Without --signal everything the job started is killed, also what it put into the background, and
-the command returns when nothing of it is left.
+Without --signal, everything the job started is killed, including background processes, and the
+command returns when all of it is gone.
 
 Examples:
   vestal kill j-06f3
   vestal kill --signal INT j-06f3";
 
-/// Kills a job with everything it started, or sends it a signal.
+/// Kill a job and everything it started, or send it a signal.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct KillArgs {
     #[command(flatten)]
     place: JobPlace,
 
-    /// Sends this signal to the job's foreground processes instead.
+    /// Send this signal to the foreground processes of the job instead.
     #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal)]
     signal: Option<i32>,
 
-    /// Prints what is known of the job afterwards as JSON.
+    /// Print the job as a JSON object.
     #[arg(long)]
     json: bool,
 
-    /// Id of the job, or a beginning of it.
+    /// Job id, or a unique prefix of it.
     #[arg(value_name = "JOB")]
     job: JobPrefix,
 }

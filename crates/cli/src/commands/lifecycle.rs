@@ -14,29 +14,29 @@ use crate::exit::Exit;
 use crate::{confirm, find};
 
 const STOP_HELP: &str = "\
-Running jobs are asked to end and killed after terminal.stop_grace_seconds. Files and shell
-sessions stay; the next use starts the sandbox again, with the settings of then. Where workspace
-and home are in memory (terminal.container_persistent: false) they go: on a terminal it asks first,
-unless -y is given.
+Running jobs are asked to end, and killed after terminal.stop_grace_seconds. Files and shell
+sessions stay; the next use starts the sandbox again, with the settings in effect then. If workspace
+and home are in memory (terminal.container_persistent: false), they are lost, and on a terminal you
+are asked first unless -y is given.
 
 Examples:
   vestal stop web
   vestal stop -y scratch";
 
-/// Stops sandboxes: their processes end, their files stay.
+/// Stop sandboxes: their processes end, their files stay.
 #[derive(Debug, Args)]
 #[command(after_help = STOP_HELP)]
 pub(crate) struct StopArgs {
-    /// Has the next start take mounted directories as they are now, also those that were replaced
-    /// since the sandbox was made. What is replaced after this is refused as before.
+    /// Accept mounted directories that were replaced since the sandbox was created. Directories
+    /// replaced later are refused again.
     #[arg(long)]
     accept_mounts: bool,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 
@@ -108,25 +108,25 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
 }
 
 const RM_HELP: &str = "\
-On a terminal it asks first, unless -y is given; without a terminal it needs -y.
+Asks for confirmation on a terminal; without a terminal, -y is required.
 
 Examples:
   vestal rm web
   vestal rm -y --files web api";
 
-/// Removes sandboxes; workspace, home and snapshots stay unless --files is given.
+/// Remove sandboxes; workspace, home and snapshots stay unless --files is given.
 #[derive(Debug, Args)]
 #[command(after_help = RM_HELP)]
 pub(crate) struct RmArgs {
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Removes workspace, home and snapshots too.
+    /// Remove workspace, home and snapshots too.
     #[arg(long)]
     files: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 
@@ -268,7 +268,7 @@ const TOUCH_HELP: &str = "\
 Example:
   vestal touch web";
 
-/// Keeps running sandboxes from idling out.
+/// Reset the idle timer of running sandboxes.
 #[derive(Debug, Args)]
 #[command(after_help = TOUCH_HELP)]
 pub(crate) struct TouchArgs {

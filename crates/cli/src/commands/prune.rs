@@ -13,22 +13,22 @@ use crate::exit::Exit;
 use crate::values::quoted;
 
 const AFTER_HELP: &str = "\
-A running sandbox is never touched, nor one that could still be wanted: a stopped one goes when it
-has been unused for longer than terminal.retention_seconds. Workspaces and homes stay. The exit code
-is 1 if something could not be looked at.
+Running sandboxes are never removed. A stopped sandbox is removed when it has been unused for longer
+than terminal.retention_seconds. Workspaces and homes stay. The exit code is 1 if something could
+not be checked.
 
 Example:
   vestal prune --dry-run";
 
-/// Removes what nobody can want any more: leftovers of crashes, expired sandboxes.
+/// Remove leftovers of crashes, and sandboxes that have expired.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PruneArgs {
-    /// Only says what would go.
+    /// Show what would be removed, and remove nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }

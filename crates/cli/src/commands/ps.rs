@@ -16,8 +16,8 @@ use crate::exit::Exit;
 use crate::find;
 
 const PS_HELP: &str = "\
-Being listed is not being used: it keeps no sandbox from idling out. The exit code is 1 if the
-backend of a sandbox has not answered.
+Listing a sandbox does not reset its idle timer. The exit code is 1 if the backend of a sandbox did
+not answer.
 
 Examples:
   vestal ps
@@ -26,15 +26,15 @@ Examples:
 const HEADING: [&str; 10] =
     ["PROFILE", "TASK", "BACKEND", "STATE", "IMAGE", "CREATED", "IDLE", "EXPIRES", "JOBS", "DRIFT"];
 
-/// Lists sandboxes, whatever state they are in.
+/// List sandboxes, running or not.
 #[derive(Debug, Args)]
 #[command(after_help = PS_HELP)]
 pub(crate) struct PsArgs {
-    /// Those of all profiles.
+    /// List the sandboxes of all profiles.
     #[arg(short, long)]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -147,11 +147,11 @@ Examples:
   vestal stats
   vestal stats web --json";
 
-/// Shows what sandboxes consume: those of the tasks named, else all that run.
+/// Show CPU, memory and other usage of sandboxes [default: all that run].
 #[derive(Debug, Args)]
 #[command(after_help = STATS_HELP)]
 pub(crate) struct StatsArgs {
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 

@@ -15,31 +15,31 @@ use crate::exit::Exit;
 use crate::{confirm, find};
 
 const AFTER_HELP: &str = "\
-Workspace, home and snapshots stay; what was installed elsewhere in the sandbox goes. With --backend
-it moves, and takes workspace and home along. If the new one cannot be made, the old one stays. With
-jobs or open calls in it nothing is done, unless --stop is given. On a terminal it asks first, unless
--y is given; without a terminal it needs -y.
+Workspace, home and snapshots stay; anything installed elsewhere in the sandbox is lost. With
+--backend the sandbox moves to another backend, with its workspace and home. If the new sandbox
+cannot be created, the old one stays. Refused while jobs or calls are running in it, unless --stop
+is given. Asks for confirmation on a terminal; without a terminal, -y is required.
 
 Examples:
   vestal rebuild web
   vestal rebuild -y web --backend docker";
 
-/// Makes a sandbox anew with today's settings; workspace and home stay.
+/// Recreate a sandbox with the current settings; workspace and home stay.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RebuildArgs {
-    /// Moves it to this backend.
+    /// Move it to this backend.
     #[arg(short, long, value_name = "BACKEND")]
     backend: Option<String>,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
     #[command(flatten)]
     busy: Busy,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 

@@ -20,34 +20,34 @@ use crate::values::quoted;
 use crate::{confirm, find};
 
 const RESTORE_HELP: &str = "\
-What is there now goes for good; the snapshot stays and can be gone back to again. With jobs or open
-calls in the sandbox nothing is done, unless --stop is given. On a terminal it asks first, unless -y
-is given; without a terminal it needs -y.
+The current state is lost; the snapshot stays and can be restored again. Refused while jobs or calls
+are running in it, unless --stop is given. Asks for confirmation on a terminal; without a terminal,
+-y is required.
 
 Examples:
   vestal restore web before-upgrade
   vestal restore -y --stop web 2026-11-15-1830";
 
-/// Makes a sandbox what it was when a snapshot was kept.
+/// Return a sandbox to a snapshot.
 #[derive(Debug, Args)]
 #[command(after_help = RESTORE_HELP)]
 pub(crate) struct RestoreArgs {
-    /// Task whose sandbox is meant.
+    /// Task whose sandbox to use.
     #[arg(value_name = "TASK")]
     task: Task,
 
-    /// The snapshot, as `vestal snapshots` lists it.
+    /// Name of the snapshot; `vestal snapshots` lists them.
     #[arg(value_name = "NAME")]
     name: SnapshotName,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
     #[command(flatten)]
     busy: Busy,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -117,35 +117,35 @@ fn plan(snapshot: &Snapshot, current: Option<&Summary>, now: Timestamp) -> Strin
 }
 
 const FORK_HELP: &str = "\
-The new sandbox has the same backend, workspace, home and everything installed, and goes its own way
-from then on; what of your machine is mounted in the one is mounted in the other. It has no jobs,
-shell sessions or snapshots. The first one is stopped for it and started again by its next use; with
-jobs or open calls in it nothing is done, unless --stop is given. With --from it is not touched.
+The new sandbox has the same backend, workspace, home, installed software and mounts, and is
+independent from then on. It has no jobs, shell sessions or snapshots. The original is stopped
+during the copy and starts again at its next use. Refused while jobs or calls are running in it,
+unless --stop is given. With --from the original is not touched.
 
 Examples:
   vestal fork web web-experiment
   vestal fork web web-yesterday --from 2026-11-14-0900";
 
-/// Makes a new sandbox that is a copy of another.
+/// Create a sandbox as a copy of another.
 #[derive(Debug, Args)]
 #[command(after_help = FORK_HELP)]
 pub(crate) struct ForkArgs {
-    /// Task whose sandbox is copied.
+    /// Task whose sandbox to copy.
     #[arg(value_name = "TASK")]
     task: Task,
 
-    /// Task of the new sandbox, which must not have one yet.
+    /// Task of the new sandbox; it must not exist.
     #[arg(value_name = "NEW")]
     new: Task,
 
-    /// Copies this snapshot of it instead of what is there now.
+    /// Copy this snapshot instead of the current state.
     #[arg(long, value_name = "NAME")]
     from: Option<SnapshotName>,
 
     #[command(flatten)]
     busy: Busy,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -25,29 +25,29 @@ if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\
 const REPLAYED: u64 = 4 << 10;
 
 const AFTER_HELP: &str = "\
-Ctrl-\\ pressed twice detaches: the shell and everything in it runs on. Typing `exit` ends it, and
-so does closing the terminal.
+Press Ctrl-\\ twice to detach: the shell and everything in it keeps running. `exit` ends the shell,
+and so does closing the terminal.
 
 Examples:
   vestal shell -t web
   vestal shell -t web --attach j-06f3      (come back to a shell that was left)";
 
-/// Opens an interactive terminal in the sandbox.
+/// Open an interactive shell in a sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ShellArgs {
-    /// Task whose sandbox is meant [default: default].
+    /// Task whose sandbox to use [default: default].
     #[arg(short, long, value_name = "TASK")]
     task: Option<Task>,
 
     #[command(flatten)]
     wanted: Wanted,
 
-    /// Shell session to start from.
+    /// Shell session to restore.
     #[arg(long, value_name = "NAME", default_value = "main")]
     session: String,
 
-    /// Comes back to a job that runs on a terminal, as a shell that was left does.
+    /// Attach to a shell you detached from, or to another job that runs on a terminal.
     #[arg(short, long, value_name = "JOB")]
     attach: Option<JobPrefix>,
 }

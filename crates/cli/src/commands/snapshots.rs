@@ -15,16 +15,15 @@ use crate::values::quoted;
 use crate::{confirm, find};
 
 const SNAPSHOTS_HELP: &str = "\
-SIZE is what its directory holds. Copies that share their blocks with the sandbox, and what a
-container engine keeps as an image, are not told apart from it there. A task called `rm` or `list`
-is named with -t.
+SIZE is the size of the snapshot's directory. Blocks shared with the sandbox are counted too; images
+kept by a container engine are not. Use -t to name a task called `rm` or `list`.
 
 Examples:
   vestal snapshots
   vestal snapshots web --json | jq -r '.[].name'
   vestal snapshots rm web 2026-11-15-1830";
 
-/// Lists the copies that were kept of sandboxes; removes them.
+/// List and remove snapshots of sandboxes.
 #[derive(Debug, Args)]
 #[command(after_help = SNAPSHOTS_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct SnapshotsArgs {
@@ -37,7 +36,7 @@ pub(crate) struct SnapshotsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SnapshotsVerb {
-    /// Lists snapshots: those of all sandboxes, or of the tasks given.
+    /// List snapshots [default: of all sandboxes].
     #[command(after_help = "Example:\n  vestal snapshots list web")]
     List(ListArgs),
     Rm(RmArgs),
@@ -55,7 +54,7 @@ pub(crate) const HEADING: [&str; 5] = ["TASK", "NAME", "CREATED", "SIZE", "NOTE"
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 
@@ -116,29 +115,29 @@ fn row(snapshot: &Snapshot, now: Timestamp) -> Vec<Cell> {
 }
 
 const RM_HELP: &str = "\
-The sandbox itself and forks of it are not touched. On a terminal it asks first, unless -y is given;
-without a terminal it needs -y.
+The sandbox and its forks are not touched. Asks for confirmation on a terminal; without a terminal,
+-y is required.
 
 Example:
   vestal snapshots rm web before-upgrade 2026-11-15-1830";
 
-/// Removes snapshots of a sandbox for good.
+/// Delete snapshots of a sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = RM_HELP)]
 pub(super) struct RmArgs {
-    /// Task whose sandbox they are of.
+    /// Task whose snapshots to delete.
     #[arg(value_name = "TASK")]
     task: Task,
 
-    /// The snapshots.
+    /// Names of the snapshots.
     #[arg(value_name = "NAME", required = true)]
     names: Vec<SnapshotName>,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -190,31 +189,31 @@ fn plan(snapshot: &Snapshot, now: Timestamp) -> String {
 const MOST_A_MINUTE: u32 = 1000;
 
 const SNAPSHOT_HELP: &str = "\
-Workspace, home and everything installed are copied; what of your machine is mounted in the sandbox
-is not. The sandbox is stopped for it and started again by its next use; shell sessions go on. With
-jobs or open calls in it nothing is done, unless --stop is given.
+Workspace, home and installed software are copied; mounted directories of this machine are not. The
+sandbox is stopped during the copy and starts again at its next use; shell sessions are kept.
+Refused while jobs or calls are running in it, unless --stop is given.
 
 Examples:
   vestal snapshot
   vestal snapshot web --name before-upgrade --note 'all tests pass'
   vestal restore web before-upgrade";
 
-/// Keeps a copy of a sandbox that can be gone back to.
+/// Save a copy of a sandbox, to restore or fork later.
 #[derive(Debug, Args)]
 #[command(after_help = SNAPSHOT_HELP)]
 pub(crate) struct SnapshotArgs {
-    /// Its name among the sandbox's snapshots [default: the time, as in 2026-11-15-1830].
+    /// Name of the snapshot [default: the time, as in 2026-11-15-1830].
     #[arg(short, long, value_name = "NAME")]
     name: Option<SnapshotName>,
 
-    /// A line to remember it by.
+    /// Comment to save with it.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 
     #[command(flatten)]
     busy: Busy,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 

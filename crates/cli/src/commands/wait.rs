@@ -16,27 +16,27 @@ use crate::follow::exit_of;
 use crate::values::parse_duration;
 
 const AFTER_HELP: &str = "\
-The exit code is the job's; 124 when it still runs after --timeout, or timed out itself.
+The exit code is the one of the job; 124 if the job still runs after --timeout, or timed out itself.
 
 Example:
   job=$(vestal run --background 'make test') && vestal wait $job";
 
-/// Waits for a job's end.
+/// Wait for a job to end.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     place: JobPlace,
 
-    /// Longest time to wait: seconds, or with s, m, h, d. The job is not touched.
+    /// Stop waiting after this time: seconds, or a number with s, m, h or d. The job keeps running.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
-    /// Prints what is known of the job as JSON.
+    /// Print the job as a JSON object.
     #[arg(long)]
     json: bool,
 
-    /// Id of the job, or a beginning of it.
+    /// Job id, or a unique prefix of it.
     #[arg(value_name = "JOB")]
     job: JobPrefix,
 }

@@ -16,32 +16,32 @@ use crate::exit::Exit;
 use crate::find;
 
 const AFTER_HELP: &str = "\
-Without TEXT, standard input is passed on to its end.
+Without TEXT, standard input is passed on until it ends.
 
 Examples:
   vestal write --newline j-06f3 yes
   vestal write --close j-06f3 < data";
 
-/// Writes to the standard input of a job.
+/// Write to the standard input of a job.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct WriteArgs {
     #[command(flatten)]
     place: JobPlace,
 
-    /// Closes the job's input afterwards.
+    /// Close the standard input of the job afterwards.
     #[arg(short, long)]
     close: bool,
 
-    /// Ends the text with a newline.
+    /// Add a newline to the text.
     #[arg(short, long)]
     newline: bool,
 
-    /// Id of the job, or a beginning of it.
+    /// Job id, or a unique prefix of it.
     #[arg(value_name = "JOB")]
     job: JobPrefix,
 
-    /// The text; several words are joined by blanks. After `--` it may begin with a hyphen.
+    /// Text to write; words are joined by spaces. After `--` it may begin with a hyphen.
     #[arg(value_name = "TEXT", trailing_var_arg = true)]
     text: Vec<OsString>,
 }

@@ -31,14 +31,15 @@ use screen::Answer;
 use talk::{Talk, Talked};
 
 const AFTER_HELP: &str = "\
-On a terminal, and without -q, it is a chat: /help lists its commands. With -q, or where there is no
-terminal, the answer goes to standard output and everything else to standard error; material that is
-piped in goes below the question. Conversations are kept: -c goes on with the last one, in the same sandbox
-and the same shell. A question that begins with /kanban is a command of the board: no model is asked.
+On a terminal and without -q this starts an interactive chat; /help lists its commands. With -q, or
+without a terminal, the answer goes to standard output and everything else to standard error; text
+piped in is added to the question. Conversations are saved: -c continues the last one, in the same
+sandbox and the same shell session. A question that begins with /kanban is run as a board command,
+without asking a model.
 
-Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage,
-3 the provider failed, 4 stopped by its budget or going round in circles, 5 the provider refused
-to answer, 125 Vestal failed, 130 interrupted.
+Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage, 3 the
+provider failed, 4 stopped by its budget or because it repeated itself, 5 the provider refused to
+answer, 125 Vestal failed, 130 interrupted.
 
 Examples:
   vestal chat
@@ -49,56 +50,56 @@ Examples:
   vestal chat -q '/kanban list'
   vestal chat -m openrouter:some/model --image shot.png -q 'what is wrong here?' --json";
 
-/// Talks to the agent, which works in the durable sandbox; with -q asks once and prints its answer.
+/// Chat with the agent, which works in a durable sandbox; with -q, ask once and print the answer.
 #[derive(Debug, Default, Args)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ChatArgs {
-    /// What is said first in the chat.
+    /// First message of the chat.
     #[arg(value_name = "WORDS", conflicts_with = "query")]
     words: Vec<String>,
 
-    /// Asks this and prints the answer, instead of a chat; `-` reads it from standard input.
+    /// Ask this, print the answer and exit; `-` reads it from standard input.
     #[arg(short, long, value_name = "PROMPT", allow_hyphen_values = true)]
     query: Option<String>,
 
-    /// Goes on with the last conversation.
+    /// Continue the last conversation.
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     goes_on: bool,
 
-    /// Goes on with a conversation, named by its id, a beginning of it, or its title.
+    /// Continue a conversation: its id, a unique prefix of it, or its title.
     #[arg(short, long, value_name = "ID|TITLE")]
     resume: Option<String>,
 
-    /// Model to ask, in place of `model.default`: `MODEL` or `PROVIDER:MODEL`.
+    /// Model to use instead of `model.default`: `MODEL` or `PROVIDER:MODEL`.
     #[arg(short, long, value_name = "NAME")]
     model: Option<String>,
 
-    /// Picture that goes with the question (PNG, JPEG, GIF, WebP); repeatable.
+    /// Attach an image to the question (PNG, JPEG, GIF, WebP); repeatable.
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
 
-    /// Calls of the model that it may take, in place of `agent.max_turns`.
+    /// Maximum number of model calls, instead of `agent.max_turns`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
 
-    /// Lets the agent do what is dangerous without asking; what is never allowed stays so.
+    /// Approve dangerous commands without asking; commands that are never allowed stay forbidden.
     #[arg(long)]
     yolo: bool,
 
-    /// Prints the final answer and nothing else.
+    /// Print the final answer and nothing else.
     #[arg(short = 'Q', long, conflicts_with = "json")]
     quiet: bool,
 
-    /// Prints one JSON object when the turn has ended, also when it failed.
+    /// Print one JSON object when the turn has ended, even if it failed.
     #[arg(long)]
     json: bool,
 
-    /// Toolsets the agent gets, in place of `toolsets`.
+    /// Toolsets to give to the agent, instead of `toolsets`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     toolsets: Option<Vec<String>>,
 
-    /// Title of the conversation; without one it is made from the question.
+    /// Title of the conversation [default: made from the question].
     #[arg(long, value_name = "TITLE")]
     title: Option<String>,
 
@@ -106,11 +107,11 @@ pub(crate) struct ChatArgs {
     #[arg(short, long, value_name = "TASK")]
     task: Option<Task>,
 
-    /// Backend of a sandbox that is about to be made; it stays with the sandbox.
+    /// Backend to use if the sandbox has to be created; an existing sandbox keeps its own.
     #[arg(short, long, value_name = "BACKEND")]
     backend: Option<String>,
 
-    /// Uses the sandbox that has the current directory as its /workspace: `TASK@DIRECTORY`.
+    /// Use the sandbox `TASK@DIRECTORY`, which has the current directory mounted as /workspace.
     #[arg(long)]
     mount_cwd: bool,
 }

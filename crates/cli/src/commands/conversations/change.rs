@@ -13,24 +13,24 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const RENAME_HELP: &str = "\
-Two conversations cannot have the same title: the exit code is then 1.
+Titles are unique: the exit code is 1 if another conversation has the title.
 
 Example:
   vestal conversations rename k3f9ab 'fix the build'";
 
-/// Gives a conversation a title.
+/// Set the title of a conversation.
 #[derive(Debug, Args)]
 #[command(after_help = RENAME_HELP)]
 pub(super) struct RenameArgs {
-    /// The conversation.
+    /// Conversation id, a unique prefix of it, or its title.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The title: one line.
+    /// New title, one line.
     #[arg(value_name = "TITLE")]
     title: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -51,28 +51,28 @@ pub(super) async fn rename(
 }
 
 const BRANCH_HELP: &str = "\
-The numbers of messages are those that `show` tells. The first conversation stays as it is.
+`vestal conversations show` prints the numbers of the messages. The original is not changed.
 
 Example:
   vestal conversations branch k3f9ab --at 4 --title 'another way'";
 
-/// Copies a conversation up to a message, to go another way from there.
+/// Copy a conversation up to a message, to continue differently from there.
 #[derive(Debug, Args)]
 #[command(after_help = BRANCH_HELP)]
 pub(super) struct BranchArgs {
-    /// The conversation.
+    /// Conversation id, a unique prefix of it, or its title.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The last message that is copied; without it all are.
+    /// Last message to copy [default: all messages].
     #[arg(long, value_name = "NUMBER")]
     at: Option<i64>,
 
-    /// The title of the copy; without it that of the first, with a number.
+    /// Title of the copy [default: the title of the original, with a number].
     #[arg(long, value_name = "TITLE")]
     title: Option<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -107,25 +107,25 @@ pub(super) async fn branch(
 }
 
 const UNDO_HELP: &str = "\
-What the agent did meanwhile to files and processes stays as it is; only what was said is taken
-back. `show --all` still shows it. The exit code is 1 when there is nothing to take back.
+Only messages are taken back; changes that the agent made to files and processes stay. `show --all`
+still shows the messages. The exit code is 1 if there is nothing to take back.
 
 Example:
   vestal conversations undo k3f9ab --turns 2";
 
-/// Takes the last turns of a conversation back.
+/// Take back the last turns of a conversation.
 #[derive(Debug, Args)]
 #[command(after_help = UNDO_HELP)]
 pub(super) struct UndoArgs {
-    /// The conversation.
+    /// Conversation id, a unique prefix of it, or its title.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// How many turns.
+    /// Number of turns to take back.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 1)]
     turns: u32,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -152,25 +152,25 @@ pub(super) async fn undo(
 }
 
 const DELETE_HELP: &str = "\
-On a terminal it asks first, unless -y is given; without a terminal it needs -y. Branches and
-delegated conversations stay. Sandboxes are not touched.
+Asks for confirmation on a terminal; without a terminal, -y is required. Branches and conversations
+of subagents stay. Sandboxes are not touched.
 
 Example:
   vestal conversations delete k3f9ab 'an old one'";
 
-/// Deletes conversations for good.
+/// Delete conversations.
 #[derive(Debug, Args)]
 #[command(after_help = DELETE_HELP)]
 pub(super) struct DeleteArgs {
-    /// The conversations.
+    /// Conversation ids, unique prefixes of them, or titles.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }

@@ -19,29 +19,29 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const EXPORT_HELP: &str = "\
-json: one object a line; the first is the conversation, the others are its messages, with what was
-taken back or summed up. markdown: what was said, to read.
+json: one object per line; the first is the conversation, the others are its messages, including
+those that were taken back or summarized. markdown: the messages, for reading.
 
 Example:
   vestal conversations export k3f9ab -o talk.jsonl";
 
-/// Writes a conversation to a file, or to standard output.
+/// Export a conversation to a file or to standard output.
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_HELP)]
 pub(super) struct ExportArgs {
-    /// The conversation.
+    /// Conversation id, a unique prefix of it, or its title.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The file to write, which must not exist; only you can read it. Without it, standard output.
+    /// File to write; it must not exist, and only you can read it [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// How it is written.
+    /// Format of the export.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: Format,
 
-    /// Prints a JSON object about the file that was written.
+    /// Print a JSON object about the file that was written.
     #[arg(long, requires = "output")]
     json: bool,
 }

@@ -14,15 +14,15 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-ID is a conversation's id or title, or the beginning of either, or the short id that `list` shows.
-The exit code is 1 when nothing, or more than one conversation, answers to it.
+ID is the id or title of a conversation, a unique prefix of either, or the short id that `list`
+shows. The exit code is 1 if no conversation matches, or more than one.
 
 Examples:
   vestal conversations list
   vestal conversations show k3f9ab
   vestal conversations search 'build failed'";
 
-/// What was said: lists, shows, searches and changes conversations.
+/// List, show, search and change conversations with the agent.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConversationsArgs {

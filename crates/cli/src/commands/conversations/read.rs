@@ -15,7 +15,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
-The last used come first. A cost with a + is more: that of some calls is not known.
+A + after a cost means that it is higher: the cost of some calls is unknown.
 
 Examples:
   vestal conversations list
@@ -24,27 +24,27 @@ Examples:
 /// Characters shown of how a conversation without a title begins.
 const BEGINNING: usize = 60;
 
-/// Lists conversations, the last used first.
+/// List conversations, most recently used first.
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP)]
 pub(super) struct ListArgs {
-    /// At most so many.
+    /// Show at most this many.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
     limit: u32,
 
-    /// Also those that were given a part of another's work.
+    /// Include conversations that subagents had.
     #[arg(short, long)]
     all: bool,
 
-    /// Only those that have not ended.
+    /// Only list conversations that have not ended.
     #[arg(long)]
     running: bool,
 
-    /// Only those made by this source, such as `cli`.
+    /// Only list conversations from this source, such as `cli`.
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -109,26 +109,26 @@ fn opening_words(preview: &str) -> String {
 }
 
 const SEARCH_HELP: &str = "\
-A message is found that has all the words, each at the beginning of a word; \"words in quotes\" stand
-beside each other. What was taken back is not found. The exit code is 1 when nothing is.
+A message matches if it has all the words, each at the beginning of a word; \"words in quotes\" must
+be adjacent. Messages that were taken back are not searched. The exit code is 1 if nothing is found.
 
 Examples:
   vestal conversations search build failed
   vestal conversations search '\"permission denied\"' --json | jq -r '.[].conversation'";
 
-/// Searches all that was said, by people, models and tools.
+/// Search the messages of people, models and tools.
 #[derive(Debug, Args)]
 #[command(after_help = SEARCH_HELP)]
 pub(super) struct SearchArgs {
-    /// What is looked for.
+    /// Words to search for.
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
 
-    /// At most so many messages.
+    /// Show at most this many messages.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 20)]
     limit: u32,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -181,23 +181,23 @@ Examples:
   vestal conversations show k3f9ab
   vestal conversations show 'fix the build' --json | jq -r '.history[].message.role'";
 
-/// Shows what was said in a conversation.
+/// Show the messages of a conversation.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
-    /// The conversation.
+    /// Conversation id, a unique prefix of it, or its title.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Shows tool calls and their output as a whole.
+    /// Show tool calls and their output in full.
     #[arg(long)]
     full: bool,
 
-    /// Shows also what was taken back.
+    /// Include messages that were taken back.
     #[arg(short, long)]
     all: bool,
 
-    /// Prints a JSON object with everything there is.
+    /// Print a JSON object with all messages.
     #[arg(long)]
     json: bool,
 }

@@ -16,14 +16,14 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const BOARDS_HELP: &str = "\
-Each board has its own tasks, files and logs; all profiles share them. The board default is always
-there.
+Each board has its own tasks, files and logs; all profiles share them. The board `default` always
+exists.
 
 Examples:
   vestal kanban boards create website --name 'The website' --switch
   vestal kanban boards list";
 
-/// Makes, lists and removes boards, and chooses one.
+/// Create, list, choose and remove boards.
 #[derive(Debug, Args)]
 #[command(after_help = BOARDS_HELP)]
 pub(super) struct BoardsArgs {
@@ -68,21 +68,21 @@ fn named(slug: &str) -> Result<Slug, Failure> {
 }
 
 const LIST_HELP: &str = "\
-The one that is used when nobody names one is marked with *. OPEN are all tasks that are not done.
+The current board is marked with *. OPEN counts all tasks that are not done.
 
 Examples:
   vestal kanban boards list
   vestal kanban boards list --all --json | jq -r '.[].slug'";
 
-/// Lists the boards.
+/// List the boards.
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP)]
 pub(super) struct ListArgs {
-    /// Also archived ones.
+    /// Include archived boards.
     #[arg(short, long)]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -144,33 +144,33 @@ pub(super) fn view(ctx: &BoardContext<'_>, board: &Listed) -> BoardView {
 }
 
 const CREATE_HELP: &str = "\
-A board that is there already is left as it is.
+An existing board is left as it is.
 
 Examples:
   vestal kanban boards create website --switch
   vestal kanban boards create app --name 'The app' --default-workdir ~/src/app";
 
-/// Makes a board.
+/// Create a board.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(super) struct CreateArgs {
-    /// Its name for programs: a-z, 0-9, _ and -; it never changes.
+    /// Slug of the board: a-z, 0-9, _ and -. It cannot be changed later.
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// Its name for people.
+    /// Display name.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// What it is for.
+    /// Description.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// A sign that stands for it.
+    /// Icon, such as an emoji.
     #[arg(long, value_name = "SIGN")]
     icon: Option<String>,
 
-    /// Its colour.
+    /// Colour.
     #[arg(long, value_name = "COLOUR")]
     color: Option<String>,
 
@@ -178,11 +178,11 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "PATH")]
     default_workdir: Option<PathBuf>,
 
-    /// Makes it the current one.
+    /// Make it the current board.
     #[arg(long)]
     switch: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -226,26 +226,26 @@ pub(super) async fn create(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<E
 }
 
 const RM_HELP: &str = "\
-A removed board is archived: nothing of it is lost, and `restore` brings it back. With --delete it
-goes for good, with tasks, files and logs. Both are refused while its tasks are worked on.
+Without --delete the board is archived; `restore` brings it back. With --delete its tasks, files and
+logs are deleted. Refused while tasks of the board are running.
 
 Examples:
   vestal kanban boards rm website
   vestal kanban boards rm website --delete";
 
-/// Archives a board, or deletes it.
+/// Archive or delete a board.
 #[derive(Debug, Args)]
 #[command(after_help = RM_HELP)]
 pub(super) struct RmArgs {
-    /// The board.
+    /// Slug of the board.
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// Deletes it with all that is in it.
+    /// Delete it with everything in it, instead of archiving it.
     #[arg(long)]
     delete: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -275,15 +275,15 @@ const RESTORE_HELP: &str = "\
 Example:
   vestal kanban boards restore website";
 
-/// Brings an archived board back.
+/// Restore an archived board.
 #[derive(Debug, Args)]
 #[command(after_help = RESTORE_HELP)]
 pub(super) struct RestoreArgs {
-    /// The board.
+    /// Slug of the board.
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -303,15 +303,15 @@ const SWITCH_HELP: &str = "\
 Example:
   vestal kanban boards switch website";
 
-/// Chooses the board that is meant when nobody names one.
+/// Choose the board to use by default.
 #[derive(Debug, Args)]
 #[command(after_help = SWITCH_HELP)]
 pub(super) struct SwitchArgs {
-    /// The board.
+    /// Slug of the board.
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -337,11 +337,11 @@ Examples:
   vestal kanban boards show
   vestal kanban --board website boards show --json";
 
-/// Shows which board is used, and what is known about it.
+/// Show the current board.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -389,24 +389,24 @@ pub(super) async fn show(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit
 }
 
 const RENAME_HELP: &str = "\
-The slug stays: scripts and workers know the board by it.
+The slug, which scripts and workers use, stays the same.
 
 Example:
   vestal kanban boards rename website 'The new website'";
 
-/// Gives a board another name for people.
+/// Change the display name of a board.
 #[derive(Debug, Args)]
 #[command(after_help = RENAME_HELP)]
 pub(super) struct RenameArgs {
-    /// The board.
+    /// Slug of the board.
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// Its name.
+    /// New display name.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -424,26 +424,26 @@ pub(super) async fn rename(ctx: &BoardContext<'_>, args: &RenameArgs) -> Result<
 }
 
 const WORKDIR_HELP: &str = "\
-Tasks with --workspace dir or worktree that name no path get this one. Without a path there is none
-any more.
+Used by tasks with --workspace dir or worktree that name no path. Without PATH, the setting is
+removed.
 
 Examples:
   vestal kanban boards set-default-workdir website ~/src/website
   vestal kanban boards set-default-workdir website";
 
-/// Sets the directory for tasks that need one and name none.
+/// Set the directory for tasks that need one and name none.
 #[derive(Debug, Args)]
 #[command(after_help = WORKDIR_HELP)]
 struct WorkdirArgs {
-    /// The board.
+    /// Slug of the board.
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// The directory.
+    /// Directory; without it the board has none any more.
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -465,16 +465,16 @@ async fn set_default_workdir(ctx: &BoardContext<'_>, args: &WorkdirArgs) -> Resu
 }
 
 const INIT_HELP: &str = "\
-Boards make themselves: nothing has to be prepared, and this changes nothing.
+Boards are created when they are first used; this changes nothing.
 
 Example:
   vestal kanban init";
 
-/// Says where the board is; there is nothing to prepare.
+/// Print where the board is stored. Boards need no preparation.
 #[derive(Debug, Args)]
 #[command(after_help = INIT_HELP)]
 pub(super) struct InitArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -20,13 +20,13 @@ use crate::exit::Exit;
 use crate::values::parse_duration;
 
 const CREATE_HELP: &str = "\
-A task without parents is ready at once; one with parents waits until they are done. With an
-idempotency key that a task has already, that task is meant and nothing is made.
+A task without parents is ready at once; a task with parents waits until they are done. If a task
+with the same idempotency key exists, it is returned and nothing is created.
 
---from reads a task per line, as JSON objects: ref, title, body, assignee, parents, workspace, branch,
-tenant, priority, triage, blocked, idempotency_key, max_runtime, skills, max_retries, model, review,
-reviewer, at. A line may wait for an earlier one: `parents` takes its `ref`, a name of your choice that
-counts within the file. All tasks are made, or none; nobody else can write to the board meanwhile.
+--from reads one JSON object per line, with the members ref, title, body, assignee, parents,
+workspace, branch, tenant, priority, triage, blocked, idempotency_key, max_runtime, skills,
+max_retries, model, review, reviewer and at. `ref` is a name of your choice; later lines can list it
+in `parents`. Either all tasks are created or none; the board is locked for other writers meanwhile.
 
 Examples:
   vestal kanban create 'Write the report' --assignee writer --body 'Two pages, by Friday.'
@@ -35,90 +35,90 @@ Examples:
   cat spec.md | vestal kanban create 'Build it' --assignee coder --body - --json
   vestal kanban create --from tasks.jsonl";
 
-/// Makes a task.
+/// Create a task.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(super) struct CreateArgs {
-    /// What it is about, in a line.
+    /// Title, one line.
     #[arg(value_name = "TITLE", required_unless_present = "from", conflicts_with = "from")]
     title: Option<String>,
 
-    /// Makes tasks of the lines of a file; `-` reads them from standard input.
+    /// Create tasks from a file with one JSON object per line; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
-    /// What is to be done; `-` reads it from standard input.
+    /// Description of the work; `-` reads it from standard input.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     body: Option<String>,
 
-    /// Profile that works on it.
+    /// Profile that works on the task.
     #[arg(short, long, value_name = "PROFILE")]
     assignee: Option<String>,
 
-    /// Task that it waits for; repeatable.
+    /// Task to wait for; repeatable.
     #[arg(long = "parent", value_name = "ID")]
     parents: Vec<String>,
 
-    /// Where it is worked on: scratch, dir:PATH, worktree or worktree:PATH.
+    /// Where to work: scratch, dir:PATH, worktree or worktree:PATH.
     #[arg(short, long, value_name = "WHERE", value_parser = parse_place, default_value = "scratch")]
     workspace: Place,
 
-    /// Branch of a worktree, in place of `wt/ID`.
+    /// Branch of the worktree [default: wt/ID].
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
 
-    /// Namespace with its own share of the slots.
+    /// Tenant: a namespace with its own share of the worker slots.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
 
-    /// Higher goes first; a point is worth ten minutes of waiting.
+    /// Higher runs first; one point is worth ten minutes of waiting.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
     priority: i64,
 
-    /// Makes it a rough idea, which is not worked on before somebody promotes it.
+    /// Create it in triage: no worker starts before it is promoted.
     #[arg(long)]
     triage: bool,
 
-    /// Name of your choice under which the same task is meant every time.
+    /// Idempotency key: a second create with the same key returns the existing task.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 
-    /// Time that a worker may take: `30s`, `5m`, `2h`, `1d`.
+    /// Time limit of a worker: `30s`, `5m`, `2h`, `1d`.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     max_runtime: Option<Duration>,
 
-    /// In whose name.
+    /// Name to act under, instead of `user`.
     #[arg(long, value_name = "NAME")]
     created_by: Option<String>,
 
-    /// Skill that the worker is to use; repeatable.
+    /// Skill for the worker to use; repeatable.
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
 
-    /// Failures at which it is given up, of whatever cause.
+    /// Give up after this many failures.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_retries: Option<u32>,
 
-    /// Model to ask in place of the profile's.
+    /// Model to use instead of the one of the profile.
     #[arg(short, long, value_name = "NAME")]
     model: Option<String>,
 
-    /// The work has to be looked at before it counts as done.
+    /// Require a review before the task is done.
     #[arg(long)]
     review: bool,
 
-    /// Profile that looks at it; implies --review.
+    /// Profile that reviews the work; implies --review.
     #[arg(long, value_name = "PROFILE")]
     reviewer: Option<String>,
 
-    /// Whether it begins on the normal path (running) or waits for a person (blocked).
+    /// Initial status: `running` queues the task as usual, `blocked` waits for a person.
     #[arg(long, value_name = "STATUS", default_value = "running")]
     initial_status: InitialStatus,
 
     #[command(flatten)]
     when: When,
 
-    /// Prints the task as a JSON object; with --from an array of them.
+    /// Print the task as a JSON object; with --from, a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -241,74 +241,75 @@ pub(super) fn hint(ctx: &BoardContext<'_>, hints: &Hints) -> Result<Exit, Failur
 }
 
 const EDIT_HELP: &str = "\
-Only what is named is changed. An empty text, or `none`, takes a tenant, a model or a reviewer away.
+Only the given fields are changed. An empty text, or `none`, removes a tenant, a model or a
+reviewer.
 
 Examples:
   vestal kanban edit t_4x7k --priority 10
   vestal kanban edit t_4x7k --body - < better.md
   vestal kanban edit t_4x7k --result 'it was the cable' --summary 'replaced the cable'";
 
-/// Changes a task.
+/// Change a task.
 #[derive(Debug, Args)]
 #[command(after_help = EDIT_HELP)]
 pub(super) struct EditArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// What it is about, in a line.
+    /// Title, one line.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// What is to be done; `-` reads it from standard input.
+    /// Description of the work; `-` reads it from standard input.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     body: Option<String>,
 
-    /// Higher goes first.
+    /// Higher runs first.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i64>,
 
-    /// Namespace with its own share of the slots.
+    /// Tenant: a namespace with its own share of the worker slots.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
 
-    /// Skills that the worker is to use, in place of those it had; repeatable.
+    /// Skills for the worker to use, replacing the current ones; repeatable.
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
 
-    /// Time that a worker may take: `30s`, `5m`, `2h`, `1d`, or `none`.
+    /// Time limit of a worker: `30s`, `5m`, `2h`, `1d`, or `none`.
     #[arg(long, value_name = "TIME", value_parser = parse_limit)]
     max_runtime: Option<Limit>,
 
-    /// Failures at which it is given up.
+    /// Give up after this many failures.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_retries: Option<u32>,
 
-    /// Model to ask in place of the profile's.
+    /// Model to use instead of the one of the profile.
     #[arg(short, long, value_name = "NAME")]
     model: Option<String>,
 
-    /// Whether the work has to be looked at before it counts as done: true or false.
+    /// Whether a review is required before the task is done: true or false.
     #[arg(long, value_name = "BOOL")]
     review: Option<bool>,
 
-    /// Profile that looks at it.
+    /// Profile that reviews the work.
     #[arg(long, value_name = "PROFILE")]
     reviewer: Option<String>,
 
-    /// What came of it; `-` reads it from standard input.
+    /// Result of the work; `-` reads it from standard input.
     #[arg(long, value_name = "TEXT")]
     result: Option<String>,
 
-    /// What was done, in the last run.
+    /// Summary of the last run.
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
 
-    /// The same for machines, an object.
+    /// Metadata of the last run, a JSON object.
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     metadata: Option<Value>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

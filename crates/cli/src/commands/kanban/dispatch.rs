@@ -20,44 +20,44 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const DISPATCH_HELP: &str = "\
-Without --watch it is done once, for one board: what is stuck is put right, what has come due goes
-on, and a worker is started for each ready task that the caps leave room for. Workers go on when
-this ends. --dry-run says what would be done, and changes nothing at all.
+Without --watch, one board is dispatched once: stuck tasks are repaired, scheduled tasks that are
+due become ready, and a worker is started for each ready task within the limits. Workers keep
+running when this command ends. --dry-run shows what would be done, and changes nothing.
 
-With --watch it goes on until Ctrl-C, for all boards or the one that --board names, and is woken by
-every change. Any number may watch; they do not get into each other's way.
+With --watch it runs until Ctrl-C, for all boards or the one that --board names, and reacts to every
+change. Any number of dispatchers may watch at the same time.
 
 Examples:
   vestal kanban dispatch --dry-run
   vestal kanban dispatch --watch
   vestal kanban dispatch --max 4 --json | jq -r '.spawned[].task_id'";
 
-/// Starts workers for ready tasks.
+/// Start workers for ready tasks.
 #[derive(Debug, Args)]
 #[command(after_help = DISPATCH_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct DispatchArgs {
-    /// Only says what would be done.
+    /// Show what would be done, and change nothing.
     #[arg(short = 'n', long, conflicts_with = "watch")]
     dry_run: bool,
 
-    /// Tasks of a board that may be worked on at a time, in place of `kanban.max_spawn`.
+    /// Maximum number of running tasks per board, instead of `kanban.max_spawn`.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max: Option<u32>,
 
-    /// Failures at which a task is given up, in place of `kanban.failure_limit`.
+    /// Give up a task after this many failures, instead of `kanban.failure_limit`.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     failure_limit: Option<u32>,
 
-    /// Names all tasks, not the first 100 of each kind.
+    /// List all tasks, not only the first 100 of each kind.
     #[arg(long, conflicts_with = "watch")]
     all: bool,
 
-    /// Goes on until it is told to end.
+    /// Keep dispatching until interrupted.
     #[arg(short, long)]
     watch: bool,
 
-    /// Prints a JSON object; with --watch one a line.
+    /// Print a JSON object; with --watch, one per line.
     #[arg(long)]
     json: bool,
 }

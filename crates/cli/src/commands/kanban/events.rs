@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::follow::unless_terminated;
 
 const WATCH_HELP: &str = "\
-Each event is printed when it happens, whoever makes it. Ctrl-C ends it.
+Ctrl-C ends it.
 
 Examples:
   vestal kanban watch
@@ -35,23 +35,23 @@ const PAGE: u32 = 500;
 /// Time between two looks for a board that is not there yet.
 const BOARD_POLL: Duration = Duration::from_millis(250);
 
-/// Prints what happens on the board, as it happens.
+/// Print events of a board as they happen.
 #[derive(Debug, Args)]
 #[command(after_help = WATCH_HELP)]
 pub(super) struct WatchArgs {
-    /// Only of tasks of this profile.
+    /// Only events of tasks assigned to this profile.
     #[arg(short, long, value_name = "PROFILE")]
     assignee: Option<String>,
 
-    /// Only of tasks of this tenant.
+    /// Only events of tasks of this tenant.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
 
-    /// Only of these kinds, separated by commas.
+    /// Only events of these kinds, separated by commas.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     kinds: Vec<String>,
 
-    /// Prints a JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -143,7 +143,7 @@ async fn title_of(board: &Board, event: &Event) -> Option<String> {
 }
 
 const TAIL_HELP: &str = "\
-Begins with what happened last. Ctrl-C ends it.
+Starts with the most recent events. Ctrl-C ends it.
 
 Example:
   vestal kanban tail t_4x7k";
@@ -151,19 +151,19 @@ Example:
 /// Events of the past that are printed first.
 const PAST: u32 = 20;
 
-/// Prints what happens to a task, as it happens.
+/// Print events of a task as they happen.
 #[derive(Debug, Args)]
 #[command(after_help = TAIL_HELP)]
 pub(super) struct TailArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Events of the past to begin with.
+    /// Number of past events to print first.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = PAST)]
     last: u32,
 
-    /// Prints a JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -266,7 +266,7 @@ fn cut(line: &str, longest: usize) -> String {
 }
 
 const LOG_HELP: &str = "\
-The log is kept on the host where the worker ran. An older part that was put aside stands beside it.
+The log is on the host where the worker ran. A rotated older part is kept beside it.
 
 Examples:
   vestal kanban log t_4x7k --tail 4096
@@ -277,23 +277,23 @@ const PIECE: usize = 64 << 10;
 /// Time between two looks at a log that is followed.
 const LOG_POLL: Duration = Duration::from_millis(200);
 
-/// Prints what the workers of a task have printed.
+/// Print the log of the workers of a task.
 #[derive(Debug, Args)]
 #[command(after_help = LOG_HELP)]
 pub(super) struct LogArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Begins with the last bytes.
+    /// Start with the last BYTES bytes.
     #[arg(long, value_name = "BYTES")]
     tail: Option<u64>,
 
-    /// Goes on as long as the task is worked on.
+    /// Keep printing while the task is running.
     #[arg(short, long)]
     follow: bool,
 
-    /// Prints where the log is, as a JSON object, in place of what is in it.
+    /// Print a JSON object with the path of the log instead of its content.
     #[arg(long, conflicts_with_all = ["follow", "tail"])]
     json: bool,
 }

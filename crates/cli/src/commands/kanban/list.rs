@@ -16,8 +16,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-What needs a person comes first and is marked with !, with the reason below it. Nothing is changed
-by looking.
+Tasks that need a person come first, marked with !, with the reason below. Listing changes nothing.
 
 Examples:
   vestal kanban list
@@ -31,65 +30,65 @@ const NAMED: u32 = 5;
 /// Lines that the reason why a task needs a person takes among other tasks.
 const REASON_LINES: usize = 2;
 
-/// Lists tasks.
+/// List tasks.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct ListArgs {
-    /// Only those of the profile in use.
+    /// Only tasks of the current profile.
     #[arg(long, conflicts_with = "assignee")]
     mine: bool,
 
-    /// Only those of this profile; `none`: those of nobody.
+    /// Only tasks of this profile; `none` for unassigned tasks.
     #[arg(short, long, value_name = "PROFILE")]
     assignee: Option<String>,
 
-    /// Only those of this status; repeatable.
+    /// Only tasks with this status; repeatable.
     #[arg(short, long = "status", value_name = "STATUS")]
     statuses: Vec<Status>,
 
-    /// Only those of this tenant.
+    /// Only tasks of this tenant.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
 
-    /// Only those that were made in this conversation.
+    /// Only tasks created in this conversation.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
-    /// Also archived ones.
+    /// Include archived tasks.
     #[arg(long)]
     archived: bool,
 
-    /// Only those that need a person.
+    /// Only tasks that need a person.
     #[arg(long)]
     attention: bool,
 
-    /// Those of every board that is not archived.
+    /// List tasks of all boards that are not archived.
     #[arg(long, requires = "attention", conflicts_with = "offset")]
     all_boards: bool,
 
-    /// Only those with this text in title or body.
+    /// Only tasks with this text in title or body.
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 
-    /// In which order: board, created, created-desc, priority, priority-desc, status, assignee,
-    /// title, updated.
+    /// Order: board, created, created-desc, priority, priority-desc, status, assignee, title or
+    /// updated.
     #[arg(long, value_name = "ORDER", default_value = "board")]
     sort: Order,
 
-    /// At most so many.
+    /// Show at most this many.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
     limit: u32,
 
-    /// After so many.
+    /// Skip this many.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     offset: u32,
 
-    /// All of them.
+    /// Show all tasks.
     #[arg(long, conflicts_with_all = ["limit", "offset"])]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }

@@ -26,12 +26,12 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-A task is a piece of work with a title, a status and, mostly, a profile that works on it. A
-dispatcher starts one worker per ready task: `vestal kanban dispatch --watch`. Tasks are named by
-their id or any beginning of it that only one has. Which board: --board, else
-$VESTAL_KANBAN_BOARD, else the one of `vestal kanban boards switch`, else default.
+A task is a piece of work with a title, a status and usually a profile that works on it. A
+dispatcher (`vestal kanban dispatch --watch`) starts one worker per ready task. Tasks are named by
+their id or a unique prefix of it. The board is chosen by --board, else $VESTAL_KANBAN_BOARD, else
+`vestal kanban boards switch`, else it is `default`.
 
-Exit codes: 0 done, 1 no such task or board, or not from where the task stands, 2 wrong usage,
+Exit codes: 0 done, 1 no such task or board, or not possible in the task's status, 2 wrong usage,
 125 Vestal failed, 130 interrupted.
 
 Examples:
@@ -39,11 +39,11 @@ Examples:
   vestal kanban list
   vestal kanban dispatch --watch";
 
-/// The board: tasks, who works on them, and how far they are.
+/// Manage tasks on a board, and the workers that do them.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct KanbanArgs {
-    /// Board to use, in place of the current one.
+    /// Board to use instead of the current one.
     #[arg(long, value_name = "SLUG", global = true, help_heading = "Board", display_order = 900)]
     board: Option<String>,
 

@@ -14,25 +14,25 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const COMPLETE_HELP: &str = "\
-Tasks that wait for it become ready when it was the last they waited for. A task in review is
-approved by this.
+Tasks that waited for it become ready if they wait for nothing else. Completing a task in review
+approves it.
 
 Examples:
   vestal kanban complete t_4x7k --summary 'sent to the printer'
   vestal kanban complete t_4x7k t_9qwe";
 
-/// Says of tasks that they are done.
+/// Mark tasks as done.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETE_HELP)]
 pub(super) struct CompleteArgs {
-    /// The tasks.
+    /// Task ids, or unique prefixes of them.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
     #[command(flatten)]
     done: DoneArgs,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -40,15 +40,15 @@ pub(super) struct CompleteArgs {
 /// What came of the work.
 #[derive(Debug, Args)]
 struct DoneArgs {
-    /// What came of it; `-` reads it from standard input.
+    /// Result of the work; `-` reads it from standard input.
     #[arg(long, value_name = "TEXT")]
     result: Option<String>,
 
-    /// What was done, for whoever comes next; for one task only.
+    /// Summary of the work, for those who continue it; one task only.
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
 
-    /// The same for machines, an object; for one task only.
+    /// Metadata of the work, a JSON object; one task only.
     #[arg(long, value_name = "JSON", value_parser = parse_object)]
     metadata: Option<Value>,
 }
@@ -80,23 +80,23 @@ pub(super) async fn complete(ctx: &BoardContext<'_>, args: CompleteArgs) -> Resu
 }
 
 const SUBMIT_HELP: &str = "\
-It is in review until its reviewer, or a person, completes it or asks for changes.
+The task stays in review until its reviewer, or a person, completes it or requests changes.
 
 Example:
   vestal kanban submit t_4x7k --summary 'branch wt/t_4x7k is ready to be looked at'";
 
-/// Hands work in to be looked at.
+/// Submit the work on a task for review.
 #[derive(Debug, Args)]
 #[command(after_help = SUBMIT_HELP)]
 pub(super) struct SubmitArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
     #[command(flatten)]
     done: DoneArgs,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -114,19 +114,19 @@ vestal kanban complete ID.
 Example:
   vestal kanban changes t_4x7k please add a test";
 
-/// Asks for changes to work that was submitted.
+/// Request changes to submitted work.
 #[derive(Debug, Args)]
 #[command(after_help = CHANGES_HELP)]
 pub(super) struct ChangesArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// What is wanted.
+    /// Changes to make.
     #[arg(value_name = "REASON", required = true)]
     reason: Vec<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -142,36 +142,36 @@ pub(super) async fn changes(ctx: &BoardContext<'_>, args: &ChangesArgs) -> Resul
 }
 
 const BLOCK_HELP: &str = "\
-A blocked task waits for a person: `vestal kanban unblock`. Kinds: needs_input somebody has to
-answer, capability something is missing, transient it is tried again by itself, dependency it waits
-for tasks that it is linked to. One that is blocked again and again for the same kind of reason goes
-to triage, for a person to decide. A reason that begins with `review-required:` submits the work.
+A blocked task waits for a person: `vestal kanban unblock`. Kinds: needs_input: a question has to be
+answered; capability: something is missing; transient: it is retried automatically; dependency: it
+waits for linked tasks. A task that is blocked repeatedly for the same kind of reason goes to
+triage. A reason that begins with `review-required:` submits the work.
 
 Examples:
   vestal kanban block t_4x7k which database is meant? --kind needs_input
   vestal kanban block t_4x7k 'the site is down' --kind transient --ids t_9qwe t_2m9q";
 
-/// Blocks tasks until somebody sees to what is in the way.
+/// Block tasks until a person unblocks them.
 #[derive(Debug, Args)]
 #[command(after_help = BLOCK_HELP)]
 pub(super) struct BlockArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Why.
+    /// Reason, kept in the history of the task.
     #[arg(value_name = "REASON", required = true)]
     reason: Vec<String>,
 
-    /// What kind of reason it is: `needs_input`, capability, transient or dependency.
+    /// Kind of reason: `needs_input`, `capability`, `transient` or `dependency`.
     #[arg(long, value_name = "KIND")]
     kind: Option<BlockKind>,
 
-    /// More tasks.
+    /// More task ids.
     #[arg(long, value_name = "ID", num_args = 1..)]
     ids: Vec<String>,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -193,34 +193,34 @@ pub(super) async fn block(ctx: &BoardContext<'_>, args: &BlockArgs) -> Result<Ex
 }
 
 const SCHEDULE_HELP: &str = "\
-With a moment the task becomes ready by itself when it has come (a dispatcher sees to it); without,
-it is put away until `vestal kanban unblock`.
+With --at or --in a dispatcher makes the task ready at that time; otherwise it waits for `vestal
+kanban unblock`.
 
 Examples:
   vestal kanban schedule t_4x7k when the offices open --at 09:30
   vestal kanban schedule t_4x7k --in 2d
   vestal kanban schedule t_4x7k not this quarter";
 
-/// Puts tasks off.
+/// Postpone tasks.
 #[derive(Debug, Args)]
 #[command(after_help = SCHEDULE_HELP)]
 pub(super) struct ScheduleArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Why.
+    /// Reason, kept in the history of the task.
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 
     #[command(flatten)]
     when: When,
 
-    /// More tasks.
+    /// More task ids.
     #[arg(long, value_name = "ID", num_args = 1..)]
     ids: Vec<String>,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -241,26 +241,26 @@ pub(super) async fn schedule(ctx: &BoardContext<'_>, args: &ScheduleArgs) -> Res
 }
 
 const UNBLOCK_HELP: &str = "\
-It becomes ready, or todo as long as it waits for other tasks. Its failures are forgotten, and no
-guard holds it back. The reason, your answer to the worker, is kept as a comment.
+The task becomes ready, or todo if it waits for other tasks. Its failure count is reset. The reason,
+your answer to the worker, is kept as a comment.
 
 Examples:
   vestal kanban unblock t_4x7k --reason 'use the staging database'
   vestal kanban unblock t_4x7k t_9qwe";
 
-/// Lets blocked and scheduled tasks go on.
+/// Unblock blocked and scheduled tasks.
 #[derive(Debug, Args)]
 #[command(after_help = UNBLOCK_HELP)]
 pub(super) struct UnblockArgs {
-    /// The tasks.
+    /// Task ids, or unique prefixes of them.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
-    /// Why, or the answer to what was asked.
+    /// Reason, or the answer to the question that blocks the task.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -278,37 +278,37 @@ pub(super) async fn unblock(ctx: &BoardContext<'_>, args: &UnblockArgs) -> Resul
 }
 
 const PROMOTE_HELP: &str = "\
-With --dry-run nothing is changed: the exit code says whether it could be.
+With --dry-run nothing is changed: the exit code tells whether it is possible.
 
 Examples:
   vestal kanban promote t_4x7k the contract came by mail
   vestal kanban promote t_4x7k --force 'start without the review'";
 
-/// Makes tasks ready by your word: of todo, blocked, triage or scheduled ones.
+/// Make todo, blocked, triage or scheduled tasks ready.
 #[derive(Debug, Args)]
 #[command(after_help = PROMOTE_HELP)]
 pub(super) struct PromoteArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Why.
+    /// Reason, kept in the history of the task.
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 
-    /// More tasks.
+    /// More task ids.
     #[arg(long, value_name = "ID", num_args = 1..)]
     ids: Vec<String>,
 
-    /// Also where the tasks it waits for are not done.
+    /// Even if tasks that it waits for are not done.
     #[arg(long)]
     force: bool,
 
-    /// Only says whether it could be.
+    /// Check whether it is possible, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -335,24 +335,24 @@ pub(super) async fn promote(ctx: &BoardContext<'_>, args: &PromoteArgs) -> Resul
 }
 
 const REOPEN_HELP: &str = "\
-Tasks that wait for it wait again, as far as they have not been begun.
+Tasks that depend on it wait again, unless they have been started.
 
 Example:
   vestal kanban reopen t_4x7k the figures were wrong";
 
-/// Takes up a task anew that is done or archived.
+/// Reopen a task that is done or archived.
 #[derive(Debug, Args)]
 #[command(after_help = REOPEN_HELP)]
 pub(super) struct ReopenArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Why.
+    /// Reason, kept in the history of the task.
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -366,26 +366,26 @@ pub(super) async fn reopen(ctx: &BoardContext<'_>, args: &ReopenArgs) -> Result<
 }
 
 const ARCHIVE_HELP: &str = "\
-An archived task is out of the way and can be reopened; tasks that wait for it wait no more, also
-where it was never done. --rm deletes archived tasks for good, with comments, runs and files.
+An archived task is hidden and can be reopened; tasks that wait for it wait no longer, even if it
+was never done. --rm deletes archived tasks, with comments, runs and files.
 
 Examples:
   vestal kanban archive t_4x7k t_9qwe
   vestal kanban archive --rm t_4x7k";
 
-/// Puts tasks away, or deletes archived ones.
+/// Archive tasks, or delete archived ones.
 #[derive(Debug, Args)]
 #[command(after_help = ARCHIVE_HELP)]
 pub(super) struct ArchiveArgs {
-    /// The tasks.
+    /// Task ids, or unique prefixes of them.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
-    /// Deletes tasks that are archived; nothing of them is left.
+    /// Delete archived tasks with everything that belongs to them.
     #[arg(long = "rm")]
     delete: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }

@@ -15,8 +15,8 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_ASSIGN: &str = "\
-`none` takes the task from its assignee. A task that is being worked on is not taken away under the
-worker's hands: vestal kanban reassign ID PROFILE --reclaim.
+`none` removes the assignee. A running task is not reassigned; use vestal kanban reassign ID PROFILE
+--reclaim.
 
 Examples:
   vestal kanban assign t_4x7k writer
@@ -26,35 +26,35 @@ const AFTER_REASSIGN: &str = "\
 Example:
   vestal kanban reassign t_4x7k writer --reclaim --reason 'needs a better model'";
 
-/// Gives a task to a profile, or to nobody.
+/// Assign a task to a profile, or to nobody.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_ASSIGN)]
 pub(super) struct AssignArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The profile, or `none`.
+    /// Name of the profile, or `none`.
     #[arg(value_name = "PROFILE")]
     to: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// Gives a task to another profile, also while it is worked on.
+/// Assign a task to another profile, even while it is running.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_REASSIGN)]
 pub(super) struct ReassignArgs {
     #[command(flatten)]
     assign: AssignArgs,
 
-    /// Takes the task back first from whoever works on it.
+    /// End the current run first.
     #[arg(long)]
     reclaim: bool,
 
-    /// Why.
+    /// Reason, kept in the history of the task.
     #[arg(long, value_name = "TEXT", default_value = "given to another profile")]
     reason: String,
 }
@@ -94,16 +94,16 @@ pub(super) async fn reassign(ctx: &BoardContext<'_>, args: &ReassignArgs) -> Res
 }
 
 const ASSIGNEES_HELP: &str = "\
-Tasks of a profile that does not exist wait until somebody claims them by hand.
+Tasks of a profile that does not exist wait until a person claims them.
 
 Example:
   vestal kanban assignees";
 
-/// Lists who tasks can go to, and how many they have.
+/// List profiles that tasks can be assigned to, with their numbers of tasks.
 #[derive(Debug, Args)]
 #[command(after_help = ASSIGNEES_HELP)]
 pub(super) struct AssigneesArgs {
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -143,19 +143,19 @@ pub(super) async fn assignees(
 }
 
 const AFTER_LINK: &str = "\
-The child is worked on when the parent is done or archived. A ready child goes back to todo. Links
-that would have tasks wait for themselves are refused.
+The child waits until the parent is done or archived. A ready child goes back to todo. Cycles are
+refused.
 
 Example:
   vestal kanban link t_4x7k t_9qwe";
 
 const AFTER_UNLINK: &str = "\
-A child that waits for nothing else becomes ready.
+A child that waits for no other task becomes ready.
 
 Example:
   vestal kanban unlink t_4x7k t_9qwe";
 
-/// Has one task wait for another.
+/// Make a task wait for another.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_LINK)]
 pub(super) struct LinkArgs {
@@ -163,7 +163,7 @@ pub(super) struct LinkArgs {
     pair: Pair,
 }
 
-/// Has one task wait for another no longer.
+/// Let a task no longer wait for another.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_UNLINK)]
 pub(super) struct UnlinkArgs {
@@ -173,15 +173,15 @@ pub(super) struct UnlinkArgs {
 
 #[derive(Debug, Args)]
 struct Pair {
-    /// The task that is waited for.
+    /// Task to wait for.
     #[arg(value_name = "PARENT")]
     parent: String,
 
-    /// The task that waits.
+    /// Task that waits.
     #[arg(value_name = "CHILD")]
     child: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -205,29 +205,29 @@ pub(super) async fn unlink(ctx: &BoardContext<'_>, args: &UnlinkArgs) -> Result<
 }
 
 const COMMENT_HELP: &str = "\
-Whoever works on the task next is told the last comments.
+The next worker of the task gets the last comments.
 
 Examples:
   vestal kanban comment t_4x7k the figures are in the annex
   git log -1 | vestal kanban comment t_4x7k -";
 
-/// Says something about a task.
+/// Comment on a task.
 #[derive(Debug, Args)]
 #[command(after_help = COMMENT_HELP)]
 pub(super) struct CommentArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// What is said; `-` reads it from standard input.
+    /// Text of the comment; `-` reads it from standard input.
     #[arg(value_name = "TEXT", required = true, allow_hyphen_values = true)]
     text: Vec<String>,
 
-    /// In whose name.
+    /// Name to act under, instead of `user`.
     #[arg(long, value_name = "NAME")]
     author: Option<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -246,37 +246,37 @@ pub(super) async fn comment(ctx: &BoardContext<'_>, args: CommentArgs) -> Result
 }
 
 const ATTACH_HELP: &str = "\
-The file is copied to the board, 25 MiB at most; workers are told where it is.
+The file is copied to the board, at most 25 MiB; workers get its path.
 
 Examples:
   vestal kanban attach t_4x7k figures.csv
   vestal kanban attach t_4x7k /tmp/x.bin --name model.bin --content-type application/octet-stream";
 
-/// Adds a file to a task.
+/// Attach a file to a task.
 #[derive(Debug, Args)]
 #[command(after_help = ATTACH_HELP)]
 pub(super) struct AttachArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The file.
+    /// File to attach.
     #[arg(value_name = "PATH")]
     path: PathBuf,
 
-    /// Its name on the board, in place of its own.
+    /// Name of the attachment [default: the name of the file].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// What is in it, as in `text/csv`.
+    /// Content type, such as `text/csv`.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
 
-    /// In whose name.
+    /// Name to act under, instead of `user`.
     #[arg(long, value_name = "NAME")]
     author: Option<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -309,15 +309,15 @@ Examples:
   vestal kanban attachments t_4x7k
   vestal kanban attachments t_4x7k --json | jq -r '.[].path'";
 
-/// Lists the files of a task.
+/// List the attachments of a task.
 #[derive(Debug, Args)]
 #[command(after_help = ATTACHMENTS_HELP)]
 pub(super) struct AttachmentsArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -355,20 +355,20 @@ pub(super) async fn attachments(
 }
 
 const DETACH_HELP: &str = "\
-The numbers are those of `vestal kanban attachments ID`.
+`vestal kanban attachments ID` prints the numbers.
 
 Example:
   vestal kanban attach-rm 12";
 
-/// Takes a file away from its task.
+/// Remove an attachment from its task.
 #[derive(Debug, Args)]
 #[command(after_help = DETACH_HELP)]
 pub(super) struct DetachArgs {
-    /// Number of the file.
+    /// Number of the attachment.
     #[arg(value_name = "NUMBER")]
     number: i64,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -24,30 +24,30 @@ use crate::values::parse_duration;
 const CLAIM_LEASE: &str = "15m";
 
 const CLAIM_HELP: &str = "\
-No worker is started for a task that you hold. The hold ends with `vestal kanban complete` or
-`block`, or when its time is over: `vestal kanban heartbeat` renews it.
+No worker is started for a task that you hold. The claim ends with `vestal kanban complete` or
+`block`, or when the lease expires; `vestal kanban heartbeat` renews it.
 
 Examples:
   vestal kanban claim t_4x7k
   vestal kanban claim t_4x7k --ttl 8h";
 
-/// Takes a ready task to work on it yourself.
+/// Claim a ready task, to work on it yourself.
 #[derive(Debug, Args)]
 #[command(after_help = CLAIM_HELP)]
 pub(super) struct ClaimArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// How long it is yours unless you renew it.
+    /// Lease: how long the claim lasts unless you renew it.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = CLAIM_LEASE)]
     ttl: Duration,
 
-    /// In the name of a profile.
+    /// Claim it for this profile.
     #[arg(long = "as", value_name = "PROFILE")]
     worker: Option<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -78,28 +78,28 @@ pub(super) async fn claim(ctx: &BoardContext<'_>, args: &ClaimArgs) -> Result<Ex
 }
 
 const HEARTBEAT_HELP: &str = "\
-Workers renew their hold by themselves; this is for tasks that a person claimed.
+Workers renew their leases themselves; this is for tasks that a person claimed.
 
 Example:
   vestal kanban heartbeat t_4x7k --note 'half of it is done'";
 
-/// Renews the hold on a task that was claimed by hand.
+/// Renew the lease of a task that you claimed.
 #[derive(Debug, Args)]
 #[command(after_help = HEARTBEAT_HELP)]
 pub(super) struct HeartbeatArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// How far the work is.
+    /// Note on the progress of the work.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 
-    /// How long it is yours from now on unless you renew it.
+    /// Length of the new lease.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "15m")]
     ttl: Duration,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -120,24 +120,24 @@ pub(super) async fn heartbeat(
 }
 
 const RECLAIM_HELP: &str = "\
-The run ends, its worker is stopped, and the task can be worked on anew; its failures are forgotten.
+The run ends, its worker is stopped, and the task can be started again; its failure count is reset.
 
 Example:
   vestal kanban reclaim t_4x7k --reason 'wrong branch'";
 
-/// Takes a running task back from whoever holds it.
+/// Take a running task away from its worker.
 #[derive(Debug, Args)]
 #[command(after_help = RECLAIM_HELP)]
 pub(super) struct ReclaimArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Why.
+    /// Reason, kept in the history of the task.
     #[arg(long, value_name = "TEXT", default_value = "by hand")]
     reason: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -153,19 +153,19 @@ Examples:
   vestal kanban runs t_4x7k
   vestal kanban runs t_4x7k --json | jq '.[-1].summary'";
 
-/// Lists the attempts at a task, the oldest first.
+/// List the runs of a task, oldest first.
 #[derive(Debug, Args)]
 #[command(after_help = RUNS_HELP)]
 pub(super) struct RunsArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// At most so many, the last ones.
+    /// Show at most this many, the most recent ones.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
     limit: u32,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -216,11 +216,11 @@ fn first_line(text: &str) -> &str {
 }
 
 const WORKER_HELP: &str = "\
-Dispatchers start this; by hand it is of use to see what a worker does.
+Dispatchers start this command; run it by hand to see what a worker does.
 
-Exit codes: 0 done or handed over, 10 blocked or put off, 70 the worker failed, 75 the provider lets
-it do no more for now, 76 it ended without a report, 77 the task is somebody else's, 124 it took too
-long, 143 a signal asked it to end.
+Exit codes: 0 done or submitted, 10 blocked or postponed, 70 the worker failed, 75 rate limited by
+the provider, 76 it ended without a report, 77 the task is held by another run, 124 timeout, 143
+ended by a signal.
 
 Example:
   vestal -p writer kanban worker --task t_4x7k2m9qwe3r --run 12";
@@ -228,7 +228,7 @@ Example:
 /// The variable that has the lease its dispatcher gave a worker.
 const LEASE_VARIABLE: &str = "VESTAL_KANBAN_LEASE_SECONDS";
 
-/// Works on a task that was claimed for this profile.
+/// Work on a task that was claimed for this profile.
 #[derive(Debug, Args)]
 #[command(after_help = WORKER_HELP)]
 pub(super) struct WorkerArgs {
@@ -240,7 +240,7 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_name = "RUN")]
     run: i64,
 
-    /// Cleans up behind a worker of that run which is gone, and does nothing else.
+    /// Only clean up after a worker of that run that is gone.
     #[arg(long)]
     sweep: bool,
 }

@@ -18,15 +18,15 @@ Examples:
   vestal kanban show t_4x7k
   vestal kanban show t_4x7k --json | jq '.runs[-1].summary'";
 
-/// Shows everything about a task.
+/// Show everything about a task.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -237,15 +237,15 @@ const CONTEXT_HELP: &str = "\
 Example:
   vestal kanban context t_4x7k";
 
-/// Prints what a worker is told about a task.
+/// Print the text that a worker gets about a task.
 #[derive(Debug, Args)]
 #[command(after_help = CONTEXT_HELP)]
 pub(super) struct ContextArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

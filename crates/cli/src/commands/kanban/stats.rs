@@ -19,11 +19,11 @@ Examples:
   vestal kanban stats
   vestal kanban stats --json | jq .by_status.ready";
 
-/// Counts tasks by status and profile.
+/// Count tasks by status and profile.
 #[derive(Debug, Args)]
 #[command(after_help = STATS_HELP)]
 pub(super) struct StatsArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -82,26 +82,26 @@ fn profiles(stats: &Stats, status: Status) -> String {
 }
 
 const DIAGNOSTICS_HELP: &str = "\
-The exit code is 1 when there is something to be told. From when on something is worth a word is in
-the settings kanban.diagnostics.*.
+The exit code is 1 if there is something to report. The settings kanban.diagnostics.* set the
+thresholds.
 
 Examples:
   vestal kanban diagnostics
   vestal kanban diagnostics --severity error --json";
 
-/// Says what may be wrong on the board, and what to do about it.
+/// Report problems on the board, and what to do about them.
 #[derive(Debug, Args)]
 #[command(after_help = DIAGNOSTICS_HELP)]
 pub(super) struct DiagnosticsArgs {
-    /// Only what is at least so bad: warning, error or critical.
+    /// Lowest severity to report: warning, error or critical.
     #[arg(long, value_name = "SEVERITY", default_value = "warning")]
     severity: Severity,
 
-    /// Only about this task.
+    /// Only report problems of this task.
     #[arg(long, value_name = "ID")]
     task: Option<String>,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -171,8 +171,8 @@ fn print_findings(ctx: &BoardContext<'_>, findings: &[Finding]) -> Result<(), Fa
 }
 
 const GC_HELP: &str = "\
-A dispatcher does this by itself from time to time. Tasks, their comments and the last events and
-runs of each stay; a worktree with changes that are not committed stays, and is named.
+A dispatcher does this regularly. Tasks, their comments and the last events and runs of each are
+kept; a worktree with uncommitted changes is kept and reported.
 
 Examples:
   vestal kanban gc
@@ -180,23 +180,23 @@ Examples:
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Removes what nobody can want any more: old events, runs and logs, files and worktrees of no task.
+/// Remove old events, runs and logs, and files and worktrees without a task.
 #[derive(Debug, Args)]
 #[command(after_help = GC_HELP)]
 pub(super) struct GcArgs {
-    /// Days that events and runs are kept, in place of `kanban.event_retention_days`.
+    /// Days to keep events and runs, instead of `kanban.event_retention_days`.
     #[arg(long, value_name = "DAYS")]
     event_retention_days: Option<u32>,
 
-    /// Days that logs are kept, in place of `kanban.log_retention_days`.
+    /// Days to keep logs, instead of `kanban.log_retention_days`.
     #[arg(long, value_name = "DAYS")]
     log_retention_days: Option<u32>,
 
-    /// Only says what would go.
+    /// Show what would be removed, and remove nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -22,12 +22,11 @@ const MOST: u64 = 4 << 20;
 /// When something is to happen.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct When {
-    /// Moment: `2026-11-20 09:30` or `09:30` in this machine's time zone, or with an offset,
-    /// as in `2026-11-20T09:30:00Z`.
+    /// Time: `2026-11-20 09:30` or `09:30` in the local time zone, or `2026-11-20T09:30:00Z`.
     #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with = "delay")]
     at: Option<Time>,
 
-    /// Time from now: `90s`, `30m`, `2h`, `1d`.
+    /// Delay from now: `90s`, `30m`, `2h`, `1d`.
     #[arg(long = "in", value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
 }

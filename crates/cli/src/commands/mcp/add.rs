@@ -14,51 +14,51 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const ADD_HELP: &str = "\
-The server is tried first and kept only if it answers. Keys don't belong on a command line, which
-every user of the machine can read: put them into .env and refer to them as ${NAME}, in quotes, so
-that your shell leaves that alone.
+The server is tried first, and added only if it answers. Do not put keys on the command line, where
+every user of the machine can read them: put them into .env and refer to them as ${NAME}, in single
+quotes.
 
 Examples:
   vestal mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   vestal mcp add git --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
   vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'";
 
-/// Adds a server to config.yaml, if it answers.
+/// Add a server to config.yaml, if it answers.
 #[derive(Debug, Args)]
 #[command(after_help = ADD_HELP)]
 pub(super) struct AddArgs {
     /// What the server is called from now on.
     name: String,
 
-    /// The address of a server elsewhere.
+    /// URL of a remote server.
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"], required_unless_present = "command")]
     url: Option<String>,
 
-    /// A header for every request: NAME=VALUE.
+    /// HTTP header to send: NAME=VALUE; repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "url")]
     headers: Vec<String>,
 
-    /// A variable for the program: NAME=VALUE.
+    /// Environment variable of the program: NAME=VALUE; repeatable.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
 
-    /// The directory that the program is started in.
+    /// Directory to start the program in.
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
 
-    /// Seconds that a call may take.
+    /// Timeout of a call in seconds.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
-    /// Takes the place of a server of that name.
+    /// Replace a server of the same name.
     #[arg(long)]
     replace: bool,
 
-    /// Keeps the server whether it answers or not.
+    /// Add the server even if it does not answer.
     #[arg(long)]
     no_test: bool,
 
-    /// The program and its arguments.
+    /// Program to start, with its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -190,11 +190,11 @@ fn understood(
     super::server(&settings, name)
 }
 
-/// Takes a server out of config.yaml; comments and order of the rest stay.
+/// Remove a server from config.yaml; comments and order are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  vestal mcp remove files")]
 pub(super) struct RemoveArgs {
-    /// The server's name.
+    /// Name of the server.
     name: String,
 }
 

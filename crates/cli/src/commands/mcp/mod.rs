@@ -12,9 +12,9 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-A server of the Model Context Protocol is a program that is started, or an address. The agent gets
-its tools as mcp_SERVER_TOOL, in the toolset mcp-SERVER. They work on this machine, not in the
-sandbox. The exit code is 1 when a server is unknown or does not answer.
+A server of the Model Context Protocol is a program to start, or a URL. The agent gets its tools as
+mcp_SERVER_TOOL, in the toolset mcp-SERVER. The tools run on this machine, not in the sandbox. The
+exit code is 1 if a server is unknown or does not answer.
 
 Examples:
   vestal mcp
@@ -22,7 +22,7 @@ Examples:
   vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'
   vestal mcp test files";
 
-/// Servers whose tools the agent uses: lists, adds, tries and removes them.
+/// List, add, test and remove MCP servers, whose tools the agent can use.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct McpArgs {

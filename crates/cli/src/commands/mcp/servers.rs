@@ -12,17 +12,17 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
-What the settings say is shown; whether a server answers, `vestal mcp test` finds out.
+This shows the settings only; `vestal mcp test` checks whether a server answers.
 
 Examples:
   vestal mcp list
   vestal mcp list --json | jq -r '.[].name'";
 
-/// Lists the servers that the settings name.
+/// List the configured servers.
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP)]
 pub(super) struct ListArgs {
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -85,14 +85,14 @@ fn server_view(
     }
 }
 
-/// Connects to a server and says what it has; nothing of it is left running.
+/// Connect to a server, list what it offers, and disconnect.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  vestal mcp test files\n  vestal mcp test files --json")]
 pub(super) struct TestArgs {
-    /// The server's name.
+    /// Name of the server.
     name: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -120,14 +120,14 @@ pub(super) fn summary(name: &str, probe: &Probe) -> String {
     format!("{name}{about} answers, protocol {}, {count}, {took}", probe.protocol)
 }
 
-/// Lists the tools of a server, as the agent gets them.
+/// List the tools of a server, as the agent sees them.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  vestal mcp tools files")]
 pub(super) struct ToolsArgs {
-    /// The server's name.
+    /// Name of the server.
     name: String,
 
-    /// Prints an array of JSON objects, with the schemas.
+    /// Print a JSON array, with the schemas.
     #[arg(long)]
     json: bool,
 }

@@ -16,14 +16,13 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-The editor is $VISUAL, else $EDITOR, else vi. Between two notes stands a line with § alone. When
-somebody else changed the notes meanwhile, or they do not fit, what you wrote is kept in a file that
-is named then.
+The editor is $VISUAL, else $EDITOR, else vi. Notes are separated by a line with a single §. If the
+notes were changed meanwhile, or do not fit, your text is kept in a file, whose path is printed.
 
 Example:
   vestal memory edit user";
 
-/// Opens the notes in your editor.
+/// Edit the notes in your editor.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct EditArgs {

@@ -11,13 +11,13 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const SHOW_HELP: &str = "\
-The exit code is 1 when notes are there and cannot be read.
+The same as `vestal memory`. The exit code is 1 if notes exist but cannot be read.
 
 Examples:
   vestal memory show user
   vestal memory --json | jq -r '.[].entries[]'";
 
-/// Shows the notes, as `vestal memory` does without a verb.
+/// Show the notes.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
@@ -29,11 +29,11 @@ pub(super) struct ShowArgs {
 // that would take the place of the command's.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct Wanted {
-    /// Notes to show: memory or user; without it both.
+    /// Notes to show: memory or user [default: both].
     #[arg(value_name = "NOTES")]
     target: Option<Target>,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -87,11 +87,11 @@ const PATH_HELP: &str = "\
 Example:
   cat \"$(vestal memory path user)\"";
 
-/// Prints where notes are.
+/// Print the path of the notes.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = PATH_HELP)]
 pub(super) struct PathArgs {
-    /// Notes whose file is meant: memory or user; without it the directory of both.
+    /// Notes: memory or user [default: the directory of both].
     #[arg(value_name = "NOTES")]
     target: Option<Target>,
 }
@@ -103,25 +103,25 @@ pub(super) fn path(ctx: &MemoryContext<'_>, args: PathArgs) -> Result<Exit, Fail
 }
 
 const ADD_HELP: &str = "\
-Conversations that are already under way are not told of it.
+Conversations that have already begun do not see the new note.
 
 Examples:
   vestal memory add 'the tests need a running database'
   vestal memory add --target user 'prefers short answers'
   git log -1 --format=%s | vestal memory add -";
 
-/// Adds a note.
+/// Add a note.
 #[derive(Debug, Args)]
 #[command(after_help = ADD_HELP)]
 pub(super) struct AddArgs {
-    /// The note; `-` reads it from standard input.
+    /// Text of the note; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
     text: String,
 
     #[command(flatten)]
     target: TargetOption,
 
-    /// Prints a JSON object with the notes there are then.
+    /// Print a JSON object with the resulting notes.
     #[arg(long)]
     json: bool,
 }
@@ -138,22 +138,22 @@ const REPLACE_HELP: &str = "\
 Example:
   vestal memory replace database 'the tests need no database any more'";
 
-/// Puts a note in the place of another.
+/// Replace a note.
 #[derive(Debug, Args)]
 #[command(after_help = REPLACE_HELP)]
 pub(super) struct ReplaceArgs {
-    /// Some words of the note that is meant, which no other has.
+    /// Words that only this note contains.
     #[arg(value_name = "WORDS")]
     old: String,
 
-    /// The new note; `-` reads it from standard input.
+    /// New text; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
     text: String,
 
     #[command(flatten)]
     target: TargetOption,
 
-    /// Prints a JSON object with the notes there are then.
+    /// Print a JSON object with the resulting notes.
     #[arg(long)]
     json: bool,
 }
@@ -170,18 +170,18 @@ const REMOVE_HELP: &str = "\
 Example:
   vestal memory remove 'short answers' --target user";
 
-/// Removes a note.
+/// Remove a note.
 #[derive(Debug, Args)]
 #[command(after_help = REMOVE_HELP)]
 pub(super) struct RemoveArgs {
-    /// Some words of the note that is meant, which no other has.
+    /// Words that only this note contains.
     #[arg(value_name = "WORDS")]
     old: String,
 
     #[command(flatten)]
     target: TargetOption,
 
-    /// Prints a JSON object with the notes there are then.
+    /// Print a JSON object with the resulting notes.
     #[arg(long)]
     json: bool,
 }
@@ -191,24 +191,24 @@ pub(super) fn remove(ctx: &MemoryContext<'_>, args: &RemoveArgs) -> Result<Exit,
 }
 
 const CLEAR_HELP: &str = "\
-On a terminal it asks first, unless -y is given; without a terminal it needs -y.
+Asks for confirmation on a terminal; without a terminal, -y is required.
 
 Example:
   vestal memory clear memory -y";
 
-/// Removes all notes of a file.
+/// Remove all notes of a file.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = CLEAR_HELP)]
 pub(super) struct ClearArgs {
-    /// Notes that go: memory or user.
+    /// Notes to remove: memory or user.
     #[arg(value_name = "NOTES")]
     target: Target,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints a JSON object with the notes there are then.
+    /// Print a JSON object with the resulting notes.
     #[arg(long)]
     json: bool,
 }

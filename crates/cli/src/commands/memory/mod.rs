@@ -20,16 +20,16 @@ use crate::values::quoted;
 const MOST: u64 = 1 << 20;
 
 const AFTER_HELP: &str = "\
-`memory` are the agent's own notes (MEMORY.md), `user` those about you (USER.md). The agent is told
-both when a conversation begins, and changes them by itself. The exit code is 1 when a note is not
-found, is meant by too few words, is there already or does not fit.
+`memory` are the agent's own notes (MEMORY.md), `user` its notes about you (USER.md). The agent
+reads both when a conversation begins, and changes them itself. The exit code is 1 if a note is not
+found, is ambiguous, exists already or does not fit.
 
 Examples:
   vestal memory
   vestal memory add 'the tests need a running database'
   vestal memory edit user";
 
-/// What the agent remembers from conversation to conversation: shows and changes it.
+/// Show and change what the agent remembers across conversations.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct MemoryArgs {
@@ -54,7 +54,7 @@ enum MemoryVerb {
 /// Which notes are meant.
 #[derive(Debug, Clone, Copy, Args)]
 struct TargetOption {
-    /// Notes that are meant: memory or user.
+    /// Notes to change: memory or user.
     #[arg(long, value_name = "NOTES", default_value = "memory")]
     target: Target,
 }

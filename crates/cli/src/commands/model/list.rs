@@ -21,11 +21,11 @@ const IDLE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ListArgs {
-    /// Asks the providers, however young the kept lists are.
+    /// Ask the providers even if the cached lists are fresh.
     #[arg(long)]
     refresh: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -145,7 +145,7 @@ fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
 
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
-    /// The model: `MODEL`, or `PROVIDER:MODEL` to set its provider too.
+    /// Model to use: `MODEL`, or `PROVIDER:MODEL` to set its provider too.
     #[arg(value_name = "NAME")]
     name: String,
 }

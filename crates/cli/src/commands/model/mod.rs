@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-Lists are kept for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
+Lists are cached for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
 answered, 1 none is configured, 3 none answered.
 
 Examples:
@@ -23,7 +23,7 @@ Examples:
   vestal model set openrouter:some/model
   vestal model setup";
 
-/// Shows which models there are and which one is asked; sets it.
+/// List models, and choose the one to use.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct ModelArgs {
@@ -36,13 +36,13 @@ pub(crate) struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum ModelVerb {
-    /// Lists the models that the configured providers offer.
+    /// List the models that the configured providers offer.
     #[command(after_help = "Example:\n  vestal model list --json")]
     List(list::ListArgs),
-    /// Sets the model that is asked, in config.yaml.
+    /// Set the model to use, in config.yaml.
     #[command(after_help = "Example:\n  vestal model set openrouter:some/model")]
     Set(list::SetArgs),
-    /// Asks who serves the model, tries it, and keeps what works.
+    /// Choose a provider, key and model step by step; saved once they work.
     #[command(after_help = "Example:\n  vestal model setup")]
     Setup(setup::SetupArgs),
 }

@@ -13,26 +13,25 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const EXPORT_HELP: &str = "\
-In the archive are the settings without secrets, the description, SOUL.md, skills and memories, and
-nothing else: no .env, no keys, no tokens, no conversations, no sandboxes. Read your own texts
-before you pass them on.
+The archive has the settings without secrets, the description, SOUL.md, skills and memories. It has
+no .env, keys, tokens, conversations or sandboxes. Check your own texts before you share it.
 
 Example:
   vestal profile export work -o work.tar.gz";
 
-/// Writes a profile without its secrets to an archive.
+/// Export a profile, without its secrets, to an archive.
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_HELP)]
 pub(super) struct ExportArgs {
-    /// The profile; without it the one in use.
+    /// Name of the profile [default: the current one].
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// The file to write, which must not exist; without it NAME.tar.gz.
+    /// File to write; it must not exist [default: NAME.tar.gz].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -70,8 +69,8 @@ pub(super) fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failu
 }
 
 const IMPORT_HELP: &str = "\
-An archive with links, devices or paths that lead elsewhere is refused as a whole. Keys are not in
-it: put them into .env of the new profile.
+An archive with links, devices or paths outside of it is refused. It contains no keys: put them into
+the .env of the new profile.
 
 Example:
   vestal profile import work.tar.gz --name spare";
@@ -88,19 +87,19 @@ const TELLING: [&dyn AnyKey; 8] = [
     &keys::PROVIDERS,
 ];
 
-/// Makes a profile of an archive.
+/// Create a profile from an archive.
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_HELP)]
 pub(super) struct ImportArgs {
-    /// The archive.
+    /// Archive to import.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Another name than the one in the archive.
+    /// Name of the new profile [default: the name in the archive].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

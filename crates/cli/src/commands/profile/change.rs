@@ -13,34 +13,34 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const CREATE_HELP: &str = "\
-A clone has config.yaml, .env, SOUL.md, skills and memories of the other profile, and none of its
+A clone has the config.yaml, .env, SOUL.md, skills and memories of the other profile, but not its
 conversations and sandboxes.
 
 Examples:
   vestal profile create work --description 'for pay'
   vestal profile create spare --clone-from work";
 
-/// Makes a profile.
+/// Create a profile.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(super) struct CreateArgs {
-    /// Its name: a-z, 0-9, _ and -; capitals become small letters.
+    /// Name of the profile: a-z, 0-9, _ and -; capitals become small letters.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Begins with what the profile in use has.
+    /// Copy settings, secrets, skills and memories of the current profile.
     #[arg(long, conflicts_with = "clone_from")]
     clone: bool,
 
-    /// Begins with what another profile has.
+    /// Copy them from this profile.
     #[arg(long, value_name = "PROFILE")]
     clone_from: Option<String>,
 
-    /// What it is for, in one line.
+    /// One-line description.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -100,30 +100,30 @@ fn tell_model(context: &Context, home: &Home) {
 }
 
 const RENAME_HELP: &str = "\
-Sandboxes know their profile by its name. Their instances are removed, with running jobs and what was
-installed in them; workspaces, homes and snapshots stay, and the next use makes new instances with
-them.
+Sandboxes belong to a profile by its name. Their instances are removed, with running jobs and
+anything installed in them; workspaces, homes and snapshots stay, and the next use creates new
+instances with them.
 
 Example:
   vestal profile rename work office";
 
-/// Gives a profile another name.
+/// Rename a profile.
 #[derive(Debug, Args)]
 #[command(after_help = RENAME_HELP)]
 pub(super) struct RenameArgs {
-    /// The profile.
+    /// Name of the profile.
     #[arg(value_name = "NAME")]
     from: String,
 
-    /// Its new name.
+    /// New name.
     #[arg(value_name = "NEW-NAME")]
     to: String,
 
-    /// Doesn't ask before instances are removed.
+    /// Do not ask before sandbox instances are removed.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -163,24 +163,25 @@ pub(super) async fn rename(context: &Context, args: RenameArgs) -> Result<Exit, 
 }
 
 const DELETE_HELP: &str = "\
-Its sandboxes go first, with their files; when one of them cannot be reached, nothing is deleted.
+Its sandboxes are removed first, with their files. If one of them cannot be reached, nothing is
+deleted. Asks for confirmation on a terminal; without a terminal, -y is required.
 
 Example:
   vestal profile delete work";
 
-/// Deletes a profile with everything in it.
+/// Delete a profile with everything in it.
 #[derive(Debug, Args)]
 #[command(after_help = DELETE_HELP)]
 pub(super) struct DeleteArgs {
-    /// The profile.
+    /// Name of the profile.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Doesn't ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -13,14 +13,14 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-A profile is an isolated home: settings, secrets, conversations, memories, skills and sandboxes of
-its own. Which one is used: -p NAME, else $VESTAL_PROFILE, else the one of `vestal profile use`,
-else default. The exit code is 1 when a name is wrong, taken or unknown.
+A profile is an isolated home with its own settings, secrets, conversations, memories, skills and
+sandboxes. The profile is chosen by -p NAME, else $VESTAL_PROFILE, else `vestal profile use`, else
+it is `default`. The exit code is 1 if a name is invalid, taken or unknown.
 
 Example:
   vestal profile create work --clone && vestal -p work run 'echo at work'";
 
-/// Makes, shows and removes isolated homes.
+/// Manage profiles: isolated homes with their own settings and sandboxes.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ProfileArgs {

@@ -10,17 +10,17 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
-The one that is used when nobody names one is marked with *.
+The default choice is marked with *.
 
 Examples:
   vestal profile list
   vestal profile list --json | jq -r '.[].name'";
 
-/// Lists the profiles.
+/// List the profiles.
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP)]
 pub(super) struct ListArgs {
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -59,21 +59,21 @@ pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> 
 }
 
 const SHOW_HELP: &str = "\
-Model and provider are those of the profile's own files.
+Model and provider are read from the files of the profile.
 
 Examples:
   vestal profile show
   vestal profile show work --json";
 
-/// Shows everything about a profile.
+/// Show a profile.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
-    /// The profile; without it the one in use.
+    /// Name of the profile [default: the current one].
     #[arg(value_name = "NAME")]
     name: Option<String>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -122,15 +122,15 @@ The choice stays until another is made. `default` can always be chosen.
 Example:
   vestal profile use work";
 
-/// Chooses the profile that is used when nobody names one.
+/// Choose the profile to use by default.
 #[derive(Debug, Args)]
 #[command(after_help = CHOOSE_HELP)]
 pub(super) struct UseArgs {
-    /// The profile.
+    /// Name of the profile.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

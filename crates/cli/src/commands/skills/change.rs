@@ -19,36 +19,36 @@ use crate::exit::Exit;
 const MOST_NAMED: usize = 20;
 
 const INSTALL_HELP: &str = "\
-Shows what the skill asks for and asks before anything is written; without a terminal, say -y. An
-archive (tar, tar.gz, or zip, also when it is called .skill) with links, devices or paths that lead
-elsewhere is refused as a whole; hidden files are left out.
+Shows what the skill asks for, and asks before anything is written; without a terminal, -y is
+required. Archives are tar, tar.gz or zip (also named .skill). An archive with links, devices or
+paths outside of it is refused; hidden files are skipped.
 
 Examples:
   vestal skills install ~/src/pdf-forms
   vestal skills install pdf-forms.skill
   vestal skills install pdf-forms.tar.gz --name forms -y";
 
-/// Installs a skill from a folder or an archive.
+/// Install a skill from a folder or an archive.
 #[derive(Debug, Args)]
 #[command(after_help = INSTALL_HELP)]
 pub(super) struct InstallArgs {
-    /// The folder, or the archive.
+    /// Folder or archive to install from.
     #[arg(value_name = "PATH|ARCHIVE")]
     source: PathBuf,
 
-    /// Another name than its own.
+    /// Install it under this name.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Puts it in the place of a skill that has its name.
+    /// Replace an installed skill of the same name.
     #[arg(long)]
     replace: bool,
 
-    /// Doesn't ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -123,24 +123,24 @@ fn plans(proposal: &Proposal) -> Vec<String> {
 }
 
 const REMOVE_HELP: &str = "\
-Without a terminal to ask on, say -y.
+Asks for confirmation on a terminal; without a terminal, -y is required.
 
 Example:
   vestal skills remove pdf-forms";
 
-/// Removes a skill with its folder, also one that is broken.
+/// Remove a skill and its folder, even if it is broken.
 #[derive(Debug, Args)]
 #[command(after_help = REMOVE_HELP)]
 pub(super) struct RemoveArgs {
-    /// The skill.
+    /// Name of the skill.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Doesn't ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -169,32 +169,32 @@ pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failu
 }
 
 const AFTER_ENABLE: &str = "\
-Takes it out of skills.disabled in config.yaml.
+Removes the skill from skills.disabled in config.yaml.
 
 Example:
   vestal skills enable pdf-forms";
 
 const AFTER_DISABLE: &str = "\
-Adds it to skills.disabled in config.yaml: the agent does not see it any more, and the variables it
+Adds the skill to skills.disabled in config.yaml: the agent no longer sees it, and the variables it
 asks for are not forwarded.
 
 Example:
   vestal skills disable pdf-forms";
 
-/// Uses a skill again.
+/// Enable a skill.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_ENABLE)]
 pub(super) struct EnableArgs {
-    /// The skill.
+    /// Name of the skill.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-/// Keeps a skill installed, and doesn't use it.
+/// Disable a skill without removing it.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_DISABLE)]
 pub(super) struct DisableArgs {
-    /// The skill.
+    /// Name of the skill.
     #[arg(value_name = "NAME")]
     name: String,
 }

@@ -13,17 +13,17 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-A skill is a folder with a SKILL.md, below skills/ in the profile's home: instructions for a
-particular kind of work, with scripts and references beside them. The agent sees which there are,
-reads what it needs, and finds the files in its sandbox, where it can only read them. In the chat,
-/NAME uses one. The exit code is 1 when a skill is unknown, broken or not installed.
+A skill is a folder with a SKILL.md, below skills/ in the home of the profile: instructions for a
+kind of work, with scripts and references. The agent sees the list of skills, reads those it needs,
+and finds their files read-only in its sandbox. In the chat, /NAME uses a skill. The exit code is 1
+if a skill is unknown, broken or not installed.
 
 Examples:
   vestal skills
   vestal skills install ./pdf-forms.zip
   vestal skills disable pdf-forms";
 
-/// What the agent can look up how to do: lists, installs and removes it.
+/// List, install and remove skills: instructions that the agent can look up.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct SkillsArgs {

@@ -16,17 +16,17 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
-Broken skills are listed with what is wrong and what to do about it; the others are not affected.
+Broken skills are listed with the reason and what to do about it; they do not affect the others.
 
 Examples:
   vestal skills list
   vestal skills list --json | jq -r '.skills[].name'";
 
-/// Lists the skills.
+/// List the installed skills.
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP)]
 pub(super) struct ListArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -81,15 +81,15 @@ const SHOW_HELP: &str = "\
 Example:
   vestal skills show pdf-forms";
 
-/// Shows a skill: its instructions, files and the variables it asks for.
+/// Show the instructions and files of a skill, and the variables it asks for.
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
-    /// The skill.
+    /// Name of the skill.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -134,22 +134,22 @@ pub(super) fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> 
 }
 
 const CHECK_HELP: &str = "\
-Without a path, all that is installed is checked. The exit code is 1 when something is wrong, or a
-variable is missing that a skill cannot do without.
+Without a path, all installed skills are checked. The exit code is 1 if a skill is broken, or lacks
+a required variable.
 
 Examples:
   vestal skills check
   vestal skills check ./my-skill";
 
-/// Checks skills: those that are installed, or one that is being written.
+/// Check the installed skills, or one that you are writing.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_HELP)]
 pub(super) struct CheckArgs {
-    /// A folder, an archive or a SKILL.md.
+    /// Folder, archive or SKILL.md to check.
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
