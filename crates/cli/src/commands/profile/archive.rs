@@ -75,7 +75,7 @@ the .env of the new profile.
 Example:
   vestal profile import work.tar.gz --name spare";
 
-/// Settings of somebody else that one should know of before a command is run.
+/// Settings of an imported profile that deserve a look before a command is run.
 const TELLING: [&dyn AnyKey; 8] = [
     &keys::BACKEND,
     &keys::DOCKER_VOLUMES,
@@ -123,14 +123,14 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failu
     }
     let files = text::count(imported.files as u64, "file");
     let (profile, dir) = (home.profile(), home.dir());
-    console.print(&format!("made profile {profile} in {} ({files})", dir.display()))?;
+    console.print(&format!("created profile {profile} in {} ({files})", dir.display()))?;
     for path in imported.left_out {
-        console.note(&format!("left out {path}, which does not travel"));
+        console.note(&format!("left out {path}, which is not imported"));
     }
     if !telling.is_empty() {
         let keys = telling.join(", ");
         let show = format!("vestal -p {profile} config show --changed");
-        console.warn(&format!("its settings have {keys}; look at them first: {show}"));
+        console.warn(&format!("its settings include {keys}; check them first: {show}"));
     }
     Ok(Exit::Success)
 }

@@ -6,7 +6,7 @@ use vestal_config::profiles::Start;
 use vestal_config::{Environment, Home, Settings, Source, keys};
 
 use super::named;
-use super::sandboxes::Sandboxes;
+use super::sandboxes;
 use crate::confirm;
 use crate::context::Context;
 use crate::error::Failure;
@@ -73,7 +73,7 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failu
         console.print_json(&CreatedProfileView { name: name.to_string(), path, left_out })?;
         return Ok(Exit::Success);
     }
-    console.print(&format!("made profile {name} in {}", created.home.dir().display()))?;
+    console.print(&format!("created profile {name} in {}", created.home.dir().display()))?;
     console
         .note(&format!("to use it: vestal -p {name} …, or from now on: vestal profile use {name}"));
     tell_model(context, &created.home);
@@ -91,7 +91,7 @@ fn tell_model(context: &Context, home: &Home) {
             let model = chain.first().map(|asked| format!("{}:{}", asked.name, asked.model));
             let model = model.unwrap_or_default();
             context.console.note(&format!(
-                "it asks the model of the profile default ({model}) until it has its own: {own}"
+                "it uses the model of the profile default ({model}) until it has its own: {own}"
             ));
         }
         (Ok(_), _) => {}
@@ -133,9 +133,9 @@ pub(super) async fn rename(context: &Context, args: RenameArgs) -> Result<Exit, 
     let profiles = context.profiles()?;
     let (old, _) = profiles.check_rename(&from, &to)?;
     let mut instances = 0;
-    if let Some(sandboxes) = Sandboxes::of(context, &old).await? {
-        sandboxes.refuse_volumes().await?;
-        let plans = sandboxes.plans();
+    if let Some(found) = sandboxes::find(context, &old).await? {
+        found.refuse_volumes().await?;
+        let plans = sandboxes::plans(&found);
         let question = "Workspaces and homes stay. Rename?";
         let verb = "remove instances";
         if !plans.is_empty()
@@ -145,7 +145,8 @@ pub(super) async fn rename(context: &Context, args: RenameArgs) -> Result<Exit, 
             context.console.note("nothing was renamed");
             return Ok(Exit::No);
         }
-        instances = sandboxes.free(context).await?;
+        let what = format!("removing the instances of profile {from}");
+        instances = context.console.while_waiting(&what, found.release()).await?;
     }
     let home = profiles.rename(&from, &to)?;
     if args.json {
@@ -190,18 +191,21 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, 
     let name = named(&args.name)?;
     let profiles = context.profiles()?;
     let home = profiles.check_delete(&name)?;
-    let sandboxes = Sandboxes::of(context, &home).await?;
-    let mut plans = sandboxes.as_ref().map(Sandboxes::plans).unwrap_or_default();
+    let found = sandboxes::find(context, &home).await?;
+    let mut plans = found.as_ref().map(sandboxes::plans).unwrap_or_default();
     plans.push(format!(
-        "{} goes, with settings, secrets, conversations, memories and skills",
+        "{} will be deleted, with settings, secrets, conversations, memories and skills",
         home.dir().display()
     ));
     if !args.yes && !confirm::is_named(context.console, "delete", name.as_str(), &plans)? {
         context.console.note("nothing was deleted");
         return Ok(Exit::No);
     }
-    let removed = match sandboxes {
-        Some(sandboxes) => sandboxes.remove(context, &home).await?,
+    let removed = match found {
+        Some(found) => {
+            let what = format!("removing the sandboxes of profile {name}");
+            context.console.while_waiting(&what, found.remove()).await?
+        }
         None => Vec::new(),
     };
     profiles.delete(&name)?;

@@ -1,4 +1,4 @@
-//! `vestal profile`, one file for each of its verbs.
+//! `vestal profile`: its verbs, and what they share.
 
 mod archive;
 mod change;

@@ -53,7 +53,7 @@ pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> 
         }
     }
     for stray in &listing.strays {
-        console.warn(&format!("{} is no profile: {}", stray.path.display(), stray.reason));
+        console.warn(&format!("{} is not a profile: {}", stray.path.display(), stray.reason));
     }
     Ok(Exit::Success)
 }
@@ -141,11 +141,11 @@ pub(super) fn choose(context: &Context, args: &UseArgs) -> Result<Exit, Failure>
     if args.json {
         context.console.print_json(&ChosenProfileView { name: name.to_string() })?;
     } else {
-        context.console.print(&format!("profile {name} is used from now on"))?;
+        context.console.print(&format!("now using profile {name}"))?;
     }
     let variable = context.environment().non_empty("VESTAL_PROFILE");
     if variable.is_some_and(|value| !value.eq_ignore_ascii_case(name.as_str())) {
-        context.console.warn("VESTAL_PROFILE is set to another one and goes first");
+        context.console.warn("VESTAL_PROFILE names another profile and takes precedence");
     }
     Ok(Exit::Success)
 }
