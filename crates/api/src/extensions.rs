@@ -229,7 +229,7 @@ pub struct NotesView {
     pub target: String,
     /// The file.
     pub path: String,
-    /// Whether the agent is told these notes.
+    /// Whether the agent gets these notes.
     pub enabled: bool,
     /// The notes.
     pub entries: Vec<String>,
