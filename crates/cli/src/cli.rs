@@ -10,9 +10,8 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, lifecycle,
-    logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
-    wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, lifecycle, logs,
+    mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
 };
 use crate::error::Failure;
 use crate::find;
@@ -81,7 +80,7 @@ fn with_set(command: clap::Command) -> clap::Command {
         .action(ArgAction::Append)
         .help_heading("Global options")
         .display_order(998)
-        .help("Sets a key for this call only, as in `--set terminal.retention_seconds=2h`; repeatable");
+        .help("Set a key for this command only, as in `--set terminal.retention_seconds=2h`; repeatable");
     command.arg(set).mut_subcommands(with_set)
 }
 
@@ -250,9 +249,9 @@ verbs! {
     Stats(ps::StatsArgs) = "stats",
     Jobs(jobs::JobsArgs) = "jobs",
     Logs(logs::LogsArgs) = "logs",
-    Wait(wait::WaitArgs) = "wait",
-    Kill(kill::KillArgs) = "kill",
-    Write(write::WriteArgs) = "write",
+    Wait(jobs::WaitArgs) = "wait",
+    Kill(jobs::KillArgs) = "kill",
+    Write(jobs::WriteArgs) = "write",
     Cp(cp::CpArgs) = "cp",
     Snapshot(snapshots::SnapshotArgs) = "snapshot",
     Snapshots(snapshots::SnapshotsArgs) = "snapshots",

@@ -7,9 +7,8 @@ use vestal_config::Environment;
 
 use crate::cli::{self, Verb};
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, kill, lifecycle,
-    logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
-    wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, lifecycle, logs,
+    mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
 };
 use crate::console::{Console, logging, restore_messages, status, terminal};
 use crate::context::Context;
@@ -29,7 +28,7 @@ pub(crate) fn run() -> Exit {
         Err(error) => return console.explain_usage(&error),
     };
     logging::install(console, cli.global.verbose);
-    // Whoever says nothing wants to talk, where that is possible.
+    // No subcommand on a terminal means chat.
     let verb = match cli.verb {
         None if chat::is_possible(&environment) => Some(Verb::Chat(chat::ChatArgs::default())),
         verb => verb,
@@ -93,9 +92,9 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Stats(args) => ps::stats(context, args).await,
         Verb::Jobs(args) => jobs::run(context, args).await,
         Verb::Logs(args) => logs::run(context, args).await,
-        Verb::Wait(args) => wait::run(context, args).await,
-        Verb::Kill(args) => kill::run(context, args).await,
-        Verb::Write(args) => write::run(context, args).await,
+        Verb::Wait(args) => jobs::wait(context, args).await,
+        Verb::Kill(args) => jobs::kill(context, args).await,
+        Verb::Write(args) => jobs::write(context, args).await,
         Verb::Cp(args) => cp::run(context, args).await,
         Verb::Snapshot(args) => Box::pin(snapshots::snapshot(context, args)).await,
         Verb::Snapshots(args) => snapshots::run(context, args).await,
@@ -144,10 +143,10 @@ fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
     vestal_tui::terminal::restore();
     restore_messages();
     terminal::restore();
-    let said = info.payload_as_str().unwrap_or("no reason given");
+    let reason = info.payload_as_str().unwrap_or("no reason given");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     console.explain(
-        &Failure::new(format!("this is a defect of vestal {}: {said} ({place})", env!("CARGO_PKG_VERSION")))
+        &Failure::new(format!("this is a bug in vestal {}: {reason} ({place})", env!("CARGO_PKG_VERSION")))
             .advise("please report this line and the command you ran; sandboxes and their jobs are not affected"),
     );
     std::process::exit(Exit::Failed.code().into());

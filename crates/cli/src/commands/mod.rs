@@ -1,4 +1,4 @@
-//! The verbs, one file each.
+//! The commands: arguments, calls of the libraries, and output.
 
 pub(crate) mod chat;
 pub(crate) mod completions;
@@ -9,7 +9,6 @@ pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod jobs;
 pub(crate) mod kanban;
-pub(crate) mod kill;
 pub(crate) mod lifecycle;
 pub(crate) mod logs;
 pub(crate) mod mcp;
@@ -24,5 +23,3 @@ pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod skills;
 pub(crate) mod snapshots;
-pub(crate) mod wait;
-pub(crate) mod write;

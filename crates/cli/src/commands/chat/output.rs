@@ -1,5 +1,4 @@
-//! What a person sees of a turn while it runs: the answer on standard output,
-//! everything else on standard error.
+//! Shows the turn of a single question: the answer as it comes, tool calls and progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use vestal_agent::{Event, EventSink};
 use vestal_model::Finish;
 
-use super::words::{self, Words};
 use crate::agent::Asking;
 use crate::console::{Console, Sink, status, text};
 use crate::error::Failure;
@@ -36,14 +34,14 @@ pub(super) enum Answer {
 }
 
 /// Shows a turn.
-pub(super) struct Screen {
+pub(super) struct TurnOutput {
     console: Console,
     answer: Answer,
     /// Whether it is said what the tools do.
     tells_tools: bool,
     out: Sink,
     asking: Asking,
-    words: Words,
+    words: TrimmedText,
     message: String,
     /// What came before a message, whose end it is.
     cut_off: String,
@@ -110,8 +108,8 @@ impl Tails {
     }
 }
 
-impl Screen {
-    /// Returns a screen and where the turn tells of what happens.
+impl TurnOutput {
+    /// Returns the output, and the sink and the receiver of the events of the turn.
     pub(super) fn new(
         console: Console,
         answer: Answer,
@@ -123,24 +121,24 @@ impl Screen {
         let heard = tails.clone();
         let sink = EventSink::new(move |event| match event {
             Event::ToolOutput { call, text } => heard.note(call, &text),
-            // When nobody shows it any more, nobody needs to know.
+            // The receiver is gone when the turn is no longer shown.
             event => drop(sender.send(event)),
         });
         let out = Sink::stdout().map_err(|error| Failure::output(&error))?;
-        let screen = Self {
+        let output = Self {
             console,
             answer,
             tells_tools,
             out,
             asking,
-            words: Words::default(),
+            words: TrimmedText::default(),
             message: String::new(),
             cut_off: String::new(),
             running: Vec::new(),
             tails,
             waiting: None,
         };
-        Ok((screen, sink, events))
+        Ok((output, sink, events))
     }
 
     /// Shows what happens, for as long as it is let.
@@ -155,7 +153,7 @@ impl Screen {
                 biased;
                 event = events.recv() => match event {
                     Some(event) => self.take(event).await?,
-                    // Nobody tells of anything any more; the turn's end is at hand.
+                    // There are no more events: the turn is about to end.
                     None => std::future::pending().await,
                 },
                 _ = ticks.tick(), if live => self.draw(),
@@ -258,7 +256,7 @@ impl Screen {
         self.end_line().await?;
         let mut message = std::mem::take(&mut self.cut_off);
         message.push_str(&std::mem::take(&mut self.message));
-        self.write(words::whole(&message)).await
+        self.write(trimmed(&message)).await
     }
 
     /// Ends a line of the answer that is under way, so that something else can
@@ -350,6 +348,49 @@ fn tool_line(is_error: bool, about: &str, took: Duration) -> String {
     format!("{mark} {about} ({})", text::took(took))
 }
 
+/// A message that comes in pieces: shown without blank lines before and behind
+/// it, so white space is held back until it is known what follows.
+#[derive(Debug, Default)]
+pub(super) struct TrimmedText {
+    begun: bool,
+    held: String,
+}
+
+impl TrimmedText {
+    /// Takes a piece and returns what can be shown.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        self.held.push_str(piece);
+        let end = self.held.trim_end().len();
+        let mut shown: String = self.held.drain(..end).collect();
+        if !self.begun && !shown.is_empty() {
+            self.begun = true;
+            let first = shown.len() - shown.trim_start().len();
+            let start = shown[..first].rfind('\n').map_or(0, |end| end + 1);
+            shown.drain(..start);
+        }
+        shown
+    }
+
+    /// Ends the message and returns the end of its last line, if it has any.
+    pub(super) fn end(&mut self) -> &'static str {
+        self.held.clear();
+        if std::mem::take(&mut self.begun) { "\n" } else { "" }
+    }
+
+    /// Reports whether a line of it is unfinished on the screen.
+    pub(super) fn is_begun(&self) -> bool {
+        self.begun
+    }
+}
+
+/// Returns a whole message as it is printed: nothing, if it says nothing.
+pub(super) fn trimmed(text: &str) -> String {
+    let mut words = TrimmedText::default();
+    let mut printed = words.push(text);
+    printed.push_str(words.end());
+    printed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,10 +399,10 @@ mod tests {
     fn a_pause_before_the_next_attempt_is_counted_down() {
         let now = Instant::now();
         let waiting = Waiting::Retry(now + Duration::from_millis(62_500));
-        let told = [0, 2_600, 61_600, 62_600, 64_000]
+        let shown = [0, 2_600, 61_600, 62_600, 64_000]
             .map(|ms| waiting.in_words(now + Duration::from_millis(ms)).unwrap_or_default());
         assert_eq!(
-            told,
+            shown,
             [
                 "asking again in 1m 3s; Ctrl-C stops",
                 "asking again in 1m 0s; Ctrl-C stops",
@@ -370,5 +411,27 @@ mod tests {
                 "waiting for the model (1s)",
             ]
         );
+    }
+
+    #[test]
+    fn a_message_has_no_blank_lines_around_it_and_ends_with_one_newline() {
+        assert_eq!(trimmed("\n \n  code\n\nmore \n\n"), "  code\n\nmore\n");
+        assert_eq!(trimmed(" \n\n"), "");
+        assert_eq!(trimmed("x"), "x\n");
+    }
+
+    #[test]
+    fn a_message_in_pieces_is_the_same_as_in_one() {
+        let text = "\n\n  first\n\n second  word \n\n";
+        for size in 1..text.len() {
+            let mut words = TrimmedText::default();
+            let chars: Vec<char> = text.chars().collect();
+            let mut shown: String =
+                chars.chunks(size).map(|piece| words.push(&String::from_iter(piece))).collect();
+            assert!(words.is_begun());
+            shown.push_str(words.end());
+            assert_eq!(shown, trimmed(text), "{size}");
+            assert!(!words.is_begun());
+        }
     }
 }

@@ -1,16 +1,11 @@
-//! `vestal chat`.
+//! `vestal chat`: its options, and the conversation that they ask for.
 
 mod directories;
-mod image;
+mod host;
 mod interactive;
-mod opening;
-mod prompt;
-mod screen;
-mod slash;
-mod summary;
-mod surroundings;
-mod talk;
-mod words;
+mod once;
+mod output;
+mod question;
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -18,28 +13,31 @@ use std::path::PathBuf;
 use clap::Args;
 use vestal_agent::Outcome;
 use vestal_api::{ErrorView, TurnExitReason, TurnView};
-use vestal_config::Environment;
+use vestal_config::{Environment, Settings};
+use vestal_conversations::Title;
 use vestal_model::{Part, UserMessage};
+use vestal_runtime::{OpenRequest, Placement, SandboxChoice, Toolsets, Which};
 use vestal_sandbox::Task;
 
+use self::once::{Question, QuestionEnd};
+use self::output::Answer;
 use crate::agent::{exit_of, failure_of};
+use crate::cli::Wanted;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use screen::Answer;
-use talk::{Talk, Talked};
 
-const AFTER_HELP: &str = "\
+const CHAT_HELP: &str = "\
 On a terminal and without -q this starts an interactive chat; /help lists its commands. With -q, or
 without a terminal, the answer goes to standard output and everything else to standard error; text
 piped in is added to the question. Conversations are saved: -c continues the last one, in the same
 sandbox and the same shell session. A question that begins with /kanban is run as a board command,
 without asking a model.
 
-Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage, 3 the
-provider failed, 4 stopped by its budget or because it repeated itself, 5 the provider refused to
-answer, 125 Vestal failed, 130 interrupted.
+Exit codes: 0 answered, 1 no model is configured or no such conversation, 2 wrong usage,
+3 the provider failed, 4 stopped by its budget or because it repeats itself, 5 the provider refused
+to answer, 125 Vestal failed, 130 interrupted.
 
 Examples:
   vestal chat
@@ -52,7 +50,7 @@ Examples:
 
 /// Chat with the agent, which works in a durable sandbox; with -q, ask once and print the answer.
 #[derive(Debug, Default, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = CHAT_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ChatArgs {
     /// First message of the chat.
@@ -134,7 +132,7 @@ impl ChatArgs {
 }
 
 impl ChatArgs {
-    /// Reports whether somebody is to chat, on this terminal.
+    /// Reports whether this is an interactive chat.
     pub(crate) fn is_interactive(&self, environment: &Environment) -> bool {
         self.query.is_none() && !self.is_silent() && interactive::is_possible(environment)
     }
@@ -153,14 +151,14 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
         args.query = Some(std::mem::take(&mut args.words).join(" "));
     }
     // Only of what is typed: material that is piped in commands nothing.
-    if let Some(told) = args.query.as_deref().and_then(slash::read) {
-        return slash::obey(context, told).await;
+    if let Some(command) = args.query.as_deref().and_then(host::parse_command) {
+        return host::run_command(context, command).await;
     }
-    // Before signals are listened for: whoever types the question can still leave.
+    // Read before signals are handled, so that Ctrl-C still ends the program.
     let question = question(context, &args).await?;
-    let talked = Box::pin(Talk { context, args: &args }.run(question)).await;
-    let talked = match talked {
-        Ok(talked) => talked,
+    let end = Box::pin(Question { context, args: &args }.run(question)).await;
+    let end = match end {
+        Ok(end) => end,
         Err(failure) => {
             if args.json {
                 context.console.print_json(&not_begun(&failure))?;
@@ -168,8 +166,8 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
             return Err(failure);
         }
     };
-    match talked {
-        Talked::NotBegun(signal) | Talked::Left(signal) => {
+    match end {
+        QuestionEnd::NotBegun(signal) | QuestionEnd::Left(signal) => {
             let exit = Exit::Terminated(signal);
             if args.json {
                 let failure = Failure::new("interrupted").with_exit(exit);
@@ -177,8 +175,8 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
             }
             Ok(exit)
         }
-        Talked::NoReader(failure) => Err(failure),
-        Talked::Turn { result, signal } => {
+        QuestionEnd::NoReader(failure) => Err(failure),
+        QuestionEnd::Turn { result, signal } => {
             let exit = exit_of(&result, signal);
             let failure = failure_of(&result, signal);
             if args.json {
@@ -188,12 +186,12 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
                 }
                 context.console.print_json(&view)?;
             } else if args.quiet && has_answer(&result.outcome) {
-                let answer = words::whole(&result.text);
+                let answer = output::trimmed(&result.text);
                 let shown = io::stdout().is_terminal().then(|| text::harmless(&answer));
                 context.console.write(shown.as_deref().unwrap_or(&answer))?;
             }
             if !args.is_silent() {
-                summary::tell(context, &result);
+                once::print_summary(context, &result);
             }
             match failure {
                 Some(failure) => Err(failure),
@@ -203,7 +201,7 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
     }
 }
 
-/// Returns what is told of a turn that never began.
+/// Returns the view of a turn that never began.
 fn not_begun(failure: &Failure) -> TurnView {
     let reason = match failure.exit() {
         Exit::Terminated(_) => TurnExitReason::Interrupted,
@@ -230,7 +228,7 @@ fn first_message(args: &ChatArgs) -> Result<Option<UserMessage>, Failure> {
         parts.push(Part::Text { text: args.words.join(" ") });
     }
     for path in &args.image {
-        parts.push(Part::Image(image::read(path)?));
+        parts.push(Part::Image(question::read_image(path)?));
     }
     Ok((!parts.is_empty()).then_some(UserMessage { parts }))
 }
@@ -238,9 +236,9 @@ fn first_message(args: &ChatArgs) -> Result<Option<UserMessage>, Failure> {
 async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Failure> {
     let mut parts = Vec::new();
     for path in &args.image {
-        parts.push(Part::Image(image::read(path)?));
+        parts.push(Part::Image(question::read_image(path)?));
     }
-    let text = prompt::read(context.console, args.query.as_deref()).await?;
+    let text = question::read_question(context.console, args.query.as_deref()).await?;
     parts.insert(0, Part::Text { text });
     // Only what is typed names files: material that is piped in names what it likes.
     let typed = args.query.clone().filter(|query| query != "-").unwrap_or_default();
@@ -254,4 +252,56 @@ async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Fai
         context.console.warn(&trouble.problem);
     }
     Ok(UserMessage { parts })
+}
+
+impl ChatArgs {
+    /// Returns the request for the conversation that the command line asks for.
+    pub(super) fn request(&self, context: &Context) -> Result<OpenRequest, Failure> {
+        let is_placed = self.task.is_some() || self.backend.is_some() || self.mount_cwd;
+        let placement = if is_placed {
+            let (backend, mount_cwd) = (self.backend.clone(), self.mount_cwd);
+            let wanted = Wanted { backend, image: None, mount_cwd };
+            placement(context, self.task.clone(), &wanted)?
+        } else {
+            Placement::Remembered
+        };
+        Ok(OpenRequest {
+            which: match &self.resume {
+                Some(wanted) => Which::Named(wanted.clone()),
+                None if self.goes_on => Which::Latest,
+                None => Which::New,
+            },
+            title: self.title.clone().map(Title::Given),
+            model: self.model.clone(),
+            placement,
+            cwd: std::env::current_dir().ok(),
+            toolsets: self.toolsets.clone().map_or(Toolsets::Configured, Toolsets::Only),
+            max_turns: self.max_turns,
+            ..OpenRequest::new(SOURCE)
+        })
+    }
+}
+
+/// What conversations that begin here are marked with.
+const SOURCE: &str = "cli";
+
+/// Returns the sandbox that options of the command line ask for.
+pub(super) fn placement(
+    context: &Context,
+    task: Option<Task>,
+    wanted: &Wanted,
+) -> Result<Placement, Failure> {
+    let task = task.unwrap_or_else(Task::default_task);
+    Ok(Placement::In(SandboxChoice::new(task, context.overrides(wanted)?)))
+}
+
+/// Returns the toolsets that are asked for by name.
+pub(super) fn toolsets(
+    settings: &Settings,
+    wanted: Option<&[String]>,
+) -> Result<Vec<String>, Failure> {
+    match wanted {
+        Some(wanted) => Ok(wanted.to_vec()),
+        None => Ok(vestal_agent::settings::selection(settings)?.toolsets),
+    }
 }

@@ -1,4 +1,4 @@
-//! The program around an interactive chat.
+//! The program around an interactive chat, and commands of the chat that run a command of the program.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,12 +7,14 @@ use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, block_in_place};
 use vestal_agent::Human;
+use vestal_agent::slash::{self, Invocation, Reach, SlashError};
 use vestal_chat::{Open, Opened, Program, Trouble};
 use vestal_conversations::Title;
 use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Which};
 use vestal_sandbox::{Overrides, Task, Terminations};
 
 use crate::cli::{self, Global, Verb};
+use crate::commands::kanban;
 use crate::console::{self, CancelAnswers, TerminalMessage};
 use crate::context::Context;
 use crate::error::Failure;
@@ -22,7 +24,7 @@ use crate::program;
 /// How long a command has to end by itself after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(2);
 
-pub(super) struct Surroundings {
+pub(super) struct ProgramHost {
     pub(super) context: Context,
     pub(super) global: Global,
     pub(super) runtime: Runtime,
@@ -32,12 +34,12 @@ pub(super) struct Surroundings {
     /// Whether everything is allowed in the first conversation.
     pub(super) yolo: bool,
     /// Takes what is said while the chat draws on the terminal.
-    pub(super) taker: Arc<dyn Fn(TerminalMessage) + Send + Sync>,
+    pub(super) receiver: Arc<dyn Fn(TerminalMessage) + Send + Sync>,
     /// The sandbox of the conversation before.
     pub(super) last: Mutex<Option<SandboxChoice>>,
 }
 
-impl Surroundings {
+impl ProgramHost {
     fn request_for(&self, what: &Open) -> OpenRequest {
         let base = || OpenRequest {
             cwd: self.request.cwd.clone(),
@@ -116,7 +118,7 @@ impl Drop for Questions {
 }
 
 #[async_trait]
-impl Program for Surroundings {
+impl Program for ProgramHost {
     async fn open(&self, what: Open) -> Result<Opened, Trouble> {
         let request = self.request_for(&what);
         let opened = Box::pin(self.runtime.open(request, Arc::clone(&self.human))).await;
@@ -194,11 +196,11 @@ impl Program for Surroundings {
     }
 }
 
-impl Surroundings {
+impl ProgramHost {
     /// Has everything that is said go to the chat from now on.
     pub(super) fn draw_again(&self) {
-        let taker = Arc::clone(&self.taker);
-        console::redirect_messages(move |said| taker(said));
+        let receiver = Arc::clone(&self.receiver);
+        console::redirect_messages(move |message| receiver(message));
     }
 }
 
@@ -207,4 +209,68 @@ pub(super) fn trouble(failure: &Failure) -> Trouble {
         problem: failure.message().unwrap_or("nobody reads the output any more").to_owned(),
         advice: failure.advice().to_vec(),
     }
+}
+
+/// A command typed in a chat, or why it is not one.
+pub(super) type ParsedCommand = Result<Invocation, SlashError>;
+
+/// Reads a command; nothing if the text is meant for the model. In a single question an unknown
+/// command is taken for text, because nobody could react to a suggestion.
+pub(super) fn parse_command(text: &str) -> Option<ParsedCommand> {
+    slash::parse(text)
+        .filter(|parsed| !matches!(parsed, Err(SlashError::Unknown { .. } | SlashError::Empty)))
+}
+
+/// Runs a command that is meant for the program and not for the model.
+pub(super) async fn run_command(context: &Context, parsed: ParsedCommand) -> Result<Exit, Failure> {
+    let Invocation { command, words, .. } =
+        parsed.map_err(|error| Failure::usage(error.to_string()).advise(error.advice()))?;
+    match (command.reach, command.name) {
+        // Without arguments it prints a short overview.
+        (Reach::Verb(["kanban"]), _) => kanban::chat::run(context, &words).await,
+        (Reach::Verb(verb), _) => run_verb(context, verb, words).await,
+        (_, "help") => help(context, &words),
+        (_, "model") => match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["--global" | "-g", name] => {
+                run_verb(context, &["model", "set"], vec![(*name).to_owned()]).await
+            }
+            [] | ["list" | "set" | "setup", ..] => run_verb(context, &["model"], words).await,
+            [flag, ..] if flag.starts_with('-') => run_verb(context, &["model"], words).await,
+            _ => Err(of_conversation(command.name)),
+        },
+        (Reach::Conversation | Reach::Terminal, name) => Err(of_conversation(name)),
+    }
+}
+
+async fn run_verb(context: &Context, verb: &[&str], words: Vec<String>) -> Result<Exit, Failure> {
+    let line: Vec<String> = verb.iter().map(|word| (*word).to_owned()).chain(words).collect();
+    let parsed = match cli::parse_words(&line) {
+        Ok(parsed) => parsed,
+        Err(error) => return Ok(context.console.explain_usage(&error)),
+    };
+    match parsed.verb {
+        // A verb may be a chat again, which is why it is not part of this one.
+        Some(verb) => Box::pin(program::dispatch(context, verb)).await,
+        None => Err(Failure::usage(format!("{} is no verb", line.join(" ")))),
+    }
+}
+
+fn of_conversation(name: &str) -> Failure {
+    Failure::usage(format!("/{name} is for an open conversation"))
+        .advise("to go on with the last one: vestal chat -c")
+}
+
+fn help(context: &Context, words: &[String]) -> Result<Exit, Failure> {
+    let page = match words.first() {
+        None => slash::help(),
+        Some(name) => {
+            let name = name.trim_start_matches('/');
+            match slash::find(name) {
+                Some(command) => slash::help_of(command),
+                None => return Err(Failure::usage(format!("there is no command /{name}"))),
+            }
+        }
+    };
+    context.console.print(page.trim_end())?;
+    Ok(Exit::Success)
 }

@@ -1,7 +1,10 @@
-//! What is asked: the words of the command line and of standard input.
+//! The text and the images of a question.
 
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::time::Duration;
+
+use vestal_model::Image;
 
 use crate::console::Console;
 use crate::console::terminal::StdinKind;
@@ -17,7 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STDIN: &str = "-";
 
 /// Returns what is asked. Piped material goes below the question, if both are there.
-pub(super) async fn read(console: Console, query: Option<&str>) -> Result<String, Failure> {
+pub(super) async fn read_question(
+    console: Console,
+    query: Option<&str>,
+) -> Result<String, Failure> {
     let piped = match (query, StdinKind::detect()) {
         (Some(STDIN), _) | (_, StdinKind::Data) => Some(standard_input(console).await?),
         (_, StdinKind::Terminal | StdinKind::Nothing) => None,
@@ -71,6 +77,21 @@ async fn standard_input(console: Console) -> Result<String, Failure> {
         Err(error) => {
             console.note("standard input is not all text; what is none was replaced");
             Ok(String::from_utf8_lossy(error.as_bytes()).into_owned())
+        }
+    }
+}
+
+/// Reads a picture, whose kind its content tells, whatever it is called.
+pub(super) fn read_image(path: &Path) -> Result<Image, Failure> {
+    // Before it is opened: opening a pipe would wait for a writer.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(Failure::usage(format!("the image {} is not a file", path.display())));
+    }
+    match vestal_chat::image::read(path) {
+        Ok((image, _)) => Ok(image),
+        Err(trouble) => {
+            let failure = Failure::usage(trouble.problem);
+            Err(trouble.advice.into_iter().fold(failure, Failure::advise))
         }
     }
 }
