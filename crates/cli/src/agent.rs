@@ -75,22 +75,22 @@ pub(crate) fn failure_of(result: &TurnResult, signal: Option<Termination>) -> Op
     let failure = match &result.outcome {
         Outcome::Completed | Outcome::Interrupted => return None,
         Outcome::BudgetExhausted => Failure::new(format!(
-            "stopped after {} calls of the model, before it was done",
+            "stopped after {} model calls, before the work was done",
             result.model_calls
         ))
-        .advise("to let it go on: vestal chat -c -q 'go on'")
+        .advise("to continue: vestal chat -c -q 'go on'")
         .advise("to allow more: --max-turns N, or agent.max_turns in the settings"),
         Outcome::Looping { reason } => {
-            Failure::new(format!("stopped because the model went round in circles: {reason}"))
-                .advise("to go on with a hint: vestal chat -c -q 'try it differently'")
+            Failure::new(format!("stopped because the model repeats itself: {reason}"))
+                .advise("to continue with a hint: vestal chat -c -q 'try it differently'")
         }
         Outcome::Refused => Failure::new("the provider refused to answer")
-            .advise("say it differently, or ask another model: -m PROVIDER:MODEL"),
+            .advise("rephrase the question, or use another model: -m PROVIDER:MODEL"),
         Outcome::Failed(TurnError::Model(error)) => {
             Failure::new(error.to_string()).advise(error.advice())
         }
         Outcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => {
-            Failure::new(error.to_string()).advise("ask another model: -m PROVIDER:MODEL")
+            Failure::new(error.to_string()).advise("use another model: -m PROVIDER:MODEL")
         }
         Outcome::Failed(error @ TurnError::Store(_)) => Failure::new(error.to_string()),
     };
@@ -109,7 +109,7 @@ fn is_refusal(error: &ModelError) -> bool {
 /// How often an answer that means nothing is asked for again.
 const TRIES: usize = 3;
 
-/// Reports whether somebody is there to be asked: who types and reads.
+/// Reports whether a person can be asked: input and output are terminals.
 pub(crate) fn is_present() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

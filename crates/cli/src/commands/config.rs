@@ -146,7 +146,7 @@ fn set(context: &Context, key: &str, value: &str) -> Result<Exit, Failure> {
     let outcome = vestal_config::set(&context.settings()?, key, value)?;
     context.console.note(&format!("set {} in {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
-        context.console.warn(&format!("it has no effect as long as {source} says something else"));
+        context.console.warn(&format!("it has no effect, because {source} overrides it"));
     }
     Ok(Exit::Success)
 }
@@ -158,7 +158,7 @@ fn unset(context: &Context, key: &str) -> Result<Exit, Failure> {
         context.console.note(&format!("{key} is not set in {}", file.display()));
         return Ok(Exit::Success);
     };
-    context.console.note(&format!("took {} out of {}", outcome.name, outcome.path.display()));
+    context.console.note(&format!("removed {} from {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
         context.console.warn(&format!("{source} still sets it"));
     }

@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Failure> {
-    let checks = context.console.while_waiting("looking around", examine(context)).await;
+    let checks = context.console.while_waiting("checking this machine", examine(context)).await;
     let report = HealthView::new(env!("CARGO_PKG_VERSION"), checks);
     if args.json {
         context.console.print_json(&report)?;
@@ -105,13 +105,13 @@ fn shell(context: &Context) -> CheckView {
         CheckView::new(
             "shell",
             Health::Ok,
-            "this machine has bash: sessions of native and local sandboxes keep variables, functions and aliases",
+            "bash is installed: sessions of native and local sandboxes keep variables, functions and aliases",
         )
     } else {
         CheckView::new(
             "shell",
             Health::Warning,
-            "this machine has no bash: sessions of native and local sandboxes keep what sh can print, no functions and arrays",
+            "bash is not installed: sessions of native and local sandboxes keep what sh can print, but no functions and arrays",
         )
         .advise("install bash")
     }
@@ -138,7 +138,7 @@ fn model(settings: &Settings) -> CheckView {
             let names =
                 chain.iter().map(|endpoint| format!("{}:{}", endpoint.name, endpoint.model));
             let names: Vec<String> = names.collect();
-            CheckView::new("model", Health::Ok, format!("the agent asks {}", names.join(", then ")))
+            CheckView::new("model", Health::Ok, format!("the agent uses {}", names.join(", then ")))
         }
         Err(error) => {
             let check = CheckView::new("model", Health::Note, error.to_string());
@@ -222,12 +222,12 @@ fn limits(summaries: &[Summary]) -> Option<CheckView> {
     for limit in summaries.iter().flat_map(|summary| &summary.description.unenforced) {
         *left_out.entry(limit).or_default() += 1;
     }
-    let said: Vec<String> = left_out
+    let limits: Vec<String> = left_out
         .iter()
         .map(|(limit, count)| format!("{limit} in {}", sandbox_count(*count)))
         .collect();
-    let message = format!("cannot be enforced here and are left out: {}", said.join(", "));
-    (!said.is_empty()).then(|| CheckView::new("limits", Health::Note, message))
+    let message = format!("cannot be enforced here and are left out: {}", limits.join(", "));
+    (!limits.is_empty()).then(|| CheckView::new("limits", Health::Note, message))
 }
 
 fn sandbox_count(count: u64) -> String {
@@ -241,7 +241,7 @@ fn sandbox(engine: &Engine, summary: &Summary) -> Vec<CheckView> {
     match summary.state {
         SummaryState::Unresponsive => {
             checks.push(CheckView::new(&*name, Health::Broken, "does not answer").advise(format!(
-                "its next use starts it anew; or: vestal stop {}",
+                "its next use restarts it; or: vestal stop {}",
                 quoted(&summary.task)
             )));
         }
@@ -295,12 +295,11 @@ async fn leftovers(engine: &Engine) -> Vec<CheckView> {
         let message = format!("files without a sandbox: {}{more}", first.display());
         checks.push(
             CheckView::new("leftovers", Health::Note, message)
-                .advise("vestal prune --dry-run names them and says what can be done with them"),
+                .advise("vestal prune --dry-run lists them and what to do with them"),
         );
     }
     if !left.is_empty() {
-        let message =
-            format!("{} that nobody can want", text::count(left.len() as u64, "instance"));
+        let message = format!("{} left over", text::count(left.len() as u64, "instance"));
         checks.push(
             CheckView::new("leftovers", Health::Note, message)
                 .advise("vestal prune --dry-run lists them, vestal prune removes them"),
@@ -309,11 +308,7 @@ async fn leftovers(engine: &Engine) -> Vec<CheckView> {
         checks.push(CheckView::new("leftovers", Health::Ok, "none"));
     }
     checks.extend(unanswered.into_iter().map(|(what, why)| {
-        CheckView::new(
-            "leftovers",
-            Health::Warning,
-            format!("{what} could not be looked at: {why}"),
-        )
+        CheckView::new("leftovers", Health::Warning, format!("{what} could not be checked: {why}"))
     }));
     checks
 }

@@ -89,7 +89,7 @@ async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<GuestFac
     match describe(&connection).await {
         Ok(guest) => Some(guest),
         Err(error) => {
-            tracing::warn!(%error, "the guest does not describe itself");
+            tracing::warn!(%error, "the guest does not answer");
             None
         }
     }

@@ -46,7 +46,7 @@ pub(crate) struct StopArgs {
 
 /// Returns whether files of a running sandbox end with its processes.
 async fn has_files_in_memory(engine: &Engine, task: &Task) -> bool {
-    // What cannot be looked at is told by the attempt to stop it.
+    // An error is reported by the attempt to stop it.
     let summaries = engine.inspect(task).await.unwrap_or_default();
     summaries.iter().any(|summary| !summary.owned && summary.has_files_in_memory())
 }
@@ -61,7 +61,8 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
         }
     }
     if !args.yes && !in_memory.is_empty() && confirm::is_possible() {
-        let plan = |task: &Task| format!("{task}: workspace and home are in memory and go");
+        let plan =
+            |task: &Task| format!("{task}: workspace and home are in memory and will be lost");
         let plans: Vec<String> = in_memory.iter().map(plan).collect();
         if !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)? {
             context.console.note("nothing was stopped");
@@ -91,13 +92,15 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
             };
         let files_lost = was_running && in_memory.contains(task);
         if !args.json {
-            let said = if was_running { "stopped" } else { "was not running:" };
+            let outcome = if was_running { "stopped" } else { "was not running:" };
             let lost = if files_lost {
                 "; its workspace and home were in memory and are gone"
             } else {
                 ""
             };
-            context.console.print(&format!("{said} {}{lost}", text::printable(task.as_str())))?;
+            context
+                .console
+                .print(&format!("{outcome} {}{lost}", text::printable(task.as_str())))?;
         }
         stopped.push(StoppedView { task: task.to_string(), was_running, files_lost });
     }
@@ -138,7 +141,7 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure>
     let engine = context.engine()?;
     let tasks = args.tasks.named(&engine)?;
     if tasks.is_empty() {
-        return Err(Failure::usage("name the tasks whose sandboxes are to be removed"));
+        return Err(Failure::usage("name the tasks whose sandboxes to remove"));
     }
     // What cannot be removed is no reason to keep the rest.
     let (mut plans, mut failures) = (Vec::new(), Vec::new());
@@ -198,16 +201,16 @@ async fn removal_plan(engine: &Engine, task: &Task, files: bool) -> Result<Strin
     if summaries.is_empty() {
         parts.push("it has files and no sandbox".to_owned());
     } else {
-        parts.push("shell sessions and job logs go".to_owned());
+        parts.push("shell sessions and job logs will be removed".to_owned());
     }
     let in_volumes =
         summaries.iter().any(|summary| summary.description.transport.as_deref() == Some("exec"));
     parts.push(match (in_volumes, kept.is_empty(), files) {
-        (true, _, true) => "its volumes in the container engine go too".to_owned(),
+        (true, _, true) => "its volumes in the container engine will be removed too".to_owned(),
         (true, _, false) => {
             "kept: its volumes in the container engine, where its files are".to_owned()
         }
-        (false, false, true) => format!("these files go too: {}", kept.join(", ")),
+        (false, false, true) => format!("these files will be removed too: {}", kept.join(", ")),
         (false, false, false) => format!("kept: {}", kept.join(", ")),
         (false, true, _) => {
             "it has no files of its own; files of yours that its commands made stay".to_owned()
@@ -229,22 +232,22 @@ fn part(summary: &Summary) -> String {
         None => format!("on {}", summary.backend),
     };
     let rest = if description.image.is_some() || description.tier.is_some() {
-        ", with all that was installed in it"
+        ", with everything installed in it"
     } else {
         ""
     };
     match summary.state {
         SummaryState::Running => {
             let jobs = text::count(u64::from(summary.jobs_running), "running job");
-            format!("the running sandbox {on} with {jobs} goes{rest}")
+            format!("the running sandbox {on} with {jobs} will be removed{rest}")
         }
         SummaryState::Unresponsive => {
-            format!("the sandbox {on}, which does not answer, goes{rest}")
+            format!("the sandbox {on}, which does not answer, will be removed{rest}")
         }
-        SummaryState::Stopped => format!("the stopped sandbox {on} goes{rest}"),
-        SummaryState::Absent => "its record goes".to_owned(),
+        SummaryState::Stopped => format!("the stopped sandbox {on} will be removed{rest}"),
+        SummaryState::Absent => "its record will be removed".to_owned(),
         SummaryState::Unknown => {
-            format!("the sandbox {on}, whose state cannot be told, goes{rest}")
+            format!("the sandbox {on}, whose state is unknown, will be removed{rest}")
         }
     }
 }

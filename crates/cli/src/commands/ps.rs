@@ -47,7 +47,7 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
         return Ok(exit(&summaries));
     }
     if summaries.is_empty() {
-        context.console.note("there are no sandboxes; `vestal run CMD` makes one");
+        context.console.note("no sandboxes; `vestal run CMD` creates one");
         return Ok(Exit::Success);
     }
     let now = Timestamp::now();
@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
     Ok(exit(&summaries))
 }
 
-/// Returns 1 when of some sandboxes nobody could say how they are.
+/// Returns 1 if the state of some sandboxes is unknown.
 fn exit(summaries: &[Summary]) -> Exit {
     let is_unknown = |summary: &Summary| summary.state == SummaryState::Unknown;
     if summaries.iter().any(is_unknown) { Exit::No } else { Exit::Success }
@@ -88,7 +88,7 @@ pub(super) fn tell_silent(context: &Context, summaries: &[Summary], what: &str) 
         let why = summary.trouble.as_deref().unwrap_or("its guest does not, it may be paused");
         context
             .console
-            .warn(&format!("{} has not answered, and {what} is missing: {why}", summary.task));
+            .warn(&format!("{} did not answer, so {what} is missing: {why}", summary.task));
         exit = Exit::No;
     }
     exit
@@ -194,7 +194,7 @@ pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Fa
         ]);
     }
     if table.is_empty() {
-        context.console.note("no sandbox runs");
+        context.console.note("no sandboxes are running");
     } else {
         context.console.print_table(&table)?;
     }

@@ -109,19 +109,19 @@ fn backend(context: &Context, name: &str) -> Result<String, Failure> {
     }
 }
 
-/// Returns what there is of the sandbox.
+/// Returns the current state of the sandbox.
 async fn current(engine: &Engine, task: &Task) -> Result<Summary, Failure> {
     let summaries = match engine.inspect(task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),
     };
     summaries.into_iter().find(|summary| !summary.owned).ok_or_else(|| {
-        Failure::new(format!("what there is of {task} belongs to a process and ends with it"))
-            .advise("its next one is made with today's settings anyway")
+        Failure::new(format!("the instance of {task} belongs to a process and ends with it"))
+            .advise("the next one is created with the current settings anyway")
     })
 }
 
-/// A sandbox that is about to be made anew.
+/// A sandbox that is about to be recreated.
 #[derive(Debug)]
 struct Plan<'a> {
     task: &'a Task,
@@ -160,18 +160,20 @@ impl Plan<'_> {
             }
             _ => format!("the sandbox {on}"),
         };
-        let anew = moves.map_or_else(|| "is made anew".to_owned(), |to| format!("moves to {to}"));
-        let mut parts = vec![format!("{sandbox} {anew} with today's settings")];
+        let anew = moves.map_or_else(|| "is recreated".to_owned(), |to| format!("moves to {to}"));
+        let mut parts = vec![format!("{sandbox} {anew} with the current settings")];
         if *confined {
-            parts.push("what was installed outside workspace and home goes".to_owned());
+            parts.push("software installed outside workspace and home is lost".to_owned());
         }
         if moves.is_some() {
-            parts.push("shell sessions and job logs go".to_owned());
+            parts.push("shell sessions and job logs will be removed".to_owned());
         }
         let dir = current.dir.display();
         parts.push(match (confined, files) {
             (true, Files::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
-            (true, Files::InMemory) => "workspace and home are in memory and go too".to_owned(),
+            (true, Files::InMemory) => {
+                "workspace and home are in memory and are lost too".to_owned()
+            }
             (true, Files::OutOfSight) => format!(
                 "workspace and home stay in {dir}, but the new sandbox does not have them: \
                  terminal.container_persistent is false, and its own are in memory"

@@ -81,7 +81,7 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Fa
     Ok(Exit::Success)
 }
 
-/// Returns what there is of the sandbox now; nothing where only its snapshots are left.
+/// Returns the current state of the sandbox; nothing if only its snapshots are left.
 async fn current(engine: &Engine, task: &Task) -> Option<Summary> {
     let summaries = engine.inspect(task).await.ok()?;
     summaries.into_iter().find(|summary| !summary.owned)
@@ -94,24 +94,24 @@ fn plan(snapshot: &Snapshot, current: Option<&Summary>, now: Timestamp) -> Strin
     let what = if *system {
         "workspace, home and everything installed"
     } else {
-        "workspace and home, and makes the rest anew"
+        "workspace and home, and recreates the rest"
     };
-    let mut parts = vec![format!("{name} of {ago} takes the place of {what}")];
+    let mut parts = vec![format!("{name} of {ago} replaces {what}")];
     match current {
         Some(summary) => {
             if summary.state == SummaryState::Running {
                 let jobs = text::count(u64::from(summary.jobs_running), "running job");
                 parts.push(format!("the running sandbox with {jobs} is stopped"));
             }
-            parts.push("what was made or changed since goes for good".to_owned());
+            parts.push("everything made or changed since is lost".to_owned());
             if let Some(mount) = &summary.overrides.mount {
                 let mount = mount.display();
                 parts.push(format!("{mount}, its /workspace, is yours and stays as it is"));
             }
             let keep = quoted(task.as_str());
-            parts.push(format!("to keep it, before that: vestal snapshot {keep}"));
+            parts.push(format!("to keep it first: vestal snapshot {keep}"));
         }
-        None => parts.push("there is no sandbox now whose files could go".to_owned()),
+        None => parts.push("there is no sandbox now, so no files are lost".to_owned()),
     }
     format!("{task}: {}", parts.join("; "))
 }
@@ -214,11 +214,11 @@ async fn undo(context: &Context, engine: &Engine, signals: &mut Terminations) {
     let undone = unless_terminated(signals, engine.close(UNDO_WITHIN));
     let undone = context.console.while_waiting("undoing what was begun", undone).await;
     if matches!(undone, Ok(true)) {
-        context.console.note("interrupted; nothing half-made is left");
+        context.console.note("interrupted; nothing incomplete is left");
     } else {
-        context
-            .console
-            .warn("what was begun is undone by the next use of the sandbox, or by `vestal prune`");
+        context.console.warn(
+            "the incomplete copy is removed by the next use of the sandbox, or by `vestal prune`",
+        );
     }
 }
 
@@ -226,7 +226,7 @@ async fn undo(context: &Context, engine: &Engine, signals: &mut Terminations) {
 async fn explain(engine: &Engine, error: Error) -> Failure {
     let busy = matches!(error, Error::Busy { .. });
     let failure = find::explain(engine, error).await;
-    if busy { failure.advise("to end what runs there, and go on: --stop") } else { failure }
+    if busy { failure.advise("to stop it first: --stop") } else { failure }
 }
 
 /// Returns the snapshot of a name; if there is none, the failure has the name
@@ -256,7 +256,7 @@ pub(crate) async fn snapshot(
     };
     let task = quoted(task.as_str());
     Err(if all.is_empty() {
-        failure.advise(format!("it has none; to make one: vestal snapshot {task}"))
+        failure.advise(format!("it has none; to create one: vestal snapshot {task}"))
     } else {
         failure.advise(format!("`vestal snapshots {task}` lists what it has"))
     })
@@ -287,10 +287,10 @@ mod tests {
         };
         assert_eq!(
             plan(&snapshot, None, at(7300)),
-            "a b: good of 2h ago takes the place of workspace, home and everything installed; \
-             there is no sandbox now whose files could go"
+            "a b: good of 2h ago replaces workspace, home and everything installed; \
+             there is no sandbox now, so no files are lost"
         );
         snapshot.system = false;
-        assert!(plan(&snapshot, None, at(0)).contains("makes the rest anew"));
+        assert!(plan(&snapshot, None, at(0)).contains("recreates the rest"));
     }
 }

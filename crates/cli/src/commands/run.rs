@@ -312,7 +312,7 @@ impl Runner<'_> {
         }
         if info.session_state == SessionState::Superseded {
             self.context.console.note(&format!(
-                "a command started later in session {} had the last word; what this one changed there was not kept",
+                "a command that started later saved session {}; changes of this command to the session were not kept",
                 self.args.session
             ));
         }

@@ -54,7 +54,7 @@ pub(crate) struct ShellArgs {
 
 pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Failure> {
     if !interact::is_possible() {
-        return Err(Failure::usage("a shell needs a terminal, and standard input is none")
+        return Err(Failure::usage("a shell needs a terminal, but standard input is not one")
             .advise("to run a command without one: vestal run CMD"));
     }
     let mut signals =
@@ -122,7 +122,7 @@ async fn prepare(
 }
 
 fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
-    context.console.note(&format!("detached; the shell runs on as job {id}"));
+    context.console.note(&format!("detached; the shell keeps running as job {id}"));
     context.console.note(&format!(
         "to come back: vestal shell -t {} --attach {id}",
         quoted(sandbox.task().as_str())

@@ -78,7 +78,7 @@ pub(super) async fn list(context: &Context, args: ListArgs) -> Result<Exit, Fail
         return Ok(Exit::Success);
     }
     if snapshots.is_empty() {
-        context.console.note("there are no snapshots; `vestal snapshot TASK` makes one");
+        context.console.note("no snapshots; `vestal snapshot TASK` creates one");
         return Ok(Exit::Success);
     }
     let now = Timestamp::now();
@@ -182,7 +182,7 @@ pub(super) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure>
 fn plan(snapshot: &Snapshot, now: Timestamp) -> String {
     let Snapshot { task, name, files, bytes, .. } = snapshot;
     let ago = text::ago(snapshot.created_at, now);
-    format!("{task}: snapshot {name} of {ago} ({}) goes for good", restore::size(*files, *bytes))
+    format!("{task}: snapshot {name} of {ago} ({}) will be deleted", restore::size(*files, *bytes))
 }
 
 /// Snapshots without a chosen name that a sandbox can have of one minute.
@@ -224,7 +224,7 @@ pub(crate) struct SnapshotArgs {
 pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let task = args.task.or_default(&engine)?;
-    let what = format!("keeping a copy of {task}");
+    let what = format!("copying {task}");
     let keeping = keep(&engine, &task, &args);
     let snapshot = match restore::see_done(context, &engine, &what, keeping).await? {
         Ok(snapshot) => snapshot,
@@ -236,7 +236,7 @@ pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs) -> Result<Ex
     }
     let (task, name) = (text::printable(task.as_str()), &snapshot.name);
     let size = restore::size(snapshot.files, snapshot.bytes);
-    context.console.print(&format!("kept {task} as {name} ({size})"))?;
+    context.console.print(&format!("saved {task} as {name} ({size})"))?;
     context.console.note(&format!("to go back to it: vestal restore {} {name}", quoted(&task)));
     Ok(Exit::Success)
 }

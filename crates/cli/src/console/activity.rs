@@ -17,7 +17,7 @@ const PULL_BAR: usize = 24;
 pub(crate) struct Activity {
     step: Arc<Mutex<Step>>,
     /// Whether what the copies are for has been said, where no line can show them.
-    told: Arc<AtomicBool>,
+    announced: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -67,12 +67,12 @@ impl Activity {
         work: impl Future<Output = T>,
     ) -> T {
         *self.step() = Step::Other(what.to_owned());
-        self.told.store(true, Ordering::Relaxed);
+        self.announced.store(true, Ordering::Relaxed);
         if !status::is_possible() {
             console.note(what);
         }
         let done = self.while_waiting(work).await;
-        self.told.store(false, Ordering::Relaxed);
+        self.announced.store(false, Ordering::Relaxed);
         done
     }
 
@@ -113,7 +113,7 @@ impl Activity {
             }
             Progress::Copying { what, files, bytes, total } => {
                 if !matches!(&*step, Step::Copy(copying) if copying.is_of(&what)) {
-                    if !status::is_possible() && !self.told.load(Ordering::Relaxed) {
+                    if !status::is_possible() && !self.announced.load(Ordering::Relaxed) {
                         console.note(&format!("copying {what}"));
                     }
                     *step = Step::Copy(Copying::new(what));
@@ -165,22 +165,22 @@ impl Pull {
     }
 
     fn end(&self) -> String {
-        let mut said = vec![format!("pulled image {}", self.image)];
+        let mut parts = vec![format!("pulled image {}", self.image)];
         if self.total > 0 {
-            said.push(text::bytes(self.total));
+            parts.push(text::bytes(self.total));
         }
         let took = self.begun.elapsed();
         if took.as_secs() > 0 {
-            said.push(format!("in {}", text::span(took)));
+            parts.push(format!("in {}", text::span(took)));
         }
-        said.join(", ")
+        parts.join(", ")
     }
 }
 
 /// Blanks and blocks of a bar.
 const COPY_BAR: usize = 16;
 
-/// A rate is told of what took at least this long: of less it would be a guess.
+/// Time after which a rate is shown; earlier it would be a guess.
 const RATE_AFTER: Duration = Duration::from_millis(200);
 
 /// A copy that is under way.

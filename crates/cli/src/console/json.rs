@@ -37,7 +37,7 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
 }
 
 fn unwritable(error: &serde_json::Error) -> Failure {
-    Failure::new(format!("cannot be put into JSON: {error}"))
+    Failure::new(format!("cannot be written as JSON: {error}"))
 }
 
 /// Escapes the control characters that JSON lets through and terminals obey.

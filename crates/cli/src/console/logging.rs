@@ -102,7 +102,7 @@ pub(crate) fn begin_file(dir: &Path, mask: impl Fn(&str) -> String + Send + Sync
     match open_file(dir) {
         Ok(file) => {
             if LOG_FILE.set(LogFile { file, mask: Box::new(mask) }).is_ok() {
-                // Reports that nobody wanted until now are wanted from now on.
+                // Reports that were disabled until now are needed from now on.
                 tracing::callsite::rebuild_interest_cache();
             }
         }
@@ -120,7 +120,7 @@ fn write_to_file(level: Level, message: &str) {
     let Some(log) = LOG_FILE.get() else { return };
     let message = text::printable(&(log.mask)(message));
     let line = format!("{} {level} [{}] {message}\n", Timestamp::now(), std::process::id());
-    // A full disk is told of by those whose work it hinders.
+    // A full disk is reported by the operations that need it.
     (&log.file).write_all(line.as_bytes()).ok();
 }
 

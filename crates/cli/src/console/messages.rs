@@ -17,7 +17,7 @@ use super::{DIM, RED, YELLOW, status, terminal};
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Says things on standard output and standard error.
+/// Prints to standard output and standard error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Console {
     out: Colour,
@@ -43,7 +43,7 @@ impl Console {
     }
 
     /// Prints text that has its own ends of lines.
-    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    #[expect(clippy::unused_self, reason = "printing goes through the console")]
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout
@@ -60,7 +60,7 @@ impl Console {
             serde_json::to_string(value)
         };
         self.print(
-            &json.map_err(|error| Failure::new(format!("cannot be put into JSON: {error}")))?,
+            &json.map_err(|error| Failure::new(format!("cannot be written as JSON: {error}")))?,
         )
     }
 
@@ -79,13 +79,13 @@ impl Console {
         self.out.paint(style, text)
     }
 
-    /// Says something worth knowing.
+    /// Prints a note.
     pub(crate) fn note(self, message: &str) {
         let line = format!("note: {}", text::printable(message));
         say(&self.err.paint(DIM, &line));
     }
 
-    /// Says what goes on, in one line that may be passed over.
+    /// Prints a dimmed line, cut to the width of the terminal.
     pub(crate) fn aside(self, message: &str) {
         let width = terminal::error_width().unwrap_or(usize::MAX);
         let line = table::cut(&text::printable(message), width);
@@ -93,19 +93,19 @@ impl Console {
     }
 
     /// Puts a question on the terminal, as it is; the answer is typed behind it.
-    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    #[expect(clippy::unused_self, reason = "printing goes through the console")]
     pub(crate) fn ask_words(self, words: &str) {
         status::clear();
         // A terminal that is gone is asked nothing.
         io::stderr().write_all(words.as_bytes()).ok();
     }
 
-    /// Says something to worry about.
+    /// Prints a warning.
     pub(crate) fn warn(self, message: &str) {
         say(&format!("{} {}", self.err.paint(YELLOW, "warning:"), text::printable(message)));
     }
 
-    /// Says what went wrong and what to do next.
+    /// Prints a failure and what to do next.
     pub(crate) fn explain(self, failure: &Failure) {
         let Some(message) = failure.message() else {
             return;
@@ -133,7 +133,7 @@ impl Console {
         done: &[impl Serialize],
         failures: &[(String, Failure)],
     ) -> Result<Exit, Failure> {
-        let unwritable = |error| Failure::new(format!("cannot be put into JSON: {error}"));
+        let unwritable = |error| Failure::new(format!("cannot be written as JSON: {error}"));
         let mut all: Vec<serde_json::Value> = Vec::with_capacity(done.len() + failures.len());
         for one in done {
             all.push(serde_json::to_value(one).map_err(unwritable)?);
@@ -170,8 +170,8 @@ impl Console {
         answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "Y" | "yes" | "Yes"))
     }
 
-    /// Asks for some text on the terminal; none when nobody answers.
-    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    /// Asks for some text on the terminal; none without an answer.
+    #[expect(clippy::unused_self, reason = "printing goes through the console")]
     pub(crate) fn ask_for(self, question: &str) -> Option<String> {
         put(question)?;
         let answer = terminal::read_line(terminal::typed());
@@ -184,7 +184,7 @@ impl Console {
 
     /// Asks for something that is not shown while it is typed; none when nobody
     /// answers, or when Ctrl-C or Ctrl-D says that there will be no answer.
-    #[expect(clippy::unused_self, reason = "whoever prints does so through the console")]
+    #[expect(clippy::unused_self, reason = "printing goes through the console")]
     pub(crate) fn ask_secret(self, question: &str) -> Option<String> {
         // Raw, so that Ctrl-C cannot leave a terminal behind that shows nothing;
         // and before the question, so that no answer comes too early to be hidden.
@@ -220,7 +220,7 @@ fn styled(text: &StyledStr, colour: Colour) -> String {
     }
 }
 
-/// Writes a line to standard error; if nobody listens there is nobody to tell.
+/// Writes a line to standard error; an error is ignored, because it could not be reported.
 fn say(line: &str) {
     if output::offer(TerminalMessage::Line(line.to_owned())).is_ok() {
         return;

@@ -56,7 +56,7 @@ impl Sink {
     }
 }
 
-/// Writes all, also where somebody has made the other end non-blocking.
+/// Writes all bytes, even if the other end is non-blocking.
 fn write_all(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -82,39 +82,38 @@ fn is_ready(file: &File, limit: Timespec) -> io::Result<bool> {
     }
 }
 
-/// Something that would have gone to the terminal.
+/// A message for the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TerminalMessage {
     /// A line, for good.
     Line(String),
-    /// What is under way, in place of what was; none: nothing any more.
+    /// The new content of the status line; none clears it.
     Status(Option<String>),
 }
 
 type Receiver = Box<dyn Fn(TerminalMessage) + Send>;
 
-/// Who takes it. Global, because there is one terminal, and whoever draws on it
-/// has to know of everything that is said: also of the libraries' reports.
+/// The receiver of messages. Global, because there is one terminal, and the chat that draws on
+/// it has to get every message, including the reports of libraries.
 static RECEIVER: Mutex<Option<Receiver>> = Mutex::new(None);
 
-/// Has everything that is said on standard error go to somebody, until
-/// [`restore_messages`].
+/// Redirects all messages for standard error, until [`restore_messages`].
 pub(crate) fn redirect_messages(take: impl Fn(TerminalMessage) + Send + 'static) {
     *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(take));
 }
 
-/// Has it go to the terminal again.
+/// Sends messages to the terminal again.
 pub(crate) fn restore_messages() {
     *RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Hands something to whoever takes it; gives it back where nobody does.
-pub(super) fn offer(said: TerminalMessage) -> Result<(), TerminalMessage> {
+/// Hands a message to the receiver; returns it if there is none.
+pub(super) fn offer(message: TerminalMessage) -> Result<(), TerminalMessage> {
     match &*RECEIVER.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(take) => {
-            take(said);
+            take(message);
             Ok(())
         }
-        None => Err(said),
+        None => Err(message),
     }
 }

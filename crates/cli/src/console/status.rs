@@ -10,7 +10,7 @@ use vestal_api::CopiedView;
 use super::output::{self, TerminalMessage};
 use super::{table, terminal, text};
 
-/// Begins the line anew and clears it.
+/// Returns to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[2K";
 
 /// Whether the line says something. Global, because there is one terminal:

@@ -13,7 +13,7 @@ use vestal_wire::WindowSize;
 
 use crate::exit::Exit;
 
-/// Size of a terminal nobody looks at.
+/// Size used without a terminal.
 const DEFAULT_SIZE: WindowSize = WindowSize { rows: 24, cols: 80 };
 
 /// How the terminal was before it was made raw. Global, because every way out
@@ -62,7 +62,7 @@ fn size_of(fd: BorrowedFd<'_>) -> Option<WindowSize> {
         .then_some(WindowSize { rows: size.ws_row, cols: size.ws_col })
 }
 
-/// As [`size`], or that of a terminal nobody looks at.
+/// As [`size`], or a default without a terminal.
 pub(crate) fn size_or_default() -> WindowSize {
     size().unwrap_or(DEFAULT_SIZE)
 }
@@ -124,7 +124,7 @@ impl CancelAnswers {
     pub(crate) fn enable() -> io::Result<Self> {
         if GIVEN_UP.get().is_none() {
             let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            // Somebody else's is as good.
+            // Another thread may have set it first.
             GIVEN_UP.set(made).ok();
         }
         forget();
@@ -133,9 +133,9 @@ impl CancelAnswers {
 
     /// Gives up every answer that is waited for, now and until this is dropped.
     pub(crate) fn now() {
-        if let Some(told) = GIVEN_UP.get() {
+        if let Some(cancelled) = GIVEN_UP.get() {
             // It fails only where it has been told very often.
-            rustix::io::write(told, &1_u64.to_ne_bytes()).ok();
+            rustix::io::write(cancelled, &1_u64.to_ne_bytes()).ok();
         }
     }
 }
@@ -147,10 +147,10 @@ impl Drop for CancelAnswers {
 }
 
 fn forget() {
-    if let Some(told) = GIVEN_UP.get() {
+    if let Some(cancelled) = GIVEN_UP.get() {
         let mut count = [0; 8];
         // It fails where nothing was told, and then there is nothing to forget.
-        rustix::io::read(told, &mut count).ok();
+        rustix::io::read(cancelled, &mut count).ok();
     }
 }
 
@@ -164,15 +164,15 @@ fn next_byte() -> rustix::io::Result<Option<u8>> {
     let stdin = io::stdin();
     loop {
         let mut awaited = vec![PollFd::new(&stdin, PollFlags::IN)];
-        if let Some(told) = GIVEN_UP.get() {
-            awaited.push(PollFd::from_borrowed_fd(told.as_fd(), PollFlags::IN));
+        if let Some(cancelled) = GIVEN_UP.get() {
+            awaited.push(PollFd::from_borrowed_fd(cancelled.as_fd(), PollFlags::IN));
         }
         match poll(&mut awaited, None) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error),
         }
-        if awaited.get(1).is_some_and(|told| told.revents().contains(PollFlags::IN)) {
+        if awaited.get(1).is_some_and(|cancelled| cancelled.revents().contains(PollFlags::IN)) {
             return Ok(None);
         }
         let mut byte = [0];
@@ -249,7 +249,7 @@ pub(super) fn restore_on_signals() {
         let watching = thread::Builder::new().name("signals".to_owned());
         // Without a thread, signals end the program as they did before.
         if watching.spawn(move || watch_signals(&ready)).is_ok() {
-            // An end of the channel says that nobody listens, which is as good.
+            // The channel closes if the thread cannot listen.
             is_ready.recv().ok();
         }
     });

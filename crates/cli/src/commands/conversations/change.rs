@@ -101,7 +101,7 @@ pub(super) async fn branch(
         context.console.print(branch.id.as_str())?;
         context
             .console
-            .note(&format!("to go on there: vestal chat --resume {}", branch.id.short()));
+            .note(&format!("to continue it: vestal chat --resume {}", branch.id.short()));
     }
     Ok(Exit::Success)
 }
@@ -212,7 +212,7 @@ pub(super) async fn delete(
 
 fn is_confirmed(context: &Context, summaries: &[Summary]) -> Result<bool, Failure> {
     let plans: Vec<String> =
-        summaries.iter().map(|summary| format!("{} goes for good", described(summary))).collect();
+        summaries.iter().map(|summary| format!("{} will be deleted", described(summary))).collect();
     confirm::is_confirmed(context.console, "delete", "Delete?", &plans)
 }
 

@@ -117,7 +117,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     };
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // Half a conversation is nothing to keep; the failure is told either way.
+        // An incomplete export is of no use; the failure is reported either way.
         if let Err(error) = std::fs::remove_file(path) {
             tracing::debug!(%error, "cannot remove half an export");
         }

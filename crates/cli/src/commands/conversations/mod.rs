@@ -1,4 +1,4 @@
-//! `vestal conversations`, one file for each of its verbs.
+//! `vestal conversations`: its verbs, and what they share.
 
 mod change;
 mod export;
@@ -85,7 +85,7 @@ async fn find<'s>(
     match store.find(wanted).await {
         Ok(id) => Ok((store, id)),
         Err(Error::Ambiguous { wanted, candidates }) => {
-            let message = format!("{wanted:?} may mean {} conversations", candidates.len());
+            let message = format!("{wanted:?} matches {} conversations", candidates.len());
             let failure = Failure::new(message).with_exit(Exit::No);
             Err(candidates.iter().fold(failure, |failure, candidate| {
                 let title = candidate.title.as_deref().unwrap_or_default();

@@ -55,7 +55,7 @@ pub(super) async fn list(
     args: ListArgs,
 ) -> Result<Exit, Failure> {
     let filter = Filter {
-        // Whoever asks for delegated ones by their source means them.
+        // A source of subagents asks for their conversations.
         include_delegated: args.all || args.source.is_some(),
         source: args.source,
         before: None,
@@ -72,7 +72,7 @@ pub(super) async fn list(
         return Ok(Exit::Success);
     }
     if summaries.is_empty() {
-        context.console.note("there are no conversations; `vestal chat -q PROMPT` begins one");
+        context.console.note("no conversations; `vestal chat -q PROMPT` starts one");
         return Ok(Exit::Success);
     }
     let now = Timestamp::now();

@@ -119,7 +119,7 @@ impl<'c> BoardContext<'c> {
     }
 
     /// Returns who asks: a person.
-    #[expect(clippy::unused_self, reason = "whoever acts does so at a ctx")]
+    #[expect(clippy::unused_self, reason = "it belongs to the context of a command")]
     pub(super) fn by(&self) -> Authority {
         Authority::Person(PERSON.to_owned())
     }
@@ -147,7 +147,7 @@ impl<'c> BoardContext<'c> {
         let meant = closest_name(profile.as_str(), profiles.iter().map(ProfileName::as_str));
         let advice = match meant {
             Some(name) => format!("did you mean {name}?"),
-            None => format!("to make it: vestal profile create {profile}"),
+            None => format!("to create it: vestal profile create {profile}"),
         };
         self.console().warn(&format!(
             "there is no profile {profile}, so no worker is started for it; {advice}"

@@ -62,7 +62,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: BoardsArgs) -> Result<Exit
     }
 }
 
-/// Reads the name of a board. A wrong one is told as one that is unknown is.
+/// Reads the slug of a board. An invalid slug is reported like an unknown one.
 fn named(slug: &str) -> Result<Slug, Failure> {
     Ok(Slug::new(slug).map_err(BoardsError::from).map_err(Error::from)?)
 }
@@ -213,7 +213,7 @@ pub(super) async fn create(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<E
     if created.existed {
         console.print(&format!("board {slug} exists already, in {}", dir.display()))?;
     } else {
-        console.print(&format!("made board {slug} in {}", dir.display()))?;
+        console.print(&format!("created board {slug} in {}", dir.display()))?;
     }
     if args.switch {
         console.note(&format!("{slug} is now the current board"));
@@ -263,7 +263,7 @@ pub(super) async fn rm(ctx: &BoardContext<'_>, args: &RmArgs) -> Result<Exit, Fa
         ctx.console().print(&format!("deleted board {slug}"))?;
     } else {
         ctx.console().print(&format!("archived board {slug}"))?;
-        ctx.console().note(&format!("to bring it back: vestal kanban boards restore {slug}"));
+        ctx.console().note(&format!("to restore it: vestal kanban boards restore {slug}"));
     }
     if &slug == ctx.slug() && !slug.is_default() {
         ctx.console().note("default is now the current board");
@@ -327,7 +327,7 @@ pub(super) async fn switch(ctx: &BoardContext<'_>, args: &SwitchArgs) -> Result<
     if let Some(other) = ctx.context.environment().kanban_board()
         && other.trim() != slug.as_str()
     {
-        ctx.console().warn(&format!("VESTAL_KANBAN_BOARD names {other}, which goes first"));
+        ctx.console().warn(&format!("VESTAL_KANBAN_BOARD names {other} and takes precedence"));
     }
     Ok(Exit::Success)
 }
@@ -369,7 +369,7 @@ pub(super) async fn show(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit
         (true, _) => "--board",
         (false, ChosenBy::Environment) => "VESTAL_KANBAN_BOARD",
         (false, ChosenBy::Switch) => "vestal kanban boards switch",
-        (false, ChosenBy::Nobody) => "nobody chose another",
+        (false, ChosenBy::Nobody) => "the default",
     };
     let given = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     let workdir = view.default_workdir.clone();
@@ -456,11 +456,11 @@ async fn set_default_workdir(ctx: &BoardContext<'_>, args: &WorkdirArgs) -> Resu
         ctx.print(&view(ctx, &Listed::new(slug, info)))?;
         return Ok(Exit::Success);
     }
-    let said = match path {
+    let message = match path {
         Some(path) => format!("tasks of board {slug} work in {} by default", path.display()),
-        None => format!("board {slug} has no directory for its tasks any more"),
+        None => format!("board {slug} no longer has a default directory"),
     };
-    ctx.console().print(&said)?;
+    ctx.console().print(&message)?;
     Ok(Exit::Success)
 }
 
@@ -493,8 +493,9 @@ pub(super) fn init(ctx: &BoardContext<'_>, args: &InitArgs) -> Result<Exit, Fail
     }
     let state = if view.exists { "is" } else { "will be" };
     ctx.console().print(&format!("board {} {state} in {}", view.board, view.path))?;
-    ctx.console().note(&format!("profiles that tasks can go to: {}", view.profiles.join(", ")));
-    ctx.console().note("to make a task: vestal kanban create TITLE --assignee PROFILE");
-    ctx.console().note("to have tasks worked on: vestal kanban dispatch --watch");
+    ctx.console()
+        .note(&format!("profiles that tasks can be assigned to: {}", view.profiles.join(", ")));
+    ctx.console().note("to create a task: vestal kanban create TITLE --assignee PROFILE");
+    ctx.console().note("to start workers: vestal kanban dispatch --watch");
     Ok(Exit::Success)
 }

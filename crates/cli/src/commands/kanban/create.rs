@@ -188,9 +188,9 @@ fn initial(triage: bool, status: InitialStatus, at: Option<Time>) -> Result<Init
         (false, InitialStatus::Running, Some(at)) => Ok(Initial::At(at)),
         (true, InitialStatus::Running, None) => Ok(Initial::Triage),
         (false, InitialStatus::Blocked, None) => Ok(Initial::Blocked),
-        _ => Err(Failure::usage(
-            "a task begins in one way: --triage, --initial-status blocked, or --at and --in",
-        )),
+        _ => {
+            Err(Failure::usage("use only one of --triage, --initial-status blocked, --at and --in"))
+        }
     }
 }
 
@@ -234,7 +234,7 @@ pub(super) fn hint(ctx: &BoardContext<'_>, hints: &Hints) -> Result<Exit, Failur
     }
     if hints.waits && !vestal_dispatcher::is_watched(ctx.boards(), ctx.slug()) {
         ctx.console().note(
-            "nothing dispatches this board; to have its tasks worked on: vestal kanban dispatch --watch",
+            "no dispatcher watches this board; to start workers: vestal kanban dispatch --watch",
         );
     }
     Ok(Exit::Success)
@@ -366,8 +366,8 @@ pub(super) async fn edit(ctx: &BoardContext<'_>, args: EditArgs) -> Result<Exit,
     let json = args.json;
     let edit = args.edit().await?;
     if edit == Edit::default() {
-        return Err(Failure::usage("nothing is to be changed")
-            .advise("say what: vestal kanban edit ID --priority 5; --help lists the rest"));
+        return Err(Failure::usage("nothing to change")
+            .advise("for example: vestal kanban edit ID --priority 5; --help lists the options"));
     }
     if let Some(Some(reviewer)) = &edit.reviewer {
         ctx.warn_of_unknown(reviewer)?;

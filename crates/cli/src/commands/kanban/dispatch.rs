@@ -78,7 +78,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<E
     Ok(Exit::Success)
 }
 
-/// Dispatches one board once. A board that nobody has made has nothing on it.
+/// Dispatches one board once. A board that does not exist yet has no tasks.
 async fn once(
     ctx: &BoardContext<'_>,
     policy: Policy,
@@ -88,15 +88,15 @@ async fn once(
         return Ok(DispatchResult::default());
     };
     let console = ctx.console();
-    let tell = move |said: Said| match said {
-        // What was done is told as a whole at the end.
+    let tell = move |event: Said| match event {
+        // The result is printed as a whole at the end.
         Said::Started { .. }
         | Said::Finished { .. }
         | Said::Ended { .. }
         | Said::Stopped { .. }
         | Said::UnknownProfile { .. }
         | Said::Collected { .. } => {}
-        said => console.warn(&said.to_string()),
+        event => console.warn(&event.to_string()),
     };
     let dispatcher = Dispatcher::new(options(ctx, policy, None, tell)?);
     let all = OpenBoards::new(ctx.boards().clone(), None).all().await?;
@@ -112,11 +112,11 @@ async fn once(
 /// Returns what a dispatcher goes by: the settings, and what the command line
 /// says in their place. What is wrong with the settings is said once.
 fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Policy, Failure> {
-    let (mut policy, said) = settings::policy(ctx.settings(), ctx.boards().host().clone())?;
+    let (mut policy, warnings) = settings::policy(ctx.settings(), ctx.boards().host().clone())?;
     // What becomes of tasks that fail is not for each profile to say: whoever
     // notices a failure has to say the same.
     policy.failures = settings::failures(&ctx.context.settings_of_default()?)?;
-    for trouble in said {
+    for trouble in warnings {
         ctx.console().warn(&trouble);
     }
     if let Some(profile) = &policy.default_assignee {
@@ -168,7 +168,7 @@ fn options(
 /// Returns what starts workers: this program.
 pub(super) fn launcher(ctx: &BoardContext<'_>) -> Result<ProgramLauncher, Failure> {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::io("find the program that workers are", &error))?;
+        .map_err(|error| Failure::io("find the path of this program", &error))?;
     Ok(ProgramLauncher {
         program,
         root: ctx.context.home()?.root().to_owned(),

@@ -96,7 +96,7 @@ fn tell_end(console: Console, run: &Run, end: WorkerEnd) {
             run.id
         )),
         WorkerEnd::Survives => console.warn(&format!(
-            "the worker of run {} could not be stopped; it can write nothing to the board any more, and a dispatcher goes on trying",
+            "the worker of run {} could not be stopped; it can no longer write to the board, and dispatchers keep trying",
             run.id
         )),
     }
@@ -108,7 +108,7 @@ pub(super) struct Step {
     moved: Moved,
     /// What was done, to be read before the name of the task.
     done: &'static str,
-    /// Why, where somebody said so.
+    /// The reason, if one was given.
     why: Option<String>,
 }
 
@@ -218,9 +218,8 @@ impl Settled {
     }
 }
 
-/// What became of each task.
-/// Does something to each of the tasks named, says what became of them, and
-/// returns 0 only where all of it went well.
+/// Changes each of the named tasks on its own, prints the results, and returns success only if
+/// all changes succeeded.
 pub(super) async fn for_each_task<F>(
     ctx: &BoardContext<'_>,
     names: &[String],
@@ -230,7 +229,7 @@ pub(super) async fn for_each_task<F>(
 where
     F: Future<Output = vestal_board::Result<Step>>,
 {
-    let mut told = Vec::with_capacity(names.len());
+    let mut views = Vec::with_capacity(names.len());
     let mut exit = Exit::Success;
     for name in names {
         let done = async {
@@ -243,18 +242,18 @@ where
                 if !json {
                     settled.tell(ctx)?;
                 }
-                told.push(BulkMovedView::Moved(Box::new(settled.view())));
+                views.push(BulkMovedView::Moved(Box::new(settled.view())));
             }
             Err(failure) => {
                 ctx.console().explain(&failure);
                 exit = worse(exit, failure.exit());
                 let error = failure.message().unwrap_or_default().to_owned();
-                told.push(BulkMovedView::Failed { task_id: name.clone(), error });
+                views.push(BulkMovedView::Failed { task_id: name.clone(), error });
             }
         }
     }
     if json {
-        ctx.print(&told)?;
+        ctx.print(&views)?;
     }
     Ok(exit)
 }

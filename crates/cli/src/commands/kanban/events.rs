@@ -82,7 +82,7 @@ pub(super) async fn watch(ctx: &BoardContext<'_>, args: WatchArgs) -> Result<Exi
     until_signal(watching).await
 }
 
-/// Waits for a board that nobody has made yet.
+/// Waits until the board exists.
 async fn wait_for_board(ctx: &BoardContext<'_>) -> Result<Board, Failure> {
     ctx.console().note(&format!("board {} has no task yet; waiting for the first", ctx.slug()));
     loop {
@@ -93,7 +93,7 @@ async fn wait_for_board(ctx: &BoardContext<'_>) -> Result<Board, Failure> {
     }
 }
 
-/// Does what never ends by itself, until a signal asks this process to end.
+/// Runs endless work until a signal asks this process to end.
 async fn until_signal(
     work: impl Future<Output = Result<Infallible, Failure>>,
 ) -> Result<Exit, Failure> {
@@ -122,7 +122,7 @@ async fn follow_events(
                 if json {
                     ctx.print_line(&EventView::from(event))?;
                 } else {
-                    // Whoever looks at one task knows what it is about.
+                    // The title is of no use when only one task is watched.
                     let title =
                         if query.task.is_none() { title_of(board, event).await } else { None };
                     print_event(ctx, event, title.as_deref())?;
@@ -223,20 +223,20 @@ fn print_event(ctx: &BoardContext<'_>, event: &Event, title: Option<&str>) -> Re
 
 /// Returns what is known about an event beside its kind, in short.
 pub(super) fn details(event: &Event) -> String {
-    let mut said: Vec<String> = Vec::new();
+    let mut parts: Vec<String> = Vec::new();
     if let Some(run) = event.run_id {
-        said.push(format!("run {run}"));
+        parts.push(format!("run {run}"));
     }
     if let Value::Object(payload) = &event.payload {
         for (name, value) in payload {
-            // Said elsewhere in the line, or of no use to people.
+            // Shown elsewhere in the line, or of no use to people.
             if ["run_id", "expires", "lock", "comment", "person"].contains(&name.as_str()) {
                 continue;
             }
             let value = match value {
                 Value::Null | Value::Bool(false) => continue,
                 Value::Bool(true) => {
-                    said.push(name.clone());
+                    parts.push(name.clone());
                     continue;
                 }
                 Value::Array(entries) if entries.is_empty() => continue,
@@ -244,11 +244,11 @@ pub(super) fn details(event: &Event) -> String {
                 value => plain(value),
             };
             if !value.is_empty() {
-                said.push(format!("{name}={}", shortened(&value)));
+                parts.push(format!("{name}={}", shortened(&value)));
             }
         }
     }
-    said.join("  ")
+    parts.join("  ")
 }
 
 fn plain(value: &Value) -> String {
@@ -347,7 +347,7 @@ async fn print_log(
         let text = if board.get(id).await?.started_at.is_some() {
             format!("there is no log of {id} on this host")
         } else {
-            format!("nobody has worked on {id} yet")
+            format!("{id} has no runs yet")
         };
         ctx.console().note(&text);
         return Ok(Exit::No);
@@ -390,7 +390,7 @@ impl Log {
         }
     }
 
-    /// Passes on what there is now.
+    /// Passes on the bytes that are there now.
     async fn pass_on(&mut self, sink: &Sink) -> Result<(), Failure> {
         let mut piece = vec![0; PIECE];
         loop {
@@ -425,9 +425,9 @@ mod tests {
                 "skills": ["x", "y"], "off": false, "long": "l\n".repeat(200)}),
             created_at: Time::from_millis(0),
         };
-        let said = details(&event);
-        assert!(said.starts_with("run 3  assignee=a  forced"), "{said}");
-        assert!(said.contains("skills=x,y") && !said.contains("tenant"), "{said}");
-        assert!(said.contains('…') && !said.contains('\n'), "{said}");
+        let parts = details(&event);
+        assert!(parts.starts_with("run 3  assignee=a  forced"), "{parts}");
+        assert!(parts.contains("skills=x,y") && !parts.contains("tenant"), "{parts}");
+        assert!(parts.contains('…') && !parts.contains('\n'), "{parts}");
     }
 }

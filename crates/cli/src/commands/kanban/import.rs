@@ -188,7 +188,7 @@ fn within_line(error: &serde_json::Error) -> String {
 }
 
 fn no_task(failure: Failure) -> Failure {
-    failure.advise("no task was made")
+    failure.advise("no task was created")
 }
 
 impl Import<'_> {
@@ -213,7 +213,7 @@ impl Import<'_> {
                 if self.parents.contains_key(name) {
                     let late = format!("{place}: an earlier line waits for the ref {name:?}");
                     return Err(no_task(Failure::usage(late))
-                        .advise("a ref stands before the lines that wait for it"));
+                        .advise("a ref must come before the lines that wait for it"));
                 }
                 if !names.insert(name.clone()) {
                     let again = format!("{place}: an earlier line has the ref {name:?} already");
@@ -225,7 +225,7 @@ impl Import<'_> {
             checked.map_err(|failure| no_task(failure.about(&place)))?;
         }
         if count == 0 {
-            return Err(Failure::usage(format!("there is no task in {}", self.named)));
+            return Err(Failure::usage(format!("no task in {}", self.named)));
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Import<'_> {
             (false, false, Some(at)) => Initial::At(at),
             (true, false, None) => Initial::Triage,
             (false, true, None) => Initial::Blocked,
-            _ => return Err(Failure::usage("a task begins in one way: triage, blocked or at")),
+            _ => return Err(Failure::usage("use only one of triage, blocked and at")),
         };
         Ok(NewTask {
             title: line.title,

@@ -154,7 +154,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: ListArgs) -> Result<Exit, 
     ctx.console().print_table(&table(tasks.iter().map(|task| (None, task)), reason_lines))?;
     if more {
         let next = args.offset.saturating_add(args.limit);
-        ctx.console().note(&format!("there are more: --offset {next}, or --all"));
+        ctx.console().note(&format!("there are more tasks: --offset {next}, or --all"));
     }
     if !args.attention {
         footer(ctx, read.as_mut()).await?;
@@ -183,7 +183,7 @@ async fn everywhere(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Fai
     for slug in ctx.boards().names()? {
         let board = match ctx.boards().open(&slug, Make::Never).await {
             Ok(board) => board,
-            // It was put away; or removed since it was listed.
+            // It is archived, or was removed since it was listed.
             Err(Error::Boards(BoardsError::Archived { .. } | BoardsError::Missing { .. })) => {
                 continue;
             }
@@ -218,12 +218,12 @@ fn nothing(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Failure> {
         ctx.print(&[(); 0])?;
     } else if args.is_plain() {
         let text = format!(
-            "there is no task on board {} yet; to make one: vestal kanban create TITLE --assignee PROFILE",
+            "no tasks on board {} yet; to create one: vestal kanban create TITLE --assignee PROFILE",
             ctx.slug()
         );
         ctx.console().note(&text);
     } else {
-        ctx.console().note("there is no such task");
+        ctx.console().note("no matching tasks");
     }
     Ok(Exit::Success)
 }

@@ -1,4 +1,4 @@
-//! `vestal kanban`, one file for each of its verbs.
+//! `vestal kanban`: its verbs, and what they share.
 
 mod board_context;
 mod boards;
@@ -110,7 +110,7 @@ const NAMED: u32 = 500;
 pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failure> {
     let ctx = BoardContext::new(context, None).await?;
     let mut names: Vec<String> = ctx.boards().names()?.iter().map(ToString::to_string).collect();
-    // It is always there, also where nobody has written to it.
+    // The default board always exists, even before the first write.
     let default = Slug::default_board().to_string();
     if !names.contains(&default) {
         names.insert(0, default);

@@ -403,7 +403,7 @@ pub(super) async fn archive(ctx: &BoardContext<'_>, args: &ArchiveArgs) -> Resul
 }
 
 async fn delete_archived(ctx: &BoardContext<'_>, args: &ArchiveArgs) -> Result<Exit, Failure> {
-    let mut told = Vec::new();
+    let mut views = Vec::new();
     let mut exit = Exit::Success;
     for name in &args.ids {
         let deleted = async {
@@ -416,18 +416,18 @@ async fn delete_archived(ctx: &BoardContext<'_>, args: &ArchiveArgs) -> Result<E
                 if !args.json {
                     ctx.console().print(&format!("deleted {id}"))?;
                 }
-                told.push(DeletedTaskView { task_id: id.to_string(), deleted: true, error: None });
+                views.push(DeletedTaskView { task_id: id.to_string(), deleted: true, error: None });
             }
             Err(failure) => {
                 ctx.console().explain(&failure);
                 exit = display::worse(exit, failure.exit());
                 let error = failure.message().map(str::to_owned);
-                told.push(DeletedTaskView { task_id: name.clone(), deleted: false, error });
+                views.push(DeletedTaskView { task_id: name.clone(), deleted: false, error });
             }
         }
     }
     if args.json {
-        ctx.print(&told)?;
+        ctx.print(&views)?;
     }
     Ok(exit)
 }

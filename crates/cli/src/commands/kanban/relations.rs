@@ -285,7 +285,7 @@ pub(super) async fn attach(ctx: &BoardContext<'_>, args: AttachArgs) -> Result<E
     let (board, id) = ctx.task(&args.id).await?;
     let own = || args.path.file_name().map(|name| name.to_string_lossy().into_owned());
     let Some(name) = args.name.clone().or_else(own) else {
-        return Err(Failure::usage(format!("{} is no file", args.path.display())));
+        return Err(Failure::usage(format!("{} is not a file", args.path.display())));
     };
     let new =
         NewAttachment { name, content_type: args.content_type, source: Source::File(args.path) };

@@ -58,7 +58,7 @@ pub(super) async fn claim(ctx: &BoardContext<'_>, args: &ClaimArgs) -> Result<Ex
         Some(name) => parse_assignee(name)?,
         None => None,
     };
-    // Whoever takes work that was submitted takes it to look at it.
+    // Claiming submitted work means reviewing it.
     let role = match board.get(&id).await?.status {
         Status::Review => Role::Review,
         _ => Role::Work,
@@ -178,7 +178,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &RunsArgs) -> Result<Exit,
         return Ok(Exit::Success);
     }
     if runs.is_empty() {
-        ctx.console().note(&format!("nobody has worked on {id} yet"));
+        ctx.console().note(&format!("{id} has no runs yet"));
         return Ok(Exit::Success);
     }
     ctx.console().print_table(&runs_table(&runs))?;

@@ -68,13 +68,13 @@ fn head(console: Console, sheet: &Sheet) -> String {
     }
     facts.push(workspace(task));
     facts.push(format!(
-        "made {} by {}",
+        "created {} by {}",
         display::ago(task.created_at),
         text::printable(&task.created_by)
     ));
     if task.needs_review {
         let by = task.reviewer.as_ref().map_or("a person", |profile| profile.as_str());
-        facts.push(format!("to be looked at by {by}"));
+        facts.push(format!("to be reviewed by {by}"));
     }
     if let Some(limit) = task.max_runtime {
         facts.push(format!("at most {}", text::span(limit)));
@@ -111,18 +111,18 @@ fn head(console: Console, sheet: &Sheet) -> String {
 
 fn workspace(task: &Task) -> String {
     let kind = task.workspace.kind();
-    let mut said = kind.to_owned();
+    let mut line = kind.to_owned();
     if let Some(path) = task.workspace.path() {
-        said.push(' ');
-        said.push_str(&text::printable(&path.to_string_lossy()));
+        line.push(' ');
+        line.push_str(&text::printable(&path.to_string_lossy()));
     }
     if let Some(branch) = task.workspace.branch() {
-        write!(said, " on {}", text::printable(branch)).ok();
+        write!(line, " on {}", text::printable(branch)).ok();
     }
     if let Some(host) = &task.workspace_host {
-        write!(said, " of {}", text::printable(host.as_str())).ok();
+        write!(line, " of {}", text::printable(host.as_str())).ok();
     }
-    said
+    line
 }
 
 fn heading(console: Console, name: &str) -> Result<(), Failure> {
@@ -215,15 +215,17 @@ fn next_step(console: Console, task: &Task) {
     let id: &TaskId = &task.id;
     match task.status {
         Status::Blocked => {
-            console.note(&format!("to let it go on: vestal kanban unblock {id} --reason …"));
+            console.note(&format!("to unblock it: vestal kanban unblock {id} --reason …"));
         }
         Status::Review if task.reviewer.is_none() => console.note(&format!(
             "to approve: vestal kanban complete {id}; else: vestal kanban changes {id} WHAT"
         )),
         Status::Triage => {
-            console.note(&format!("to have it worked on: vestal kanban promote {id} REASON"));
+            console.note(&format!("to make it ready: vestal kanban promote {id} REASON"));
         }
-        Status::Running => console.note(&format!("to see its worker: vestal kanban log -f {id}")),
+        Status::Running => {
+            console.note(&format!("to follow its worker: vestal kanban log -f {id}"));
+        }
         Status::Todo
         | Status::Scheduled
         | Status::Ready

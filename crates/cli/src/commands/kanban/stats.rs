@@ -28,7 +28,7 @@ pub(super) struct StatsArgs {
     json: bool,
 }
 
-/// Returns how a board stands; of one that nobody has made, that nothing is on it.
+/// Returns the statistics of the board; those of an empty board if it does not exist yet.
 pub(super) async fn board_stats(ctx: &BoardContext<'_>) -> Result<Stats, Failure> {
     match ctx.board_if_any().await? {
         Some(board) => Ok(board.stats().await?),
@@ -49,7 +49,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &StatsArgs) -> Result<Exit
         return Ok(Exit::Success);
     }
     if stats.by_status.is_empty() {
-        ctx.console().note(&format!("there is no task on board {} yet", ctx.slug()));
+        ctx.console().note(&format!("no tasks on board {} yet", ctx.slug()));
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["", "STATUS", "TASKS", "PROFILES"]);
@@ -64,7 +64,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &StatsArgs) -> Result<Exit
     ctx.console().print_table(&table)?;
     if let Some(seconds) = stats.oldest_ready_age_seconds {
         let age = text::span(Duration::from_secs(seconds));
-        ctx.console().note(&format!("the task that has waited longest for a worker: {age}"));
+        ctx.console().note(&format!("longest wait for a worker: {age}"));
     }
     if stats.needs_attention > 0 {
         let need = if stats.needs_attention == 1 { "needs" } else { "need" };
@@ -145,7 +145,7 @@ fn thresholds(ctx: &BoardContext<'_>) -> Result<Thresholds, Failure> {
 fn print_findings(ctx: &BoardContext<'_>, findings: &[Finding]) -> Result<(), Failure> {
     let console = ctx.console();
     if findings.is_empty() {
-        console.note("nothing is wrong as far as can be seen");
+        console.note("no problems found");
         return Ok(());
     }
     for finding in findings {

@@ -68,8 +68,8 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failur
     let name = super::named(&args.name)?;
     let known = settings.get(&keys::MCP_SERVERS)?.value;
     if known.get(&name).is_some() && !args.replace {
-        return Err(Failure::new(format!("there is an MCP server {name} already"))
-            .advise("to take its place: --replace")
+        return Err(Failure::new(format!("the MCP server {name} exists already"))
+            .advise("to replace it: --replace")
             .with_exit(Exit::No));
     }
     let entry = entry(&args)?;
@@ -80,7 +80,7 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failur
         let tried = Box::pin(probe(context, &settings, &name, &server)).await;
         let probe = tried.map_err(|trouble| {
             failure(&settings, &name, &trouble)
-                .advise("nothing was changed; to keep it all the same: --no-test")
+                .advise("nothing was changed; to add it anyway: --no-test")
         })?;
         summary(name.as_str(), &probe)
     };

@@ -1,4 +1,4 @@
-//! `vestal mcp`, one file for each of its verbs.
+//! `vestal mcp`: its verbs, and what they share.
 
 mod add;
 mod servers;
@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Failur
 
 /// Reads the name of a server.
 fn named(name: &str) -> Result<McpServerName, Failure> {
-    let wrong = || Failure::usage(format!("{name:?} is no name of a server"));
+    let wrong = || Failure::usage(format!("{name:?} is not a valid server name"));
     McpServerName::new(name)
         .ok_or_else(|| wrong().advise(format!("a name has {}", McpServerName::allowed())))
 }
@@ -70,11 +70,11 @@ fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, Failur
 }
 
 fn unknown(name: &str, known: &[&str]) -> Failure {
-    let failure = Failure::new(format!("there is no MCP server {name}")).with_exit(Exit::No);
+    let failure = Failure::new(format!("unknown MCP server {name}")).with_exit(Exit::No);
     match closest_name(name, known.iter().copied()) {
         Some(meant) => failure.advise(format!("did you mean {meant}?")),
         None if known.is_empty() => failure
-            .advise(format!("{} names none; to add one: vestal mcp add", keys::MCP_SERVERS.name())),
-        None => failure.advise(format!("there are: {}", known.join(", "))),
+            .advise(format!("{} is empty; to add one: vestal mcp add", keys::MCP_SERVERS.name())),
+        None => failure.advise(format!("available: {}", known.join(", "))),
     }
 }

@@ -144,7 +144,7 @@ pub(super) async fn tools(context: &Context, args: &ToolsArgs) -> Result<Exit, F
         return Ok(Exit::Success);
     }
     if probe.tools.is_empty() {
-        console.note(&format!("{name} has no tools, or the settings take none of them"));
+        console.note(&format!("{name} has no tools, or the settings exclude all of them"));
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["TOOL", "SAYS IT", "DESCRIPTION"]);

@@ -73,7 +73,7 @@ fn notes_text(ctx: &MemoryContext<'_>, target: Target, entries: &Entries) -> Str
         Target::Memory => "memory: the agent's own notes",
         Target::User => "user: about you",
     };
-    let off = if ctx.enabled.has(target) { "" } else { ", switched off" };
+    let off = if ctx.enabled.has(target) { "" } else { ", disabled" };
     let usage = format!("({}{off})", usage(ctx, target, entries));
     let mut shown = format!("{} {}\n", console.paint(BOLD, heading), console.paint(DIM, &usage));
     for entry in entries.iter() {
@@ -218,7 +218,7 @@ pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Fa
     let notes = ctx.files.read(args.target).map_err(vestal_memory::Trouble::from)?;
     if !args.yes && !notes.is_empty() {
         let count = text::count(notes.len() as u64, "note");
-        let plan = format!("{count} of {} will be gone", ctx.files.path(args.target).display());
+        let plan = format!("{count} of {} will be removed", ctx.files.path(args.target).display());
         if !confirm::is_confirmed(console, "clear", "Clear?", &[plan])? {
             console.note("nothing was removed");
             return Ok(Exit::No);

@@ -1,4 +1,4 @@
-//! `vestal memory`, one file for each of its verbs.
+//! `vestal memory`: its verbs, and what they share.
 
 mod edit;
 mod entries;
@@ -127,7 +127,7 @@ impl MemoryContext<'_> {
                 Target::Memory => keys::MEMORY_ENABLED.name(),
                 Target::User => keys::MEMORY_USER_PROFILE_ENABLED.name(),
             };
-            let message = format!("the agent is not told of {target}: {key} is off");
+            let message = format!("the agent does not see {target}: {key} is off");
             self.context.console.warn(&message);
         }
     }
@@ -135,7 +135,8 @@ impl MemoryContext<'_> {
     /// Says that a secret was left out.
     fn warn_of_secret(&self, words: &str) {
         if self.files.has_secret(words) {
-            let message = "what looks like a secret was left out: every model is told the notes";
+            let message =
+                "text that looks like a secret was left out: notes are sent to every model";
             self.context.console.warn(message);
         }
     }
@@ -163,7 +164,7 @@ impl From<Trouble> for Failure {
                 failure.advise("to see the notes: vestal memory").with_exit(Exit::No)
             }
             Trouble::Read(_) => {
-                failure.advise("mend the file or move it away; nothing was changed")
+                failure.advise("repair the file or move it away; nothing was changed")
             }
             Trouble::Busy { .. } => failure.advise("wait for it, and try again"),
             Trouble::Write { path, source } => failure.advise(remedy(&path, &source)),

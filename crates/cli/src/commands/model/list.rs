@@ -57,7 +57,7 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failu
     Ok(if answered { Exit::Success } else { Exit::Provider })
 }
 
-/// Asks all providers at the same time; one that fails is in nobody's way.
+/// Asks all providers at the same time; one that fails does not delay the others.
 async fn ask_all(
     rows: Vec<ProviderRow>,
     models: &Models,
@@ -155,7 +155,7 @@ pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
     let name = args.name.trim();
     let (provider, model) = settings::split_model(&before, name)?;
     if model.is_empty() {
-        return Err(Failure::usage("no model is named"));
+        return Err(Failure::usage("no model given"));
     }
     if let Some(provider) = &provider {
         refuse_to_move_key(&before, provider)?;
@@ -184,7 +184,7 @@ fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> 
     let what =
         format!("{name} from {source} is the key of {owner}, and would be sent to {provider}");
     Err(Failure::new(what).advise(format!(
-        "keep it as {variable} in .env instead of {name}, which goes to one provider alone"
+        "set {variable} in .env instead of {name}: it is sent to that provider only"
     )))
 }
 
@@ -192,7 +192,7 @@ fn write(context: &Context, before: &Settings, key: &str, value: &str) -> Result
     let outcome = vestal_config::set(before, key, value)?;
     context.console.note(&format!("set {} to {value} in {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
-        context.console.warn(&format!("it has no effect as long as {source} says something else"));
+        context.console.warn(&format!("it has no effect, because {source} overrides it"));
     }
     Ok(())
 }

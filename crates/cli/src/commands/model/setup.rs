@@ -66,7 +66,7 @@ enum Next<T> {
     At(Candidate),
     /// The first question, again.
     Other,
-    /// Nothing: nobody wants to go on.
+    /// The person wants to stop.
     Leave,
 }
 
@@ -291,11 +291,11 @@ pub(super) fn keep(
     }
     let set = |key: &str, value: &str| -> Result<(), Failure> {
         let outcome = vestal_config::set(settings, key, value)?;
-        let told = format!("set {} to {value} in {}", outcome.name, outcome.path.display());
-        context.console.note(&told);
+        let message = format!("set {} to {value} in {}", outcome.name, outcome.path.display());
+        context.console.note(&message);
         if let Some(source) = outcome.hidden_by {
-            let told = format!("it has no effect as long as {source} says something else");
-            context.console.warn(&told);
+            let message = format!("it has no effect, because {source} overrides it");
+            context.console.warn(&message);
         }
         Ok(())
     };
@@ -385,14 +385,14 @@ fn keep_key(
     let Some(variable) = variable else { return Ok(()) };
     let path = vestal_config::set_variable(settings, &variable, given)
         .map_err(|error| Failure::new(error.to_string()))?;
-    let told = format!("kept the key as {variable} in {}, for you alone", path.display());
-    context.console.note(&told);
+    let message = format!("kept the key as {variable} in {}, for you alone", path.display());
+    context.console.note(&message);
     // The environment of the process goes before the file.
     if let Ok(Some(found)) = context.settings()?.variable(&variable)
         && found.value != given.as_str()
     {
-        let told = format!("it has no effect as long as {} says something else", found.source);
-        context.console.warn(&told);
+        let message = format!("it has no effect, because {} overrides it", found.source);
+        context.console.warn(&message);
         context.console.note(&format!("to have it taken: unset {variable}"));
     }
     Ok(())

@@ -83,7 +83,7 @@ pub(super) fn install(context: &Context, args: &InstallArgs) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-/// Returns what there is to know before a skill is installed.
+/// Returns what a person should know before a skill is installed.
 fn plans(proposal: &Proposal) -> Vec<String> {
     let about = &proposal.about;
     let version = about.version.as_ref().map(|own| format!(" {own}")).unwrap_or_default();
@@ -93,10 +93,10 @@ fn plans(proposal: &Proposal) -> Vec<String> {
     ];
     if let Some(there) = &proposal.replaces {
         let was = there.about.version.as_ref().map(|own| format!(" {own}")).unwrap_or_default();
-        plans.push(format!("it takes the place of {}{was}, which goes", there.name()));
+        plans.push(format!("it replaces {}{was}", there.name()));
     }
     if let Some(there) = &proposal.mends {
-        plans.push(format!("it takes the place of {}, which goes: {there}", there.name));
+        plans.push(format!("it replaces {}: {there}", there.name));
     }
     let scripts: Vec<String> =
         proposal.survey.scripts().map(|file| file.path.display().to_string()).collect();
@@ -152,7 +152,7 @@ pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failu
     let there =
         there.or_else(|| catalogue.get_broken(&args.name).map(|own| own.folder().to_owned()));
     if let Some(path) = there.filter(|_| !args.yes) {
-        let plans = [format!("{} goes, with all that is in it", path.display())];
+        let plans = [format!("{} will be removed, with everything in it", path.display())];
         let question = format!("Remove {}?", args.name);
         if !confirm::is_confirmed(console, "remove it", &question, &plans)? {
             console.note("nothing was removed");
@@ -227,6 +227,6 @@ pub(super) fn disable(context: &Context, args: &DisableArgs) -> Result<Exit, Fai
 fn tell_hidden(context: &Context, set: &SetOutcome) {
     if let Some(source) = &set.hidden_by {
         let key = &set.name;
-        context.console.warn(&format!("{source} says something else about {key}, and counts"));
+        context.console.warn(&format!("it has no effect, because {source} overrides {key}"));
     }
 }

@@ -1,4 +1,4 @@
-//! `vestal skills`, one file for each of its verbs.
+//! `vestal skills`: its verbs, and what they share.
 
 mod change;
 mod read;
@@ -71,7 +71,7 @@ impl From<SkillError> for Failure {
             SkillError::Io { .. } => failure,
             SkillError::Exists { name, .. } => failure
                 .with_exit(Exit::No)
-                .advise("to put this one in its place: --replace")
+                .advise("to replace it: --replace")
                 .advise(format!("to keep both: --name {name}-2")),
             SkillError::Name(_)
             | SkillError::Unknown { .. }

@@ -179,8 +179,7 @@ pub(super) fn check(context: &Context, args: &CheckArgs) -> Result<Exit, Failure
                     path: skill.dir.display().to_string(),
                     line: None,
                     reason: format!("its files cannot be shown to a sandbox: {error}"),
-                    advice: "remove what is too large, links that lead elsewhere, and the like"
-                        .to_owned(),
+                    advice: "remove large files, and links that lead out of the folder".to_owned(),
                 });
                 continue;
             }
