@@ -297,7 +297,7 @@ impl From<&Relative> for RelativeView {
     }
 }
 
-/// What somebody said about a task.
+/// A comment on a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommentView {
     /// Its number.
@@ -348,7 +348,7 @@ impl From<&Event> for EventView {
     }
 }
 
-/// How often a task failed for one cause since somebody last set it on its way.
+/// How often a task failed for one cause since its failures were last reset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFailureView {
     /// The cause, by the name of the outcome.
@@ -518,7 +518,7 @@ pub struct DetachedView {
     pub removed: bool,
 }
 
-/// What a worker of a task is told.
+/// The text that a worker gets about its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskContextView {
     /// The task.
@@ -596,7 +596,7 @@ pub struct BoardView {
     pub trouble: Option<String>,
     /// Its directory.
     pub path: String,
-    /// Whether it is the one meant when nobody names one.
+    /// Whether it is the current board.
     pub current: bool,
 }
 
@@ -633,7 +633,7 @@ impl BoardView {
     }
 }
 
-/// A board that was put away.
+/// A board that was archived or deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedBoardView {
     /// The board.
@@ -647,11 +647,11 @@ pub struct RemovedBoardView {
 pub struct RestoredBoardView {
     /// The board.
     pub slug: String,
-    /// Whether it is put away.
+    /// Whether it is archived.
     pub archived: bool,
 }
 
-/// The board that is meant from now on when nobody names one.
+/// The board that is the current one from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurrentBoardView {
     /// The board.

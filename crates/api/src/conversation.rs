@@ -66,7 +66,7 @@ pub struct UsageView {
     pub reasoning_tokens: u64,
     /// What those calls cost whose cost is known.
     pub cost_usd: f64,
-    /// Calls whose cost nobody knows.
+    /// Number of calls whose cost is unknown.
     pub unpriced_calls: u64,
 }
 

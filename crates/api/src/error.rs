@@ -16,7 +16,7 @@ pub struct ErrorView {
 pub struct TaskErrorView {
     /// What to do next.
     pub advice: Vec<String>,
-    /// What happened; null where nobody reads the answer.
+    /// What happened; null if the reader of the output is gone.
     pub error: Option<String>,
     /// The task.
     pub task: String,

@@ -50,7 +50,7 @@ pub enum EndCause {
     Signaled,
     /// Its time was up.
     TimedOut,
-    /// Somebody asked for its end.
+    /// It was killed on request.
     Killed,
     /// The sandbox ended while it ran.
     Lost,
@@ -112,7 +112,7 @@ pub struct JobView {
     pub session: Option<String>,
     /// The directory its shell started or ended in.
     pub cwd: String,
-    /// Whether nobody waits for it.
+    /// Whether it runs in the background.
     pub background: bool,
     /// Whether it has a terminal.
     pub pty: bool,

@@ -3,7 +3,12 @@
 mod board;
 mod conversation;
 mod error;
+mod extensions;
+mod find;
+mod health;
 mod job;
+mod model;
+mod profile;
 mod sandbox;
 mod snapshot;
 mod transfer;
@@ -21,8 +26,20 @@ pub use conversation::{
     ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,
 };
 pub use error::{ErrorView, TaskErrorView};
+pub use extensions::{
+    BrokenSkillView, InstalledSkillView, McpServerView, McpTestView, MissingVariableView,
+    NotesView, RemovedSkillView, SkillCheckView, SkillDetailsView, SkillFileView,
+    SkillVariableView, SkillView, SkillsView,
+};
+pub use find::{JobNotFound, JobPrefix, closest_name};
+pub use health::{CheckView, Health, HealthView};
 pub use job::{
     EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,
+};
+pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explained};
+pub use profile::{
+    ChosenProfileView, CreatedProfileView, DeletedProfileView, ExportedProfileView,
+    ImportedProfileView, RenamedProfileView, SettingValueView,
 };
 pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,

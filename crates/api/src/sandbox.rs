@@ -75,7 +75,7 @@ pub struct SandboxView {
     pub last_used_at: Option<String>,
     /// Whole seconds since then.
     pub idle_seconds: Option<u64>,
-    /// When it ends, or is removed, if nobody uses it.
+    /// When it is stopped or removed if it stays unused.
     pub expires_at: Option<String>,
     /// Jobs whose shell runs.
     pub jobs_running: u32,
@@ -355,7 +355,7 @@ impl RemovedView {
     }
 }
 
-/// Why an instance was one that nobody can want.
+/// Why an instance is left over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReapCause {
@@ -380,14 +380,14 @@ impl From<ReapReason> for ReapCause {
     }
 }
 
-/// An instance that nobody can want.
+/// An instance that is left over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReapedView {
     /// The task.
     pub task: String,
     /// The instance; null when only a removal had to be finished.
     pub id: Option<String>,
-    /// Why nobody can want it.
+    /// Why it is left over.
     pub reason: ReapCause,
     /// Whether it was removed; false in a dry run.
     pub removed: bool,

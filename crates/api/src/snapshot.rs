@@ -91,7 +91,7 @@ impl ForkedView {
     }
 }
 
-/// A sandbox that was made anew.
+/// A sandbox that was recreated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuiltView {
     /// The task.
@@ -102,12 +102,12 @@ pub struct RebuiltView {
     pub now: String,
     /// Directories of its files that were kept.
     pub kept: Vec<String>,
-    /// What there is to know about it, in words.
+    /// Notes about it, as sentences.
     pub remarks: Vec<String>,
 }
 
 impl RebuiltView {
-    /// Returns the view of a task's sandbox that was made anew.
+    /// Returns the view of a sandbox that was recreated.
     pub fn new(task: &Task, rebuilt: &Rebuilt) -> Self {
         Self {
             task: task.to_string(),

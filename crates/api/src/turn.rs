@@ -13,7 +13,7 @@ pub enum TurnExitReason {
     Completed,
     /// The limit of model calls was reached.
     BudgetExhausted,
-    /// Somebody interrupted.
+    /// A person interrupted it.
     Interrupted,
     /// The provider refused to answer.
     Refused,
@@ -47,7 +47,7 @@ pub enum CostStatus {
     Estimated,
     /// Some calls have no known cost.
     Partial,
-    /// Nobody knows it.
+    /// It is unknown.
     #[default]
     Unknown,
 }
@@ -65,7 +65,7 @@ pub enum CostOrigin {
 /// What calls cost, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownCost {
-    /// In US dollars; nothing where nobody knows.
+    /// In US dollars; null if unknown.
     pub usd: Option<f64>,
     /// How much is known.
     pub status: CostStatus,
@@ -115,7 +115,7 @@ pub struct TurnView {
     pub failed: bool,
     /// Whether the response is not the whole answer.
     pub partial: bool,
-    /// Whether somebody interrupted.
+    /// Whether a person interrupted it.
     pub interrupted: bool,
     /// How it ended.
     pub turn_exit_reason: TurnExitReason,

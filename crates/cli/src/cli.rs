@@ -10,9 +10,8 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
-    mcp, memory, model, profile, prune, ps, rebuild, restore, rm, run, shell, skills, snapshot,
-    snapshots, stats, stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, lifecycle, logs,
+    mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
 };
 use crate::error::Failure;
 use crate::find;
@@ -41,7 +40,7 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// Profile to use: an isolated home with its own settings and sandboxes.
+    /// Use this profile: a home with its own settings, secrets and sandboxes.
     #[arg(
         short,
         long,
@@ -60,7 +59,7 @@ pub(crate) struct Global {
     #[arg(skip)]
     pub(crate) json: bool,
 
-    /// Says on standard error what is being done.
+    /// Report what is being done on standard error.
     #[arg(short, long, global = true, help_heading = "Global options", display_order = 999)]
     pub(crate) verbose: bool,
 }
@@ -81,7 +80,7 @@ fn with_set(command: clap::Command) -> clap::Command {
         .action(ArgAction::Append)
         .help_heading("Global options")
         .display_order(998)
-        .help("Sets a key for this call only, as in `--set terminal.retention_seconds=2h`; repeatable");
+        .help("Set a key for this command only, as in `--set terminal.retention_seconds=2h`; repeatable");
     command.arg(set).mut_subcommands(with_set)
 }
 
@@ -140,7 +139,7 @@ fn parse_override(text: &str) -> Result<Override, ConfigError> {
 /// The task a command is about.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TaskOption {
-    /// Task whose sandbox is meant.
+    /// Task whose sandbox to use.
     #[arg(short, long, value_name = "TASK", default_value = "default")]
     pub(crate) task: Task,
 }
@@ -148,16 +147,15 @@ pub(crate) struct TaskOption {
 /// What is asked of a sandbox that may have to be made.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Wanted {
-    /// Backend of a sandbox that is about to be made; it stays with the sandbox.
+    /// Backend to use if the sandbox has to be created; an existing sandbox keeps its own.
     #[arg(short, long, value_name = "BACKEND")]
     pub(crate) backend: Option<String>,
 
-    /// Container image of a sandbox that is about to be made, in place of
-    /// `terminal.docker_image`; it stays with the sandbox.
+    /// Container image to use if the sandbox has to be created, instead of `terminal.docker_image`.
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
 
-    /// Uses the sandbox that has the current directory as its /workspace: `TASK@DIRECTORY`.
+    /// Use the sandbox `TASK@DIRECTORY`, which has the current directory mounted as /workspace.
     #[arg(long)]
     pub(crate) mount_cwd: bool,
 }
@@ -165,11 +163,11 @@ pub(crate) struct Wanted {
 /// The tasks a command is about, named by position or by option.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Tasks {
-    /// Tasks whose sandboxes are meant.
+    /// Tasks whose sandboxes to use.
     #[arg(value_name = "TASK")]
     tasks: Vec<Task>,
 
-    /// The same by name.
+    /// Same as TASK, as an option.
     #[arg(short = 't', short_alias = 'n', long = "task", value_name = "TASK")]
     named: Vec<Task>,
 }
@@ -190,11 +188,11 @@ impl Tasks {
 /// The one task a command is about, named by position or by option.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OneTask {
-    /// Task whose sandbox is meant.
+    /// Task whose sandbox to use.
     #[arg(value_name = "TASK", id = "one_task")]
     task: Option<Task>,
 
-    /// The same by name.
+    /// Same as TASK, as an option.
     #[arg(short = 't', long = "task", value_name = "TASK", conflicts_with = "one_task")]
     named: Option<Task>,
 }
@@ -209,7 +207,7 @@ impl OneTask {
 /// What is done about a sandbox that is in use.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Busy {
-    /// Ends what runs in the sandbox, as `vestal stop` does, instead of refusing.
+    /// Stop the sandbox first if it is in use, instead of refusing.
     #[arg(long)]
     stop: bool,
 }
@@ -223,7 +221,7 @@ impl From<Busy> for WhileBusy {
 /// The task a job is looked for in.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct JobPlace {
-    /// Task whose sandbox the job is in; without it all running sandboxes are searched.
+    /// Task whose sandbox has the job [default: search all running sandboxes].
     #[arg(short, long, value_name = "TASK")]
     pub(crate) task: Option<Task>,
 }
@@ -248,21 +246,21 @@ verbs! {
     Chat(chat::ChatArgs) = "chat",
     Ps(ps::PsArgs) = "ps",
     Inspect(inspect::InspectArgs) = "inspect",
-    Stats(stats::StatsArgs) = "stats",
+    Stats(ps::StatsArgs) = "stats",
     Jobs(jobs::JobsArgs) = "jobs",
     Logs(logs::LogsArgs) = "logs",
-    Wait(wait::WaitArgs) = "wait",
-    Kill(kill::KillArgs) = "kill",
-    Write(write::WriteArgs) = "write",
+    Wait(jobs::WaitArgs) = "wait",
+    Kill(jobs::KillArgs) = "kill",
+    Write(jobs::WriteArgs) = "write",
     Cp(cp::CpArgs) = "cp",
-    Snapshot(snapshot::SnapshotArgs) = "snapshot",
+    Snapshot(snapshots::SnapshotArgs) = "snapshot",
     Snapshots(snapshots::SnapshotsArgs) = "snapshots",
     Restore(restore::RestoreArgs) = "restore",
-    Fork(fork::ForkArgs) = "fork",
+    Fork(restore::ForkArgs) = "fork",
     Rebuild(rebuild::RebuildArgs) = "rebuild",
-    Touch(touch::TouchArgs) = "touch",
-    Stop(stop::StopArgs) = "stop",
-    Rm(rm::RmArgs) = "rm",
+    Touch(lifecycle::TouchArgs) = "touch",
+    Stop(lifecycle::StopArgs) = "stop",
+    Rm(lifecycle::RmArgs) = "rm",
     Prune(prune::PruneArgs) = "prune",
     Conversations(conversations::ConversationsArgs) = "conversations",
     Kanban(kanban::KanbanArgs) = "kanban",

@@ -31,15 +31,16 @@ pub(crate) fn is_named(
     Ok(answer.as_deref() == Some(name))
 }
 
-/// Returns whether somebody can be asked.
+/// Reports whether a person can be asked.
 pub(crate) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Says what is about to happen, to somebody who can be asked about it.
+/// Prints what is about to happen, before a question.
 fn announce(console: Console, verb: &str, plans: &[String]) -> Result<(), Failure> {
     if !is_possible() {
-        let message = format!("to {verb} without a terminal to ask on, say so with -y");
+        let message =
+            format!("there is no terminal to ask on; to {verb} without being asked, use -y");
         return Err(Failure::usage(message).advise(plans.join("\n")));
     }
     for plan in plans {

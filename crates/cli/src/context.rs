@@ -34,7 +34,7 @@ pub(crate) struct Context {
     /// Whether `default` takes the place of a chosen profile that cannot be used.
     tolerant: AtomicBool,
     /// Whether that has been said.
-    told: AtomicBool,
+    warned: AtomicBool,
     /// A sandbox that is being attached to, started or made.
     pending: Mutex<Option<JoinHandle<Result<Sandbox, Error>>>>,
 }
@@ -47,7 +47,7 @@ impl Context {
             global,
             activity: Activity::default(),
             tolerant: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            warned: AtomicBool::new(false),
             pending: Mutex::new(None),
         }
     }
@@ -90,7 +90,7 @@ impl Context {
         let option = self.global.profile.as_deref();
         let (home, trouble) = Home::locate_or_default(&self.environment, option)?;
         if let Some(trouble) = trouble
-            && !self.told.swap(true, Ordering::Relaxed)
+            && !self.warned.swap(true, Ordering::Relaxed)
         {
             self.console.warn(&trouble.to_string());
         }
@@ -108,7 +108,7 @@ impl Context {
         self.tolerant.store(true, Ordering::Relaxed);
         let option = self.global.profile.as_deref();
         let (_, trouble) = Home::locate_or_default(&self.environment, option).ok()?;
-        self.told.store(trouble.is_some(), Ordering::Relaxed);
+        self.warned.store(trouble.is_some(), Ordering::Relaxed);
         trouble
     }
 
@@ -167,7 +167,7 @@ impl Context {
     pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, Failure> {
         let settings = self.settings_with(home, Vec::new());
         let engine = Engine::open_telling(settings, self.activity.sink(self.console))?;
-        // What skills ask for is there for every command, whoever gives it.
+        // Variables that skills ask for are forwarded to every command.
         vestal_skills::from_settings(engine.settings()).forward(&engine);
         Ok(engine)
     }
@@ -201,11 +201,11 @@ impl Context {
         match choice {
             BackendChoice::Local => {
                 let other = if image.is_some() { "-b docker" } else { "-b native or -b docker" };
-                return Err(Failure::usage(format!("{flag} means nothing to the backend local"))
-                    .advise(format!("for a system of its own: {other}")));
+                return Err(Failure::usage(format!("the backend local does not support {flag}"))
+                    .advise(format!("for a sandbox with a root filesystem of its own: {other}")));
             }
             BackendChoice::Native if image.is_some() => {
-                return Err(Failure::usage("--image means nothing to the backend native").advise(
+                return Err(Failure::usage("the backend native does not support --image").advise(
                     "for a container: -b docker; for another system: terminal.native_rootfs",
                 ));
             }
@@ -291,7 +291,7 @@ impl Context {
         {
             let attached = tokio::time::timeout(CLOSE_WITHIN, &mut *attach);
             let attached = unless_terminated(&mut signals, attached);
-            let what = "seeing the start of the sandbox through";
+            let what = "finishing the start of the sandbox";
             if let Ok(Ok(_)) = self.console.while_waiting(what, attached).await {
                 return;
             }
@@ -337,13 +337,13 @@ fn refuse_other_image(engine: &Engine, sandbox: &Sandbox) -> Result<(), Failure>
     let default = || keys::DOCKER_IMAGE.default_value().as_str().to_owned();
     let (was, now) = (drift.was.clone(), drift.now.clone());
     Err(Failure::new(format!(
-        "sandbox {} was made from image {}, not from {}",
+        "sandbox {} was created from image {}, not from {}",
         sandbox.task(),
         was.unwrap_or_else(default),
         now.unwrap_or_else(default)
     ))
     .advise("to give the image a sandbox of its own: -t TASK")
     .advise(
-        "to make this one anew from it: --set terminal.on_config_change=recreate; only workspace and home stay",
+        "to recreate it from that image: --set terminal.on_config_change=recreate; only workspace and home are kept",
     ))
 }

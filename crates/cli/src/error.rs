@@ -4,7 +4,7 @@ use std::io;
 
 use vestal_agent::OpenError;
 use vestal_agent::settings::EndpointError;
-use vestal_api::ErrorView;
+use vestal_api::{ErrorView, closest_name};
 use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
 use vestal_board::{Error as BoardError, Refusal};
@@ -22,12 +22,11 @@ use vestal_sandbox::{Error, HomeError, LockError, StoreError};
 use vestal_wire::{Fault, FaultCode};
 
 use crate::exit::Exit;
-use crate::suggest;
 use crate::values::quoted;
 
-const DOCTOR: &str = "`vestal doctor` says what works here and what to do about the rest";
+const DOCTOR: &str = "run `vestal doctor` to see what works on this machine";
 const LIST: &str = "`vestal ps` lists the sandboxes";
-const SOURCES: &str = "`vestal config show` says where each value comes from";
+const SOURCES: &str = "`vestal config show` shows where each value comes from";
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ impl Failure {
         &self.advice
     }
 
-    /// Returns it for programs; nothing where nobody reads the answer.
+    /// Returns the failure for `--json`; nothing if the reader of the output is gone.
     pub(crate) fn view(&self) -> Option<ErrorView> {
         let error = self.message.clone()?;
         Some(ErrorView { error, advice: self.advice.clone() })
@@ -117,25 +116,24 @@ impl From<Error> for Failure {
             Error::Job(error) => error.into(),
             Error::Call(error) => error.into(),
             Error::Lock(LockError::Busy { holder: Some(pid), .. }) => failure.advise(format!(
-                "wait for it, or see with `ps` what it does; `kill {pid}` ends it and frees the lock"
+                "wait for it, or look at it with `ps`; `kill {pid}` ends it and releases the lock"
             )),
             Error::Lock(LockError::Busy { holder: None, .. }) => failure
-                .advise("wait for it, or see with `ps` what it does; when it ends, the lock is free"),
+                .advise("wait for it, or look at it with `ps`; the lock is released when it ends"),
             Error::Lock(LockError::Io { .. }) | Error::Publish(_) => failure,
             Error::Backend { source, .. } => failure.advise(source.advice().unwrap_or(DOCTOR)),
             Error::StartFailed { task, source, .. } => failure
-                .advise(source.advice().unwrap_or("when what is in the way has passed, use it again"))
+                .advise(source.advice().unwrap_or("try again when the cause is fixed"))
                 .advise(format!("to keep a copy of it first: vestal snapshot {}", quoted(&task)))
                 .advise(format!(
-                    "to make it anew: vestal rebuild {}; workspace and home stay, what was \
-                     installed outside of them is lost",
+                    "to recreate it: vestal rebuild {}; workspace and home are kept, software installed elsewhere is lost",
                     quoted(&task)
                 )),
             Error::NoBackend { .. } | Error::Connect(_) => failure.advise(DOCTOR),
             Error::NotIsolated { task, .. } => failure
                 .advise(DOCTOR)
                 .advise(format!(
-                    "if the sandbox is there already: vestal rebuild {} --backend native",
+                    "to move an existing sandbox: vestal rebuild {} --backend native",
                     quoted(&task)
                 ))
                 .advise("to run commands on this machine as you, without isolation: -b local"),
@@ -146,18 +144,18 @@ impl From<Error> for Failure {
                     quoted(&task)
                 )),
             Error::UnknownBackend { task, .. } => failure
-                .advise("use the version of vestal that made it")
-                .advise(format!("or give it up: vestal rm {}", quoted(&task))),
+                .advise("use the version of vestal that created it")
+                .advise(format!("or remove it: vestal rm {}", quoted(&task))),
             Error::NoSandbox { .. } => failure.advise(LIST),
             Error::Stopped { task } => {
                 failure.advise(format!("to start it: vestal run -t {} true", quoted(&task)))
             }
             Error::Foreign { path } => failure
-                .advise(format!("move {} away; it was copied from elsewhere", path.display())),
+                .advise(format!("move {} away: it was copied from another home", path.display())),
             Error::Tightened { .. } => failure
                 .advise("`vestal jobs` lists the jobs in the way; when they have ended, or after `vestal stop`, the settings apply"),
             Error::Busy { task, .. } => {
-                failure.advise(format!("to see by what: vestal jobs -t {}", quoted(&task)))
+                failure.advise(format!("to see what uses it: vestal jobs -t {}", quoted(&task)))
             }
             Error::Copy(error) => failure.advise(error.advice()),
             Error::Bind { .. } => failure.advise("choose another directory for the task"),
@@ -195,19 +193,18 @@ impl From<StoreError> for Failure {
             }
             StoreError::Damaged { path, .. } if path.ends_with("home.json") => failure
                 .advise(format!(
-                    "put {} back from a backup; the sandboxes of this home go by the id in it",
+                    "restore {} from a backup: the sandboxes of this home are found by the id in it",
                     path.display()
                 ))
                 .advise(
-                    "without it: end what runs (its processes are called vestal-guest), save what \
-                     you need from sandboxes/*/workspace and home, move the whole home away",
+                    "without a backup: end the processes called vestal-guest, save what you need from sandboxes/*/workspace and home, and move the whole home away",
                 ),
             StoreError::Damaged { path, .. } => failure.advise(format!(
-                "move {} away to start anew; nothing else was changed",
+                "move {} away to start over; nothing was changed",
                 path.display()
             )),
             StoreError::Newer { .. } => {
-                failure.advise("use that newer vestal; nothing was changed")
+                failure.advise("use the newer version of vestal; nothing was changed")
             }
         }
     }
@@ -219,7 +216,7 @@ impl From<JobError> for Failure {
         match error {
             JobError::Fault(fault) => fault.into(),
             JobError::TooLarge(_) => failure.advise(
-                "give long text with `vestal run --file FILE`, and make the environment smaller",
+                "pass long text with `vestal run --file FILE`, and use a smaller environment",
             ),
             JobError::Lost { job, .. } => {
                 failure.advise(format!("to see what became of it: vestal logs {job}"))
@@ -250,7 +247,7 @@ impl From<Fault> for Failure {
             FaultCode::NoSuchJob => failure.advise("`vestal jobs --all` lists the jobs on record"),
             FaultCode::NoSpace => failure.advise("free some space and try again"),
             FaultCode::Unsupported => failure
-                .advise("the sandbox was started by an older vestal; stop it, and the next use starts it anew"),
+                .advise("the sandbox was started by an older version of vestal; stop it, and the next use restarts it"),
             FaultCode::Internal
             | FaultCode::Invalid
             | FaultCode::WrongInstance
@@ -287,7 +284,7 @@ impl From<ConfigError> for Failure {
                 failure.advise("`vestal config docs` describes every key")
             }
             ConfigError::Misspelt(misspelling) => failure.advise(format!(
-                "{} protects, so nothing is started while it may be misspelt: correct the name or remove it",
+                "{} is a security setting, so nothing is started while its name may be misspelt: correct or remove it",
                 misspelling.key
             )),
             ConfigError::Duplicate { .. }
@@ -351,12 +348,12 @@ impl From<ConversationError> for Failure {
             | ConversationError::Ambiguous { .. } => {
                 failure.with_exit(Exit::No).advise("`vestal conversations list` lists them")
             }
-            ConversationError::NoneYet => failure
-                .with_exit(Exit::No)
-                .advise("to begin one: vestal chat -q 'what is to be done'"),
+            ConversationError::NoneYet => {
+                failure.with_exit(Exit::No).advise("to start one: vestal chat -q 'QUESTION'")
+            }
             ConversationError::Busy { .. } => failure
                 .with_exit(Exit::No)
-                .advise("wait for it, or begin another conversation: vestal chat -q …"),
+                .advise("wait for it, or start another conversation: vestal chat -q …"),
             ConversationError::TitleTaken { .. } => {
                 failure.with_exit(Exit::No).advise("choose another title")
             }
@@ -399,7 +396,7 @@ impl From<BoardError> for Failure {
                 failure.with_exit(Exit::No).advise("`vestal kanban list --all` lists the tasks")
             }
             BoardError::Ambiguous { .. } => {
-                failure.with_exit(Exit::No).advise("write more letters of the one that is meant")
+                failure.with_exit(Exit::No).advise("give more characters of the id")
             }
             BoardError::Invalid { .. } => failure.with_exit(Exit::Usage),
             BoardError::Refused(refusal) => {
@@ -424,24 +421,24 @@ impl From<BoardError> for Failure {
     }
 }
 
-/// Returns what to do about a task that cannot go where somebody wants it.
+/// Returns what to do about a refused change of a task.
 fn next_step(refusal: &Refusal) -> Option<String> {
     match refusal {
         Refusal::Status { task, .. } => {
-            Some(format!("to see how it came to that: vestal kanban show {task}"))
+            Some(format!("to see its history: vestal kanban show {task}"))
         }
         Refusal::Held { task, .. } => {
             Some(format!("to take it back first: vestal kanban reclaim {task}"))
         }
         Refusal::UnfinishedParents { verb, task, .. } => (*verb == "promote")
-            .then(|| format!("not to wait for them: vestal kanban promote {task} --force")),
+            .then(|| format!("to start it anyway: vestal kanban promote {task} --force")),
         Refusal::NothingToWaitFor { task } => {
             Some(format!("to link it: vestal kanban link PARENT {task}"))
         }
         Refusal::WorkspaceBusy { by, .. } => {
             Some(format!("wait for {by}, or give the task a worktree of its own"))
         }
-        Refusal::NoProfile { name } => Some(format!("to make it: vestal profile create {name}")),
+        Refusal::NoProfile { name } => Some(format!("to create it: vestal profile create {name}")),
         Refusal::Cycle { .. }
         | Refusal::OtherHost { .. }
         | Refusal::NotYours { .. }
@@ -478,10 +475,10 @@ impl From<RuntimeError> for Failure {
             RuntimeError::Store(error) => error.into(),
             RuntimeError::Open(error) => error.into(),
             RuntimeError::UnknownToolset { name, known } => {
-                let failure = Self::usage(format!("there is no toolset {name:?}"));
-                match suggest::closest(&name, known.iter().map(String::as_str)) {
+                let failure = Self::usage(format!("unknown toolset {name:?}"));
+                match closest_name(&name, known.iter().map(String::as_str)) {
                     Some(meant) => failure.advise(format!("did you mean {meant}?")),
-                    None => failure.advise(format!("there are: {}, all", known.join(", "))),
+                    None => failure.advise(format!("available: {}, all", known.join(", "))),
                 }
             }
         }

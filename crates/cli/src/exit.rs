@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     Failed,
     /// The directory for the command is not there.
     NoWorkdir,
-    /// Nobody reads the output any more.
+    /// The reader of the output is gone.
     BrokenPipe,
     /// A signal asked the program to end.
     Terminated(Termination),

@@ -1,14 +1,14 @@
 //! Finding what a name on the command line stands for.
 
+use vestal_api::{JobNotFound, JobPrefix, closest_name};
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Engine, Error, Overrides, Summary, SummaryState, Task};
-use vestal_wire::{FaultCode, JobInfo};
+use vestal_wire::{FaultCode, JobId, JobInfo};
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::suggest;
-use crate::values::{JobRef, quoted};
+use crate::values::quoted;
 
 /// Jobs asked for when one is looked for by the beginning of its id.
 const SEARCHED: u32 = 1000;
@@ -43,7 +43,7 @@ pub(crate) async fn job(
     context: &Context,
     engine: &Engine,
     name: Option<&Task>,
-    wanted: &JobRef,
+    wanted: &JobPrefix,
 ) -> Result<FoundJob, Failure> {
     if name.is_some() {
         let task = task(engine, name)?;
@@ -87,7 +87,7 @@ pub(crate) async fn explain(engine: &Engine, error: Error) -> Failure {
         return error.into();
     };
     let others = engine.list().await.unwrap_or_default();
-    let meant = suggest::closest(wanted, others.iter().map(|summary| summary.task.as_str()))
+    let meant = closest_name(wanted, others.iter().map(|summary| summary.task.as_str()))
         .map(|task| format!("did you mean {}?", quoted(task)));
     let failure = Failure::from(error);
     match meant {
@@ -100,7 +100,7 @@ pub(crate) async fn explain(engine: &Engine, error: Error) -> Failure {
 async fn search(
     task: &Task,
     connection: Connection,
-    wanted: &JobRef,
+    wanted: &JobPrefix,
 ) -> Result<Vec<FoundJob>, Failure> {
     // A full id is asked for by itself: it may be older than what is listed.
     if let Some(id) = wanted.as_id() {
@@ -119,38 +119,37 @@ async fn search(
         .collect())
 }
 
+/// Returns the only job that was found, or says why there is none to act on.
 fn single(
-    mut found: Vec<FoundJob>,
-    wanted: &JobRef,
+    found: Vec<FoundJob>,
+    wanted: &JobPrefix,
     searched: &[Summary],
 ) -> Result<FoundJob, Failure> {
-    match (found.pop(), found.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (Some(last), false) => {
-            let ids: Vec<String> =
-                found.iter().chain([&last]).take(5).map(|job| job.info.id.to_string()).collect();
-            Err(Failure::new(format!("{} jobs begin with {}", found.len() + 1, wanted.as_str()))
-                .advise(format!("among them {}", ids.join(", "))))
-        }
-        (None, _) => {
-            let failure = Failure::new(format!(
-                "no sandbox that was searched knows a job {}",
-                wanted.as_str()
-            ))
-            .advise("`vestal jobs --all` lists the jobs on record");
-            let stopped: Vec<String> = searched
-                .iter()
-                .filter(|summary| summary.state == SummaryState::Stopped && !summary.owned)
-                .map(|summary| quoted(&summary.task))
-                .collect();
-            Err(if stopped.is_empty() {
-                failure
-            } else {
+    let stopped = searched
+        .iter()
+        .filter(|summary| summary.state == SummaryState::Stopped && !summary.owned)
+        .map(|summary| quoted(&summary.task));
+    Ok(wanted.only(found, |job| &job.info.id, stopped.collect())?)
+}
+
+impl From<JobNotFound> for Failure {
+    fn from(error: JobNotFound) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            JobNotFound::Ambiguous { ids, .. } => {
+                let ids: Vec<&str> = ids.iter().map(JobId::as_str).collect();
+                failure.advise(format!("among them {}", ids.join(", ")))
+            }
+            JobNotFound::Unknown { stopped, .. } => {
+                let failure = failure.advise("`vestal jobs --all` lists the jobs on record");
+                if stopped.is_empty() {
+                    return failure;
+                }
                 failure.advise(format!(
                     "stopped sandboxes were not searched; to look there: -t {}",
                     stopped.join(" or -t ")
                 ))
-            })
+            }
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum Interacted {
     Ended(Box<JobInfo>),
     /// The person has left; the job runs on.
     Detached,
-    /// Nobody reads our output any more.
+    /// The reader of the output is gone.
     NoReader,
     /// A signal asks this process to end.
     Terminated(Termination),

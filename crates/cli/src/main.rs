@@ -6,15 +6,12 @@ mod commands;
 mod confirm;
 mod console;
 mod context;
-mod copies;
 mod error;
 mod exit;
 mod find;
 mod follow;
 mod interact;
-mod json;
 mod program;
-mod suggest;
 mod transfer;
 mod values;
 

@@ -7,11 +7,10 @@ use vestal_config::Environment;
 
 use crate::cli::{self, Verb};
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, fork, inspect, jobs, kanban, kill, logs,
-    mcp, memory, model, profile, prune, ps, rebuild, restore, rm, run, shell, skills, snapshot,
-    snapshots, stats, stop, touch, wait, write,
+    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, lifecycle, logs,
+    mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
 };
-use crate::console::{Console, status, terminal, trace, undivert};
+use crate::console::{Console, logging, restore_messages, status, terminal};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -28,8 +27,8 @@ pub(crate) fn run() -> Exit {
         Ok(cli) => cli,
         Err(error) => return console.explain_usage(&error),
     };
-    trace::install(console, cli.global.verbose);
-    // Whoever says nothing wants to talk, where that is possible.
+    logging::install(console, cli.global.verbose);
+    // No subcommand on a terminal means chat.
     let verb = match cli.verb {
         None if chat::is_possible(&environment) => Some(Verb::Chat(chat::ChatArgs::default())),
         verb => verb,
@@ -90,21 +89,21 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Chat(args) => chat::run(context, args).await,
         Verb::Ps(args) => ps::run(context, args).await,
         Verb::Inspect(args) => inspect::run(context, args).await,
-        Verb::Stats(args) => stats::run(context, args).await,
+        Verb::Stats(args) => ps::stats(context, args).await,
         Verb::Jobs(args) => jobs::run(context, args).await,
         Verb::Logs(args) => logs::run(context, args).await,
-        Verb::Wait(args) => wait::run(context, args).await,
-        Verb::Kill(args) => kill::run(context, args).await,
-        Verb::Write(args) => write::run(context, args).await,
+        Verb::Wait(args) => jobs::wait(context, args).await,
+        Verb::Kill(args) => jobs::kill(context, args).await,
+        Verb::Write(args) => jobs::write(context, args).await,
         Verb::Cp(args) => cp::run(context, args).await,
-        Verb::Snapshot(args) => Box::pin(snapshot::run(context, args)).await,
+        Verb::Snapshot(args) => Box::pin(snapshots::snapshot(context, args)).await,
         Verb::Snapshots(args) => snapshots::run(context, args).await,
         Verb::Restore(args) => Box::pin(restore::run(context, args)).await,
-        Verb::Fork(args) => Box::pin(fork::run(context, args)).await,
+        Verb::Fork(args) => Box::pin(restore::fork(context, args)).await,
         Verb::Rebuild(args) => Box::pin(rebuild::run(context, args)).await,
-        Verb::Touch(args) => touch::run(context, args).await,
-        Verb::Stop(args) => stop::run(context, args).await,
-        Verb::Rm(args) => rm::run(context, args).await,
+        Verb::Touch(args) => lifecycle::touch(context, args).await,
+        Verb::Stop(args) => lifecycle::stop(context, args).await,
+        Verb::Rm(args) => lifecycle::rm(context, args).await,
         Verb::Prune(args) => prune::run(context, args).await,
         Verb::Conversations(args) => conversations::run(context, args).await,
         Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,
@@ -142,12 +141,12 @@ fn explain_in_json(console: Console, failure: &Failure) -> Exit {
 /// terminal usable and ends the program as its other failures do.
 fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
     vestal_tui::terminal::restore();
-    undivert();
+    restore_messages();
     terminal::restore();
-    let said = info.payload_as_str().unwrap_or("no reason given");
+    let reason = info.payload_as_str().unwrap_or("no reason given");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     console.explain(
-        &Failure::new(format!("this is a defect of vestal {}: {said} ({place})", env!("CARGO_PKG_VERSION")))
+        &Failure::new(format!("this is a bug in vestal {}: {reason} ({place})", env!("CARGO_PKG_VERSION")))
             .advise("please report this line and the command you ran; sandboxes and their jobs are not affected"),
     );
     std::process::exit(Exit::Failed.code().into());

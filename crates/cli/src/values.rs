@@ -1,10 +1,8 @@
 //! Values of options.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use vestal_wire::JobId;
 
 /// Reads a positive time: seconds, or a number with `s`, `m`, `h` or `d`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -21,35 +19,6 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     match Duration::try_from_secs_f64(number * unit) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("a time must be positive".to_owned()),
-    }
-}
-
-/// The id of a job, or a beginning of it that is unique.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobRef(String);
-
-impl JobRef {
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the id this may be in full.
-    pub(crate) fn as_id(&self) -> Option<JobId> {
-        self.0.parse().ok()
-    }
-
-    pub(crate) fn matches(&self, id: &JobId) -> bool {
-        id.as_str().starts_with(&self.0)
-            || id.as_str().trim_start_matches("j-").starts_with(&self.0)
-    }
-}
-
-impl FromStr for JobRef {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse::<JobId>().map_err(|error| error.to_string())?;
-        Ok(Self(text.to_owned()))
     }
 }
 
@@ -126,16 +95,6 @@ mod tests {
         for wrong in ["0", "65", "FOO", ""] {
             assert!(parse_signal(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn jobs_are_named_by_a_beginning_with_or_without_the_prefix() {
-        let id: JobId = "j-01abc".parse().unwrap();
-        for given in ["j-01abc", "j-0", "01a"] {
-            assert!(given.parse::<JobRef>().unwrap().matches(&id), "{given}");
-        }
-        assert!(!"1ab".parse::<JobRef>().unwrap().matches(&id));
-        assert!("J/../x".parse::<JobRef>().is_err());
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod surroundings;
 mod sweeping;
 mod tick;
 mod watch;
+mod watch_lock;
 mod workspace;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub use program::ProgramLauncher;
 pub use said::Said;
 pub use stopping::{Stopped, stop_worker};
 pub use tick::Mode;
+pub use watch_lock::{WatchLock, host_lock_path, is_watched};
 pub use workspace::{Place, WorkspaceError};
 
 /// How long git may take for one thing.

@@ -13,6 +13,7 @@ mod notice;
 mod output;
 mod overrides;
 mod owner;
+mod profile;
 mod progress;
 mod publish;
 mod sandbox;
@@ -38,6 +39,7 @@ pub use key::{HomeId, InvalidTask, Key, Task, label_value};
 pub use notice::{Notice, Wording};
 pub use output::{Captured, Output};
 pub use overrides::Overrides;
+pub use profile::{ProfileSandboxes, ProfileSandboxesError};
 pub use progress::{Progress, ProgressSink};
 pub use publish::{
     Bundle, BundleError, Content as BundleContent, Item as BundleItem, PublishError, PublishedName,

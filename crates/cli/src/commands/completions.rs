@@ -12,22 +12,22 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-Profiles, boards and tasks are completed, too: the script asks this program for their names.
+The scripts also complete the names of profiles, boards and tasks, by asking this program.
 
 Examples:
   vestal completions bash > ~/.local/share/bash-completion/completions/vestal
   vestal completions zsh > ~/.zfunc/_vestal
   vestal completions fish > ~/.config/fish/completions/vestal.fish";
 
-/// Prints the completions for a shell.
+/// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// Shell to print the script for.
     #[arg(value_name = "SHELL", required_unless_present = "values")]
     shell: Option<KnownShell>,
 
-    /// Prints names that there are now, one a line; the scripts ask this way.
+    /// Print existing names, one per line; called by the completion scripts.
     #[arg(long, value_name = "WHAT", hide = true, conflicts_with = "shell")]
     values: Option<Values>,
 }

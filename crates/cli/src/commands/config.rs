@@ -1,8 +1,8 @@
 //! `vestal config`.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use vestal_config::{Finding, Row, Severity, Source, Value};
+use vestal_api::SettingValueView;
+use vestal_config::{Finding, Row, Severity};
 
 use crate::console::{BOLD, Cell, Console, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
@@ -10,12 +10,12 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-Order of places: --set, environment, .env, config.yaml, default.
+The first of these that has a value wins: --set, environment, .env, config.yaml, default.
 
 Example:
   vestal config set terminal.retention_seconds 2d";
 
-/// Shows, checks and changes settings.
+/// Show, check and change settings.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConfigArgs {
@@ -25,55 +25,55 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConfigVerb {
-    /// Lists every key with its value and where that came from.
+    /// List every key with its value and where the value comes from.
     #[command(after_help = "Example:\n  vestal config show --changed")]
     Show {
-        /// Only keys whose value is not the default.
+        /// Only show keys whose value is not the default.
         #[arg(long)]
         changed: bool,
-        /// Prints an array of JSON objects.
+        /// Print a JSON array.
         #[arg(long)]
         json: bool,
     },
-    /// Prints one key's value.
+    /// Print the value of a key.
     #[command(after_help = "Example:\n  vestal config get terminal.backend")]
     Get {
-        /// Prints a JSON object with the value and where it came from.
+        /// Print a JSON object with the value and where it comes from.
         #[arg(long)]
         json: bool,
-        /// The key.
+        /// Name of the key.
         key: String,
     },
-    /// Sets a key in config.yaml; comments and order stay.
+    /// Set a key in config.yaml; comments and order are kept.
     #[command(after_help = "Example:\n  vestal config set terminal.env '{\"CI\": \"1\"}'")]
     Set {
-        /// The key.
+        /// Name of the key.
         key: String,
-        /// The value: plain, or YAML where it begins with a quote or a bracket.
+        /// Value: plain text, or YAML if it begins with a quote or a bracket.
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Takes a key out of config.yaml, so that the default counts again.
+    /// Remove a key from config.yaml.
     #[command(after_help = "Example:\n  vestal config unset terminal.backend")]
     Unset {
-        /// The key, or a name in config.yaml that no key has.
+        /// Name of the key, or any other name that is in config.yaml.
         key: String,
     },
-    /// Prints where config.yaml is.
+    /// Print the path of config.yaml.
     #[command(after_help = "Example:\n  $EDITOR \"$(vestal config path)\"")]
     Path,
-    /// Looks for mistakes: unknown keys, wrong values, misspelt variables. The exit code is 1 if
-    /// there are any.
+    /// Check for unknown keys, invalid values and misspelt variables. The exit code is 1 if there
+    /// are any.
     #[command(after_help = "Example:\n  vestal config check")]
     Check {
-        /// Prints an array of JSON objects.
+        /// Print a JSON array.
         #[arg(long)]
         json: bool,
     },
-    /// Prints the documentation of every key.
+    /// Print the documentation of every key.
     #[command(after_help = "Example:\n  vestal config docs --schema > vestal.schema.json")]
     Docs {
-        /// Prints a JSON schema of config.yaml for editors instead.
+        /// Print a JSON schema of config.yaml for editors instead.
         #[arg(long)]
         schema: bool,
     },
@@ -128,18 +128,11 @@ fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-#[derive(Debug, Serialize)]
-struct GetView<'a> {
-    key: &'a str,
-    value: Value,
-    source: Source,
-}
-
 fn get(context: &Context, key: &str, json: bool) -> Result<Exit, Failure> {
     let resolved = context.settings()?.get_by_name(key)?;
     if json {
-        context.console.print_json(&GetView {
-            key,
+        context.console.print_json(&SettingValueView {
+            key: key.to_owned(),
             value: resolved.value,
             source: resolved.source,
         })?;
@@ -153,7 +146,7 @@ fn set(context: &Context, key: &str, value: &str) -> Result<Exit, Failure> {
     let outcome = vestal_config::set(&context.settings()?, key, value)?;
     context.console.note(&format!("set {} in {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
-        context.console.warn(&format!("it has no effect as long as {source} says something else"));
+        context.console.warn(&format!("it has no effect, because {source} overrides it"));
     }
     Ok(Exit::Success)
 }
@@ -165,7 +158,7 @@ fn unset(context: &Context, key: &str) -> Result<Exit, Failure> {
         context.console.note(&format!("{key} is not set in {}", file.display()));
         return Ok(Exit::Success);
     };
-    context.console.note(&format!("took {} out of {}", outcome.name, outcome.path.display()));
+    context.console.note(&format!("removed {} from {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
         context.console.warn(&format!("{source} still sets it"));
     }

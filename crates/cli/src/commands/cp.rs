@@ -19,31 +19,32 @@ use crate::transfer::{Download, Upload};
 const SESSION: &str = "main";
 
 const AFTER_HELP: &str = "\
-One side is task:path (`:path` for the task default), the other a path here or `-`. In the sandbox
-`~` is its home and relative paths start where `vestal run pwd` says. Directories are copied whole;
-links stay links, modes are kept, each file appears complete or not at all.
+One side is task:path (`:path` for the task default), the other a path on this machine or `-`. In
+the sandbox, `~` is its home, and relative paths start at the directory that `vestal run pwd`
+prints. Directories are copied recursively. Links stay links, modes are kept, and each file appears
+complete or not at all.
 
 Examples:
   vestal cp src web:/srv/app
   vestal cp web:report.pdf .
   vestal cp web:/var/log/app.log - | tail";
 
-/// Copies files into and out of a sandbox.
+/// Copy files into and out of a sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CpArgs {
     #[command(flatten)]
     wanted: Wanted,
 
-    /// Prints a JSON object with what was copied.
+    /// Print a JSON object with the number of files and bytes copied.
     #[arg(long)]
     json: bool,
 
-    /// From here: task:path, a path on this machine, or `-` for standard input.
+    /// Source: task:path, a path on this machine, or `-` for standard input.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// To here: task:path, a path on this machine, or `-` for standard output.
+    /// Destination: task:path, a path on this machine, or `-` for standard output.
     #[arg(value_name = "DST")]
     destination: OsString,
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
-use serde::Serialize;
-use vestal_config::{BackendChoice, Settings, Severity, keys};
-use vestal_sandbox::backend::{Availability, Remark};
+use vestal_api::{CheckView, Health, HealthView};
+use vestal_config::{BackendChoice, Settings, keys};
+use vestal_sandbox::backend::Availability;
 use vestal_sandbox::{Drift, Engine, GUEST, Pruned, Summary, SummaryState};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
@@ -24,87 +24,34 @@ The exit code is 1 if something is broken.
 Example:
   vestal doctor";
 
-/// Says what works here and what to do about the rest.
+/// Check what works on this machine, and what to do about the rest.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// How well something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Health {
-    Ok,
-    Note,
-    Warning,
-    Broken,
-}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    name: String,
-    health: Health,
-    message: String,
-    advice: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Report {
-    ok: bool,
-    version: &'static str,
-    checks: Vec<Check>,
-}
-
-impl Check {
-    fn new(name: impl Into<String>, health: Health, message: impl Into<String>) -> Self {
-        Self { name: name.into(), health, message: message.into(), advice: None }
-    }
-
-    fn advise(mut self, advice: impl Into<String>) -> Self {
-        self.advice = Some(advice.into());
-        self
-    }
-
-    /// Returns what a backend says of itself. Where there is something to do
-    /// about it, something could be better.
-    fn remark(backend: &str, remark: Remark) -> Self {
-        let health = match (&remark.advice, remark.topic.as_str()) {
-            (None, _) => Health::Ok,
-            (Some(_), "isolation" | "leaked") => Health::Warning,
-            (Some(_), _) => Health::Note,
-        };
-        let name = format!("{backend} {}", remark.topic);
-        Self { name, health, message: remark.text, advice: remark.advice }
-    }
-
-    fn failure(name: &str, failure: &Failure) -> Self {
-        let check = Self::new(name, Health::Broken, failure.message().unwrap_or("failed"));
-        let advice = failure.advice().join("; ");
-        if advice.is_empty() { check } else { check.advise(advice) }
-    }
-}
-
 pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Failure> {
-    let checks = context.console.while_waiting("looking around", examine(context)).await;
-    let ok = checks.iter().all(|check| check.health < Health::Broken);
+    let checks = context.console.while_waiting("checking this machine", examine(context)).await;
+    let report = HealthView::new(env!("CARGO_PKG_VERSION"), checks);
     if args.json {
-        context.console.print_json(&Report { ok, version: env!("CARGO_PKG_VERSION"), checks })?;
+        context.console.print_json(&report)?;
     } else {
-        for check in &checks {
+        for check in &report.checks {
             print(context.console, check)?;
         }
     }
-    Ok(if ok { Exit::Success } else { Exit::No })
+    Ok(if report.ok { Exit::Success } else { Exit::No })
 }
 
-async fn examine(context: &Context) -> Vec<Check> {
+async fn examine(context: &Context) -> Vec<CheckView> {
     let choice = context.tolerate_choice();
     let mut checks = vec![guest(), shell(context)];
-    checks
-        .extend(choice.map(|trouble| Check::new("profile", Health::Warning, trouble.to_string())));
+    checks.extend(
+        choice.map(|trouble| CheckView::new("profile", Health::Warning, trouble.to_string())),
+    );
     let mut chosen = None;
     match context.settings() {
         Ok(settings) => {
@@ -112,7 +59,7 @@ async fn examine(context: &Context) -> Vec<Check> {
             checks.push(model(&settings));
             chosen = settings.get(&keys::BACKEND).ok().map(|resolved| resolved.value);
         }
-        Err(failure) => checks.push(Check::failure("home", &failure)),
+        Err(failure) => checks.push(failed("home", &failure)),
     }
     match context.engine() {
         Ok(engine) => {
@@ -130,19 +77,24 @@ async fn examine(context: &Context) -> Vec<Check> {
             checks.extend(leftovers);
         }
         // A home that cannot be found has been told of.
-        Err(failure) if context.home().is_ok() => checks.push(Check::failure("home", &failure)),
+        Err(failure) if context.home().is_ok() => checks.push(failed("home", &failure)),
         Err(_) => {}
     }
     checks
 }
 
-fn guest() -> Check {
-    let size = text::bytes(GUEST.len() as u64);
-    let protocol = format!("{}.{}", vestal_wire::MAJOR, vestal_wire::MINOR);
-    Check::new("guest", Health::Ok, format!("built in, {size}, protocol {protocol}"))
+fn failed(name: &str, failure: &Failure) -> CheckView {
+    let message = failure.message().unwrap_or("failed");
+    CheckView::new(name, Health::Broken, message).advise_all(failure.advice())
 }
 
-fn shell(context: &Context) -> Check {
+fn guest() -> CheckView {
+    let size = text::bytes(GUEST.len() as u64);
+    let protocol = format!("{}.{}", vestal_wire::MAJOR, vestal_wire::MINOR);
+    CheckView::new("guest", Health::Ok, format!("built in, {size}, protocol {protocol}"))
+}
+
+fn shell(context: &Context) -> CheckView {
     let path = context.environment().non_empty("PATH");
     let found = |program: &str| {
         path.is_some_and(|path| {
@@ -150,16 +102,16 @@ fn shell(context: &Context) -> Check {
         })
     };
     if found("bash") {
-        Check::new(
+        CheckView::new(
             "shell",
             Health::Ok,
-            "this machine has bash: sessions of native and local sandboxes keep variables, functions and aliases",
+            "bash is installed: sessions of native and local sandboxes keep variables, functions and aliases",
         )
     } else {
-        Check::new(
+        CheckView::new(
             "shell",
             Health::Warning,
-            "this machine has no bash: sessions of native and local sandboxes keep what sh can print, no functions and arrays",
+            "bash is not installed: sessions of native and local sandboxes keep what sh can print, but no functions and arrays",
         )
         .advise("install bash")
     }
@@ -170,61 +122,50 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-fn settings_checks(settings: &Settings) -> Vec<Check> {
+fn settings_checks(settings: &Settings) -> Vec<CheckView> {
     let findings = settings.check();
     if findings.is_empty() {
-        return vec![Check::new("settings", Health::Ok, "no mistakes found")];
+        return vec![CheckView::new("settings", Health::Ok, "no mistakes found")];
     }
-    findings
-        .into_iter()
-        .map(|finding| {
-            let health = match finding.severity {
-                Severity::Error => Health::Broken,
-                Severity::Warning => Health::Warning,
-                Severity::Note => Health::Note,
-            };
-            Check::new("settings", health, finding.message)
-        })
-        .collect()
+    findings.into_iter().map(CheckView::from).collect()
 }
 
 /// Says which model the agent would ask. Nobody is asked here: looking around
 /// costs nothing and sends nothing.
-fn model(settings: &Settings) -> Check {
+fn model(settings: &Settings) -> CheckView {
     match vestal_agent::settings::endpoints(settings, None) {
         Ok(chain) => {
             let names =
                 chain.iter().map(|endpoint| format!("{}:{}", endpoint.name, endpoint.model));
             let names: Vec<String> = names.collect();
-            Check::new("model", Health::Ok, format!("the agent asks {}", names.join(", then ")))
+            CheckView::new("model", Health::Ok, format!("the agent uses {}", names.join(", then ")))
         }
         Err(error) => {
-            let check = Check::new("model", Health::Note, error.to_string());
-            let advice = error.advice().join("; ");
-            if advice.is_empty() { check } else { check.advise(advice) }
+            let check = CheckView::new("model", Health::Note, error.to_string());
+            check.advise_all(&error.advice())
         }
     }
 }
 
-fn home(engine: &Engine) -> Check {
+fn home(engine: &Engine) -> CheckView {
     let dir = engine.sandboxes_dir();
     let place = format!("sandboxes are kept in {}", dir.display());
     // The directory itself is made with the first sandbox.
     let Some(stat) = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok()) else {
-        return Check::new("home", Health::Ok, place);
+        return CheckView::new("home", Health::Ok, place);
     };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let message = format!("{place}, {} free", text::bytes(free));
     if free < LITTLE_SPACE {
-        Check::new("home", Health::Warning, message).advise("free some space")
+        CheckView::new("home", Health::Warning, message).advise("free some space")
     } else {
-        Check::new("home", Health::Ok, message)
+        CheckView::new("home", Health::Ok, message)
     }
 }
 
 /// Says which backends work and what they tell of themselves. One that is
 /// missing is only worth a note, unless it is the one that the settings name.
-async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> {
+async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<CheckView> {
     let (found, mut reports) = tokio::join!(engine.backends(), engine.report());
     let works = |available: &Availability| matches!(available, Availability::Works { .. });
     let any = found.iter().any(|(_, available)| works(available));
@@ -234,14 +175,14 @@ async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> 
         let is_chosen = chosen.is_some_and(|chosen| chosen.as_str() == name);
         checks.push(match available {
             Availability::Works { notes } if notes.is_empty() => {
-                Check::new(title, Health::Ok, "works")
+                CheckView::new(title, Health::Ok, "works")
             }
             Availability::Works { notes } => {
-                Check::new(title, Health::Ok, format!("works; {}", notes.join("; ")))
+                CheckView::new(title, Health::Ok, format!("works; {}", notes.join("; ")))
             }
             Availability::Missing { reason, advice } => {
                 let health = if any && !is_chosen { Health::Note } else { Health::Broken };
-                Check::new(title, health, reason).advise(advice)
+                CheckView::new(title, health, reason).advise(advice)
             }
             Availability::Misconfigured { problem, advice } => {
                 let health = match chosen {
@@ -249,24 +190,24 @@ async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<Check> 
                     _ if is_chosen || !any => Health::Broken,
                     _ => Health::Note,
                 };
-                Check::new(title, health, problem).advise(advice)
+                CheckView::new(title, health, problem).advise(advice)
             }
         });
         let remarks = reports.iter_mut().find(|(backend, _)| *backend == name);
         let remarks = remarks.map(|(_, remarks)| std::mem::take(remarks)).unwrap_or_default();
-        checks.extend(remarks.into_iter().map(|remark| Check::remark(name, remark)));
+        checks.extend(remarks.into_iter().map(|remark| CheckView::of_backend(name, remark)));
     }
     checks
 }
 
-async fn sandboxes(engine: &Engine) -> Vec<Check> {
+async fn sandboxes(engine: &Engine) -> Vec<CheckView> {
     let summaries = match engine.list().await {
         Ok(summaries) => summaries,
-        Err(error) => return vec![Check::failure("sandboxes", &error.into())],
+        Err(error) => return vec![failed("sandboxes", &error.into())],
     };
     let running = summaries.iter().filter(|summary| summary.state == SummaryState::Running);
     let message = format!("{} in all, {} running", summaries.len(), running.count());
-    let mut checks = vec![Check::new("sandboxes", Health::Ok, message)];
+    let mut checks = vec![CheckView::new("sandboxes", Health::Ok, message)];
     for summary in &summaries {
         checks.extend(sandbox(engine, summary));
     }
@@ -276,17 +217,17 @@ async fn sandboxes(engine: &Engine) -> Vec<Check> {
 
 /// Says which limits were left out of how many sandboxes, because they cannot
 /// be enforced here.
-fn limits(summaries: &[Summary]) -> Option<Check> {
+fn limits(summaries: &[Summary]) -> Option<CheckView> {
     let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
     for limit in summaries.iter().flat_map(|summary| &summary.description.unenforced) {
         *left_out.entry(limit).or_default() += 1;
     }
-    let said: Vec<String> = left_out
+    let limits: Vec<String> = left_out
         .iter()
         .map(|(limit, count)| format!("{limit} in {}", sandbox_count(*count)))
         .collect();
-    let message = format!("cannot be enforced here and are left out: {}", said.join(", "));
-    (!said.is_empty()).then(|| Check::new("limits", Health::Note, message))
+    let message = format!("cannot be enforced here and are left out: {}", limits.join(", "));
+    (!limits.is_empty()).then(|| CheckView::new("limits", Health::Note, message))
 }
 
 fn sandbox_count(count: u64) -> String {
@@ -294,20 +235,20 @@ fn sandbox_count(count: u64) -> String {
 }
 
 /// Says what is wrong with one sandbox.
-fn sandbox(engine: &Engine, summary: &Summary) -> Vec<Check> {
+fn sandbox(engine: &Engine, summary: &Summary) -> Vec<CheckView> {
     let name = format!("sandbox {}", summary.task);
     let mut checks = Vec::new();
     match summary.state {
         SummaryState::Unresponsive => {
-            checks.push(Check::new(&*name, Health::Broken, "does not answer").advise(format!(
-                "its next use starts it anew; or: vestal stop {}",
+            checks.push(CheckView::new(&*name, Health::Broken, "does not answer").advise(format!(
+                "its next use restarts it; or: vestal stop {}",
                 quoted(&summary.task)
             )));
         }
         SummaryState::Unknown => {
             let trouble = summary.trouble.as_deref().unwrap_or("its backend cannot be asked");
             checks.push(
-                Check::new(&*name, Health::Broken, format!("not answered: {trouble}"))
+                CheckView::new(&*name, Health::Broken, format!("not answered: {trouble}"))
                     .advise("see what its backend says above"),
             );
         }
@@ -317,33 +258,33 @@ fn sandbox(engine: &Engine, summary: &Summary) -> Vec<Check> {
         let changes: Vec<String> = summary.drift.iter().map(Drift::to_string).collect();
         let message = format!("settings changed since: {}", changes.join(", "));
         let wording = engine.wording(&summary.task, &summary.backend);
-        checks.push(Check::new(&*name, Health::Note, message).advise(wording.remedy()));
+        checks.push(CheckView::new(&*name, Health::Note, message).advise(wording.remedy()));
     }
     let weakened = &summary.description.weakened;
     if !weakened.is_empty() {
         let message = format!("its isolation is weakened by {}", weakened.join(", "));
-        checks.push(Check::new(&*name, Health::Note, message));
+        checks.push(CheckView::new(&*name, Health::Note, message));
     }
     checks
 }
 
 /// Says what the copies take that were kept.
-async fn snapshots(engine: &Engine) -> Check {
+async fn snapshots(engine: &Engine) -> CheckView {
     match engine.snapshots(None).await {
-        Ok(kept) if kept.is_empty() => Check::new("snapshots", Health::Ok, "none"),
+        Ok(kept) if kept.is_empty() => CheckView::new("snapshots", Health::Ok, "none"),
         Ok(kept) => {
             let bytes = kept.iter().map(|snapshot| snapshot.bytes).sum();
             let message = format!("{} in all, {}", kept.len(), text::bytes(bytes));
-            Check::new("snapshots", Health::Ok, message)
+            CheckView::new("snapshots", Health::Ok, message)
         }
-        Err(error) => Check::failure("snapshots", &error.into()),
+        Err(error) => failed("snapshots", &error.into()),
     }
 }
 
-async fn leftovers(engine: &Engine) -> Vec<Check> {
+async fn leftovers(engine: &Engine) -> Vec<CheckView> {
     let Pruned { reaped: left, unanswered, unrecorded } = match engine.prune_telling(true).await {
         Ok(pruned) => pruned,
-        Err(error) => return vec![Check::failure("leftovers", &error.into())],
+        Err(error) => return vec![failed("leftovers", &error.into())],
     };
     let mut checks = Vec::new();
     if let Some(first) = unrecorded.first() {
@@ -353,27 +294,26 @@ async fn leftovers(engine: &Engine) -> Vec<Check> {
         };
         let message = format!("files without a sandbox: {}{more}", first.display());
         checks.push(
-            Check::new("leftovers", Health::Note, message)
-                .advise("vestal prune --dry-run names them and says what can be done with them"),
+            CheckView::new("leftovers", Health::Note, message)
+                .advise("vestal prune --dry-run lists them and what to do with them"),
         );
     }
     if !left.is_empty() {
-        let message =
-            format!("{} that nobody can want", text::count(left.len() as u64, "instance"));
+        let message = format!("{} left over", text::count(left.len() as u64, "instance"));
         checks.push(
-            Check::new("leftovers", Health::Note, message)
+            CheckView::new("leftovers", Health::Note, message)
                 .advise("vestal prune --dry-run lists them, vestal prune removes them"),
         );
     } else if unanswered.is_empty() && unrecorded.is_empty() {
-        checks.push(Check::new("leftovers", Health::Ok, "none"));
+        checks.push(CheckView::new("leftovers", Health::Ok, "none"));
     }
     checks.extend(unanswered.into_iter().map(|(what, why)| {
-        Check::new("leftovers", Health::Warning, format!("{what} could not be looked at: {why}"))
+        CheckView::new("leftovers", Health::Warning, format!("{what} could not be checked: {why}"))
     }));
     checks
 }
 
-fn print(console: Console, check: &Check) -> Result<(), Failure> {
+fn print(console: Console, check: &CheckView) -> Result<(), Failure> {
     let (word, style) = match check.health {
         Health::Ok => ("ok", GREEN),
         Health::Note => ("note", DIM),
@@ -385,26 +325,5 @@ fn print(console: Console, check: &Check) -> Result<(), Failure> {
     match &check.advice {
         Some(advice) => console.print(&format!("        → {}", text::printable(advice))),
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_has_the_promised_shape() {
-        let report = Report {
-            ok: false,
-            version: "1.2.3",
-            checks: vec![
-                Check::new("guest", Health::Ok, "built in"),
-                Check::new("home", Health::Broken, "is full").advise("free some space"),
-            ],
-        };
-        assert_eq!(
-            serde_json::to_string(&report).unwrap(),
-            r#"{"ok":false,"version":"1.2.3","checks":[{"name":"guest","health":"ok","message":"built in","advice":null},{"name":"home","health":"broken","message":"is full","advice":"free some space"}]}"#
-        );
     }
 }

@@ -9,7 +9,7 @@ use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Engine, Snapshot, Summary, SummaryState, Task};
 
-use super::{jobs, ps, stats};
+use super::{jobs, ps};
 use crate::cli::Tasks;
 use crate::console::{Cell, RED, Table, YELLOW, text};
 use crate::context::Context;
@@ -27,12 +27,11 @@ const AFTER_HELP: &str = "\
 Example:
   vestal inspect web --json | jq .guest";
 
-/// Shows everything about sandboxes, without using them.
+/// Show everything about sandboxes, without using them.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InspectArgs {
-    /// Prints an array of JSON objects: the sandbox, and instances of its task that belong to
-    /// processes.
+    /// Print a JSON array: the sandbox, and instances of its task that belong to processes.
     #[arg(long)]
     json: bool,
 
@@ -90,7 +89,7 @@ async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<GuestFac
     match describe(&connection).await {
         Ok(guest) => Some(guest),
         Err(error) => {
-            tracing::warn!(%error, "the guest does not describe itself");
+            tracing::warn!(%error, "the guest does not answer");
             None
         }
     }
@@ -219,7 +218,7 @@ fn print(context: &Context, inspected: &Inspected) -> Result<(), Failure> {
         );
         row("processes", guest.stats.processes.to_string().into());
         row("memory", text::bytes(guest.stats.memory_bytes).into());
-        row("cpu", stats::cpu(guest.stats.cpu_ms).into());
+        row("cpu", ps::cpu(guest.stats.cpu_ms).into());
         row("job logs", text::bytes(guest.stats.log_bytes).into());
     }
     context.console.print_table(&table)?;

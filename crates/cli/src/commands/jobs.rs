@@ -1,45 +1,52 @@
-//! `vestal jobs`.
+//! `vestal jobs`, `kill`, `wait` and `write`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::{JobPhase, JobView};
-use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, Overrides, SummaryState, Task};
+use vestal_api::{JobPhase, JobPrefix, JobView};
+use vestal_sandbox::job::{self, AfterInput, JobFilter};
+use vestal_sandbox::{Engine, Error, Input, Overrides, SummaryState, Task};
 use vestal_wire::{Cause, JobInfo, JobState};
 
 use super::ps::tell_silent;
+use crate::cli::JobPlace;
+use crate::console::terminal::StdinKind;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::find;
-use crate::values::quoted;
+use crate::find::{self, FoundJob};
+use crate::follow::exit_of;
+use crate::values::{parse_duration, parse_signal, quoted};
 
 /// Most jobs that are listed of one sandbox.
 const LIMIT: u32 = 1000;
 
-const AFTER_HELP: &str = "\
-Jobs are kept by the sandbox: also those that a process started which is gone are listed. With
---all and -t a stopped sandbox is started, because its guest has the record. The exit code is 1 if a
-sandbox has not answered.
+const JOBS_HELP: &str = "\
+The sandbox keeps its jobs: jobs whose process on this machine is gone are listed too. With --all
+and -t, a stopped sandbox is started to read its records. The exit code is 1 if a sandbox did not
+answer.
 
 Examples:
   vestal jobs
   vestal jobs -t web --all --json";
 
-/// Lists the jobs of sandboxes.
+/// List the jobs of sandboxes.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = JOBS_HELP)]
 pub(crate) struct JobsArgs {
-    /// Only the sandbox of this task; without it all that run.
+    /// Only list jobs of this task [default: all running sandboxes].
     #[arg(short, long, value_name = "TASK")]
     task: Option<Task>,
 
-    /// Also jobs that have ended.
+    /// Also list jobs that have ended.
     #[arg(short, long)]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -75,7 +82,7 @@ pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Failu
         print(context, &found, args.all, exit)?;
     }
     if more {
-        context.console.note("older jobs are on record that are not listed");
+        context.console.note("older jobs exist that are not listed");
     }
     Ok(exit)
 }
@@ -109,7 +116,7 @@ async fn asked(
         if let (true, [first, ..]) = (all, &*stopped) {
             let names: Vec<String> = stopped.iter().map(|task| quoted(task.as_str())).collect();
             context.console.note(&format!(
-                "stopped, and not listed: {}; `vestal jobs --all -t {}` starts one and lists its jobs",
+                "not listed because stopped: {}; `vestal jobs --all -t {}` starts one and lists its jobs",
                 names.join(", "),
                 quoted(first.as_str())
             ));
@@ -131,8 +138,8 @@ async fn asked(
     }
     let exit = tell_silent(context, &summaries, MISSING);
     if exit == Exit::Success {
-        let said = format!("the sandbox of {task} does not run, and so does no job of it");
-        context.console.note(&said);
+        let message = format!("the sandbox of {task} is not running, so none of its jobs is");
+        context.console.note(&message);
     }
     Ok(Asked { tasks: Vec::new(), exit })
 }
@@ -145,11 +152,11 @@ fn print(
 ) -> Result<(), Failure> {
     if found.is_empty() {
         context.console.note(if exit == Exit::No {
-            "no job runs in the sandboxes that have answered"
+            "no jobs are running in the sandboxes that answered"
         } else if all {
-            "there are no jobs"
+            "no jobs"
         } else {
-            "no job runs; --all lists those that have ended"
+            "no jobs are running; --all lists those that have ended"
         });
         return Ok(());
     }
@@ -190,5 +197,169 @@ fn state(info: &JobInfo) -> Cell {
         (Cause::TimedOut, _) => Cell::styled("timed out", YELLOW),
         (Cause::Killed, _) => Cell::styled("killed", YELLOW),
         (Cause::Lost, _) | (Cause::Exited, None) => Cell::styled("lost", YELLOW),
+    }
+}
+
+const KILL_HELP: &str = "\
+Without --signal, everything the job started is killed, including background processes, and the
+command returns when all of it is gone.
+
+Examples:
+  vestal kill j-06f3
+  vestal kill --signal INT j-06f3";
+
+/// Kill a job and everything it started, or send it a signal.
+#[derive(Debug, Args)]
+#[command(after_help = KILL_HELP)]
+pub(crate) struct KillArgs {
+    #[command(flatten)]
+    place: JobPlace,
+
+    /// Send this signal to the foreground processes of the job instead.
+    #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal)]
+    signal: Option<i32>,
+
+    /// Print the job as a JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// Job id, or a unique prefix of it.
+    #[arg(value_name = "JOB")]
+    job: JobPrefix,
+}
+
+pub(crate) async fn kill(context: &Context, args: KillArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
+    let (info, message) = match args.signal {
+        None => kill_job(context, &found).await?,
+        Some(signal) => signal_job(&found, signal).await?,
+    };
+    if args.json {
+        context.console.print_json(&JobView::new(found.task.as_str(), &info))?;
+    } else {
+        context.console.print(&message)?;
+    }
+    Ok(Exit::Success)
+}
+
+async fn kill_job(context: &Context, found: &FoundJob) -> Result<(JobInfo, String), Failure> {
+    let id = &found.info.id;
+    let killing = job::kill(&found.connection, id);
+    let info = context.console.while_waiting(&format!("killing {id}"), killing).await?;
+    let message = match (found.info.state, found.info.processes) {
+        (JobState::Ended(_), 0) => format!("job {id} had ended"),
+        _ => format!("killed job {id}"),
+    };
+    Ok((info, message))
+}
+
+async fn signal_job(found: &FoundJob, signal: i32) -> Result<(JobInfo, String), Failure> {
+    let id = &found.info.id;
+    job::signal(&found.connection, id, signal).await?;
+    let info = job::wait(&found.connection, id, Some(std::time::Duration::ZERO)).await?;
+    Ok((info, format!("sent signal {signal} to job {id}")))
+}
+
+const WAIT_HELP: &str = "\
+The exit code is the one of the job; 124 if the job still runs after --timeout, or timed out itself.
+
+Example:
+  job=$(vestal run --background 'make test') && vestal wait $job";
+
+/// Wait for a job to end.
+#[derive(Debug, Args)]
+#[command(after_help = WAIT_HELP)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    place: JobPlace,
+
+    /// Stop waiting after this time: seconds, or a number with s, m, h or d. The job keeps running.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    /// Print the job as a JSON object.
+    #[arg(long)]
+    json: bool,
+
+    /// Job id, or a unique prefix of it.
+    #[arg(value_name = "JOB")]
+    job: JobPrefix,
+}
+
+pub(crate) async fn wait(context: &Context, args: WaitArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
+    let waiting = job::wait(&found.connection, &found.info.id, args.timeout);
+    let info =
+        context.console.while_waiting(&format!("waiting for {}", found.info.id), waiting).await?;
+    if args.json {
+        context.console.print_json(&JobView::new(found.task.as_str(), &info))?;
+    }
+    match info.state {
+        JobState::Ended(_) => exit_of(&info),
+        JobState::Starting | JobState::Running => {
+            context.console.note(&format!("job {} is still running", info.id));
+            Ok(Exit::TimedOut)
+        }
+    }
+}
+
+const WRITE_HELP: &str = "\
+Without TEXT, standard input is passed on until it ends.
+
+Examples:
+  vestal write --newline j-06f3 yes
+  vestal write --close j-06f3 < data";
+
+/// Write to the standard input of a job.
+#[derive(Debug, Args)]
+#[command(after_help = WRITE_HELP)]
+pub(crate) struct WriteArgs {
+    #[command(flatten)]
+    place: JobPlace,
+
+    /// Close the standard input of the job afterwards.
+    #[arg(short, long)]
+    close: bool,
+
+    /// Add a newline to the text.
+    #[arg(short, long)]
+    newline: bool,
+
+    /// Job id, or a unique prefix of it.
+    #[arg(value_name = "JOB")]
+    job: JobPrefix,
+
+    /// Text to write; words are joined by spaces. After `--` it may begin with a hyphen.
+    #[arg(value_name = "TEXT", trailing_var_arg = true)]
+    text: Vec<OsString>,
+}
+
+pub(crate) async fn write(context: &Context, args: WriteArgs) -> Result<Exit, Failure> {
+    let input = job_input(&args)?;
+    let engine = context.engine()?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
+    let after = if args.close { AfterInput::Close } else { AfterInput::KeepOpen };
+    let writing = job::write(&found.connection, &found.info.id, input, after);
+    context.console.while_waiting("waiting for the job to read", writing).await?;
+    Ok(Exit::Success)
+}
+
+fn job_input(args: &WriteArgs) -> Result<Input, Failure> {
+    if !args.text.is_empty() || args.newline {
+        let words: Vec<&[u8]> = args.text.iter().map(|word| word.as_bytes()).collect();
+        let mut bytes = words.join(&b' ');
+        if args.newline {
+            bytes.push(b'\n');
+        }
+        return Ok(Input::Bytes(bytes));
+    }
+    match StdinKind::detect() {
+        StdinKind::Data => Ok(Input::Reader(Box::new(tokio::io::stdin()))),
+        StdinKind::Nothing | StdinKind::Terminal if args.close => Ok(Input::Null),
+        StdinKind::Nothing | StdinKind::Terminal => Err(Failure::usage(
+            "there is nothing to write: give TEXT, pipe something in, or --close",
+        )),
     }
 }

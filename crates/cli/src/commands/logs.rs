@@ -1,6 +1,7 @@
 //! `vestal logs`.
 
 use clap::Args;
+use vestal_api::JobPrefix;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobEvent};
 use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
@@ -11,48 +12,48 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Followed, Outlet, Wanted, pass_on};
-use crate::values::JobRef;
 
 /// First look back for the last lines of a log; each further one is twice that.
 const FIRST_LOOK: u64 = 64 << 10;
 
 const AFTER_HELP: &str = "\
-Following never slows the job down: whoever reads too slowly is told what was left out.
+Following a job never slows it down: if you read too slowly, output is skipped and the gap is
+reported.
 
 Examples:
   vestal logs -f j-06f3
   vestal logs --tail 20 --stderr j-06f3";
 
-/// Prints what a job has printed, each stream to its own.
+/// Print the output of a job, standard output and standard error apart.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LogsArgs {
     #[command(flatten)]
     place: JobPlace,
 
-    /// Goes on until the job ends.
+    /// Keep printing until the job ends.
     #[arg(short, long)]
     follow: bool,
 
-    /// Only standard output.
+    /// Only print standard output.
     #[arg(long, conflicts_with = "stderr")]
     stdout: bool,
 
-    /// Only standard error.
+    /// Only print standard error.
     #[arg(long)]
     stderr: bool,
 
-    /// Begins with the last lines.
+    /// Start with the last LINES lines.
     #[arg(long, value_name = "LINES")]
     tail: Option<u64>,
 
-    /// Begins with the last bytes.
+    /// Start with the last BYTES bytes.
     #[arg(long, value_name = "BYTES", conflicts_with = "tail")]
     tail_bytes: Option<u64>,
 
-    /// Id of the job, or a beginning of it.
+    /// Job id, or a unique prefix of it.
     #[arg(value_name = "JOB")]
-    job: JobRef,
+    job: JobPrefix,
 }
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failure> {

@@ -1,4 +1,4 @@
-//! The verbs, one file each.
+//! The commands: arguments, calls of the libraries, and output.
 
 pub(crate) mod chat;
 pub(crate) mod completions;
@@ -6,11 +6,10 @@ pub(crate) mod config;
 pub(crate) mod conversations;
 pub(crate) mod cp;
 pub(crate) mod doctor;
-pub(crate) mod fork;
 pub(crate) mod inspect;
 pub(crate) mod jobs;
 pub(crate) mod kanban;
-pub(crate) mod kill;
+pub(crate) mod lifecycle;
 pub(crate) mod logs;
 pub(crate) mod mcp;
 pub(crate) mod memory;
@@ -20,14 +19,7 @@ pub(crate) mod prune;
 pub(crate) mod ps;
 pub(crate) mod rebuild;
 pub(crate) mod restore;
-pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod skills;
-pub(crate) mod snapshot;
 pub(crate) mod snapshots;
-pub(crate) mod stats;
-pub(crate) mod stop;
-pub(crate) mod touch;
-pub(crate) mod wait;
-pub(crate) mod write;

@@ -13,22 +13,22 @@ use crate::exit::Exit;
 use crate::values::quoted;
 
 const AFTER_HELP: &str = "\
-A running sandbox is never touched, nor one that could still be wanted: a stopped one goes when it
-has been unused for longer than terminal.retention_seconds. Workspaces and homes stay. The exit code
-is 1 if something could not be looked at.
+Running sandboxes are never removed. A stopped sandbox is removed when it has been unused for longer
+than terminal.retention_seconds. Workspaces and homes stay. The exit code is 1 if something could
+not be checked.
 
 Example:
   vestal prune --dry-run";
 
-/// Removes what nobody can want any more: leftovers of crashes, expired sandboxes.
+/// Remove leftovers of crashes, and sandboxes that have expired.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PruneArgs {
-    /// Only says what would go.
+    /// Show what would be removed, and remove nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
         context.console.note(&unrecorded_words(path));
     }
     for (what, why) in &unanswered {
-        context.console.warn(&format!("{what} could not be looked at, and is left alone: {why}"));
+        context.console.warn(&format!("{what} could not be checked and is left alone: {why}"));
     }
     let exit = if unanswered.is_empty() { Exit::Success } else { Exit::No };
     if args.json {
@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
     }
     if reaped.is_empty() {
         if unanswered.is_empty() {
-            context.console.note("there is nothing to remove");
+            context.console.note("nothing to remove");
         }
         return Ok(exit);
     }
@@ -67,35 +67,34 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
     }
     context.console.print_table(&table)?;
     let count = text::count(reaped.len() as u64, "instance");
-    let said =
+    let message =
         if args.dry_run { format!("{count} would be removed") } else { format!("{count} removed") };
-    context.console.note(&said);
+    context.console.note(&message);
     Ok(exit)
 }
 
 /// Returns what is said of a directory with files that no sandbox belongs to.
 fn unrecorded_words(path: &Path) -> String {
-    let said = format!(
-        "{} has files and no sandbox: of one that ended with its process, that could not be made, \
-         or whose record is gone; left alone",
+    let message = format!(
+        "{} has files but no sandbox (it ended with its process, could not be created, or lost its record); left alone",
         path.display()
     );
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     // The name of such a directory is a part of its task's and a hash, from which
     // the task cannot be told.
     if name.contains('~') {
-        return said;
+        return message;
     }
     let task = quoted(&name);
     format!(
-        "{said}; to use the files: vestal run -t {task} CMD; to remove them: vestal rm --files \
+        "{message}; to use the files: vestal run -t {task} CMD; to remove them: vestal rm --files \
          {task}"
     )
 }
 
 fn explanation(reason: ReapReason) -> &'static str {
     match reason {
-        ReapReason::Unfinished => "a process died while it worked on it",
+        ReapReason::Unfinished => "a process died while working on it",
         ReapReason::Ownerless => "the process it belonged to is gone",
         ReapReason::Superseded => "another instance has taken its place",
         ReapReason::Expired => "unused for longer than the retention",
@@ -108,10 +107,10 @@ mod tests {
 
     #[test]
     fn only_a_directory_that_has_its_tasks_name_is_told_with_commands_on_the_task() {
-        let said = unrecorded_words(Path::new("/s/web"));
-        assert!(said.ends_with("vestal run -t web CMD; to remove them: vestal rm --files web"));
-        let said = unrecorded_words(Path::new("/s/web_work_a~0123456789ab"));
-        assert!(said.starts_with("/s/web_work_a~0123456789ab has files"), "{said}");
-        assert!(said.ends_with("left alone"), "{said}");
+        let message = unrecorded_words(Path::new("/s/web"));
+        assert!(message.ends_with("vestal run -t web CMD; to remove them: vestal rm --files web"));
+        let message = unrecorded_words(Path::new("/s/web_work_a~0123456789ab"));
+        assert!(message.starts_with("/s/web_work_a~0123456789ab has files"), "{message}");
+        assert!(message.ends_with("left alone"), "{message}");
     }
 }

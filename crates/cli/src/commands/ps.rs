@@ -1,18 +1,23 @@
-//! `vestal ps`.
+//! `vestal ps` and `stats`.
+
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::{SandboxState, SandboxView};
-use vestal_sandbox::{Summary, SummaryState};
+use vestal_api::{SandboxState, SandboxView, TaskStatsView};
+use vestal_sandbox::{Engine, Error, Summary, SummaryState, Task};
+use vestal_wire::Stats;
 
+use crate::cli::Tasks;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::find;
 
-const AFTER_HELP: &str = "\
-Being listed is not being used: it keeps no sandbox from idling out. The exit code is 1 if the
-backend of a sandbox has not answered.
+const PS_HELP: &str = "\
+Listing a sandbox does not reset its idle timer. The exit code is 1 if the backend of a sandbox did
+not answer.
 
 Examples:
   vestal ps
@@ -21,15 +26,15 @@ Examples:
 const HEADING: [&str; 10] =
     ["PROFILE", "TASK", "BACKEND", "STATE", "IMAGE", "CREATED", "IDLE", "EXPIRES", "JOBS", "DRIFT"];
 
-/// Lists sandboxes, whatever state they are in.
+/// List sandboxes, running or not.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = PS_HELP)]
 pub(crate) struct PsArgs {
-    /// Those of all profiles.
+    /// List the sandboxes of all profiles.
     #[arg(short, long)]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +47,7 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
         return Ok(exit(&summaries));
     }
     if summaries.is_empty() {
-        context.console.note("there are no sandboxes; `vestal run CMD` makes one");
+        context.console.note("no sandboxes; `vestal run CMD` creates one");
         return Ok(Exit::Success);
     }
     let now = Timestamp::now();
@@ -65,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
     Ok(exit(&summaries))
 }
 
-/// Returns 1 when of some sandboxes nobody could say how they are.
+/// Returns 1 if the state of some sandboxes is unknown.
 fn exit(summaries: &[Summary]) -> Exit {
     let is_unknown = |summary: &Summary| summary.state == SummaryState::Unknown;
     if summaries.iter().any(is_unknown) { Exit::No } else { Exit::Success }
@@ -83,7 +88,7 @@ pub(super) fn tell_silent(context: &Context, summaries: &[Summary], what: &str) 
         let why = summary.trouble.as_deref().unwrap_or("its guest does not, it may be paused");
         context
             .console
-            .warn(&format!("{} has not answered, and {what} is missing: {why}", summary.task));
+            .warn(&format!("{} did not answer, so {what} is missing: {why}", summary.task));
         exit = Exit::No;
     }
     exit
@@ -132,4 +137,82 @@ pub(super) fn state(summary: &Summary) -> Cell {
     let owned = if summary.owned { " (owned)" } else { "" };
     let word = SandboxState::from(summary.state).as_str();
     Cell::styled(format!("{word}{owned}"), style)
+}
+
+/// How long a guest may take to count.
+const STATS_WITHIN: Duration = Duration::from_secs(10);
+
+const STATS_HELP: &str = "\
+Examples:
+  vestal stats
+  vestal stats web --json";
+
+/// Show CPU, memory and other usage of sandboxes [default: all that run].
+#[derive(Debug, Args)]
+#[command(after_help = STATS_HELP)]
+pub(crate) struct StatsArgs {
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    tasks: Tasks,
+}
+
+pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let named = args.tasks.named(&engine)?;
+    let (tasks, exit) = if named.is_empty() {
+        running(context, &engine).await?
+    } else {
+        (named.clone(), Exit::Success)
+    };
+    let mut found: Vec<(Task, Stats)> = Vec::new();
+    for task in tasks {
+        match engine.observe(&task).await {
+            Ok(connection) => found.push((task, connection.stats(STATS_WITHIN).await?)),
+            // It has ended since it was listed.
+            Err(Error::Stopped { .. }) if named.is_empty() => {}
+            Err(error) => return Err(find::explain(&engine, error).await),
+        }
+    }
+    if args.json {
+        let views: Vec<TaskStatsView> =
+            found.iter().map(|(task, stats)| TaskStatsView::new(task, stats)).collect();
+        context.console.print_json(&views)?;
+        return Ok(exit);
+    }
+    let mut table = Table::new(&["TASK", "PROCESSES", "MEMORY", "CPU", "LOGS", "GUEST"]);
+    for (task, stats) in &found {
+        table.row(vec![
+            task.as_str().into(),
+            stats.processes.to_string().into(),
+            text::bytes(stats.memory_bytes).into(),
+            cpu(stats.cpu_ms).into(),
+            text::bytes(stats.log_bytes).into(),
+            text::bytes(stats.guest_bytes).into(),
+        ]);
+    }
+    if table.is_empty() {
+        context.console.note("no sandboxes are running");
+    } else {
+        context.console.print_table(&table)?;
+    }
+    Ok(exit)
+}
+
+/// Returns the tasks whose sandboxes run, and tells of those that have not
+/// answered.
+async fn running(context: &Context, engine: &Engine) -> Result<(Vec<Task>, Exit), Failure> {
+    let summaries = engine.list().await?;
+    let exit = tell_silent(context, &summaries, "what it consumes");
+    let running = summaries
+        .into_iter()
+        .filter(|summary| summary.state == SummaryState::Running && !summary.owned);
+    Ok((running.filter_map(|summary| summary.task.parse().ok()).collect(), exit))
+}
+
+/// Returns CPU time in seconds.
+pub(super) fn cpu(millis: u64) -> String {
+    format!("{}.{:02}s", millis / 1000, millis % 1000 / 10)
 }

@@ -6,41 +6,40 @@ use vestal_config::BackendChoice;
 use vestal_sandbox::backend::Confinement;
 use vestal_sandbox::{Engine, Rebuild, Summary, SummaryState, Task};
 
+use super::restore;
 use crate::cli::{Busy, OneTask};
-use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::copies;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::find;
+use crate::{confirm, find};
 
 const AFTER_HELP: &str = "\
-Workspace, home and snapshots stay; what was installed elsewhere in the sandbox goes. With --backend
-it moves, and takes workspace and home along. If the new one cannot be made, the old one stays. With
-jobs or open calls in it nothing is done, unless --stop is given. On a terminal it asks first, unless
--y is given; without a terminal it needs -y.
+Workspace, home and snapshots stay; anything installed elsewhere in the sandbox is lost. With
+--backend the sandbox moves to another backend, with its workspace and home. If the new sandbox
+cannot be created, the old one stays. Refused while jobs or calls are running in it, unless --stop
+is given. Asks for confirmation on a terminal; without a terminal, -y is required.
 
 Examples:
   vestal rebuild web
   vestal rebuild -y web --backend docker";
 
-/// Makes a sandbox anew with today's settings; workspace and home stay.
+/// Recreate a sandbox with the current settings; workspace and home stay.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RebuildArgs {
-    /// Moves it to this backend.
+    /// Move it to this backend.
     #[arg(short, long, value_name = "BACKEND")]
     backend: Option<String>,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
     #[command(flatten)]
     busy: Busy,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 
@@ -78,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
     let rebuild = Rebuild { backend };
     let rebuilding = engine.rebuild(&task, &rebuild, args.busy.into());
     let what = format!("rebuilding {task}");
-    let rebuilt = match copies::see_done(context, &engine, &what, rebuilding).await? {
+    let rebuilt = match restore::see_done(context, &engine, &what, rebuilding).await? {
         Ok(rebuilt) => rebuilt,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };
@@ -110,19 +109,19 @@ fn backend(context: &Context, name: &str) -> Result<String, Failure> {
     }
 }
 
-/// Returns what there is of the sandbox.
+/// Returns the current state of the sandbox.
 async fn current(engine: &Engine, task: &Task) -> Result<Summary, Failure> {
     let summaries = match engine.inspect(task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),
     };
     summaries.into_iter().find(|summary| !summary.owned).ok_or_else(|| {
-        Failure::new(format!("what there is of {task} belongs to a process and ends with it"))
-            .advise("its next one is made with today's settings anyway")
+        Failure::new(format!("the instance of {task} belongs to a process and ends with it"))
+            .advise("the next one is created with the current settings anyway")
     })
 }
 
-/// A sandbox that is about to be made anew.
+/// A sandbox that is about to be recreated.
 #[derive(Debug)]
 struct Plan<'a> {
     task: &'a Task,
@@ -161,18 +160,20 @@ impl Plan<'_> {
             }
             _ => format!("the sandbox {on}"),
         };
-        let anew = moves.map_or_else(|| "is made anew".to_owned(), |to| format!("moves to {to}"));
-        let mut parts = vec![format!("{sandbox} {anew} with today's settings")];
+        let anew = moves.map_or_else(|| "is recreated".to_owned(), |to| format!("moves to {to}"));
+        let mut parts = vec![format!("{sandbox} {anew} with the current settings")];
         if *confined {
-            parts.push("what was installed outside workspace and home goes".to_owned());
+            parts.push("software installed outside workspace and home is lost".to_owned());
         }
         if moves.is_some() {
-            parts.push("shell sessions and job logs go".to_owned());
+            parts.push("shell sessions and job logs will be removed".to_owned());
         }
         let dir = current.dir.display();
         parts.push(match (confined, files) {
             (true, Files::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
-            (true, Files::InMemory) => "workspace and home are in memory and go too".to_owned(),
+            (true, Files::InMemory) => {
+                "workspace and home are in memory and are lost too".to_owned()
+            }
             (true, Files::OutOfSight) => format!(
                 "workspace and home stay in {dir}, but the new sandbox does not have them: \
                  terminal.container_persistent is false, and its own are in memory"

@@ -1,49 +1,53 @@
-//! `vestal restore`.
+//! `vestal restore` and `fork`.
+
+use std::future::Future;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::RestoredView;
-use vestal_sandbox::{Engine, Snapshot, SnapshotName, Summary, SummaryState, Task};
+use vestal_api::{ForkedView, RestoredView, closest_name};
+use vestal_sandbox::{
+    Engine, Error, Snapshot, SnapshotName, Summary, SummaryState, Task, Termination, Terminations,
+};
 
 use crate::cli::Busy;
-use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::copies;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::find;
+use crate::follow::unless_terminated;
 use crate::values::quoted;
+use crate::{confirm, find};
 
-const AFTER_HELP: &str = "\
-What is there now goes for good; the snapshot stays and can be gone back to again. With jobs or open
-calls in the sandbox nothing is done, unless --stop is given. On a terminal it asks first, unless -y
-is given; without a terminal it needs -y.
+const RESTORE_HELP: &str = "\
+The current state is lost; the snapshot stays and can be restored again. Refused while jobs or calls
+are running in it, unless --stop is given. Asks for confirmation on a terminal; without a terminal,
+-y is required.
 
 Examples:
   vestal restore web before-upgrade
   vestal restore -y --stop web 2026-11-15-1830";
 
-/// Makes a sandbox what it was when a snapshot was kept.
+/// Return a sandbox to a snapshot.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = RESTORE_HELP)]
 pub(crate) struct RestoreArgs {
-    /// Task whose sandbox is meant.
+    /// Task whose sandbox to use.
     #[arg(value_name = "TASK")]
     task: Task,
 
-    /// The snapshot, as `vestal snapshots` lists it.
+    /// Name of the snapshot; `vestal snapshots` lists them.
     #[arg(value_name = "NAME")]
     name: SnapshotName,
 
-    /// Asks no question.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
     #[command(flatten)]
     busy: Busy,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +55,7 @@ pub(crate) struct RestoreArgs {
 pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let task = find::task(&engine, Some(&args.task))?;
-    let snapshot = copies::snapshot(&engine, &task, &args.name).await?;
+    let snapshot = snapshot(&engine, &task, &args.name).await?;
     if !args.yes {
         let plan = plan(&snapshot, current(&engine, &task).await.as_ref(), Timestamp::now());
         if !confirm::is_confirmed(context.console, "restore", "Restore?", &[plan])? {
@@ -61,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Fa
     }
     let what = format!("restoring {task} to {}", args.name);
     let restoring = engine.restore(&task, &args.name, args.busy.into());
-    let restored = match copies::see_done(context, &engine, &what, restoring).await? {
+    let restored = match see_done(context, &engine, &what, restoring).await? {
         Ok(restored) => restored,
         Err(signal) => return Ok(Exit::Terminated(signal)),
     };
@@ -72,12 +76,12 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Fa
     let Snapshot { name, files, bytes, .. } = &restored.snapshot;
     let ago = text::ago(restored.snapshot.created_at, Timestamp::now());
     let task = text::printable(task.as_str());
-    let size = copies::size(*files, *bytes);
+    let size = size(*files, *bytes);
     context.console.print(&format!("restored {task} to {name} of {ago} ({size})"))?;
     Ok(Exit::Success)
 }
 
-/// Returns what there is of the sandbox now; nothing where only its snapshots are left.
+/// Returns the current state of the sandbox; nothing if only its snapshots are left.
 async fn current(engine: &Engine, task: &Task) -> Option<Summary> {
     let summaries = engine.inspect(task).await.ok()?;
     summaries.into_iter().find(|summary| !summary.owned)
@@ -90,26 +94,177 @@ fn plan(snapshot: &Snapshot, current: Option<&Summary>, now: Timestamp) -> Strin
     let what = if *system {
         "workspace, home and everything installed"
     } else {
-        "workspace and home, and makes the rest anew"
+        "workspace and home, and recreates the rest"
     };
-    let mut parts = vec![format!("{name} of {ago} takes the place of {what}")];
+    let mut parts = vec![format!("{name} of {ago} replaces {what}")];
     match current {
         Some(summary) => {
             if summary.state == SummaryState::Running {
                 let jobs = text::count(u64::from(summary.jobs_running), "running job");
                 parts.push(format!("the running sandbox with {jobs} is stopped"));
             }
-            parts.push("what was made or changed since goes for good".to_owned());
+            parts.push("everything made or changed since is lost".to_owned());
             if let Some(mount) = &summary.overrides.mount {
                 let mount = mount.display();
                 parts.push(format!("{mount}, its /workspace, is yours and stays as it is"));
             }
             let keep = quoted(task.as_str());
-            parts.push(format!("to keep it, before that: vestal snapshot {keep}"));
+            parts.push(format!("to keep it first: vestal snapshot {keep}"));
         }
-        None => parts.push("there is no sandbox now whose files could go".to_owned()),
+        None => parts.push("there is no sandbox now, so no files are lost".to_owned()),
     }
     format!("{task}: {}", parts.join("; "))
+}
+
+const FORK_HELP: &str = "\
+The new sandbox has the same backend, workspace, home, installed software and mounts, and is
+independent from then on. It has no jobs, shell sessions or snapshots. The original is stopped
+during the copy and starts again at its next use. Refused while jobs or calls are running in it,
+unless --stop is given. With --from the original is not touched.
+
+Examples:
+  vestal fork web web-experiment
+  vestal fork web web-yesterday --from 2026-11-14-0900";
+
+/// Create a sandbox as a copy of another.
+#[derive(Debug, Args)]
+#[command(after_help = FORK_HELP)]
+pub(crate) struct ForkArgs {
+    /// Task whose sandbox to copy.
+    #[arg(value_name = "TASK")]
+    task: Task,
+
+    /// Task of the new sandbox; it must not exist.
+    #[arg(value_name = "NEW")]
+    new: Task,
+
+    /// Copy this snapshot instead of the current state.
+    #[arg(long, value_name = "NAME")]
+    from: Option<SnapshotName>,
+
+    #[command(flatten)]
+    busy: Busy,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, Failure> {
+    let engine = context.engine()?;
+    let from = find::task(&engine, Some(&args.task))?;
+    if let Some(name) = &args.from {
+        snapshot(&engine, &from, name).await?;
+    }
+    let to = target(&engine, &from, &args.new).await?;
+    let what = format!("forking {from} to {to}");
+    let forking = engine.fork(&from, args.from.as_ref(), &to, args.busy.into());
+    let forked = match see_done(context, &engine, &what, forking).await? {
+        Ok(forked) => forked,
+        Err(signal) => return Ok(Exit::Terminated(signal)),
+    };
+    if args.json {
+        context.console.print_json(&ForkedView::new(&from, args.from.as_ref(), &forked))?;
+        return Ok(Exit::Success);
+    }
+    let size = size(forked.files, forked.bytes);
+    let (from, to) = (text::printable(from.as_str()), text::printable(forked.task.as_str()));
+    context.console.print(&format!("forked {from} to {to} on {} ({size})", forked.backend))?;
+    context.console.note(&format!("to use it: vestal shell -t {}", quoted(&to)));
+    Ok(Exit::Success)
+}
+
+/// Returns the task of the new sandbox. A directory that is mounted in the
+/// first one is in the new one too, and so is part of its task.
+async fn target(engine: &Engine, from: &Task, new: &Task) -> Result<Task, Failure> {
+    let summaries = engine.inspect(from).await.unwrap_or_default();
+    let mounted = summaries.into_iter().find_map(|summary| summary.overrides.mount);
+    match mounted {
+        Some(dir) if !new.as_str().contains("@/") => Ok(engine.task_with_mount(new, &dir)?),
+        Some(_) | None => Ok(new.clone()),
+    }
+}
+
+/// How long a copy that was given up may take to be gone.
+const UNDO_WITHIN: Duration = Duration::from_mins(1);
+
+/// Does some work with copies; the error is the signal that ended it.
+pub(crate) async fn see_done<T>(
+    context: &Context,
+    engine: &Engine,
+    what: &str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<Result<T, Termination>, Failure> {
+    let mut signals =
+        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let work = context.activity().while_doing(context.console, what, Box::pin(work));
+    match unless_terminated(&mut signals, work).await {
+        Ok(Ok(done)) => Ok(Ok(done)),
+        Ok(Err(error)) => Err(explain(engine, error).await),
+        Err(signal) => {
+            undo(context, engine, &mut signals).await;
+            Ok(Err(signal))
+        }
+    }
+}
+
+/// Waits until what was begun is undone; another signal ends that. Then, and
+/// when it takes too long, the next one who uses the sandbox goes on with it.
+async fn undo(context: &Context, engine: &Engine, signals: &mut Terminations) {
+    let undone = unless_terminated(signals, engine.close(UNDO_WITHIN));
+    let undone = context.console.while_waiting("undoing what was begun", undone).await;
+    if matches!(undone, Ok(true)) {
+        context.console.note("interrupted; nothing incomplete is left");
+    } else {
+        context.console.warn(
+            "the incomplete copy is removed by the next use of the sandbox, or by `vestal prune`",
+        );
+    }
+}
+
+/// Returns the failure of a call that needs the sandbox to stand still.
+async fn explain(engine: &Engine, error: Error) -> Failure {
+    let busy = matches!(error, Error::Busy { .. });
+    let failure = find::explain(engine, error).await;
+    if busy { failure.advise("to stop it first: --stop") } else { failure }
+}
+
+/// Returns the snapshot of a name; if there is none, the failure has the name
+/// that was probably meant.
+pub(crate) async fn snapshot(
+    engine: &Engine,
+    task: &Task,
+    name: &SnapshotName,
+) -> Result<Snapshot, Failure> {
+    let mut all = match engine.snapshots(Some(task)).await {
+        Ok(all) => all,
+        Err(error) => return Err(find::explain(engine, error).await),
+    };
+    if let Some(at) = all.iter().position(|snapshot| snapshot.name == *name) {
+        return Ok(all.swap_remove(at));
+    }
+    if all.is_empty()
+        && let Err(error @ Error::NoSandbox { .. }) = engine.inspect(task).await
+    {
+        return Err(find::explain(engine, error).await);
+    }
+    let failure = Failure::new(format!("sandbox {task} has no snapshot {name}"));
+    let names = all.iter().map(|snapshot| snapshot.name.as_str());
+    let failure = match closest_name(name.as_str(), names) {
+        Some(meant) => failure.advise(format!("did you mean {meant}?")),
+        None => failure,
+    };
+    let task = quoted(task.as_str());
+    Err(if all.is_empty() {
+        failure.advise(format!("it has none; to create one: vestal snapshot {task}"))
+    } else {
+        failure.advise(format!("`vestal snapshots {task}` lists what it has"))
+    })
+}
+
+/// Returns how much was copied.
+pub(crate) fn size(files: u64, bytes: u64) -> String {
+    format!("{}, {}", text::count(files, "file"), text::bytes(bytes))
 }
 
 #[cfg(test)]
@@ -132,10 +287,10 @@ mod tests {
         };
         assert_eq!(
             plan(&snapshot, None, at(7300)),
-            "a b: good of 2h ago takes the place of workspace, home and everything installed; \
-             there is no sandbox now whose files could go"
+            "a b: good of 2h ago replaces workspace, home and everything installed; \
+             there is no sandbox now, so no files are lost"
         );
         snapshot.system = false;
-        assert!(plan(&snapshot, None, at(0)).contains("makes the rest anew"));
+        assert!(plan(&snapshot, None, at(0)).contains("recreates the rest"));
     }
 }

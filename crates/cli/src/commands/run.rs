@@ -34,9 +34,9 @@ const NO_SESSION: &str = "none";
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
-One argument is text for the sandbox's shell; several are a program and its arguments. Standard
-input is passed on when it is a pipe or a file. The exit code is the command's: 124 timeout,
-125 Vestal failed, 126 no such workdir, 130 interrupted.
+A single argument is shell text; several are a program and its arguments. Standard input is passed
+on if it is a pipe or a file. The exit code is the one of the command; 124 timeout, 125 Vestal
+failed, 126 no such workdir, 130 interrupted.
 
 Examples:
   vestal run 'cd /tmp && make; echo $?'
@@ -45,7 +45,7 @@ Examples:
   generate | vestal run 'sort | uniq -c' > counts
   vestal run --file script.sh            (text of any length; `-` reads it from standard input)";
 
-/// Runs a command in the durable sandbox of a task.
+/// Run a command in the durable sandbox of a task.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -56,40 +56,41 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     wanted: Wanted,
 
-    /// Directory for this command only.
+    /// Run the command in this directory.
     #[arg(short, long, value_name = "DIR")]
     workdir: Option<PathBuf>,
 
-    /// Time after which everything the command started is killed: seconds, or with s, m, h, d.
+    /// Kill the command and everything it started after this time: seconds, or a number with s, m,
+    /// h or d.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
-    /// Shell session to start from and to save to; `none` starts clean and saves nothing.
+    /// Shell session to restore and to save; `none` starts clean and saves nothing.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SESSION)]
     session: String,
 
-    /// Starts the command, prints the id of its job and returns.
+    /// Start the command, print its job id and return.
     #[arg(long, conflicts_with = "pty")]
     background: bool,
 
-    /// Runs the command on a terminal.
+    /// Run the command on a terminal.
     #[arg(long, conflicts_with = "json")]
     pty: bool,
 
-    /// Prints one JSON object when the command has ended, with what it printed.
+    /// Print one JSON object with the result and the output when the command has ended.
     #[arg(long)]
     json: bool,
 
-    /// Gives the command no input, whatever ours is.
+    /// Give the command no standard input.
     #[arg(short, long)]
     no_stdin: bool,
 
-    /// Reads the shell text from a file; `-` is standard input.
+    /// Read the shell text from a file; `-` is standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
 
-    /// The command. A single `-` reads shell text from standard input. Options stand before it;
-    /// after `--` everything is the command.
+    /// Command to run; `-` reads shell text from standard input. Everything after `--` is the
+    /// command.
     #[arg(value_name = "CMD", trailing_var_arg = true, required_unless_present = "file")]
     pub(crate) command: Vec<OsString>,
 }
@@ -311,7 +312,7 @@ impl Runner<'_> {
         }
         if info.session_state == SessionState::Superseded {
             self.context.console.note(&format!(
-                "a command started later in session {} had the last word; what this one changed there was not kept",
+                "a command that started later saved session {}; changes of this command to the session were not kept",
                 self.args.session
             ));
         }

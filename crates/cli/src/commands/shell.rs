@@ -1,6 +1,7 @@
 //! `vestal shell`.
 
 use clap::Args;
+use vestal_api::JobPrefix;
 use vestal_sandbox::job::{self, Follow, RunningJob};
 use vestal_sandbox::{Command, Engine, Input, Overrides, Sandbox, Task, Terminations};
 use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, JobState, WindowSize};
@@ -14,7 +15,7 @@ use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Outlet, exit_of, explain_loss, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
-use crate::values::{JobRef, quoted};
+use crate::values::quoted;
 
 /// Runs the best shell there is, in the place of the one that reads this.
 const SHELL_TEXT: &str = "\
@@ -24,36 +25,36 @@ if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\
 const REPLAYED: u64 = 4 << 10;
 
 const AFTER_HELP: &str = "\
-Ctrl-\\ pressed twice detaches: the shell and everything in it runs on. Typing `exit` ends it, and
-so does closing the terminal.
+Press Ctrl-\\ twice to detach: the shell and everything in it keeps running. `exit` ends the shell,
+and so does closing the terminal.
 
 Examples:
   vestal shell -t web
   vestal shell -t web --attach j-06f3      (come back to a shell that was left)";
 
-/// Opens an interactive terminal in the sandbox.
+/// Open an interactive shell in a sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ShellArgs {
-    /// Task whose sandbox is meant [default: default].
+    /// Task whose sandbox to use [default: default].
     #[arg(short, long, value_name = "TASK")]
     task: Option<Task>,
 
     #[command(flatten)]
     wanted: Wanted,
 
-    /// Shell session to start from.
+    /// Shell session to restore.
     #[arg(long, value_name = "NAME", default_value = "main")]
     session: String,
 
-    /// Comes back to a job that runs on a terminal, as a shell that was left does.
+    /// Attach to a shell you detached from, or to another job that runs on a terminal.
     #[arg(short, long, value_name = "JOB")]
-    attach: Option<JobRef>,
+    attach: Option<JobPrefix>,
 }
 
 pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Failure> {
     if !interact::is_possible() {
-        return Err(Failure::usage("a shell needs a terminal, and standard input is none")
+        return Err(Failure::usage("a shell needs a terminal, but standard input is not one")
             .advise("to run a command without one: vestal run CMD"));
     }
     let mut signals =
@@ -121,7 +122,7 @@ async fn prepare(
 }
 
 fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
-    context.console.note(&format!("detached; the shell runs on as job {id}"));
+    context.console.note(&format!("detached; the shell keeps running as job {id}"));
     context.console.note(&format!(
         "to come back: vestal shell -t {} --attach {id}",
         quoted(sandbox.task().as_str())

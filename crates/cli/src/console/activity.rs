@@ -1,24 +1,23 @@
-//! What a sandbox that is on its way is waiting for.
+//! Shows what a sandbox that is being started waits for: pulls, copies and other steps.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vestal_sandbox::{Progress, ProgressSink};
 
-use super::copying::Copying;
-use super::{Console, progress, status, text};
+use super::{Console, status, text};
 
 /// Blanks and blocks of a bar.
-const BAR: usize = 24;
+const PULL_BAR: usize = 24;
 
 /// The step that a sandbox is at. Cloning gives the same one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activity {
     step: Arc<Mutex<Step>>,
     /// Whether what the copies are for has been said, where no line can show them.
-    told: Arc<AtomicBool>,
+    announced: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +53,7 @@ impl Activity {
     /// Awaits a sandbox and shows the step it is at if that takes long; pulls
     /// and copies are shown at once.
     pub(crate) async fn while_waiting<T>(&self, work: impl Future<Output = T>) -> T {
-        let done = progress::while_waiting(|| self.step().line(), work).await;
+        let done = status::while_waiting(|| self.step().line(), work).await;
         *self.step() = Step::Unknown;
         done
     }
@@ -68,12 +67,12 @@ impl Activity {
         work: impl Future<Output = T>,
     ) -> T {
         *self.step() = Step::Other(what.to_owned());
-        self.told.store(true, Ordering::Relaxed);
+        self.announced.store(true, Ordering::Relaxed);
         if !status::is_possible() {
             console.note(what);
         }
         let done = self.while_waiting(work).await;
-        self.told.store(false, Ordering::Relaxed);
+        self.announced.store(false, Ordering::Relaxed);
         done
     }
 
@@ -114,7 +113,7 @@ impl Activity {
             }
             Progress::Copying { what, files, bytes, total } => {
                 if !matches!(&*step, Step::Copy(copying) if copying.is_of(&what)) {
-                    if !status::is_possible() && !self.told.load(Ordering::Relaxed) {
+                    if !status::is_possible() && !self.announced.load(Ordering::Relaxed) {
                         console.note(&format!("copying {what}"));
                     }
                     *step = Step::Copy(Copying::new(what));
@@ -153,29 +152,97 @@ impl Pull {
         if *total == 0 {
             return format!("pulling {layers} of image {image}");
         }
-        let full = u128::from(*bytes) * BAR as u128 / u128::from(*total);
-        let full = usize::try_from(full).unwrap_or(BAR).min(BAR);
+        let full = u128::from(*bytes) * PULL_BAR as u128 / u128::from(*total);
+        let full = usize::try_from(full).unwrap_or(PULL_BAR).min(PULL_BAR);
         // The name may be long, and what does not fit is cut.
         format!(
             "pulling {}{} {} of {}, {layers} of image {image}",
             "█".repeat(full),
-            "░".repeat(BAR - full),
+            "░".repeat(PULL_BAR - full),
             text::bytes(*bytes),
             text::bytes(*total),
         )
     }
 
     fn end(&self) -> String {
-        let mut said = vec![format!("pulled image {}", self.image)];
+        let mut parts = vec![format!("pulled image {}", self.image)];
         if self.total > 0 {
-            said.push(text::bytes(self.total));
+            parts.push(text::bytes(self.total));
         }
         let took = self.begun.elapsed();
         if took.as_secs() > 0 {
-            said.push(format!("in {}", text::span(took)));
+            parts.push(format!("in {}", text::span(took)));
         }
-        said.join(", ")
+        parts.join(", ")
     }
+}
+
+/// Blanks and blocks of a bar.
+const COPY_BAR: usize = 16;
+
+/// Time after which a rate is shown; earlier it would be a guess.
+const RATE_AFTER: Duration = Duration::from_millis(200);
+
+/// A copy that is under way.
+#[derive(Debug)]
+pub(super) struct Copying {
+    what: String,
+    begun: Instant,
+    files: u64,
+    bytes: u64,
+    total: Option<u64>,
+}
+
+impl Copying {
+    pub(super) fn new(what: String) -> Self {
+        Self { what, begun: Instant::now(), files: 0, bytes: 0, total: None }
+    }
+
+    /// Reports whether this is the copy of that.
+    pub(super) fn is_of(&self, what: &str) -> bool {
+        self.what == what
+    }
+
+    /// Takes how far it has come.
+    pub(super) fn advance(&mut self, files: u64, bytes: u64, total: Option<u64>) {
+        (self.files, self.bytes, self.total) = (files, bytes, total);
+    }
+
+    pub(super) fn line(&self) -> String {
+        self.line_after(self.begun.elapsed())
+    }
+
+    fn line_after(&self, elapsed: Duration) -> String {
+        let Self { what, files, bytes, total, .. } = self;
+        let what = text::printable(what);
+        if *files == 0 && *bytes == 0 {
+            return format!("copying {what} …");
+        }
+        let mut line = "copying ".to_owned();
+        let size = match total.filter(|total| *total > 0) {
+            Some(total) => {
+                let full = u128::from(*bytes) * COPY_BAR as u128 / u128::from(total);
+                let full = usize::try_from(full).unwrap_or(COPY_BAR).min(COPY_BAR);
+                line.extend(std::iter::repeat_n('█', full));
+                line.extend(std::iter::repeat_n('░', COPY_BAR - full));
+                line.push(' ');
+                format!("{} of {}", text::bytes(*bytes), text::bytes(total))
+            }
+            None => text::bytes(*bytes),
+        };
+        line.extend([size, ", ".to_owned(), text::count(*files, "file")]);
+        if elapsed >= RATE_AFTER {
+            line.extend([" (".to_owned(), rate(*bytes, elapsed), ")".to_owned()]);
+        }
+        // The name may be long, and what does not fit is cut.
+        line.extend([" of ".to_owned(), what]);
+        line
+    }
+}
+
+fn rate(bytes: u64, elapsed: Duration) -> String {
+    let per_second = u128::from(bytes) * 1000 / elapsed.as_millis().max(1);
+    format!("{}/s", text::bytes(u64::try_from(per_second).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
@@ -201,5 +268,40 @@ mod tests {
         );
         assert!(pull(2, u64::MAX, 1).line().contains(&"█".repeat(24)));
         assert!(!pull(2, u64::MAX, 1).line().contains('░'));
+    }
+
+    fn line(files: u64, bytes: u64, total: Option<u64>, millis: u64) -> String {
+        let mut copying = Copying::new("the workspace\x1b[2J".to_owned());
+        copying.advance(files, bytes, total);
+        copying.line_after(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn a_copy_tells_files_bytes_of_the_total_and_its_rate() {
+        assert_eq!(line(0, 0, None, 0), "copying the workspace\\x1b[2J …");
+        assert_eq!(
+            line(3, 512 << 20, Some(1 << 30), 2000),
+            format!(
+                "copying {}{} 512.0 MiB of 1.0 GiB, 3 files (256.0 MiB/s) of the workspace\\x1b[2J",
+                "█".repeat(8),
+                "░".repeat(8)
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_not_told() {
+        assert_eq!(line(1, 1536, None, 0), "copying 1.5 KiB, 1 file of the workspace\\x1b[2J");
+        assert_eq!(
+            line(1, 0, Some(0), 1000),
+            "copying 0 B, 1 file (0 B/s) of the workspace\\x1b[2J"
+        );
+    }
+
+    #[test]
+    fn a_tree_that_grows_while_it_is_copied_breaks_no_line() {
+        let line = line(u64::MAX, u64::MAX, Some(1), 0);
+        assert!(line.contains(&"█".repeat(COPY_BAR)) && !line.contains('░'), "{line}");
+        assert!(rate(u64::MAX, Duration::ZERO).ends_with("/s"));
     }
 }

@@ -3,8 +3,7 @@
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::style::Colour;
-use super::text::printable;
+use super::text::{Colour, printable};
 
 /// Blanks between columns.
 const GAP: usize = 2;

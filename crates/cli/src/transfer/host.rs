@@ -124,7 +124,7 @@ impl HostDir {
     }
 }
 
-/// Makes something under a name that nobody uses.
+/// Creates something under an unused name.
 fn make_aside<T>(make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(OsString, T)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -158,7 +158,7 @@ impl Aside<'_> {
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // The copy has failed already; that is what is told.
+            // The copy has failed already, and that error is reported.
             unlinkat(&self.dir.fd, name, AtFlags::empty()).ok();
         }
     }

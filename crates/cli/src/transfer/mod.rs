@@ -15,5 +15,5 @@ pub(crate) use upload::Upload;
 /// How deep a tree may be that is copied. A sandbox could claim one without end.
 const DEEPEST: usize = 256;
 
-/// Permission bits that are kept: a copy gives nobody more rights than it shows.
+/// Permission bits that are kept; set-uid and set-gid bits are not.
 const MODE_BITS: u32 = 0o777;

@@ -191,9 +191,7 @@ fn who_may_be_meant_is_listed_when_it_is_not_clear() {
     let unclear = world.vestal(["conversations", "show", "k3f9"]).exits(1);
     assert_eq!(
         unclear.stderr,
-        format!(
-            "error: \"k3f9\" may mean 2 conversations\n  {BUILD}  Fix the build\n  {OTHER}  \n"
-        )
+        format!("error: \"k3f9\" matches 2 conversations\n  {BUILD}  Fix the build\n  {OTHER}  \n")
     );
     assert_eq!(unclear.text(), "");
 }
@@ -305,7 +303,7 @@ fn deleting_asks_on_a_terminal_and_wants_to_be_told_elsewhere() {
     world.vestal(["conversations", "delete", "-y", "fix", "nobody"]).exits(1);
 
     let mut person = Person::start(&world, &["conversations", "delete", "fix"]);
-    person.sees("Fix the build, 4 messages) goes for good");
+    person.sees("Fix the build, 4 messages) will be deleted");
     person.sees("Delete? [y/N]");
     person.types("n\r");
     assert_eq!(person.leaves().0, 1);

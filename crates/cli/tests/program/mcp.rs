@@ -52,7 +52,7 @@ fn a_server_is_added_if_it_answers_listed_tried_and_removed_and_comments_stay() 
     world.vestal(["mcp", "remove", "small"]).exits(0);
     assert_eq!(fs::read_to_string(&config).unwrap(), "# mine\nmodel: m # last\nmcp_servers:\n");
     let gone = world.vestal(["mcp", "test", "smal"]).exits(1);
-    assert!(gone.stderr.contains("there is no MCP server smal"), "{gone:?}");
+    assert!(gone.stderr.contains("unknown MCP server smal"), "{gone:?}");
 }
 
 #[test]

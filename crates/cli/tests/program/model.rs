@@ -139,7 +139,7 @@ fn the_key_of_one_provider_does_not_become_the_key_of_another() {
         refused.stderr.contains("is the key of openai, and would be sent to anthropic"),
         "{refused:?}"
     );
-    assert!(refused.stderr.contains("keep it as OPENAI_API_KEY in .env"), "{refused:?}");
+    assert!(refused.stderr.contains("set OPENAI_API_KEY in .env"), "{refused:?}");
     assert_eq!(fs::read_to_string(world.home().join("config.yaml")).unwrap(), config);
     world.vestal(["model", "set", "openai:other"]).exits(0);
 }

@@ -93,7 +93,7 @@ fn nothing_is_installed_or_removed_unasked() {
     let world = World::new();
     skill(&world, "go", "required_environment_variables: [GO_TOKEN]\n");
     let asked = world.vestal(["skills", "install", "go"]).exits(2);
-    for told in ["say so with -y", "go: About go.", "2 files", "scripts/go.sh", "GO_TOKEN"] {
+    for told in ["use -y", "go: About go.", "2 files", "scripts/go.sh", "GO_TOKEN"] {
         assert!(asked.stderr.contains(told), "{told}: {asked:?}");
     }
     assert!(!world.home().join("skills/go").exists());
@@ -157,14 +157,14 @@ fn a_broken_skill_is_replaced_or_removed_with_its_folder() {
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("SKILL.md"), "rubbish").unwrap();
     let taken = world.vestal(["skills", "install", "go", "-y"]).exits(1);
-    assert!(taken.stderr.contains("to put this one in its place: --replace"), "{taken:?}");
+    assert!(taken.stderr.contains("to replace it: --replace"), "{taken:?}");
     let asked = world.vestal(["skills", "install", "go", "--replace"]).exits(2);
-    assert!(asked.stderr.contains("takes the place of go, which goes: skill go is broken"));
+    assert!(asked.stderr.contains("replaces go: skill go is broken"));
     let replaced = world.vestal(["skills", "install", "go", "-y", "--replace"]).exits(0).text();
     assert!(replaced.starts_with("replaced go in "), "{replaced}");
     fs::write(dir.join("SKILL.md"), "rubbish").unwrap();
     let asked = world.vestal(["skills", "remove", "go"]).exits(2);
-    let all = format!("{} goes, with all that is in it", dir.display());
+    let all = format!("{} will be removed, with everything in it", dir.display());
     assert!(asked.stderr.contains(&all), "{asked:?}");
     world.vestal(["skills", "remove", "go", "-y"]).exits(0);
     assert!(!dir.exists());

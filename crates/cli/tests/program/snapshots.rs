@@ -24,7 +24,7 @@ fn a_sandbox_goes_back_and_branches_off(world: &World) {
     let read = "cat file ~/h /etc/made";
     world.run("echo one > file; echo home > ~/h; echo system > /etc/made; export A=kept").exits(0);
     let kept = world.vestal(["snapshot", "--name", "good", "--note", "all is well"]).exits(0);
-    assert!(kept.text().starts_with("kept default as good ("), "{kept:?}");
+    assert!(kept.text().starts_with("saved default as good ("), "{kept:?}");
     assert!(kept.stderr.contains("vestal restore default good"), "{kept:?}");
 
     // Life goes on, and goes wrong.
@@ -84,7 +84,7 @@ fn docker_is_made_anew_and_keeps_its_files() {
 fn a_sandbox_is_made_anew(world: &World, backend: &str) {
     world.run("echo w > file; echo h > ~/h; echo s > /etc/made").exits(0);
     let asked = world.vestal(["rebuild"]).exits(2);
-    for part in ["-y", "is made anew", "what was installed", "kept: workspace, home"] {
+    for part in ["-y", "is recreated", "software installed", "kept: workspace, home"] {
         assert!(asked.stderr.contains(part), "{part}: {asked:?}");
     }
     let id = |world: &World| world.vestal(["ps", "--json"]).exits(0).json()[0]["id"].clone();
@@ -109,7 +109,10 @@ fn files_in_memory_are_said_to_go_before_and_after() {
     let run = |text: &str| world.vestal(["--set", memory, "run", text]).exits(0).text();
     run("echo w > file");
     let asked = world.vestal(["rebuild"]).exits(2);
-    assert!(asked.stderr.contains("workspace and home are in memory and go too"), "{asked:?}");
+    assert!(
+        asked.stderr.contains("workspace and home are in memory and are lost too"),
+        "{asked:?}"
+    );
     let rebuilt = world.vestal(["--set", memory, "rebuild", "-y", "--json"]).exits(0);
     assert_eq!(rebuilt.json()["kept"], json!([]));
     assert!(rebuilt.stderr.contains("were in memory and are gone"), "{rebuilt:?}");
@@ -191,7 +194,7 @@ fn what_copies_print_has_the_promised_shape() {
 fn snapshots_are_listed_to_read_and_counted() {
     let world = World::native();
     let none = world.vestal(["snapshots"]).exits(0);
-    assert!(none.stderr.contains("`vestal snapshot TASK` makes one"), "{none:?}");
+    assert!(none.stderr.contains("`vestal snapshot TASK` creates one"), "{none:?}");
     world.vestal(["run", "-t", "web", "head -c 3000000 /dev/zero > file"]).exits(0);
     let first = world.vestal(["snapshot", "web", "--json"]).exits(0).json();
     let second = world.vestal(["snapshot", "-t", "web", "--json"]).exits(0).json();
@@ -316,12 +319,12 @@ fn a_person_is_told_what_goes_and_asked() {
     world.vestal(["snapshot", "--name", "good"]).exits(0);
     world.run("echo two > file").exits(0);
     let refused = world.vestal(["restore", "default", "good"]).exits(2);
-    assert!(refused.stderr.contains("goes for good"), "{refused:?}");
+    assert!(refused.stderr.contains("is lost"), "{refused:?}");
     world.vestal(["snapshots", "rm", "default", "good"]).exits(2);
     for (verb, told, question, declined) in [
-        (&["restore", "default", "good"][..], "takes the place", "Restore? [y/N] ", "restored"),
-        (&["rebuild"], "is made anew", "Rebuild? [y/N] ", "rebuilt"),
-        (&["snapshots", "rm", "default", "good"], "for good", "Remove? [y/N] ", "removed"),
+        (&["restore", "default", "good"][..], "replaces workspace", "Restore? [y/N] ", "restored"),
+        (&["rebuild"], "is recreated", "Rebuild? [y/N] ", "rebuilt"),
+        (&["snapshots", "rm", "default", "good"], "will be deleted", "Remove? [y/N] ", "removed"),
     ] {
         let mut person = Person::start(&world, verb);
         person.sees(told);
@@ -357,10 +360,10 @@ fn a_copy_shows_how_far_it_is() {
     let piped = world.vestal(["snapshot", "--name", "x"]).exits(0);
     assert_eq!(
         piped.stderr,
-        "note: keeping a copy of default\n\
+        "note: copying default\n\
          note: to go back to it: vestal restore default x\n"
     );
-    assert!(piped.text().starts_with("kept default as x (40"), "{piped:?}");
+    assert!(piped.text().starts_with("saved default as x (40"), "{piped:?}");
 }
 
 #[test]
@@ -379,7 +382,7 @@ fn a_copy_that_is_interrupted_leaves_nothing() {
         person.types("\x03");
         let (code, rest) = person.leaves();
         assert_eq!(code, 130, "{verb:?}: {rest}");
-        assert!(rest.contains("nothing half-made is left"), "{verb:?}: {rest}");
+        assert!(rest.contains("nothing incomplete is left"), "{verb:?}: {rest}");
         assert_eq!(trees(&world), copies, "{verb:?}");
     };
     for verb in [&["fork", "default", "new"][..], &["snapshot", "--name", "half"]] {

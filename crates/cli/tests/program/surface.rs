@@ -90,7 +90,7 @@ fn the_doctor_says_what_works_and_ends_with_1_if_something_is_broken() {
     let mut asked = world.command(["doctor"]);
     asked.envs([("VESTAL_MODEL", "m"), ("VESTAL_BASE_URL", "http://127.0.0.1:1/v1")]);
     let told = finish(asked.spawn().unwrap()).exits(0).text();
-    assert!(told.contains("model: the agent asks custom:m"), "{told}");
+    assert!(told.contains("model: the agent uses custom:m"), "{told}");
     let json = world.vestal(["doctor", "--json"]).exits(0).json();
     assert_eq!(json["ok"], true);
     fs::write(world.home().join("config.yaml"), "terminal:\n  timeout: soon\n").unwrap();

@@ -12,19 +12,18 @@ use vestal_runtime::{OpenRequest, Placement, Which};
 use vestal_sandbox::Termination;
 use vestal_tui::Colour;
 
-use super::ChatArgs;
 use super::directories::{Directories, is_project};
-use super::opening::{placement, toolsets};
-use super::surroundings::Surroundings;
+use super::host::ProgramHost;
+use super::{ChatArgs, placement, toolsets};
 use crate::agent;
 use crate::cli::Wanted;
 use crate::commands::model;
-use crate::console::{self, Said};
+use crate::console::{self, TerminalMessage};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Reports whether a chat can be held here: somebody types, and somebody reads.
+/// Reports whether an interactive chat is possible: input and output are terminals.
 pub(crate) fn is_possible(environment: &Environment) -> bool {
     // What cannot move its cursor cannot be drawn on.
     let is_dumb = environment.get("TERM").is_some_and(|term| term == "dumb");
@@ -47,22 +46,22 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let agent = runtime.agent().clone();
     let (human, questions) = vestal_chat::asked();
     let (sender, outside) = unbounded_channel();
-    let taker = Arc::new(move |said| {
-        let told = match said {
-            Said::Line(line) => Outside::Line(without_style(&line)),
-            Said::Status(what) => Outside::Status(what),
+    let receiver = Arc::new(move |message| {
+        let event = match message {
+            TerminalMessage::Line(line) => Outside::Line(without_style(&line)),
+            TerminalMessage::Status(what) => Outside::Status(what),
         };
         // A chat that has ended shows nothing any more.
-        drop(sender.send(told));
+        drop(sender.send(event));
     });
-    let program = Arc::new(Surroundings {
+    let program = Arc::new(ProgramHost {
         context: context.again(),
         global: context.global().clone(),
         runtime: runtime.clone(),
         human,
         request,
         yolo: args.yolo,
-        taker,
+        receiver,
         last: Mutex::new(None),
     });
     let first = super::first_message(args)?;
@@ -79,7 +78,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     });
     let left = Box::pin(chat).await;
     vestal_tui::terminal::restore();
-    console::undivert();
+    console::restore_messages();
     match &left {
         Ok(Left::Quit) => context.finish(agent.engine()).await,
         _ => context.close(agent.engine()).await,
@@ -119,7 +118,7 @@ async fn settings_with_model(
         return Ok(None);
     }
     let settings = context.settings()?;
-    // Something else than the files may still stand in the way.
+    // Something besides the files may still be wrong.
     vestal_runtime::endpoints(&settings, None)?;
     Ok(Some(Arc::new(settings)))
 }

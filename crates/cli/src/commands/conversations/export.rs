@@ -1,5 +1,6 @@
 //! `vestal conversations export`.
 
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -7,39 +8,40 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use vestal_api::{EXPORT_VERSION, ExportLine, ExportedConversationView};
-use vestal_conversations::{ConversationId, Standing, Store};
+use vestal_conversations::{ConversationId, Standing, Store, Stored, Summary};
+use vestal_model::Message;
 
-use super::{find, markdown, print};
-use crate::console::text;
+use super::read::{Detail, Passage, passage};
+use super::{find, print};
+use crate::console::{json, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::json;
 
-const AFTER_HELP: &str = "\
-json: one object a line; the first is the conversation, the others are its messages, with what was
-taken back or summed up. markdown: what was said, to read.
+const EXPORT_HELP: &str = "\
+json: one object per line; the first is the conversation, the others are its messages, including
+those that were taken back or summarized. markdown: the messages, for reading.
 
 Example:
   vestal conversations export k3f9ab -o talk.jsonl";
 
-/// Writes a conversation to a file, or to standard output.
+/// Export a conversation to a file or to standard output.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = EXPORT_HELP)]
 pub(super) struct ExportArgs {
-    /// The conversation.
+    /// Conversation id, a unique prefix of it, or its title.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The file to write, which must not exist; only you can read it. Without it, standard output.
+    /// File to write; it must not exist, and only you can read it [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// How it is written.
+    /// Format of the export.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: Format,
 
-    /// Prints a JSON object about the file that was written.
+    /// Print a JSON object about the file that was written.
     #[arg(long, requires = "output")]
     json: bool,
 }
@@ -63,7 +65,7 @@ pub(super) async fn run(
         Format::Markdown => {
             let mut history = store.history(&id).await?;
             history.retain(|stored| stored.standing != Standing::Undone);
-            (markdown::render(&store.summary(&id).await?, &history), history.len())
+            (render(&store.summary(&id).await?, &history), history.len())
         }
     };
     let Some(path) = &args.output else {
@@ -115,10 +117,61 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     };
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // Half a conversation is nothing to keep; the failure is told either way.
+        // An incomplete export is of no use; the failure is reported either way.
         if let Err(error) = std::fs::remove_file(path) {
             tracing::debug!(%error, "cannot remove half an export");
         }
         failed(&error)
     })
+}
+
+/// Returns what was said as Markdown.
+pub(super) fn render(summary: &Summary, history: &[Stored]) -> String {
+    let conversation = &summary.conversation;
+    let title = conversation.title.as_deref().unwrap_or("Conversation");
+    let mut out = format!("# {}\n\n", text::printable(title));
+    let facts = [
+        ("id", conversation.id.to_string()),
+        ("model", conversation.model.clone()),
+        ("begun", conversation.started_at.to_string()),
+        ("last used", conversation.updated_at.to_string()),
+    ];
+    for (name, fact) in facts {
+        // Writing to a string cannot fail.
+        writeln!(out, "- {name}: {}", text::printable(&fact)).ok();
+    }
+    for stored in history {
+        let Passage { speaker, remark, words, calls } = passage(stored, Detail::Full);
+        let remark = remark.map(|remark| format!(" ({remark})")).unwrap_or_default();
+        write!(out, "\n## {}{remark}\n", text::printable(&speaker)).ok();
+        // What a tool says is no Markdown.
+        if matches!(stored.message, Message::Tool(_)) {
+            fenced(&mut out, &words);
+        } else if !words.is_empty() {
+            write!(out, "\n{}\n", words.trim_end_matches('\n')).ok();
+        }
+        for call in calls {
+            fenced(&mut out, &format!("→ {call}"));
+        }
+    }
+    out
+}
+
+/// Adds a block of code, with a fence longer than any in it.
+fn fenced(out: &mut String, words: &str) {
+    let longest = words.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    write!(out, "\n{fence}\n{}\n{fence}\n", words.trim_end_matches('\n')).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_in_the_output_does_not_end_the_block() {
+        let mut out = String::new();
+        fenced(&mut out, "a\n````\nb\n");
+        assert_eq!(out, "\n`````\na\n````\nb\n`````\n");
+    }
 }

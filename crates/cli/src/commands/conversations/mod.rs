@@ -1,35 +1,28 @@
-//! `vestal conversations`, one file for each of its verbs.
+//! `vestal conversations`: its verbs, and what they share.
 
-mod branch;
-mod delete;
+mod change;
 mod export;
-mod list;
-mod markdown;
-mod reading;
-mod rename;
-mod search;
-mod show;
-mod undo;
+mod read;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use vestal_conversations::{ConversationId, Error, Store};
 
+use crate::console::json;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::json;
 
 const AFTER_HELP: &str = "\
-ID is a conversation's id or title, or the beginning of either, or the short id that `list` shows.
-The exit code is 1 when nothing, or more than one conversation, answers to it.
+ID is the id or title of a conversation, a unique prefix of either, or the short id that `list`
+shows. The exit code is 1 if no conversation matches, or more than one.
 
 Examples:
   vestal conversations list
   vestal conversations show k3f9ab
   vestal conversations search 'build failed'";
 
-/// What was said: lists, shows, searches and changes conversations.
+/// List, show, search and change conversations with the agent.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConversationsArgs {
@@ -39,27 +32,27 @@ pub(crate) struct ConversationsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConversationsVerb {
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Search(search::SearchArgs),
-    Rename(rename::RenameArgs),
-    Branch(branch::BranchArgs),
-    Undo(undo::UndoArgs),
+    List(read::ListArgs),
+    Show(read::ShowArgs),
+    Search(read::SearchArgs),
+    Rename(change::RenameArgs),
+    Branch(change::BranchArgs),
+    Undo(change::UndoArgs),
     Export(export::ExportArgs),
-    Delete(delete::DeleteArgs),
+    Delete(change::DeleteArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: ConversationsArgs) -> Result<Exit, Failure> {
     let store = open(context).await?;
     let done = match args.verb {
-        ConversationsVerb::List(args) => list::run(context, store.as_ref(), args).await,
-        ConversationsVerb::Show(args) => show::run(context, store.as_ref(), &args).await,
-        ConversationsVerb::Search(args) => search::run(context, store.as_ref(), &args).await,
-        ConversationsVerb::Rename(args) => rename::run(context, store.as_ref(), args).await,
-        ConversationsVerb::Branch(args) => branch::run(context, store.as_ref(), args).await,
-        ConversationsVerb::Undo(args) => undo::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::List(args) => read::list(context, store.as_ref(), args).await,
+        ConversationsVerb::Show(args) => read::show(context, store.as_ref(), &args).await,
+        ConversationsVerb::Search(args) => read::search(context, store.as_ref(), &args).await,
+        ConversationsVerb::Rename(args) => change::rename(context, store.as_ref(), args).await,
+        ConversationsVerb::Branch(args) => change::branch(context, store.as_ref(), args).await,
+        ConversationsVerb::Undo(args) => change::undo(context, store.as_ref(), &args).await,
         ConversationsVerb::Export(args) => export::run(context, store.as_ref(), &args).await,
-        ConversationsVerb::Delete(args) => delete::run(context, store.as_ref(), &args).await,
+        ConversationsVerb::Delete(args) => change::delete(context, store.as_ref(), &args).await,
     };
     if let Some(store) = store
         && let Err(error) = store.close().await
@@ -92,7 +85,7 @@ async fn find<'s>(
     match store.find(wanted).await {
         Ok(id) => Ok((store, id)),
         Err(Error::Ambiguous { wanted, candidates }) => {
-            let message = format!("{wanted:?} may mean {} conversations", candidates.len());
+            let message = format!("{wanted:?} matches {} conversations", candidates.len());
             let failure = Failure::new(message).with_exit(Exit::No);
             Err(candidates.iter().fold(failure, |failure, candidate| {
                 let title = candidate.title.as_deref().unwrap_or_default();

@@ -1,30 +1,32 @@
-//! `vestal kanban create`.
+//! `vestal kanban create` and `edit`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use vestal_api::TaskView;
-use vestal_board::verbs::{Initial, NewTask};
+use vestal_board::verbs::{Edit, Initial, NewTask};
 use vestal_board::{Status, Task, Time};
 use vestal_config::ProfileName;
 
-use super::desk::Desk;
-use super::values::{Place, When, parse_assignee, parse_place, text_or_stdin};
-use super::{dispatch, import, look};
+use super::board_context::BoardContext;
+use super::display::{self, Step};
+use super::import;
+use super::values::{Place, When, parse_assignee, parse_object, parse_place, text_or_stdin};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
 
-const AFTER_HELP: &str = "\
-A task without parents is ready at once; one with parents waits until they are done. With an
-idempotency key that a task has already, that task is meant and nothing is made.
+const CREATE_HELP: &str = "\
+A task without parents is ready at once; a task with parents waits until they are done. If a task
+with the same idempotency key exists, it is returned and nothing is created.
 
---from reads a task per line, as JSON objects: ref, title, body, assignee, parents, workspace, branch,
-tenant, priority, triage, blocked, idempotency_key, max_runtime, skills, max_retries, model, review,
-reviewer, at. A line may wait for an earlier one: `parents` takes its `ref`, a name of your choice that
-counts within the file. All tasks are made, or none; nobody else can write to the board meanwhile.
+--from reads one JSON object per line, with the members ref, title, body, assignee, parents,
+workspace, branch, tenant, priority, triage, blocked, idempotency_key, max_runtime, skills,
+max_retries, model, review, reviewer and at. `ref` is a name of your choice; later lines can list it
+in `parents`. Either all tasks are created or none; the board is locked for other writers meanwhile.
 
 Examples:
   vestal kanban create 'Write the report' --assignee writer --body 'Two pages, by Friday.'
@@ -33,90 +35,90 @@ Examples:
   cat spec.md | vestal kanban create 'Build it' --assignee coder --body - --json
   vestal kanban create --from tasks.jsonl";
 
-/// Makes a task.
+/// Create a task.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = CREATE_HELP)]
 pub(super) struct CreateArgs {
-    /// What it is about, in a line.
+    /// Title, one line.
     #[arg(value_name = "TITLE", required_unless_present = "from", conflicts_with = "from")]
     title: Option<String>,
 
-    /// Makes tasks of the lines of a file; `-` reads them from standard input.
+    /// Create tasks from a file with one JSON object per line; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
-    /// What is to be done; `-` reads it from standard input.
+    /// Description of the work; `-` reads it from standard input.
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     body: Option<String>,
 
-    /// Profile that works on it.
+    /// Profile that works on the task.
     #[arg(short, long, value_name = "PROFILE")]
     assignee: Option<String>,
 
-    /// Task that it waits for; repeatable.
+    /// Task to wait for; repeatable.
     #[arg(long = "parent", value_name = "ID")]
     parents: Vec<String>,
 
-    /// Where it is worked on: scratch, dir:PATH, worktree or worktree:PATH.
+    /// Where to work: scratch, dir:PATH, worktree or worktree:PATH.
     #[arg(short, long, value_name = "WHERE", value_parser = parse_place, default_value = "scratch")]
     workspace: Place,
 
-    /// Branch of a worktree, in place of `wt/ID`.
+    /// Branch of the worktree [default: wt/ID].
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
 
-    /// Namespace with its own share of the slots.
+    /// Tenant: a namespace with its own share of the worker slots.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
 
-    /// Higher goes first; a point is worth ten minutes of waiting.
+    /// Higher runs first; one point is worth ten minutes of waiting.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true)]
     priority: i64,
 
-    /// Makes it a rough idea, which is not worked on before somebody promotes it.
+    /// Create it in triage: no worker starts before it is promoted.
     #[arg(long)]
     triage: bool,
 
-    /// Name of your choice under which the same task is meant every time.
+    /// Idempotency key: a second create with the same key returns the existing task.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 
-    /// Time that a worker may take: `30s`, `5m`, `2h`, `1d`.
+    /// Time limit of a worker: `30s`, `5m`, `2h`, `1d`.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     max_runtime: Option<Duration>,
 
-    /// In whose name.
+    /// Name to act under, instead of `user`.
     #[arg(long, value_name = "NAME")]
     created_by: Option<String>,
 
-    /// Skill that the worker is to use; repeatable.
+    /// Skill for the worker to use; repeatable.
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
 
-    /// Failures at which it is given up, of whatever cause.
+    /// Give up after this many failures.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_retries: Option<u32>,
 
-    /// Model to ask in place of the profile's.
+    /// Model to use instead of the one of the profile.
     #[arg(short, long, value_name = "NAME")]
     model: Option<String>,
 
-    /// The work has to be looked at before it counts as done.
+    /// Require a review before the task is done.
     #[arg(long)]
     review: bool,
 
-    /// Profile that looks at it; implies --review.
+    /// Profile that reviews the work; implies --review.
     #[arg(long, value_name = "PROFILE")]
     reviewer: Option<String>,
 
-    /// Whether it begins on the normal path (running) or waits for a person (blocked).
+    /// Initial status: `running` queues the task as usual, `blocked` waits for a person.
     #[arg(long, value_name = "STATUS", default_value = "running")]
     initial_status: InitialStatus,
 
     #[command(flatten)]
     when: When,
 
-    /// Prints the task as a JSON object; with --from an array of them.
+    /// Print the task as a JSON object; with --from, a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -127,13 +129,13 @@ enum InitialStatus {
     Blocked,
 }
 
-pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit, Failure> {
     if let Some(file) = &args.from {
-        return import::run(desk, file, args.created_by.as_deref(), args.json).await;
+        return import::run(ctx, file, args.created_by.as_deref(), args.json).await;
     }
     let json = args.json;
-    let by = desk.in_name_of(args.created_by.as_deref());
-    let board = desk.board().await?;
+    let by = ctx.in_name_of(args.created_by.as_deref());
+    let board = ctx.board().await?;
     let mut parents = Vec::with_capacity(args.parents.len());
     for parent in &args.parents {
         parents.push(board.find(parent).await?);
@@ -143,8 +145,8 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
         None => String::new(),
     };
     let workdir =
-        if args.workspace.is_left_to_the_board() { desk.default_workdir().await? } else { None };
-    let home = desk.settings().home().root();
+        if args.workspace.is_left_to_the_board() { ctx.default_workdir().await? } else { None };
+    let home = ctx.settings().home().root();
     let reviewer = args.reviewer.as_deref().map(parse_assignee).transpose()?.flatten();
     let initial = initial(args.triage, args.initial_status, args.when.moment())?;
     let new = NewTask {
@@ -168,15 +170,15 @@ pub(super) async fn run(desk: &Desk<'_>, args: CreateArgs) -> Result<Exit, Failu
     let created = board.create(&by, new).await?;
     let task = &created.task;
     if json {
-        desk.print(&TaskView::from(task))?;
+        ctx.print(&TaskView::from(task))?;
     } else {
         let verb = if created.existed { "Exists already" } else { "Created" };
         let facts = facts(task);
-        desk.console().print(&format!("{verb} {}  ({})", task.id, facts.join(", ")))?;
+        ctx.console().print(&format!("{verb} {}  ({})", task.id, facts.join(", ")))?;
     }
     let mut hints = Hints::default();
     hints.add(task);
-    hint(desk, &hints)
+    hint(ctx, &hints)
 }
 
 /// Returns where a task begins, of what was asked for.
@@ -186,16 +188,16 @@ fn initial(triage: bool, status: InitialStatus, at: Option<Time>) -> Result<Init
         (false, InitialStatus::Running, Some(at)) => Ok(Initial::At(at)),
         (true, InitialStatus::Running, None) => Ok(Initial::Triage),
         (false, InitialStatus::Blocked, None) => Ok(Initial::Blocked),
-        _ => Err(Failure::usage(
-            "a task begins in one way: --triage, --initial-status blocked, or --at and --in",
-        )),
+        _ => {
+            Err(Failure::usage("use only one of --triage, --initial-status blocked, --at and --in"))
+        }
     }
 }
 
 fn facts(task: &Task) -> Vec<String> {
     let mut facts = vec![task.status.to_string()];
     facts.extend(task.assignee.as_ref().map(|assignee| format!("assignee={assignee}")));
-    facts.extend(task.wake_at.map(|at| format!("goes on {}", look::moment(at))));
+    facts.extend(task.wake_at.map(|at| format!("goes on {}", display::moment(at))));
     if task.pending_parents > 0 {
         facts.push(format!(
             "waits for {}",
@@ -226,14 +228,150 @@ impl Hints {
 
 /// Says what keeps tasks from being worked on: a profile that is not there, or
 /// nobody who dispatches. Each thing once, however many tasks there are.
-pub(super) fn hint(desk: &Desk<'_>, hints: &Hints) -> Result<Exit, Failure> {
+pub(super) fn hint(ctx: &BoardContext<'_>, hints: &Hints) -> Result<Exit, Failure> {
     for profile in &hints.profiles {
-        desk.warn_of_unknown(profile)?;
+        ctx.warn_of_unknown(profile)?;
     }
-    if hints.waits && !dispatch::is_dispatched(desk) {
-        desk.console().note(
-            "nothing dispatches this board; to have its tasks worked on: vestal kanban dispatch --watch",
+    if hints.waits && !vestal_dispatcher::is_watched(ctx.boards(), ctx.slug()) {
+        ctx.console().note(
+            "no dispatcher watches this board; to start workers: vestal kanban dispatch --watch",
         );
     }
     Ok(Exit::Success)
+}
+
+const EDIT_HELP: &str = "\
+Only the given fields are changed. An empty text, or `none`, removes a tenant, a model or a
+reviewer.
+
+Examples:
+  vestal kanban edit t_4x7k --priority 10
+  vestal kanban edit t_4x7k --body - < better.md
+  vestal kanban edit t_4x7k --result 'it was the cable' --summary 'replaced the cable'";
+
+/// Change a task.
+#[derive(Debug, Args)]
+#[command(after_help = EDIT_HELP)]
+pub(super) struct EditArgs {
+    /// Task id, or a unique prefix of it.
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Title, one line.
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// Description of the work; `-` reads it from standard input.
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    body: Option<String>,
+
+    /// Higher runs first.
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    priority: Option<i64>,
+
+    /// Tenant: a namespace with its own share of the worker slots.
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+
+    /// Skills for the worker to use, replacing the current ones; repeatable.
+    #[arg(long = "skill", value_name = "NAME")]
+    skills: Vec<String>,
+
+    /// Time limit of a worker: `30s`, `5m`, `2h`, `1d`, or `none`.
+    #[arg(long, value_name = "TIME", value_parser = parse_limit)]
+    max_runtime: Option<Limit>,
+
+    /// Give up after this many failures.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    max_retries: Option<u32>,
+
+    /// Model to use instead of the one of the profile.
+    #[arg(short, long, value_name = "NAME")]
+    model: Option<String>,
+
+    /// Whether a review is required before the task is done: true or false.
+    #[arg(long, value_name = "BOOL")]
+    review: Option<bool>,
+
+    /// Profile that reviews the work.
+    #[arg(long, value_name = "PROFILE")]
+    reviewer: Option<String>,
+
+    /// Result of the work; `-` reads it from standard input.
+    #[arg(long, value_name = "TEXT")]
+    result: Option<String>,
+
+    /// Summary of the last run.
+    #[arg(long, value_name = "TEXT")]
+    summary: Option<String>,
+
+    /// Metadata of the last run, a JSON object.
+    #[arg(long, value_name = "JSON", value_parser = parse_object)]
+    metadata: Option<Value>,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time limit, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<Duration>);
+
+fn parse_limit(text: &str) -> Result<Limit, String> {
+    if text == "none" {
+        Ok(Limit(None))
+    } else {
+        parse_duration(text).map(|time| Limit(Some(time)))
+    }
+}
+
+impl EditArgs {
+    async fn edit(self) -> Result<Edit, Failure> {
+        let body = match self.body {
+            Some(text) => Some(text_or_stdin(text).await?),
+            None => None,
+        };
+        let result = match self.result {
+            Some(text) => Some(text_or_stdin(text).await?),
+            None => None,
+        };
+        let reviewer = self.reviewer.as_deref().map(parse_assignee).transpose()?;
+        Ok(Edit {
+            title: self.title,
+            body,
+            priority: self.priority,
+            tenant: self.tenant.map(given),
+            skills: (!self.skills.is_empty())
+                .then(|| self.skills.into_iter().filter_map(given).collect()),
+            max_runtime: self.max_runtime.map(|Limit(limit)| limit),
+            max_retries: self.max_retries.map(Some),
+            model: self.model.map(given),
+            needs_review: self.review,
+            reviewer,
+            result,
+            summary: self.summary,
+            metadata: self.metadata,
+        })
+    }
+}
+
+/// Returns a text, or nothing where it says that there is none.
+fn given(text: String) -> Option<String> {
+    (text != "none" && !text.trim().is_empty()).then_some(text)
+}
+
+pub(super) async fn edit(ctx: &BoardContext<'_>, args: EditArgs) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
+    let json = args.json;
+    let edit = args.edit().await?;
+    if edit == Edit::default() {
+        return Err(Failure::usage("nothing to change")
+            .advise("for example: vestal kanban edit ID --priority 5; --help lists the options"));
+    }
+    if let Some(Some(reviewer)) = &edit.reviewer {
+        ctx.warn_of_unknown(reviewer)?;
+    }
+    let task = board.edit(&ctx.by(), &id, edit).await?;
+    display::finish(ctx, &board, Step::alone(task, "changed"), json).await
 }

@@ -10,8 +10,8 @@ use vestal_api::TaskView;
 use vestal_board::verbs::{Initial, NewTask};
 use vestal_board::{Board, TaskId};
 
+use super::board_context::BoardContext;
 use super::create::{self, Hints};
-use super::desk::Desk;
 use super::values::{self, Place, STDIN, parse_assignee, parse_moment, parse_place};
 use crate::console::{JsonList, text};
 use crate::error::Failure;
@@ -122,7 +122,7 @@ struct Import<'d> {
 
 /// Makes the tasks of a file, all of them or none.
 pub(super) async fn run(
-    desk: &Desk<'_>,
+    ctx: &BoardContext<'_>,
     file: &Path,
     created_by: Option<&str>,
     json: bool,
@@ -132,12 +132,12 @@ pub(super) async fn run(
         Lines::Stdin(_) if file.as_os_str() == STDIN => "standard input".to_owned(),
         _ => file.display().to_string(),
     };
-    let workdir = desk.default_workdir().await?;
-    let board = desk.board().await?;
-    let home = desk.settings().home().root();
+    let workdir = ctx.default_workdir().await?;
+    let board = ctx.board().await?;
+    let home = ctx.settings().home().root();
     let mut import = Import { board, workdir, home, lines, named, parents: HashMap::new() };
     import.check().await?;
-    let by = desk.in_name_of(created_by);
+    let by = ctx.in_name_of(created_by);
     let mut creation = import.board.creation(&by).await?;
     let (mut ids, mut existed) = (Vec::new(), 0);
     let mut names: HashMap<String, TaskId> = HashMap::new();
@@ -172,9 +172,9 @@ pub(super) async fn run(
     } else {
         let made = text::count(ids.len() as u64 - existed, "task");
         let more = if existed > 0 { format!("; {existed} existed already") } else { String::new() };
-        desk.console().print(&format!("Created {made}{more}"))?;
+        ctx.console().print(&format!("Created {made}{more}"))?;
     }
-    create::hint(desk, &hints)
+    create::hint(ctx, &hints)
 }
 
 /// Says what is wrong with a line. Its number is the file's, not that of the parser,
@@ -188,7 +188,7 @@ fn within_line(error: &serde_json::Error) -> String {
 }
 
 fn no_task(failure: Failure) -> Failure {
-    failure.advise("no task was made")
+    failure.advise("no task was created")
 }
 
 impl Import<'_> {
@@ -213,7 +213,7 @@ impl Import<'_> {
                 if self.parents.contains_key(name) {
                     let late = format!("{place}: an earlier line waits for the ref {name:?}");
                     return Err(no_task(Failure::usage(late))
-                        .advise("a ref stands before the lines that wait for it"));
+                        .advise("a ref must come before the lines that wait for it"));
                 }
                 if !names.insert(name.clone()) {
                     let again = format!("{place}: an earlier line has the ref {name:?} already");
@@ -225,7 +225,7 @@ impl Import<'_> {
             checked.map_err(|failure| no_task(failure.about(&place)))?;
         }
         if count == 0 {
-            return Err(Failure::usage(format!("there is no task in {}", self.named)));
+            return Err(Failure::usage(format!("no task in {}", self.named)));
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Import<'_> {
             (false, false, Some(at)) => Initial::At(at),
             (true, false, None) => Initial::Triage,
             (false, true, None) => Initial::Blocked,
-            _ => return Err(Failure::usage("a task begins in one way: triage, blocked or at")),
+            _ => return Err(Failure::usage("use only one of triage, blocked and at")),
         };
         Ok(NewTask {
             title: line.title,

@@ -8,16 +8,15 @@ use vestal_board::boards::{BoardsError, Make, Slug};
 use vestal_board::store::{Order, Query, Read};
 use vestal_board::{Error, Status, Task};
 
-use super::desk::Desk;
-use super::look;
+use super::board_context::BoardContext;
+use super::display;
 use super::values::parse_assignee;
 use crate::console::{Cell, DIM, JsonList, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-What needs a person comes first and is marked with !, with the reason below it. Nothing is changed
-by looking.
+Tasks that need a person come first, marked with !, with the reason below. Listing changes nothing.
 
 Examples:
   vestal kanban list
@@ -31,74 +30,74 @@ const NAMED: u32 = 5;
 /// Lines that the reason why a task needs a person takes among other tasks.
 const REASON_LINES: usize = 2;
 
-/// Lists tasks.
+/// List tasks.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct ListArgs {
-    /// Only those of the profile in use.
+    /// Only tasks of the current profile.
     #[arg(long, conflicts_with = "assignee")]
     mine: bool,
 
-    /// Only those of this profile; `none`: those of nobody.
+    /// Only tasks of this profile; `none` for unassigned tasks.
     #[arg(short, long, value_name = "PROFILE")]
     assignee: Option<String>,
 
-    /// Only those of this status; repeatable.
+    /// Only tasks with this status; repeatable.
     #[arg(short, long = "status", value_name = "STATUS")]
     statuses: Vec<Status>,
 
-    /// Only those of this tenant.
+    /// Only tasks of this tenant.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
 
-    /// Only those that were made in this conversation.
+    /// Only tasks created in this conversation.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
-    /// Also archived ones.
+    /// Include archived tasks.
     #[arg(long)]
     archived: bool,
 
-    /// Only those that need a person.
+    /// Only tasks that need a person.
     #[arg(long)]
     attention: bool,
 
-    /// Those of every board that is not archived.
+    /// List tasks of all boards that are not archived.
     #[arg(long, requires = "attention", conflicts_with = "offset")]
     all_boards: bool,
 
-    /// Only those with this text in title or body.
+    /// Only tasks with this text in title or body.
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 
-    /// In which order: board, created, created-desc, priority, priority-desc, status, assignee,
-    /// title, updated.
+    /// Order: board, created, created-desc, priority, priority-desc, status, assignee, title or
+    /// updated.
     #[arg(long, value_name = "ORDER", default_value = "board")]
     sort: Order,
 
-    /// At most so many.
+    /// Show at most this many.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
     limit: u32,
 
-    /// After so many.
+    /// Skip this many.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     offset: u32,
 
-    /// All of them.
+    /// Show all tasks.
     #[arg(long, conflicts_with_all = ["limit", "offset"])]
     all: bool,
 
-    /// Prints an array of JSON objects.
+    /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
 
 impl ListArgs {
-    fn query(&self, desk: &Desk<'_>) -> Result<Query, Failure> {
+    fn query(&self, ctx: &BoardContext<'_>) -> Result<Query, Failure> {
         let assignee = match (&self.assignee, self.mine) {
             (Some(name), _) => Some(parse_assignee(name)?.map(|name| name.to_string())),
-            (None, true) => Some(Some(desk.context.home()?.profile().to_string())),
+            (None, true) => Some(Some(ctx.context.home()?.profile().to_string())),
             (None, false) => None,
         };
         Ok(Query {
@@ -129,13 +128,13 @@ impl ListArgs {
     }
 }
 
-pub(super) async fn run(desk: &Desk<'_>, args: ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: ListArgs) -> Result<Exit, Failure> {
     if args.all_boards {
-        return everywhere(desk, &args).await;
+        return everywhere(ctx, &args).await;
     }
-    let mut query = args.query(desk)?;
-    let Some(board) = desk.board_if_any().await? else {
-        return nothing(desk, &args);
+    let mut query = args.query(ctx)?;
+    let Some(board) = ctx.board_if_any().await? else {
+        return nothing(ctx, &args);
     };
     let mut read = board.read().await?;
     if args.json {
@@ -149,16 +148,16 @@ pub(super) async fn run(desk: &Desk<'_>, args: ListArgs) -> Result<Exit, Failure
         tasks.truncate(limit);
     }
     if tasks.is_empty() {
-        return nothing(desk, &args);
+        return nothing(ctx, &args);
     }
     let reason_lines = if args.attention { usize::MAX } else { REASON_LINES };
-    desk.console().print_table(&table(tasks.iter().map(|task| (None, task)), reason_lines))?;
+    ctx.console().print_table(&table(tasks.iter().map(|task| (None, task)), reason_lines))?;
     if more {
         let next = args.offset.saturating_add(args.limit);
-        desk.console().note(&format!("there are more: --offset {next}, or --all"));
+        ctx.console().note(&format!("there are more tasks: --offset {next}, or --all"));
     }
     if !args.attention {
-        footer(desk, read.as_mut()).await?;
+        footer(ctx, read.as_mut()).await?;
     }
     Ok(Exit::Success)
 }
@@ -178,18 +177,18 @@ async fn stream(read: &mut dyn Read, query: &Query) -> Result<Exit, Failure> {
 }
 
 /// Lists what needs a person, of all boards.
-async fn everywhere(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
-    let query = Query { limit: (!args.all).then_some(args.limit), ..args.query(desk)? };
+async fn everywhere(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Failure> {
+    let query = Query { limit: (!args.all).then_some(args.limit), ..args.query(ctx)? };
     let mut found: Vec<(Slug, Task)> = Vec::new();
-    for slug in desk.boards().names()? {
-        let board = match desk.boards().open(&slug, Make::Never).await {
+    for slug in ctx.boards().names()? {
+        let board = match ctx.boards().open(&slug, Make::Never).await {
             Ok(board) => board,
-            // It was put away; or removed since it was listed.
+            // It is archived, or was removed since it was listed.
             Err(Error::Boards(BoardsError::Archived { .. } | BoardsError::Missing { .. })) => {
                 continue;
             }
             Err(error) => {
-                desk.console().warn(&format!("board {slug}: {error}"));
+                ctx.console().warn(&format!("board {slug}: {error}"));
                 continue;
             }
         };
@@ -206,25 +205,25 @@ async fn everywhere(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if found.is_empty() {
-        desk.console().note("no task of any board needs you");
+        ctx.console().note("no task of any board needs you");
         return Ok(Exit::Success);
     }
     let rows = found.iter().map(|(slug, task)| (Some(slug), task));
-    desk.console().print_table(&table(rows, usize::MAX))?;
+    ctx.console().print_table(&table(rows, usize::MAX))?;
     Ok(Exit::Success)
 }
 
-fn nothing(desk: &Desk<'_>, args: &ListArgs) -> Result<Exit, Failure> {
+fn nothing(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Failure> {
     if args.json {
-        desk.print(&[(); 0])?;
+        ctx.print(&[(); 0])?;
     } else if args.is_plain() {
         let text = format!(
-            "there is no task on board {} yet; to make one: vestal kanban create TITLE --assignee PROFILE",
-            desk.slug()
+            "no tasks on board {} yet; to create one: vestal kanban create TITLE --assignee PROFILE",
+            ctx.slug()
         );
-        desk.console().note(&text);
+        ctx.console().note(&text);
     } else {
-        desk.console().note("there is no such task");
+        ctx.console().note("no matching tasks");
     }
     Ok(Exit::Success)
 }
@@ -245,7 +244,7 @@ fn table<'t>(
     for (slug, task) in tasks {
         let sign = match &task.attention {
             Some(_) => Cell::styled("!", RED),
-            None => Cell::styled(look::icon(task.status), look::style(task.status)),
+            None => Cell::styled(display::icon(task.status), display::style(task.status)),
         };
         let assignee = match &task.assignee {
             Some(profile) => Cell::from(profile.as_str()),
@@ -256,11 +255,11 @@ fn table<'t>(
         row.extend(slug.map(|slug| Cell::from(slug.as_str())));
         row.extend([
             task.id.as_str().into(),
-            Cell::styled(task.status.as_str(), look::style(task.status)),
+            Cell::styled(task.status.as_str(), display::style(task.status)),
             assignee,
             Cell::styled(priority, YELLOW),
-            Cell::styled(look::ago(task.updated_at), DIM),
-            look::title(task).into(),
+            Cell::styled(display::ago(task.updated_at), DIM),
+            display::title(task).into(),
         ]);
         table.row(row);
         if let Some(reason) = &task.attention {
@@ -271,7 +270,7 @@ fn table<'t>(
 }
 
 /// Says which tasks of the board need a person, whatever was asked for.
-async fn footer(desk: &Desk<'_>, read: &mut dyn Read) -> Result<(), Failure> {
+async fn footer(ctx: &BoardContext<'_>, read: &mut dyn Read) -> Result<(), Failure> {
     let mut query = Query { needs_attention: true, limit: Some(NAMED), ..Query::default() };
     let named = read.list(&query).await?;
     if named.is_empty() {
@@ -282,7 +281,7 @@ async fn footer(desk: &Desk<'_>, read: &mut dyn Read) -> Result<(), Failure> {
     let names: Vec<&str> = named.iter().map(|task| task.id.as_str()).collect();
     let more = if count > u64::from(NAMED) { ", …" } else { "" };
     let need = if count == 1 { "needs" } else { "need" };
-    desk.console().warn(&format!(
+    ctx.console().warn(&format!(
         "{} {need} you: {}{more}; to see why: vestal kanban list --attention, or show ID",
         text::count(count, "task"),
         names.join(", ")

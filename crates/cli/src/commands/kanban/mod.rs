@@ -1,66 +1,37 @@
-//! `vestal kanban`, one file for each of its verbs.
+//! `vestal kanban`: its verbs, and what they share.
 
-mod archive;
-mod assign;
-mod assignees;
-mod attach;
-mod attachments;
-mod block;
+mod board_context;
 mod boards;
-mod bulk;
-mod changes;
 pub(crate) mod chat;
-mod claim;
-mod comment;
-mod complete;
-mod context;
 mod create;
-mod desk;
-mod detach;
-mod diagnostics;
 mod dispatch;
-mod edit;
+mod display;
 mod events;
-mod gc;
-mod heartbeat;
 mod import;
-mod init;
-mod link;
 mod list;
-mod log;
-mod look;
-mod promote;
-mod reclaim;
-mod reopen;
+mod moves;
+mod relations;
 mod runs;
-mod schedule;
 mod show;
 mod stats;
-mod steps;
-mod submit;
-mod tail;
-mod unblock;
 mod values;
-mod watch;
-mod worker;
 
 use clap::{Args, Subcommand};
 use vestal_board::boards::Slug;
 use vestal_board::store::Query;
 
+use self::board_context::BoardContext;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-use desk::Desk;
-
 const AFTER_HELP: &str = "\
-A task is a piece of work with a title, a status and, mostly, a profile that works on it. A
-dispatcher starts one worker per ready task: `vestal kanban dispatch --watch`. Tasks are named by
-their id or any beginning of it that only one has. Which board: --board, else
-$VESTAL_KANBAN_BOARD, else the one of `vestal kanban boards switch`, else default.
+A task is a piece of work with a title, a status and usually a profile that works on it. A
+dispatcher (`vestal kanban dispatch --watch`) starts one worker per ready task. Tasks are named by
+their id or a unique prefix of it. The board is chosen by --board, else $VESTAL_KANBAN_BOARD, else
+`vestal kanban boards switch`, else it is `default`.
 
-Exit codes: 0 done, 1 no such task or board, or not from where the task stands, 2 wrong usage,
+Exit codes: 0 done, 1 no such task or board, or not possible in the task's status, 2 wrong usage,
 125 Vestal failed, 130 interrupted.
 
 Examples:
@@ -68,11 +39,11 @@ Examples:
   vestal kanban list
   vestal kanban dispatch --watch";
 
-/// The board: tasks, who works on them, and how far they are.
+/// Manage tasks on a board, and the workers that do them.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct KanbanArgs {
-    /// Board to use, in place of the current one.
+    /// Board to use instead of the current one.
     #[arg(long, value_name = "SLUG", global = true, help_heading = "Board", display_order = 900)]
     board: Option<String>,
 
@@ -82,53 +53,53 @@ pub(crate) struct KanbanArgs {
 
 #[derive(Debug, Subcommand)]
 enum KanbanVerb {
-    Init(init::InitArgs),
+    Init(boards::InitArgs),
     Boards(boards::BoardsArgs),
     Create(Box<create::CreateArgs>),
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
     Show(show::ShowArgs),
-    Edit(Box<edit::EditArgs>),
-    Assign(assign::AssignArgs),
-    Reassign(assign::ReassignArgs),
-    Reclaim(reclaim::ReclaimArgs),
-    Link(link::LinkArgs),
-    Unlink(link::UnlinkArgs),
-    Comment(comment::CommentArgs),
-    Attach(attach::AttachArgs),
-    Attachments(attachments::AttachmentsArgs),
+    Edit(Box<create::EditArgs>),
+    Assign(relations::AssignArgs),
+    Reassign(relations::ReassignArgs),
+    Reclaim(runs::ReclaimArgs),
+    Link(relations::LinkArgs),
+    Unlink(relations::UnlinkArgs),
+    Comment(relations::CommentArgs),
+    Attach(relations::AttachArgs),
+    Attachments(relations::AttachmentsArgs),
     #[command(name = "attach-rm")]
-    Detach(detach::DetachArgs),
-    Claim(claim::ClaimArgs),
-    Heartbeat(heartbeat::HeartbeatArgs),
-    Complete(complete::CompleteArgs),
-    Submit(submit::SubmitArgs),
-    Changes(changes::ChangesArgs),
-    Block(block::BlockArgs),
-    Schedule(schedule::ScheduleArgs),
-    Unblock(unblock::UnblockArgs),
-    Promote(promote::PromoteArgs),
-    Reopen(reopen::ReopenArgs),
-    Archive(archive::ArchiveArgs),
+    Detach(relations::DetachArgs),
+    Claim(runs::ClaimArgs),
+    Heartbeat(runs::HeartbeatArgs),
+    Complete(moves::CompleteArgs),
+    Submit(moves::SubmitArgs),
+    Changes(moves::ChangesArgs),
+    Block(moves::BlockArgs),
+    Schedule(moves::ScheduleArgs),
+    Unblock(moves::UnblockArgs),
+    Promote(moves::PromoteArgs),
+    Reopen(moves::ReopenArgs),
+    Archive(moves::ArchiveArgs),
     Dispatch(dispatch::DispatchArgs),
-    Watch(watch::WatchArgs),
-    Tail(tail::TailArgs),
-    Log(log::LogArgs),
-    Context(context::ContextArgs),
+    Watch(events::WatchArgs),
+    Tail(events::TailArgs),
+    Log(events::LogArgs),
+    Context(show::ContextArgs),
     Runs(runs::RunsArgs),
-    Assignees(assignees::AssigneesArgs),
+    Assignees(relations::AssigneesArgs),
     Stats(stats::StatsArgs),
     #[command(visible_alias = "diag")]
-    Diagnostics(diagnostics::DiagnosticsArgs),
-    Gc(gc::GcArgs),
+    Diagnostics(stats::DiagnosticsArgs),
+    Gc(stats::GcArgs),
     #[command(hide = true)]
-    Worker(worker::WorkerArgs),
+    Worker(runs::WorkerArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: KanbanArgs) -> Result<Exit, Failure> {
-    let desk = Desk::new(context, args.board.as_deref()).await?;
-    let done = Box::pin(act(&desk, args.verb)).await;
-    desk.close().await;
+    let ctx = BoardContext::new(context, args.board.as_deref()).await?;
+    let done = Box::pin(act(&ctx, args.verb)).await;
+    ctx.close().await;
     done
 }
 
@@ -137,9 +108,9 @@ const NAMED: u32 = 500;
 
 /// Returns the names of the boards there are.
 pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failure> {
-    let desk = Desk::new(context, None).await?;
-    let mut names: Vec<String> = desk.boards().names()?.iter().map(ToString::to_string).collect();
-    // It is always there, also where nobody has written to it.
+    let ctx = BoardContext::new(context, None).await?;
+    let mut names: Vec<String> = ctx.boards().names()?.iter().map(ToString::to_string).collect();
+    // The default board always exists, even before the first write.
     let default = Slug::default_board().to_string();
     if !names.contains(&default) {
         names.insert(0, default);
@@ -149,51 +120,51 @@ pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failur
 
 /// Returns the names of the first tasks of the current board, in the order of a list.
 pub(crate) async fn task_names(context: &Context) -> Result<Vec<String>, Failure> {
-    let desk = Desk::new(context, None).await?;
-    let Some(board) = desk.board_if_any().await? else { return Ok(Vec::new()) };
+    let ctx = BoardContext::new(context, None).await?;
+    let Some(board) = ctx.board_if_any().await? else { return Ok(Vec::new()) };
     let tasks = board.list(&Query { limit: Some(NAMED), ..Query::default() }).await?;
-    desk.close().await;
+    ctx.close().await;
     Ok(tasks.iter().map(|task| task.id.to_string()).collect())
 }
 
-async fn act(desk: &Desk<'_>, verb: KanbanVerb) -> Result<Exit, Failure> {
+async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, Failure> {
     match verb {
-        KanbanVerb::Init(args) => init::run(desk, &args),
-        KanbanVerb::Boards(args) => boards::run(desk, args).await,
-        KanbanVerb::Create(args) => create::run(desk, *args).await,
-        KanbanVerb::List(args) => list::run(desk, args).await,
-        KanbanVerb::Show(args) => show::run(desk, &args).await,
-        KanbanVerb::Edit(args) => edit::run(desk, *args).await,
-        KanbanVerb::Assign(args) => assign::run(desk, &args).await,
-        KanbanVerb::Reassign(args) => assign::again(desk, &args).await,
-        KanbanVerb::Reclaim(args) => reclaim::run(desk, &args).await,
-        KanbanVerb::Link(args) => link::run(desk, &args).await,
-        KanbanVerb::Unlink(args) => link::undo(desk, &args).await,
-        KanbanVerb::Comment(args) => comment::run(desk, args).await,
-        KanbanVerb::Attach(args) => attach::run(desk, args).await,
-        KanbanVerb::Attachments(args) => attachments::run(desk, &args).await,
-        KanbanVerb::Detach(args) => detach::run(desk, &args).await,
-        KanbanVerb::Claim(args) => claim::run(desk, &args).await,
-        KanbanVerb::Heartbeat(args) => heartbeat::run(desk, args).await,
-        KanbanVerb::Complete(args) => complete::run(desk, args).await,
-        KanbanVerb::Submit(args) => submit::run(desk, args).await,
-        KanbanVerb::Changes(args) => changes::run(desk, &args).await,
-        KanbanVerb::Block(args) => block::run(desk, &args).await,
-        KanbanVerb::Schedule(args) => schedule::run(desk, &args).await,
-        KanbanVerb::Unblock(args) => unblock::run(desk, &args).await,
-        KanbanVerb::Promote(args) => promote::run(desk, &args).await,
-        KanbanVerb::Reopen(args) => reopen::run(desk, &args).await,
-        KanbanVerb::Archive(args) => archive::run(desk, &args).await,
-        KanbanVerb::Dispatch(args) => dispatch::run(desk, &args).await,
-        KanbanVerb::Watch(args) => watch::run(desk, args).await,
-        KanbanVerb::Tail(args) => tail::run(desk, &args).await,
-        KanbanVerb::Log(args) => log::run(desk, &args).await,
-        KanbanVerb::Context(args) => context::run(desk, &args).await,
-        KanbanVerb::Runs(args) => runs::run(desk, &args).await,
-        KanbanVerb::Assignees(args) => assignees::run(desk, &args).await,
-        KanbanVerb::Stats(args) => stats::run(desk, &args).await,
-        KanbanVerb::Diagnostics(args) => diagnostics::run(desk, &args).await,
-        KanbanVerb::Gc(args) => gc::run(desk, &args).await,
-        KanbanVerb::Worker(args) => worker::run(desk, args).await,
+        KanbanVerb::Init(args) => boards::init(ctx, &args),
+        KanbanVerb::Boards(args) => boards::run(ctx, args).await,
+        KanbanVerb::Create(args) => create::run(ctx, *args).await,
+        KanbanVerb::List(args) => list::run(ctx, args).await,
+        KanbanVerb::Show(args) => show::run(ctx, &args).await,
+        KanbanVerb::Edit(args) => create::edit(ctx, *args).await,
+        KanbanVerb::Assign(args) => relations::assign(ctx, &args).await,
+        KanbanVerb::Reassign(args) => relations::reassign(ctx, &args).await,
+        KanbanVerb::Reclaim(args) => runs::reclaim(ctx, &args).await,
+        KanbanVerb::Link(args) => relations::link(ctx, &args).await,
+        KanbanVerb::Unlink(args) => relations::unlink(ctx, &args).await,
+        KanbanVerb::Comment(args) => relations::comment(ctx, args).await,
+        KanbanVerb::Attach(args) => relations::attach(ctx, args).await,
+        KanbanVerb::Attachments(args) => relations::attachments(ctx, &args).await,
+        KanbanVerb::Detach(args) => relations::detach(ctx, &args).await,
+        KanbanVerb::Claim(args) => runs::claim(ctx, &args).await,
+        KanbanVerb::Heartbeat(args) => runs::heartbeat(ctx, args).await,
+        KanbanVerb::Complete(args) => moves::complete(ctx, args).await,
+        KanbanVerb::Submit(args) => moves::submit(ctx, args).await,
+        KanbanVerb::Changes(args) => moves::changes(ctx, &args).await,
+        KanbanVerb::Block(args) => moves::block(ctx, &args).await,
+        KanbanVerb::Schedule(args) => moves::schedule(ctx, &args).await,
+        KanbanVerb::Unblock(args) => moves::unblock(ctx, &args).await,
+        KanbanVerb::Promote(args) => moves::promote(ctx, &args).await,
+        KanbanVerb::Reopen(args) => moves::reopen(ctx, &args).await,
+        KanbanVerb::Archive(args) => moves::archive(ctx, &args).await,
+        KanbanVerb::Dispatch(args) => dispatch::run(ctx, &args).await,
+        KanbanVerb::Watch(args) => events::watch(ctx, args).await,
+        KanbanVerb::Tail(args) => events::tail(ctx, &args).await,
+        KanbanVerb::Log(args) => events::log(ctx, &args).await,
+        KanbanVerb::Context(args) => show::context(ctx, &args).await,
+        KanbanVerb::Runs(args) => runs::run(ctx, &args).await,
+        KanbanVerb::Assignees(args) => relations::assignees(ctx, &args).await,
+        KanbanVerb::Stats(args) => stats::run(ctx, &args).await,
+        KanbanVerb::Diagnostics(args) => stats::diagnostics(ctx, &args).await,
+        KanbanVerb::Gc(args) => stats::gc(ctx, &args).await,
+        KanbanVerb::Worker(args) => runs::worker(ctx, args).await,
     }
 }

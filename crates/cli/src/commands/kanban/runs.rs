@@ -1,54 +1,192 @@
-//! `vestal kanban runs`.
+//! Runs of a task: `claim`, `heartbeat`, `reclaim`, `runs`, and `worker`, the process of a run.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use vestal_api::TaskRunView;
-use vestal_board::Run;
+use vestal_api::{HeartbeatView, TaskRunView};
+use vestal_board::verbs::{Claim, Heartbeat};
+use vestal_board::{Role, Run, RunId, Status, TaskId, log_path, settings as board_settings};
+use vestal_config::keys;
+use vestal_sandbox::Terminations;
+use vestal_worker::{Ending, Limits, Log, SweepParts, WorkerParts};
 
-use super::desk::Desk;
-use super::look;
+use super::board_context::BoardContext;
+use super::display::{self, Step};
+use super::values::parse_assignee;
+use crate::agent;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::values::parse_duration;
 
-const AFTER_HELP: &str = "\
+/// How long a person holds a task unless they say otherwise.
+const CLAIM_LEASE: &str = "15m";
+
+const CLAIM_HELP: &str = "\
+No worker is started for a task that you hold. The claim ends with `vestal kanban complete` or
+`block`, or when the lease expires; `vestal kanban heartbeat` renews it.
+
 Examples:
-  vestal kanban runs t_4x7k
-  vestal kanban runs t_4x7k --json | jq '.[-1].summary'";
+  vestal kanban claim t_4x7k
+  vestal kanban claim t_4x7k --ttl 8h";
 
-/// Lists the attempts at a task, the oldest first.
+/// Claim a ready task, to work on it yourself.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
-pub(super) struct RunsArgs {
-    /// The task.
+#[command(after_help = CLAIM_HELP)]
+pub(super) struct ClaimArgs {
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// At most so many, the last ones.
-    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
-    limit: u32,
+    /// Lease: how long the claim lasts unless you renew it.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = CLAIM_LEASE)]
+    ttl: Duration,
 
-    /// Prints an array of JSON objects.
+    /// Claim it for this profile.
+    #[arg(long = "as", value_name = "PROFILE")]
+    worker: Option<String>,
+
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn run(desk: &Desk<'_>, args: &RunsArgs) -> Result<Exit, Failure> {
-    let (board, id) = desk.task(&args.id).await?;
+pub(super) async fn claim(ctx: &BoardContext<'_>, args: &ClaimArgs) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
+    let profile = match &args.worker {
+        Some(name) => parse_assignee(name)?,
+        None => None,
+    };
+    // Claiming submitted work means reviewing it.
+    let role = match board.get(&id).await?.status {
+        Status::Review => Role::Review,
+        _ => Role::Work,
+    };
+    let claim = Claim { lease: args.ttl, profile, role, host: None };
+    let run = board.claim(&ctx.by(), &id, claim).await?;
+    if args.json {
+        ctx.print(&TaskRunView::from(&run))?;
+        return Ok(Exit::Success);
+    }
+    ctx.console().print(&format!("claimed {id}  (run {})", run.id))?;
+    ctx.console().note(&format!("it is yours until {}", display::moment(run.expires_at)));
+    ctx.console().note(&format!(
+        "when it is done: vestal kanban complete {id} --summary …; to keep it longer: vestal kanban heartbeat {id}"
+    ));
+    Ok(Exit::Success)
+}
+
+const HEARTBEAT_HELP: &str = "\
+Workers renew their leases themselves; this is for tasks that a person claimed.
+
+Example:
+  vestal kanban heartbeat t_4x7k --note 'half of it is done'";
+
+/// Renew the lease of a task that you claimed.
+#[derive(Debug, Args)]
+#[command(after_help = HEARTBEAT_HELP)]
+pub(super) struct HeartbeatArgs {
+    /// Task id, or a unique prefix of it.
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Note on the progress of the work.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+
+    /// Length of the new lease.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "15m")]
+    ttl: Duration,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn heartbeat(
+    ctx: &BoardContext<'_>,
+    args: HeartbeatArgs,
+) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
+    let beat = Heartbeat { lease: args.ttl, activity: true, note: args.note };
+    let (run, expires_at) = board.renew(&ctx.by(), &id, beat).await?;
+    if args.json {
+        ctx.print(&HeartbeatView::new(&id, run, expires_at))?;
+    } else {
+        ctx.console().print(&format!("{id} is yours until {}", display::moment(expires_at)))?;
+    }
+    Ok(Exit::Success)
+}
+
+const RECLAIM_HELP: &str = "\
+The run ends, its worker is stopped, and the task can be started again; its failure count is reset.
+
+Example:
+  vestal kanban reclaim t_4x7k --reason 'wrong branch'";
+
+/// Take a running task away from its worker.
+#[derive(Debug, Args)]
+#[command(after_help = RECLAIM_HELP)]
+pub(super) struct ReclaimArgs {
+    /// Task id, or a unique prefix of it.
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Reason, kept in the history of the task.
+    #[arg(long, value_name = "TEXT", default_value = "by hand")]
+    reason: String,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn reclaim(ctx: &BoardContext<'_>, args: &ReclaimArgs) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
+    let moved = board.reclaim(&ctx.by(), &id, &args.reason).await?;
+    display::finish(ctx, &board, Step::new(moved, "took back"), args.json).await
+}
+
+const RUNS_HELP: &str = "\
+Examples:
+  vestal kanban runs t_4x7k
+  vestal kanban runs t_4x7k --json | jq '.[-1].summary'";
+
+/// List the runs of a task, oldest first.
+#[derive(Debug, Args)]
+#[command(after_help = RUNS_HELP)]
+pub(super) struct RunsArgs {
+    /// Task id, or a unique prefix of it.
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Show at most this many, the most recent ones.
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
+    limit: u32,
+
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &RunsArgs) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
     let runs = board.read().await?.runs(&id, args.limit).await?;
     if args.json {
-        desk.print(&runs.iter().map(TaskRunView::from).collect::<Vec<_>>())?;
+        ctx.print(&runs.iter().map(TaskRunView::from).collect::<Vec<_>>())?;
         return Ok(Exit::Success);
     }
     if runs.is_empty() {
-        desk.console().note(&format!("nobody has worked on {id} yet"));
+        ctx.console().note(&format!("{id} has no runs yet"));
         return Ok(Exit::Success);
     }
-    desk.console().print_table(&table(&runs))?;
+    ctx.console().print_table(&runs_table(&runs))?;
     Ok(Exit::Success)
 }
 
 /// Returns runs for people.
-pub(super) fn table(runs: &[Run]) -> Table {
+pub(super) fn runs_table(runs: &[Run]) -> Table {
     let mut table = Table::new(&["RUN", "OUTCOME", "WHO", "STARTED", "TOOK", "WHAT"]);
     for run in runs {
         let outcome = match run.outcome {
@@ -65,7 +203,7 @@ pub(super) fn table(runs: &[Run]) -> Table {
             run.id.to_string().into(),
             outcome,
             who.into(),
-            look::ago(run.started_at).into(),
+            display::ago(run.started_at).into(),
             took.into(),
             Cell::styled(first_line(what.unwrap_or_default()), DIM),
         ]);
@@ -75,4 +213,107 @@ pub(super) fn table(runs: &[Run]) -> Table {
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
+}
+
+const WORKER_HELP: &str = "\
+Dispatchers start this command; run it by hand to see what a worker does.
+
+Exit codes: 0 done or submitted, 10 blocked or postponed, 70 the worker failed, 75 rate limited by
+the provider, 76 it ended without a report, 77 the task is held by another run, 124 timeout, 143
+ended by a signal.
+
+Example:
+  vestal -p writer kanban worker --task t_4x7k2m9qwe3r --run 12";
+
+/// The variable that has the lease its dispatcher gave a worker.
+const LEASE_VARIABLE: &str = "VESTAL_KANBAN_LEASE_SECONDS";
+
+/// Work on a task that was claimed for this profile.
+#[derive(Debug, Args)]
+#[command(after_help = WORKER_HELP)]
+pub(super) struct WorkerArgs {
+    /// Task to work on.
+    #[arg(long, value_name = "TASK")]
+    task: TaskId,
+
+    /// Run that holds the task.
+    #[arg(long, value_name = "RUN")]
+    run: i64,
+
+    /// Only clean up after a worker of that run that is gone.
+    #[arg(long)]
+    sweep: bool,
+}
+
+pub(super) async fn worker(ctx: &BoardContext<'_>, args: WorkerArgs) -> Result<Exit, Failure> {
+    // Before anything else: from here on a signal ends the worker in good order.
+    let signals = Terminations::listen();
+    let done = match signals {
+        Ok(signals) if args.sweep => sweep_run(ctx, &args, signals).await,
+        Ok(signals) => work_on_task(ctx, &args, signals).await,
+        Err(error) => Err(Failure::io("listen for signals", &error)),
+    };
+    done.map_err(|failure| failure.with_exit(Exit::Worker(Ending::Failed)))
+}
+
+async fn work_on_task(
+    ctx: &BoardContext<'_>,
+    args: &WorkerArgs,
+    signals: Terminations,
+) -> Result<Exit, Failure> {
+    let settings = Arc::new(ctx.context.settings()?);
+    let redactor = agent::begin_log(&settings)?;
+    let given = settings.environment().non_empty(LEASE_VARIABLE).and_then(|text| text.to_str());
+    let given = given.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    let lease = match given {
+        Some(lease) => lease,
+        None => settings.get(&keys::KANBAN_CLAIM_TTL_SECONDS)?.value.duration(),
+    };
+    let parts = WorkerParts {
+        board: ctx.existing(args.task.as_str()).await?,
+        task: args.task.clone(),
+        run: RunId::new(args.run),
+        engine: ctx.context.engine()?,
+        redactor,
+        lease,
+        failures: board_settings::failures(&settings)?,
+        log: board_settings::worker_log(&settings)?,
+        limits: Limits::default(),
+        signals,
+        settings,
+    };
+    let report = Box::pin(vestal_worker::run(parts)).await;
+    Ok(Exit::Worker(report.ending))
+}
+
+async fn sweep_run(
+    ctx: &BoardContext<'_>,
+    args: &WorkerArgs,
+    mut signals: Terminations,
+) -> Result<Exit, Failure> {
+    let settings = Arc::new(ctx.context.settings()?);
+    let redactor = agent::begin_log(&settings)?;
+    let board = ctx.existing(args.task.as_str()).await?;
+    let path = log_path(board.dir(), &args.task);
+    let log = Log::open(&path, board_settings::worker_log(&settings)?, redactor);
+    let log = log.map_err(|error| Failure::io(&format!("open {}", path.display()), &error))?;
+    let engine = ctx.context.engine()?;
+    let parts = SweepParts {
+        board,
+        task: args.task.clone(),
+        run: RunId::new(args.run),
+        settings,
+        engine: engine.clone(),
+        log,
+    };
+    let swept = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(Exit::Terminated(signal)),
+        swept = Box::pin(vestal_worker::sweep(parts)) => swept,
+    };
+    ctx.context.close(&engine).await;
+    match swept {
+        Ok(()) => Ok(Exit::Success),
+        Err(error) => Err(Failure::new(format!("not all could be cleaned up: {error}"))),
+    }
 }

@@ -1,44 +1,44 @@
-//! `vestal kanban show`.
+//! `vestal kanban show` and `context`.
 
 use std::fmt::Write as _;
 
 use clap::Args;
-use vestal_api::TaskDetailsView;
+use vestal_api::{TaskContextView, TaskDetailsView};
 use vestal_board::verbs::Sheet;
 use vestal_board::{BlockKind, Board, Event, Status, Task, TaskId};
 
-use super::desk::Desk;
-use super::{events, look, runs};
+use super::board_context::BoardContext;
+use super::{display, events, runs};
 use crate::console::{BOLD, Cell, Console, DIM, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
-const AFTER_HELP: &str = "\
+const SHOW_HELP: &str = "\
 Examples:
   vestal kanban show t_4x7k
   vestal kanban show t_4x7k --json | jq '.runs[-1].summary'";
 
-/// Shows everything about a task.
+/// Show everything about a task.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
-    /// The task.
+    /// Task id, or a unique prefix of it.
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failure> {
-    let (board, id) = desk.task(&args.id).await?;
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
     let sheet = board.show(&id).await?;
     if args.json {
-        desk.print(&TaskDetailsView::new(&board, &sheet))?;
+        ctx.print(&TaskDetailsView::new(&board, &sheet))?;
         return Ok(Exit::Success);
     }
-    let console = desk.console();
+    let console = ctx.console();
     console.write(&head(console, &sheet))?;
     relatives(console, &sheet)?;
     section(console, "", &sheet.task.body)?;
@@ -48,7 +48,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failur
     comments(console, &sheet)?;
     if !sheet.runs.is_empty() {
         heading(console, "runs")?;
-        console.print_table(&runs::table(&sheet.runs))?;
+        console.print_table(&runs::runs_table(&sheet.runs))?;
     }
     happened(console, &sheet.events)?;
     next_step(console, &sheet.task);
@@ -57,22 +57,24 @@ pub(super) async fn run(desk: &Desk<'_>, args: &ShowArgs) -> Result<Exit, Failur
 
 fn head(console: Console, sheet: &Sheet) -> String {
     let task = &sheet.task;
-    let mut out = format!("{}\n", console.paint(BOLD, &text::printable(&look::title(task))));
-    let status = console
-        .paint(look::style(task.status), &format!("{} {}", look::icon(task.status), task.status));
-    let mut facts = vec![format!("assignee {}", look::assignee(task))];
+    let mut out = format!("{}\n", console.paint(BOLD, &text::printable(&display::title(task))));
+    let status = console.paint(
+        display::style(task.status),
+        &format!("{} {}", display::icon(task.status), task.status),
+    );
+    let mut facts = vec![format!("assignee {}", display::assignee(task))];
     if task.priority != 0 {
         facts.push(format!("priority {}", task.priority));
     }
     facts.push(workspace(task));
     facts.push(format!(
-        "made {} by {}",
-        look::ago(task.created_at),
+        "created {} by {}",
+        display::ago(task.created_at),
         text::printable(&task.created_by)
     ));
     if task.needs_review {
         let by = task.reviewer.as_ref().map_or("a person", |profile| profile.as_str());
-        facts.push(format!("to be looked at by {by}"));
+        facts.push(format!("to be reviewed by {by}"));
     }
     if let Some(limit) = task.max_runtime {
         facts.push(format!("at most {}", text::span(limit)));
@@ -98,7 +100,7 @@ fn head(console: Console, sheet: &Sheet) -> String {
     }
     if let Some(wake) = task.wake_at {
         let why = task.guard.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
-        writeln!(out, "goes on {}{}", look::moment(wake), text::printable(&why)).ok();
+        writeln!(out, "goes on {}{}", display::moment(wake), text::printable(&why)).ok();
     }
     for failure in &sheet.failures {
         let times = text::count(u64::from(failure.count), "time");
@@ -109,18 +111,18 @@ fn head(console: Console, sheet: &Sheet) -> String {
 
 fn workspace(task: &Task) -> String {
     let kind = task.workspace.kind();
-    let mut said = kind.to_owned();
+    let mut line = kind.to_owned();
     if let Some(path) = task.workspace.path() {
-        said.push(' ');
-        said.push_str(&text::printable(&path.to_string_lossy()));
+        line.push(' ');
+        line.push_str(&text::printable(&path.to_string_lossy()));
     }
     if let Some(branch) = task.workspace.branch() {
-        write!(said, " on {}", text::printable(branch)).ok();
+        write!(line, " on {}", text::printable(branch)).ok();
     }
     if let Some(host) = &task.workspace_host {
-        write!(said, " of {}", text::printable(host.as_str())).ok();
+        write!(line, " of {}", text::printable(host.as_str())).ok();
     }
-    said
+    line
 }
 
 fn heading(console: Console, name: &str) -> Result<(), Failure> {
@@ -152,7 +154,7 @@ fn indented(console: Console, words: &str) -> Result<(), Failure> {
 fn relatives(console: Console, sheet: &Sheet) -> Result<(), Failure> {
     for (name, relatives) in [("waits for", &sheet.parents), ("wanted by", &sheet.children)] {
         for relative in relatives {
-            let status = look::painted_status(console, relative.status);
+            let status = display::painted_status(console, relative.status);
             let title = text::printable(&relative.title);
             let name = console.paint(DIM, name);
             console.print(&format!("{name}  {}  {status}  {title}", relative.id))?;
@@ -185,7 +187,7 @@ fn comments(console: Console, sheet: &Sheet) -> Result<(), Failure> {
     heading(console, "comments")?;
     for comment in &sheet.comments {
         let who = text::printable(&comment.author);
-        let when = console.paint(DIM, &look::ago(comment.created_at));
+        let when = console.paint(DIM, &display::ago(comment.created_at));
         console.print(&format!("{who} {when}"))?;
         indented(console, &comment.body)?;
     }
@@ -200,7 +202,7 @@ fn happened(console: Console, events: &[Event]) -> Result<(), Failure> {
     let mut table = Table::new(&["WHEN", "WHAT", "MORE"]);
     for event in events {
         table.row(vec![
-            look::ago(event.created_at).into(),
+            display::ago(event.created_at).into(),
             event.kind.as_str().into(),
             Cell::styled(events::details(event), DIM),
         ]);
@@ -213,15 +215,17 @@ fn next_step(console: Console, task: &Task) {
     let id: &TaskId = &task.id;
     match task.status {
         Status::Blocked => {
-            console.note(&format!("to let it go on: vestal kanban unblock {id} --reason …"));
+            console.note(&format!("to unblock it: vestal kanban unblock {id} --reason …"));
         }
         Status::Review if task.reviewer.is_none() => console.note(&format!(
             "to approve: vestal kanban complete {id}; else: vestal kanban changes {id} WHAT"
         )),
         Status::Triage => {
-            console.note(&format!("to have it worked on: vestal kanban promote {id} REASON"));
+            console.note(&format!("to make it ready: vestal kanban promote {id} REASON"));
         }
-        Status::Running => console.note(&format!("to see its worker: vestal kanban log -f {id}")),
+        Status::Running => {
+            console.note(&format!("to follow its worker: vestal kanban log -f {id}"));
+        }
         Status::Todo
         | Status::Scheduled
         | Status::Ready
@@ -229,4 +233,33 @@ fn next_step(console: Console, task: &Task) {
         | Status::Done
         | Status::Archived => {}
     }
+}
+
+const CONTEXT_HELP: &str = "\
+Example:
+  vestal kanban context t_4x7k";
+
+/// Print the text that a worker gets about a task.
+#[derive(Debug, Args)]
+#[command(after_help = CONTEXT_HELP)]
+pub(super) struct ContextArgs {
+    /// Task id, or a unique prefix of it.
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn context(ctx: &BoardContext<'_>, args: &ContextArgs) -> Result<Exit, Failure> {
+    let (board, id) = ctx.task(&args.id).await?;
+    let context = board.context(&id).await?;
+    if args.json {
+        ctx.print(&TaskContextView { task_id: id.to_string(), context })?;
+    } else {
+        let shown = text::harmless(&context);
+        ctx.console().print(shown.trim_end())?;
+    }
+    Ok(Exit::Success)
 }

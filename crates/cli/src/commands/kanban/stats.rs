@@ -1,35 +1,36 @@
-//! `vestal kanban stats`.
+//! How a board is doing: `stats` and `diagnostics`; and `gc`, which removes what is no longer needed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use vestal_board::verbs::Stats;
-use vestal_board::{Status, Time};
+use vestal_board::verbs::{Finding, Severity, Stats, Thresholds};
+use vestal_board::{Status, Time, settings};
+use vestal_dispatcher::GcPolicy;
 
-use super::desk::Desk;
-use super::look;
-use crate::console::{Cell, DIM, Table, text};
+use super::board_context::BoardContext;
+use super::{dispatch, display};
+use crate::console::{Cell, DIM, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
-const AFTER_HELP: &str = "\
+const STATS_HELP: &str = "\
 Examples:
   vestal kanban stats
   vestal kanban stats --json | jq .by_status.ready";
 
-/// Counts tasks by status and profile.
+/// Count tasks by status and profile.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = STATS_HELP)]
 pub(super) struct StatsArgs {
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// Returns how a board stands; of one that nobody has made, that nothing is on it.
-pub(super) async fn of(desk: &Desk<'_>) -> Result<Stats, Failure> {
-    match desk.board_if_any().await? {
+/// Returns the statistics of the board; those of an empty board if it does not exist yet.
+pub(super) async fn board_stats(ctx: &BoardContext<'_>) -> Result<Stats, Failure> {
+    match ctx.board_if_any().await? {
         Some(board) => Ok(board.stats().await?),
         None => Ok(Stats {
             by_status: BTreeMap::new(),
@@ -41,34 +42,34 @@ pub(super) async fn of(desk: &Desk<'_>) -> Result<Stats, Failure> {
     }
 }
 
-pub(super) async fn run(desk: &Desk<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
-    let stats = of(desk).await?;
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
+    let stats = board_stats(ctx).await?;
     if args.json {
-        desk.print(&stats)?;
+        ctx.print(&stats)?;
         return Ok(Exit::Success);
     }
     if stats.by_status.is_empty() {
-        desk.console().note(&format!("there is no task on board {} yet", desk.slug()));
+        ctx.console().note(&format!("no tasks on board {} yet", ctx.slug()));
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["", "STATUS", "TASKS", "PROFILES"]);
     for (status, count) in &stats.by_status {
         table.row(vec![
-            Cell::styled(look::icon(*status), look::style(*status)),
+            Cell::styled(display::icon(*status), display::style(*status)),
             status.as_str().into(),
             count.to_string().into(),
             Cell::styled(profiles(&stats, *status), DIM),
         ]);
     }
-    desk.console().print_table(&table)?;
+    ctx.console().print_table(&table)?;
     if let Some(seconds) = stats.oldest_ready_age_seconds {
         let age = text::span(Duration::from_secs(seconds));
-        desk.console().note(&format!("the task that has waited longest for a worker: {age}"));
+        ctx.console().note(&format!("longest wait for a worker: {age}"));
     }
     if stats.needs_attention > 0 {
         let need = if stats.needs_attention == 1 { "needs" } else { "need" };
         let count = text::count(stats.needs_attention, "task");
-        desk.console().warn(&format!("{count} {need} you: vestal kanban list --attention"));
+        ctx.console().warn(&format!("{count} {need} you: vestal kanban list --attention"));
     }
     Ok(Exit::Success)
 }
@@ -78,4 +79,167 @@ fn profiles(stats: &Stats, status: Status) -> String {
         counts.get(&status).map(|count| format!("{profile} {count}"))
     });
     counts.collect::<Vec<_>>().join(", ")
+}
+
+const DIAGNOSTICS_HELP: &str = "\
+The exit code is 1 if there is something to report. The settings kanban.diagnostics.* set the
+thresholds.
+
+Examples:
+  vestal kanban diagnostics
+  vestal kanban diagnostics --severity error --json";
+
+/// Report problems on the board, and what to do about them.
+#[derive(Debug, Args)]
+#[command(after_help = DIAGNOSTICS_HELP)]
+pub(super) struct DiagnosticsArgs {
+    /// Lowest severity to report: warning, error or critical.
+    #[arg(long, value_name = "SEVERITY", default_value = "warning")]
+    severity: Severity,
+
+    /// Only report problems of this task.
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn diagnostics(
+    ctx: &BoardContext<'_>,
+    args: &DiagnosticsArgs,
+) -> Result<Exit, Failure> {
+    let mut findings = match ctx.board_if_any().await? {
+        Some(board) => board.diagnostics(&thresholds(ctx)?).await?,
+        None => Vec::new(),
+    };
+    findings.retain(|finding| finding.severity >= args.severity);
+    if let Some(wanted) = &args.task {
+        let (_, id) = ctx.task(wanted).await?;
+        findings.retain(|finding| finding.task_id == id);
+    }
+    if args.json {
+        ctx.print(&findings)?;
+    } else {
+        print_findings(ctx, &findings)?;
+    }
+    Ok(if findings.is_empty() { Exit::Success } else { Exit::No })
+}
+
+fn thresholds(ctx: &BoardContext<'_>) -> Result<Thresholds, Failure> {
+    let set = settings::thresholds(ctx.settings())?;
+    let profiles = ctx.profiles()?.iter().map(ToString::to_string).collect();
+    Ok(Thresholds {
+        failures: set.failures,
+        crashes: set.crashes,
+        blocked: set.blocked,
+        stranded: set.stranded,
+        block_cycles: set.block_cycles,
+        block_cycle_window: set.block_cycle_window,
+        profiles: Some(profiles),
+        ..Thresholds::default()
+    })
+}
+
+fn print_findings(ctx: &BoardContext<'_>, findings: &[Finding]) -> Result<(), Failure> {
+    let console = ctx.console();
+    if findings.is_empty() {
+        console.note("no problems found");
+        return Ok(());
+    }
+    for finding in findings {
+        let style = if finding.severity == Severity::Warning { YELLOW } else { RED };
+        let severity = console.paint(style, &format!("{:<8}", finding.severity));
+        let since = finding.since.map(display::ago).unwrap_or_default();
+        console.print(
+            format!(
+                "{severity}  {}  {}  {}",
+                finding.task_id,
+                text::printable(&finding.title),
+                console.paint(DIM, &since)
+            )
+            .trim_end(),
+        )?;
+        console.print(&format!("          {}", text::printable(&finding.message)))?;
+        for suggestion in &finding.suggestions {
+            let line = format!("          → {}", text::printable(suggestion));
+            console.print(&console.paint(DIM, &line))?;
+        }
+    }
+    Ok(())
+}
+
+const GC_HELP: &str = "\
+A dispatcher does this regularly. Tasks, their comments and the last events and runs of each are
+kept; a worktree with uncommitted changes is kept and reported.
+
+Examples:
+  vestal kanban gc
+  vestal kanban gc --event-retention-days 7 --dry-run";
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// Remove old events, runs and logs, and files and worktrees without a task.
+#[derive(Debug, Args)]
+#[command(after_help = GC_HELP)]
+pub(super) struct GcArgs {
+    /// Days to keep events and runs, instead of `kanban.event_retention_days`.
+    #[arg(long, value_name = "DAYS")]
+    event_retention_days: Option<u32>,
+
+    /// Days to keep logs, instead of `kanban.log_retention_days`.
+    #[arg(long, value_name = "DAYS")]
+    log_retention_days: Option<u32>,
+
+    /// Show what would be removed, and remove nothing.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Days that the worktree of a finished task is kept.
+const TREES: u32 = 7;
+
+/// Returns what is kept, as the settings say.
+pub(super) fn gc_policy(ctx: &BoardContext<'_>) -> Result<GcPolicy, Failure> {
+    Ok(GcPolicy {
+        retention: settings::retention(ctx.settings())?,
+        logs: settings::log_retention(ctx.settings())?,
+        trees: DAY * TREES,
+        environment: ctx.context.environment().clone(),
+        dry_run: false,
+    })
+}
+
+pub(super) async fn gc(ctx: &BoardContext<'_>, args: &GcArgs) -> Result<Exit, Failure> {
+    let mut policy = GcPolicy { dry_run: args.dry_run, ..gc_policy(ctx)? };
+    if let Some(days) = args.event_retention_days {
+        policy.retention.events = DAY * days;
+    }
+    if let Some(days) = args.log_retention_days {
+        policy.logs = Some(DAY * days);
+    }
+    let collected = match ctx.board_if_any().await? {
+        Some(board) => {
+            let launcher = dispatch::launcher(ctx)?;
+            vestal_dispatcher::gc(&board, &policy, Some(&launcher)).await?
+        }
+        None => vestal_dispatcher::Collected::default(),
+    };
+    if args.json {
+        ctx.print(&collected)?;
+        return Ok(Exit::Success);
+    }
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    ctx.console().print(&format!("{verb} {collected}"))?;
+    for tree in &collected.kept {
+        let path = tree.path.display();
+        let text = format!("kept {path} of {}: {}", tree.task_id, text::printable(&tree.reason));
+        ctx.console().note(&text);
+    }
+    Ok(Exit::Success)
 }

@@ -19,15 +19,14 @@ pub(super) const STDIN: &str = "-";
 /// More than any text of a task may have; the board's own limits are smaller.
 const MOST: u64 = 4 << 20;
 
-/// When something is to happen.
+/// The time of something that happens later.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct When {
-    /// Moment: `2026-11-20 09:30` or `09:30` in this machine's time zone, or with an offset,
-    /// as in `2026-11-20T09:30:00Z`.
+    /// Time: `2026-11-20 09:30` or `09:30` in the local time zone, or `2026-11-20T09:30:00Z`.
     #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with = "delay")]
     at: Option<Time>,
 
-    /// Time from now: `90s`, `30m`, `2h`, `1d`.
+    /// Delay from now: `90s`, `30m`, `2h`, `1d`.
     #[arg(long = "in", value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
 }
@@ -39,12 +38,12 @@ impl When {
     }
 }
 
-/// Reads a moment.
+/// Reads a time.
 pub(super) fn parse_moment(text: &str) -> Result<Time, String> {
     moment(text, &Zoned::now())
 }
 
-/// Reads a moment, as meant by somebody for whom it is `now`.
+/// Reads a time relative to `now`.
 fn moment(text: &str, now: &Zoned) -> Result<Time, String> {
     let text = text.trim();
     let millis = |at: Timestamp| Time::from_millis(at.as_millisecond());
@@ -65,9 +64,10 @@ fn moment(text: &str, now: &Zoned) -> Result<Time, String> {
     }
     match text.parse::<DateTime>() {
         Ok(at) => local(at, now.time_zone()),
-        Err(_) => Err("write a moment as 2026-11-20 09:30, 09:30 or 2026-11-20T09:30:00Z; \
-                       for a time from now: --in 2h"
-            .to_owned()),
+        Err(_) => Err(
+            "write a time as 2026-11-20 09:30, 09:30 or 2026-11-20T09:30:00Z; for a delay: --in 2h"
+                .to_owned(),
+        ),
     }
 }
 
@@ -114,7 +114,7 @@ impl Place {
             Self::Worktree(_) => "worktree",
         };
         if branch.is_some() && !matches!(self, Self::Worktree(_)) {
-            return Err(Failure::usage(format!("--branch means nothing to a {kind} workspace"))
+            return Err(Failure::usage(format!("--branch does not apply to a {kind} workspace"))
                 .advise("to work on a branch: --workspace worktree:REPOSITORY"));
         }
         let path = match self {
@@ -123,7 +123,7 @@ impl Place {
                 Some(path) => absolute(path)?,
                 None => {
                     let message =
-                        format!("a {kind} workspace needs a path, and the board has none");
+                        format!("a {kind} workspace needs a path, and the board has no default");
                     return Err(Failure::usage(message)
                         .advise(format!("name it: --workspace {kind}:PATH"))
                         .advise("or give the board one: vestal kanban boards set-default-workdir SLUG PATH"));
@@ -217,7 +217,7 @@ pub(super) fn parse_object(text: &str) -> Result<serde_json::Value, String> {
     match serde_json::from_str(text) {
         Ok(value @ serde_json::Value::Object(_)) => Ok(value),
         Ok(_) => Err("write an object, as in {\"tests\": 12}".to_owned()),
-        Err(error) => Err(format!("is no JSON: {error}")),
+        Err(error) => Err(format!("is not valid JSON: {error}")),
     }
 }
 

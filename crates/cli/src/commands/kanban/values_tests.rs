@@ -29,7 +29,7 @@ fn a_clock_time_is_the_next_one() {
 #[test]
 fn what_is_no_moment_is_told_with_what_is() {
     for wrong in ["", "soon", "25:00", "2026-13-01", "tomorrow"] {
-        assert!(at(wrong).is_err_and(|said| said.contains("09:30")), "{wrong}");
+        assert!(at(wrong).is_err_and(|error| error.contains("09:30")), "{wrong}");
     }
 }
 

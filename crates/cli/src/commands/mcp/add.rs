@@ -1,64 +1,64 @@
-//! `vestal mcp add`.
+//! `vestal mcp add` and `remove`.
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use vestal_config::{
-    AnyKey as _, McpServer, McpServerName, Override, Settings, Value, keys, secrets, set_entry,
+    AnyKey as _, McpServer, McpServerName, Override, Settings, Value, keys, remove_entry, secrets,
+    set_entry,
 };
 
-use super::probe::{failure, probe};
-use super::test::summary;
+use super::servers::{failure, probe, summary};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-const AFTER_HELP: &str = "\
-The server is tried first and kept only if it answers. Keys don't belong on a command line, which
-every user of the machine can read: put them into .env and refer to them as ${NAME}, in quotes, so
-that your shell leaves that alone.
+const ADD_HELP: &str = "\
+The server is tried first, and added only if it answers. Do not put keys on the command line, where
+every user of the machine can read them: put them into .env and refer to them as ${NAME}, in single
+quotes.
 
 Examples:
   vestal mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
   vestal mcp add git --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
   vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'";
 
-/// Adds a server to config.yaml, if it answers.
+/// Add a server to config.yaml, if it answers.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = ADD_HELP)]
 pub(super) struct AddArgs {
     /// What the server is called from now on.
     name: String,
 
-    /// The address of a server elsewhere.
+    /// URL of a remote server.
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"], required_unless_present = "command")]
     url: Option<String>,
 
-    /// A header for every request: NAME=VALUE.
+    /// HTTP header to send: NAME=VALUE; repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "url")]
     headers: Vec<String>,
 
-    /// A variable for the program: NAME=VALUE.
+    /// Environment variable of the program: NAME=VALUE; repeatable.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
 
-    /// The directory that the program is started in.
+    /// Directory to start the program in.
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
 
-    /// Seconds that a call may take.
+    /// Timeout of a call in seconds.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
-    /// Takes the place of a server of that name.
+    /// Replace a server of the same name.
     #[arg(long)]
     replace: bool,
 
-    /// Keeps the server whether it answers or not.
+    /// Add the server even if it does not answer.
     #[arg(long)]
     no_test: bool,
 
-    /// The program and its arguments.
+    /// Program to start, with its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -68,8 +68,8 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failur
     let name = super::named(&args.name)?;
     let known = settings.get(&keys::MCP_SERVERS)?.value;
     if known.get(&name).is_some() && !args.replace {
-        return Err(Failure::new(format!("there is an MCP server {name} already"))
-            .advise("to take its place: --replace")
+        return Err(Failure::new(format!("the MCP server {name} exists already"))
+            .advise("to replace it: --replace")
             .with_exit(Exit::No));
     }
     let entry = entry(&args)?;
@@ -80,7 +80,7 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failur
         let tried = Box::pin(probe(context, &settings, &name, &server)).await;
         let probe = tried.map_err(|trouble| {
             failure(&settings, &name, &trouble)
-                .advise("nothing was changed; to keep it all the same: --no-test")
+                .advise("nothing was changed; to add it anyway: --no-test")
         })?;
         summary(name.as_str(), &probe)
     };
@@ -188,6 +188,28 @@ fn understood(
     let given = Override::parse(&format!("{}={all}", keys::MCP_SERVERS.name()))?;
     let settings = Settings::load(context.home()?, context.environment().clone(), vec![given]);
     super::server(&settings, name)
+}
+
+/// Remove a server from config.yaml; comments and order are kept.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  vestal mcp remove files")]
+pub(super) struct RemoveArgs {
+    /// Name of the server.
+    name: String,
+}
+
+pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failure> {
+    let settings = context.settings()?;
+    let name = super::named(&args.name)?;
+    let Some(removed) = remove_entry(&settings, keys::MCP_SERVERS.name(), name.as_str())? else {
+        // It may be there all the same, from elsewhere than the file.
+        super::server(&settings, &name)?;
+        let source = settings.get(&keys::MCP_SERVERS)?.source;
+        return Err(Failure::new(format!("{name} is not in config.yaml but comes from {source}"))
+            .with_exit(Exit::No));
+    };
+    context.console.note(&format!("removed {name} from {}", removed.path.display()));
+    Ok(Exit::Success)
 }
 
 #[cfg(test)]

@@ -1,24 +1,20 @@
-//! `vestal mcp`, one file for each of its verbs.
+//! `vestal mcp`: its verbs, and what they share.
 
 mod add;
-mod list;
-mod probe;
-mod remove;
-mod test;
-mod tools;
+mod servers;
 
 use clap::{Args, Subcommand};
+use vestal_api::closest_name;
 use vestal_config::{AnyKey as _, McpServer, McpServerName, Settings, keys};
 
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::suggest;
 
 const AFTER_HELP: &str = "\
-A server of the Model Context Protocol is a program that is started, or an address. The agent gets
-its tools as mcp_SERVER_TOOL, in the toolset mcp-SERVER. They work on this machine, not in the
-sandbox. The exit code is 1 when a server is unknown or does not answer.
+A server of the Model Context Protocol is a program to start, or a URL. The agent gets its tools as
+mcp_SERVER_TOOL, in the toolset mcp-SERVER. The tools run on this machine, not in the sandbox. The
+exit code is 1 if a server is unknown or does not answer.
 
 Examples:
   vestal mcp
@@ -26,7 +22,7 @@ Examples:
   vestal mcp add work --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${WORK_TOKEN}'
   vestal mcp test files";
 
-/// Servers whose tools the agent uses: lists, adds, tries and removes them.
+/// List, add, test and remove MCP servers, whose tools the agent can use.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct McpArgs {
@@ -34,32 +30,32 @@ pub(crate) struct McpArgs {
     verb: Option<McpVerb>,
 
     #[command(flatten)]
-    list: list::ListArgs,
+    list: servers::ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum McpVerb {
-    List(list::ListArgs),
+    List(servers::ListArgs),
     Add(add::AddArgs),
-    Remove(remove::RemoveArgs),
-    Test(test::TestArgs),
-    Tools(tools::ToolsArgs),
+    Remove(add::RemoveArgs),
+    Test(servers::TestArgs),
+    Tools(servers::ToolsArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Failure> {
     match args.verb {
-        None => list::run(context, &args.list),
-        Some(McpVerb::List(args)) => list::run(context, &args),
+        None => servers::list(context, &args.list),
+        Some(McpVerb::List(args)) => servers::list(context, &args),
         Some(McpVerb::Add(args)) => add::run(context, args).await,
-        Some(McpVerb::Remove(args)) => remove::run(context, &args),
-        Some(McpVerb::Test(args)) => test::run(context, &args).await,
-        Some(McpVerb::Tools(args)) => tools::run(context, &args).await,
+        Some(McpVerb::Remove(args)) => add::remove(context, &args),
+        Some(McpVerb::Test(args)) => servers::test(context, &args).await,
+        Some(McpVerb::Tools(args)) => servers::tools(context, &args).await,
     }
 }
 
 /// Reads the name of a server.
 fn named(name: &str) -> Result<McpServerName, Failure> {
-    let wrong = || Failure::usage(format!("{name:?} is no name of a server"));
+    let wrong = || Failure::usage(format!("{name:?} is not a valid server name"));
     McpServerName::new(name)
         .ok_or_else(|| wrong().advise(format!("a name has {}", McpServerName::allowed())))
 }
@@ -74,11 +70,11 @@ fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, Failur
 }
 
 fn unknown(name: &str, known: &[&str]) -> Failure {
-    let failure = Failure::new(format!("there is no MCP server {name}")).with_exit(Exit::No);
-    match suggest::closest(name, known.iter().copied()) {
+    let failure = Failure::new(format!("unknown MCP server {name}")).with_exit(Exit::No);
+    match closest_name(name, known.iter().copied()) {
         Some(meant) => failure.advise(format!("did you mean {meant}?")),
         None if known.is_empty() => failure
-            .advise(format!("{} names none; to add one: vestal mcp add", keys::MCP_SERVERS.name())),
-        None => failure.advise(format!("there are: {}", known.join(", "))),
+            .advise(format!("{} is empty; to add one: vestal mcp add", keys::MCP_SERVERS.name())),
+        None => failure.advise(format!("available: {}", known.join(", "))),
     }
 }

@@ -11,19 +11,18 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use vestal_memory::{Change, MemoryError, Target};
 
-use super::Desk;
+use super::MemoryContext;
 use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-The editor is $VISUAL, else $EDITOR, else vi. Between two notes stands a line with § alone. When
-somebody else changed the notes meanwhile, or they do not fit, what you wrote is kept in a file that
-is named then.
+The editor is $VISUAL, else $EDITOR, else vi. Notes are separated by a line with a single §. If the
+notes were changed meanwhile, or do not fit, your text is kept in a file, whose path is printed.
 
 Example:
   vestal memory edit user";
 
-/// Opens the notes in your editor.
+/// Edit the notes in your editor.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct EditArgs {
@@ -32,13 +31,13 @@ pub(super) struct EditArgs {
     target: Target,
 }
 
-pub(super) fn run(desk: &Desk<'_>, args: EditArgs) -> Result<Exit, Failure> {
+pub(super) fn run(ctx: &MemoryContext<'_>, args: EditArgs) -> Result<Exit, Failure> {
     let target = args.target;
-    let from = desk.files.read_text(target).map_err(MemoryError::from)?;
-    let dir = desk.context.home()?.dir().join("run");
+    let from = ctx.files.read_text(target).map_err(MemoryError::from)?;
+    let dir = ctx.context.home()?.dir().join("run");
     let draft = write_draft(&dir, target, &from);
     let draft = draft.map_err(|error| Failure::io("make a draft", &error))?;
-    let edited = edit(&editor(desk), &draft).and_then(|()| read_draft(&draft));
+    let edited = edit(&editor(ctx), &draft).and_then(|()| read_draft(&draft));
     let text = match edited {
         Ok(text) => text,
         // What was not written down in full is not lost either.
@@ -46,14 +45,14 @@ pub(super) fn run(desk: &Desk<'_>, args: EditArgs) -> Result<Exit, Failure> {
     };
     if text == from {
         fs::remove_file(&draft).ok();
-        desk.context.console.note("nothing was changed");
+        ctx.context.console.note("nothing was changed");
         return Ok(Exit::Success);
     }
-    match desk.files.change(target, Change::Rewrite { from: &from, text: &text }) {
+    match ctx.files.change(target, Change::Rewrite { from: &from, text: &text }) {
         Ok(entries) => {
             fs::remove_file(&draft).ok();
-            desk.changed(target, &entries, "kept", false)?;
-            desk.warn_of_secret(&text);
+            ctx.changed(target, &entries, "kept", false)?;
+            ctx.warn_of_secret(&text);
             Ok(Exit::Success)
         }
         Err(trouble) => Err(kept(trouble.into(), &draft, &from)),
@@ -69,8 +68,8 @@ fn kept(failure: Failure, draft: &Path, from: &str) -> Failure {
     failure.advise(format!("what you wrote is in {}", draft.display()))
 }
 
-fn editor(desk: &Desk<'_>) -> OsString {
-    let environment = desk.context.environment();
+fn editor(ctx: &MemoryContext<'_>) -> OsString {
+    let environment = ctx.context.environment();
     let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| environment.non_empty(name));
     named.unwrap_or(OsStr::new("vi")).to_owned()
 }

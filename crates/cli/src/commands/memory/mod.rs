@@ -1,18 +1,13 @@
-//! `vestal memory`, one file for each of its verbs.
+//! `vestal memory`: its verbs, and what they share.
 
-mod add;
-mod clear;
 mod edit;
-mod path;
-mod remove;
-mod replace;
-mod show;
-mod view;
+mod entries;
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use vestal_api::NotesView;
 use vestal_config::{AnyKey as _, keys};
 use vestal_memory::{Change, Enabled, Entries, Files, MemoryError, Target};
 
@@ -25,16 +20,16 @@ use crate::values::quoted;
 const MOST: u64 = 1 << 20;
 
 const AFTER_HELP: &str = "\
-`memory` are the agent's own notes (MEMORY.md), `user` those about you (USER.md). The agent is told
-both when a conversation begins, and changes them by itself. The exit code is 1 when a note is not
-found, is meant by too few words, is there already or does not fit.
+`memory` are the agent's own notes (MEMORY.md), `user` its notes about you (USER.md). The agent
+reads both when a conversation begins, and changes them itself. The exit code is 1 if a note is not
+found, is ambiguous, exists already or does not fit.
 
 Examples:
   vestal memory
   vestal memory add 'the tests need a running database'
   vestal memory edit user";
 
-/// What the agent remembers from conversation to conversation: shows and changes it.
+/// Show and change what the agent remembers across conversations.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct MemoryArgs {
@@ -42,24 +37,24 @@ pub(crate) struct MemoryArgs {
     verb: Option<MemoryVerb>,
 
     #[command(flatten)]
-    wanted: show::Wanted,
+    wanted: entries::Wanted,
 }
 
 #[derive(Debug, Subcommand)]
 enum MemoryVerb {
-    Show(show::ShowArgs),
-    Add(add::AddArgs),
-    Replace(replace::ReplaceArgs),
-    Remove(remove::RemoveArgs),
+    Show(entries::ShowArgs),
+    Add(entries::AddArgs),
+    Replace(entries::ReplaceArgs),
+    Remove(entries::RemoveArgs),
     Edit(edit::EditArgs),
-    Path(path::PathArgs),
-    Clear(clear::ClearArgs),
+    Path(entries::PathArgs),
+    Clear(entries::ClearArgs),
 }
 
 /// Which notes are meant.
 #[derive(Debug, Clone, Copy, Args)]
 struct TargetOption {
-    /// Notes that are meant: memory or user.
+    /// Notes to change: memory or user.
     #[arg(long, value_name = "NOTES", default_value = "memory")]
     target: Target,
 }
@@ -67,27 +62,31 @@ struct TargetOption {
 pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, Failure> {
     let settings = context.settings()?;
     let files = vestal_memory::files(&settings, vestal_runtime::redactor(&settings)?)?;
-    let desk = Desk { context, files, enabled: Enabled::of(&settings)? };
-    let Some(verb) = args.verb else { return show::run(&desk, args.wanted) };
+    let ctx = MemoryContext { context, files, enabled: Enabled::of(&settings)? };
+    let Some(verb) = args.verb else { return entries::show(&ctx, args.wanted) };
     match verb {
-        MemoryVerb::Show(args) => show::run(&desk, args.wanted),
-        MemoryVerb::Add(args) => add::run(&desk, &args),
-        MemoryVerb::Replace(args) => replace::run(&desk, &args),
-        MemoryVerb::Remove(args) => remove::run(&desk, &args),
-        MemoryVerb::Edit(args) => edit::run(&desk, args),
-        MemoryVerb::Path(args) => path::run(&desk, args),
-        MemoryVerb::Clear(args) => clear::run(&desk, args),
+        MemoryVerb::Show(args) => entries::show(&ctx, args.wanted),
+        MemoryVerb::Add(args) => entries::add(&ctx, &args),
+        MemoryVerb::Replace(args) => entries::replace(&ctx, &args),
+        MemoryVerb::Remove(args) => entries::remove(&ctx, &args),
+        MemoryVerb::Edit(args) => edit::run(&ctx, args),
+        MemoryVerb::Path(args) => entries::path(&ctx, args),
+        MemoryVerb::Clear(args) => entries::clear(&ctx, args),
     }
 }
 
 /// What every verb works with.
-struct Desk<'c> {
+struct MemoryContext<'c> {
     context: &'c Context,
     files: Files,
     enabled: Enabled,
 }
 
-impl Desk<'_> {
+impl MemoryContext<'_> {
+    fn view(&self, target: Target, entries: &Entries) -> NotesView {
+        NotesView::new(&self.files, self.enabled.has(target), target, entries)
+    }
+
     /// Changes notes and says what came of it.
     fn change(
         &self,
@@ -110,10 +109,12 @@ impl Desk<'_> {
     ) -> Result<(), Failure> {
         let console = self.context.console;
         if json {
-            view::print(console, &view::NotesView::of(self, target, entries))?;
+            entries::print(console, &self.view(target, entries))?;
         } else {
-            console
-                .print(&format!("{done}; {target} has {}", view::usage(self, target, entries)))?;
+            console.print(&format!(
+                "{done}; {target} has {}",
+                entries::usage(self, target, entries)
+            ))?;
         }
         self.warn_if_off(target);
         Ok(())
@@ -126,7 +127,7 @@ impl Desk<'_> {
                 Target::Memory => keys::MEMORY_ENABLED.name(),
                 Target::User => keys::MEMORY_USER_PROFILE_ENABLED.name(),
             };
-            let message = format!("the agent is not told of {target}: {key} is off");
+            let message = format!("the agent does not see {target}: {key} is off");
             self.context.console.warn(&message);
         }
     }
@@ -134,7 +135,8 @@ impl Desk<'_> {
     /// Says that a secret was left out.
     fn warn_of_secret(&self, words: &str) {
         if self.files.has_secret(words) {
-            let message = "what looks like a secret was left out: every model is told the notes";
+            let message =
+                "text that looks like a secret was left out: notes are sent to every model";
             self.context.console.warn(message);
         }
     }
@@ -162,7 +164,7 @@ impl From<MemoryError> for Failure {
                 failure.advise("to see the notes: vestal memory").with_exit(Exit::No)
             }
             MemoryError::Read(_) => {
-                failure.advise("mend the file or move it away; nothing was changed")
+                failure.advise("repair the file or move it away; nothing was changed")
             }
             MemoryError::Busy { .. } => failure.advise("wait for it, and try again"),
             MemoryError::Write { path, source } => failure.advise(remedy(&path, &source)),

@@ -1,16 +1,14 @@
-//! `vestal model list`.
+//! `vestal model list` and `set`.
 
 use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Serialize;
 use tokio::task::JoinSet;
-use vestal_agent::settings::{self, EndpointError, ProviderRow};
-use vestal_config::Settings;
-use vestal_model::{
-    Endpoint, Freshness, ListCache, Listed, ListedFrom, ModelError, ModelInfo, Models,
-};
+use vestal_agent::settings::{self, Candidate, EndpointError, KeyOwner, ProviderRow};
+use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name, explained};
+use vestal_config::{AnyKey as _, Resolved, Settings, keys};
+use vestal_model::{Endpoint, Freshness, ListCache, Models};
 
 use super::cache;
 use crate::console::{BOLD, Cell, Console, DIM, Table, text};
@@ -23,39 +21,13 @@ const IDLE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ListArgs {
-    /// Asks the providers, however young the kept lists are.
+    /// Ask the providers even if the cached lists are fresh.
     #[arg(long)]
     refresh: bool,
 
-    /// Prints a JSON object.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct ModelsView {
-    default: Option<DefaultView>,
-    providers: Vec<ProviderView>,
-}
-
-/// The model that is asked unless another is named.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct DefaultView {
-    provider: String,
-    model: String,
-}
-
-#[derive(Debug, Serialize)]
-struct ProviderView {
-    provider: String,
-    models: Vec<ModelInfo>,
-    /// When the provider was asked.
-    fetched_at: Option<String>,
-    /// `provider`, `cache` or `outdated`; nothing if there is no list.
-    from: Option<&'static str>,
-    error: Option<String>,
-    #[serde(skip)]
-    age: Option<Timestamp>,
 }
 
 pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failure> {
@@ -85,7 +57,7 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failu
     Ok(if answered { Exit::Success } else { Exit::Provider })
 }
 
-/// Asks all providers at the same time; one that fails is in nobody's way.
+/// Asks all providers at the same time; one that fails does not delay the others.
 async fn ask_all(
     rows: Vec<ProviderRow>,
     models: &Models,
@@ -116,57 +88,24 @@ async fn ask(
     freshness: Freshness,
 ) -> ProviderView {
     let listed = match &row.endpoint {
-        Ok(endpoint) => cache.list(models, endpoint, freshness).await.map_err(|e| in_words(&e)),
+        Ok(endpoint) => {
+            cache.list(models, endpoint, freshness).await.map_err(|error| explained(&error))
+        }
         Err(error) => Err(error.to_string()),
     };
     ProviderView::new(row.name, listed)
 }
 
-fn in_words(error: &ModelError) -> String {
-    format!("{error}; {}", error.advice())
-}
-
-impl ProviderView {
-    fn new(provider: String, listed: Result<Listed, String>) -> Self {
-        let Listed { models, fetched_at, from } = match listed {
-            Ok(listed) => listed,
-            Err(error) => {
-                return Self {
-                    provider,
-                    models: Vec::new(),
-                    fetched_at: None,
-                    from: None,
-                    error: Some(error),
-                    age: None,
-                };
-            }
-        };
-        let (from, error) = match from {
-            ListedFrom::Provider => ("provider", None),
-            ListedFrom::Cache => ("cache", None),
-            ListedFrom::Outdated { error } => ("outdated", Some(in_words(&error))),
-        };
-        Self {
-            provider,
-            models,
-            fetched_at: Some(fetched_at.to_string()),
-            from: Some(from),
-            error,
-            age: Some(fetched_at),
-        }
-    }
-}
-
 /// Returns the model that is asked, if it is known which.
-fn default_model(settings: &Settings) -> Option<DefaultView> {
+fn default_model(settings: &Settings) -> Option<DefaultModelView> {
     let chain = settings::endpoints(settings, None).ok()?;
     let Endpoint { name, model, .. } = chain.into_iter().next()?;
-    Some(DefaultView { provider: name, model })
+    Some(DefaultModelView { provider: name, model })
 }
 
 fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
     match &view.default {
-        Some(DefaultView { provider, model }) => {
+        Some(DefaultModelView { provider, model }) => {
             console.note(&format!("the default is {provider}:{model}"));
         }
         None => console.note("no default is set; to set one: vestal model set PROVIDER:MODEL"),
@@ -191,14 +130,93 @@ fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
     }
     let now = Timestamp::now();
     for provider in &view.providers {
-        let ProviderView { provider: name, models, error, age, .. } = provider;
+        let ProviderView { provider: name, models, error, fetched_at, .. } = provider;
         if let Some(error) = error {
             console.warn(&format!("{name}: {error}"));
         }
-        if let Some(age) = age {
+        let fetched_at = fetched_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
+        if let Some(at) = fetched_at {
             let count = text::count(models.len() as u64, "model");
-            console.note(&format!("{name}: {count}, listed {}", text::ago(*age, now)));
+            console.note(&format!("{name}: {count}, listed {}", text::ago(at, now)));
         }
     }
     Ok(())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// Model to use: `MODEL`, or `PROVIDER:MODEL` to set its provider too.
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
+    let before = context.settings()?;
+    let name = args.name.trim();
+    let (provider, model) = settings::split_model(&before, name)?;
+    if model.is_empty() {
+        return Err(Failure::usage("no model given"));
+    }
+    if let Some(provider) = &provider {
+        refuse_to_move_key(&before, provider)?;
+        write(context, &before, keys::MODEL_PROVIDER.name(), provider)?;
+    }
+    write(context, &before, keys::MODEL_DEFAULT.name(), &model)?;
+    check(context, &model);
+    Ok(Exit::Success)
+}
+
+/// Refuses a provider that would be sent the key of another one: without an
+/// address, `model.api_key` is the key of whomever `model.provider` names.
+fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> {
+    let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
+    let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };
+    let known = Candidate::built_in();
+    if value.expose().is_none() || owner == provider {
+        return Ok(());
+    }
+    if !known.iter().any(|candidate| candidate.provider == provider) {
+        return Ok(());
+    }
+    let variable = known.iter().find(|candidate| candidate.provider == owner);
+    let variable = variable.map(|candidate| candidate.variable).unwrap_or_default();
+    let name = keys::MODEL_API_KEY.name();
+    let what =
+        format!("{name} from {source} is the key of {owner}, and would be sent to {provider}");
+    Err(Failure::new(what).advise(format!(
+        "set {variable} in .env instead of {name}: it is sent to that provider only"
+    )))
+}
+
+fn write(context: &Context, before: &Settings, key: &str, value: &str) -> Result<(), Failure> {
+    let outcome = vestal_config::set(before, key, value)?;
+    context.console.note(&format!("set {} to {value} in {}", outcome.name, outcome.path.display()));
+    if let Some(source) = outcome.hidden_by {
+        context.console.warn(&format!("it has no effect, because {source} overrides it"));
+    }
+    Ok(())
+}
+
+/// Says what is wrong with the new choice, as far as that is known without
+/// asking anybody.
+fn check(context: &Context, model: &str) {
+    let Ok(after) = context.settings() else { return };
+    let endpoint = match settings::endpoints(&after, None) {
+        Ok(chain) => chain.into_iter().next(),
+        Err(error) => {
+            context.console.warn(&error.to_string());
+            error.advice().iter().for_each(|advice| context.console.note(advice));
+            return;
+        }
+    };
+    let Some(endpoint) = endpoint else { return };
+    let Some(listed) = cache(&after).kept(&endpoint) else { return };
+    if listed.models.iter().any(|known| known.id == model) {
+        return;
+    }
+    let provider = &endpoint.name;
+    context.console.warn(&format!("{provider} does not list a model {model}"));
+    if let Some(meant) = closest_name(model, listed.models.iter().map(|known| &*known.id)) {
+        context.console.note(&format!("did you mean {provider}:{meant}?"));
+    }
 }

@@ -1,8 +1,9 @@
 //! `vestal model`.
 
 mod list;
-mod set;
 mod setup;
+
+pub(crate) use setup::set_up;
 
 use clap::{Args, Subcommand};
 use vestal_config::Settings;
@@ -12,10 +13,8 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-pub(crate) use setup::set_up;
-
 const AFTER_HELP: &str = "\
-Lists are kept for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
+Lists are cached for a day; --refresh asks the providers again. Exit codes: 0 at least one provider
 answered, 1 none is configured, 3 none answered.
 
 Examples:
@@ -24,7 +23,7 @@ Examples:
   vestal model set openrouter:some/model
   vestal model setup";
 
-/// Shows which models there are and which one is asked; sets it.
+/// List models, and choose the one to use.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct ModelArgs {
@@ -37,13 +36,13 @@ pub(crate) struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum ModelVerb {
-    /// Lists the models that the configured providers offer.
+    /// List the models that the configured providers offer.
     #[command(after_help = "Example:\n  vestal model list --json")]
     List(list::ListArgs),
-    /// Sets the model that is asked, in config.yaml.
+    /// Set the model to use, in config.yaml.
     #[command(after_help = "Example:\n  vestal model set openrouter:some/model")]
-    Set(set::SetArgs),
-    /// Asks who serves the model, tries it, and keeps what works.
+    Set(list::SetArgs),
+    /// Choose a provider, key and model step by step; saved once they work.
     #[command(after_help = "Example:\n  vestal model setup")]
     Setup(setup::SetupArgs),
 }
@@ -52,7 +51,7 @@ pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Fail
     match args.verb {
         None => list::run(context, args.list).await,
         Some(ModelVerb::List(args)) => list::run(context, args).await,
-        Some(ModelVerb::Set(args)) => set::run(context, &args),
+        Some(ModelVerb::Set(args)) => list::set(context, &args),
         Some(ModelVerb::Setup(args)) => Box::pin(setup::run(context, args)).await,
     }
 }

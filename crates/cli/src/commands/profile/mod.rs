@@ -1,14 +1,9 @@
-//! `vestal profile`, one file for each of its verbs.
+//! `vestal profile`: its verbs, and what they share.
 
-mod choose;
-mod create;
-mod delete;
-mod export;
-mod import;
-mod list;
-mod rename;
+mod archive;
+mod change;
+mod read;
 mod sandboxes;
-mod show;
 
 use clap::{Args, Subcommand};
 use vestal_config::ProfileName;
@@ -18,14 +13,14 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-A profile is an isolated home: settings, secrets, conversations, memories, skills and sandboxes of
-its own. Which one is used: -p NAME, else $VESTAL_PROFILE, else the one of `vestal profile use`,
-else default. The exit code is 1 when a name is wrong, taken or unknown.
+A profile is an isolated home with its own settings, secrets, conversations, memories, skills and
+sandboxes. The profile is chosen by -p NAME, else $VESTAL_PROFILE, else `vestal profile use`, else
+it is `default`. The exit code is 1 if a name is invalid, taken or unknown.
 
 Example:
   vestal profile create work --clone && vestal -p work run 'echo at work'";
 
-/// Makes, shows and removes isolated homes.
+/// Manage profiles: isolated homes with their own settings and sandboxes.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ProfileArgs {
@@ -35,27 +30,27 @@ pub(crate) struct ProfileArgs {
 
 #[derive(Debug, Subcommand)]
 enum ProfileVerb {
-    Create(create::CreateArgs),
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Use(choose::UseArgs),
-    Rename(rename::RenameArgs),
-    Delete(delete::DeleteArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
+    Create(change::CreateArgs),
+    List(read::ListArgs),
+    Show(read::ShowArgs),
+    Use(read::UseArgs),
+    Rename(change::RenameArgs),
+    Delete(change::DeleteArgs),
+    Export(archive::ExportArgs),
+    Import(archive::ImportArgs),
 }
 
 pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, Failure> {
     context.refuse_unknown_option()?;
     match args.verb {
-        ProfileVerb::Create(args) => create::run(context, &args),
-        ProfileVerb::List(args) => list::run(context, &args),
-        ProfileVerb::Show(args) => show::run(context, &args),
-        ProfileVerb::Use(args) => choose::run(context, &args),
-        ProfileVerb::Rename(args) => rename::run(context, args).await,
-        ProfileVerb::Delete(args) => delete::run(context, args).await,
-        ProfileVerb::Export(args) => export::run(context, &args),
-        ProfileVerb::Import(args) => import::run(context, &args),
+        ProfileVerb::Create(args) => change::create(context, &args),
+        ProfileVerb::List(args) => read::list(context, &args),
+        ProfileVerb::Show(args) => read::show(context, &args),
+        ProfileVerb::Use(args) => read::choose(context, &args),
+        ProfileVerb::Rename(args) => change::rename(context, args).await,
+        ProfileVerb::Delete(args) => change::delete(context, args).await,
+        ProfileVerb::Export(args) => archive::export(context, &args),
+        ProfileVerb::Import(args) => archive::import(context, &args),
     }
 }
 

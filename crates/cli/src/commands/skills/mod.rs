@@ -1,12 +1,7 @@
-//! `vestal skills`, one file for each of its verbs.
+//! `vestal skills`: its verbs, and what they share.
 
-mod check;
-mod enable;
-mod install;
-mod list;
-mod remove;
-mod show;
-mod view;
+mod change;
+mod read;
 
 use std::sync::Arc;
 
@@ -18,17 +13,17 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-A skill is a folder with a SKILL.md, below skills/ in the profile's home: instructions for a
-particular kind of work, with scripts and references beside them. The agent sees which there are,
-reads what it needs, and finds the files in its sandbox, where it can only read them. In the chat,
-/NAME uses one. The exit code is 1 when a skill is unknown, broken or not installed.
+A skill is a folder with a SKILL.md, below skills/ in the home of the profile: instructions for a
+kind of work, with scripts and references. The agent sees the list of skills, reads those it needs,
+and finds their files read-only in its sandbox. In the chat, /NAME uses a skill. The exit code is 1
+if a skill is unknown, broken or not installed.
 
 Examples:
   vestal skills
   vestal skills install ./pdf-forms.zip
   vestal skills disable pdf-forms";
 
-/// What the agent can look up how to do: lists, installs and removes it.
+/// List, install and remove skills: instructions that the agent can look up.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct SkillsArgs {
@@ -36,30 +31,30 @@ pub(crate) struct SkillsArgs {
     verb: Option<SkillsVerb>,
 
     #[command(flatten)]
-    list: list::ListArgs,
+    list: read::ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum SkillsVerb {
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Install(install::InstallArgs),
-    Remove(remove::RemoveArgs),
-    Enable(enable::EnableArgs),
-    Disable(enable::DisableArgs),
-    Check(check::CheckArgs),
+    List(read::ListArgs),
+    Show(read::ShowArgs),
+    Install(change::InstallArgs),
+    Remove(change::RemoveArgs),
+    Enable(change::EnableArgs),
+    Disable(change::DisableArgs),
+    Check(read::CheckArgs),
 }
 
 pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, Failure> {
     match args.verb {
-        None => list::run(context, &args.list),
-        Some(SkillsVerb::List(args)) => list::run(context, &args),
-        Some(SkillsVerb::Show(args)) => show::run(context, &args),
-        Some(SkillsVerb::Install(args)) => install::run(context, &args),
-        Some(SkillsVerb::Remove(args)) => remove::run(context, &args),
-        Some(SkillsVerb::Enable(args)) => enable::enable(context, &args),
-        Some(SkillsVerb::Disable(args)) => enable::disable(context, &args),
-        Some(SkillsVerb::Check(args)) => check::run(context, &args),
+        None => read::list(context, &args.list),
+        Some(SkillsVerb::List(args)) => read::list(context, &args),
+        Some(SkillsVerb::Show(args)) => read::show(context, &args),
+        Some(SkillsVerb::Install(args)) => change::install(context, &args),
+        Some(SkillsVerb::Remove(args)) => change::remove(context, &args),
+        Some(SkillsVerb::Enable(args)) => change::enable(context, &args),
+        Some(SkillsVerb::Disable(args)) => change::disable(context, &args),
+        Some(SkillsVerb::Check(args)) => read::check(context, &args),
     }
 }
 
@@ -76,7 +71,7 @@ impl From<SkillError> for Failure {
             SkillError::Io { .. } => failure,
             SkillError::Exists { name, .. } => failure
                 .with_exit(Exit::No)
-                .advise("to put this one in its place: --replace")
+                .advise("to replace it: --replace")
                 .advise(format!("to keep both: --name {name}-2")),
             SkillError::Name(_)
             | SkillError::Unknown { .. }

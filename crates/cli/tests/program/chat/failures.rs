@@ -65,7 +65,7 @@ fn a_spent_budget_is_exit_code_4_with_what_the_model_says_to_it() {
     let chat = Chatting::new(script);
     let outcome = chat.vestal(["chat", "-q", "go", "--max-turns", "2"]).exits(4);
     assert_eq!(outcome.text(), "So far so good.\n");
-    assert!(outcome.stderr.contains("stopped after 3 calls"), "{outcome:?}");
+    assert!(outcome.stderr.contains("stopped after 3 model calls"), "{outcome:?}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_model_that_goes_round_in_circles_is_exit_code_4() {
     let args = ["chat", "-q", "go", "--set", "tool_loop_guardrails.stop_after=3"];
     let outcome = chat.vestal(args).exits(4);
     assert_eq!(outcome.text(), "");
-    assert!(outcome.stderr.contains("round in circles"), "{outcome:?}");
+    assert!(outcome.stderr.contains("repeats itself"), "{outcome:?}");
 }
 
 #[test]

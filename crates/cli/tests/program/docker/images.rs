@@ -24,7 +24,7 @@ fn a_sandbox_of_another_image_is_refused_before_anything_runs_in_it() {
     world.run("true").exits(0);
     let refused = world.vestal(["run", "--image", BUSYBOX, "touch ran"]).exits(125);
     assert!(
-        refused.stderr.contains("was made from image vestal-test/base:latest, not from"),
+        refused.stderr.contains("was created from image vestal-test/base:latest, not from"),
         "{refused:?}"
     );
     assert!(refused.stderr.contains("-t TASK"), "{refused:?}");

@@ -10,7 +10,7 @@ fn boards_are_made_chosen_named_and_kept_apart() {
     let world = World::new();
     let made = kanban(&world, &["boards", "create", "Web", "--name", "The website"]).exits(0);
     let dir = world.home().join("kanban/boards/web");
-    assert_eq!(made.text(), format!("made board web in {}\n", dir.display()));
+    assert_eq!(made.text(), format!("created board web in {}\n", dir.display()));
     let again = done(&world, &["boards", "new", "web", "--name", "Other"]);
     assert!(again.contains("exists already"), "{again}");
     create(&world, &["on default"]);

@@ -166,7 +166,7 @@ fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
         assert_eq!(begun["kind"], "begun");
         assert!(begun["what"].as_str().unwrap().contains("dispatching all boards"), "{begun}");
         let made = kanban(world, &["create", "a", "--assignee", "default"]).exits(0);
-        assert!(!made.stderr.contains("nothing dispatches"), "{made:?}");
+        assert!(!made.stderr.contains("no dispatcher watches"), "{made:?}");
         let id = made.text().split_whitespace().nth(1).unwrap().to_owned();
         let told = next();
         assert_eq!((&told["kind"], &told["task_id"]), (&json!("started"), &json!(id)));
@@ -179,7 +179,7 @@ fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
         done(world, &["archive", &id]);
         assert!(!is_alive(&pid));
         let after = kanban(world, &["create", "b", "--assignee", "default"]).exits(0);
-        assert!(after.stderr.contains("nothing dispatches"), "{after:?}");
+        assert!(after.stderr.contains("no dispatcher watches"), "{after:?}");
     }
 }
 

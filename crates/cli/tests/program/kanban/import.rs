@@ -43,9 +43,9 @@ fn all_tasks_of_a_file_are_made_or_none() {
         (wrong.as_str(), "line 11"),
         ("{\"title\": \"\"}", "the title is empty"),
         ("{\"titel\": \"x\"}", "titel"),
-        ("{\"title\": \"x\", \"triage\": true, \"blocked\": true}", "begins in one way"),
+        ("{\"title\": \"x\", \"triage\": true, \"blocked\": true}", "use only one of triage"),
         ("{\"title\": \"x\"}\n{\"title\": \"y\",}", "line 2: trailing comma, column 15"),
-        ("", "there is no task in standard input"),
+        ("", "no task in standard input"),
     ] {
         let outcome = world.vestal_with(["kanban", "create", "--from", "-"], bad.as_bytes());
         assert!([1, 2].contains(&outcome.code), "{bad}: {outcome:?}");

@@ -1,8 +1,6 @@
 //! `vestal kanban`: real processes on a real board.
 
 mod boards;
-mod chat;
-mod crowd;
 mod dispatch;
 mod files;
 mod follow;
@@ -11,7 +9,6 @@ mod moves;
 mod reads;
 mod story;
 mod tasks;
-mod tidy;
 mod trouble;
 mod workers;
 

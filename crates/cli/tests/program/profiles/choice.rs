@@ -22,7 +22,7 @@ fn the_option_goes_before_the_variable_before_the_choice() {
     };
     assert_eq!(used(&[], None), "home", "the profile default");
     let chosen = world.vestal(["profile", "use", "C"]).exits(0);
-    assert_eq!(chosen.text(), "profile c is used from now on\n");
+    assert_eq!(chosen.text(), "now using profile c\n");
     assert_eq!(used(&[], None), "c");
     assert_eq!(used(&[], Some("b")), "b");
     assert_eq!(used(&["-p", "a"], Some("b")), "a");

@@ -5,7 +5,6 @@ mod docker;
 mod isolation;
 mod names;
 mod removal;
-mod transfer;
 
 use crate::support::World;
 

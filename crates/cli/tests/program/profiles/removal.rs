@@ -36,8 +36,8 @@ fn a_deleted_profile_takes_its_sandboxes_along_and_nothing_else() {
     world.vestal(["-p", "work", "run", "-t", "a/b", "true"]).exits(0);
     world.vestal(["-p", "other", "run", "true"]).exits(0);
     let refused = world.vestal(["profile", "delete", "work"]).exits(2);
-    assert!(refused.stderr.contains("say so with -y"), "{refused:?}");
-    assert!(refused.stderr.contains("1 running job goes"), "{refused:?}");
+    assert!(refused.stderr.contains("use -y"), "{refused:?}");
+    assert!(refused.stderr.contains("1 running job will be removed"), "{refused:?}");
     assert!(is_alive(&process));
     let deleted = world.vestal(["profile", "delete", "work", "-y", "--json"]).exits(0).json();
     assert_eq!(deleted, json!({"name": "work", "sandboxes": ["a/b", "default"]}));
@@ -127,7 +127,7 @@ fn a_renamed_profile_goes_on_with_its_files_in_new_instances() {
     fs::create_dir(&workspace).unwrap();
     fs::write(workspace.join("file"), "kept").unwrap();
     let refused = world.vestal(["profile", "rename", "work", "office"]).exits(2);
-    assert!(refused.stderr.contains("1 running job goes"), "{refused:?}");
+    assert!(refused.stderr.contains("1 running job will be removed"), "{refused:?}");
     assert!(is_alive(&process), "a refusal changes nothing");
     let renamed = world.vestal(["profile", "rename", "work", "office", "-y", "--json"]);
     let dir = world.home().join("profiles/office");

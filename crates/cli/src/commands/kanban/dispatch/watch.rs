@@ -7,29 +7,32 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vestal_board::Time;
 use vestal_board::dispatch::Policy;
-use vestal_dispatcher::{Dispatcher, OpenBoards, Said};
+use vestal_dispatcher::{Dispatcher, OpenBoards, Said, WatchLock};
 use vestal_sandbox::Terminations;
 
-use super::presence::Presence;
-use super::{options, retention};
-use crate::commands::kanban::desk::Desk;
-use crate::commands::kanban::look;
-use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
+use super::options;
+use crate::commands::kanban::board_context::BoardContext;
+use crate::commands::kanban::display;
+use crate::commands::kanban::stats::gc_policy;
+use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::json;
 
-pub(super) async fn run(desk: &Desk<'_>, policy: Policy, json: bool) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    ctx: &BoardContext<'_>,
+    policy: Policy,
+    json: bool,
+) -> Result<Exit, Failure> {
     let mut signals =
         Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
-    let only = desk.is_named().then(|| desk.slug().clone());
-    let _presence = Presence::show(desk, only.as_ref())?;
-    let boards = OpenBoards::new(desk.boards().clone(), only);
-    let printer = Printer::new(desk.console(), json);
-    printer.begin(&described(desk, &policy))?;
+    let only = ctx.is_named().then(|| ctx.slug().clone());
+    let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
+    let boards = OpenBoards::new(ctx.boards().clone(), only);
+    let printer = Printer::new(ctx.console(), json);
+    printer.begin(&described(ctx, &policy))?;
     let telling = printer.clone();
-    let tell = move |said: Said| telling.tell(&said);
-    let dispatcher = Dispatcher::new(options(desk, policy, Some(retention(desk)?), tell)?);
+    let tell = move |event: Said| telling.tell(&event);
+    let dispatcher = Dispatcher::new(options(ctx, policy, Some(gc_policy(ctx)?), tell)?);
     let mut signal = None;
     let shutdown = async {
         tokio::select! {
@@ -41,7 +44,7 @@ pub(super) async fn run(desk: &Desk<'_>, policy: Policy, json: bool) -> Result<E
     match (signal, printer.failure()) {
         (Some(signal), _) => {
             if !json {
-                desk.console().note("workers that were started go on; nothing else is started");
+                ctx.console().note("running workers continue; no more are started");
             }
             Ok(Exit::Terminated(signal))
         }
@@ -51,10 +54,10 @@ pub(super) async fn run(desk: &Desk<'_>, policy: Policy, json: bool) -> Result<E
 }
 
 /// Returns what is dispatched, with what.
-fn described(desk: &Desk<'_>, policy: &Policy) -> String {
+fn described(ctx: &BoardContext<'_>, policy: &Policy) -> String {
     let what =
-        if desk.is_named() { format!("board {}", desk.slug()) } else { "all boards".to_owned() };
-    let mut said = format!("dispatching {what} as host {}", policy.host.name);
+        if ctx.is_named() { format!("board {}", ctx.slug()) } else { "all boards".to_owned() };
+    let mut text = format!("dispatching {what} as host {}", policy.host.name);
     let caps = [
         ("in all", policy.caps.global),
         ("on this host", policy.caps.host),
@@ -67,15 +70,15 @@ fn described(desk: &Desk<'_>, policy: &Policy) -> String {
     let caps =
         if caps.is_empty() { "no caps".to_owned() } else { format!("at most {}", caps.join(", ")) };
     // Writing to a string cannot fail.
-    write!(said, "; {caps}").ok();
+    write!(text, "; {caps}").ok();
     match &policy.default_assignee {
-        Some(profile) => write!(said, "; tasks of nobody go to {profile}").ok(),
-        None => write!(said, "; tasks of nobody wait").ok(),
+        Some(profile) => write!(text, "; unassigned tasks go to {profile}").ok(),
+        None => write!(text, "; unassigned tasks wait").ok(),
     };
-    said
+    text
 }
 
-/// Prints what a dispatcher says, until nobody reads it any more.
+/// Prints the events of a dispatcher until the reader is gone.
 #[derive(Clone)]
 struct Printer {
     console: Console,
@@ -100,20 +103,20 @@ impl Printer {
     }
 
     fn clock(&self) -> String {
-        self.console.paint(DIM, &look::clock(Time::now()))
+        self.console.paint(DIM, &display::clock(Time::now()))
     }
 
-    fn tell(&self, said: &Said) {
+    fn tell(&self, event: &Said) {
         let printed = if self.json {
-            json::line(&view(said)).and_then(|line| self.console.write(&line))
+            json::line(&view(event)).and_then(|line| self.console.write(&line))
         } else {
-            let style = match said {
+            let style = match event {
                 Said::Started { .. } | Said::Finished { .. } => GREEN,
                 Said::Ended { .. } | Said::Stopped { .. } | Said::UnknownProfile { .. } => YELLOW,
                 Said::NotStarted { .. } | Said::Survived { .. } | Said::Trouble { .. } => RED,
                 Said::Collected { .. } | Said::KeptTree { .. } => DIM,
             };
-            let words = self.console.paint(style, &text::printable(&said.to_string()));
+            let words = self.console.paint(style, &text::printable(&event.to_string()));
             self.console.print(&format!("{}  {words}", self.clock()))
         };
         if let Err(failure) = printed {
@@ -122,7 +125,7 @@ impl Printer {
         }
     }
 
-    /// Waits until nobody reads any more.
+    /// Waits until the reader is gone.
     async fn unheard(&self) {
         self.unheard.notified().await;
     }
@@ -132,9 +135,9 @@ impl Printer {
     }
 }
 
-/// Returns what a dispatcher says, for programs.
-fn view(said: &Said) -> Value {
-    let mut view = match said {
+/// Returns an event of a dispatcher for `--json`.
+fn view(event: &Said) -> Value {
+    let mut view = match event {
         Said::Started { board, task, profile, workspace } => json!({"kind": "started",
             "board": board, "task_id": task, "assignee": profile, "workspace": workspace}),
         Said::NotStarted { board, task, error } => {

@@ -149,8 +149,8 @@ impl Questions<'_> {
         loop {
             let Some(key) = self.console.ask_secret(&question) else { return Ok(None) };
             if key.is_empty() && candidate.needs_key {
-                let told = format!("{label} answers to nobody without a key; Ctrl-C leaves\n");
-                self.console.ask_words(&told);
+                let message = format!("{label} answers to nobody without a key; Ctrl-C leaves\n");
+                self.console.ask_words(&message);
             } else if key.is_empty() {
                 return Ok(Some(Key::None));
             } else if key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -208,8 +208,8 @@ impl Questions<'_> {
             }
             match matching(offered, &answer).as_slice() {
                 [] => {
-                    let told = format!("{} lists no such model", candidate.label());
-                    if self.console.ask(&format!("{told}; take {answer} all the same?")) {
+                    let message = format!("{} lists no such model", candidate.label());
+                    if self.console.ask(&format!("{message}; take {answer} all the same?")) {
                         return Some(answer);
                     }
                 }

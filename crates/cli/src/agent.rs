@@ -1,0 +1,280 @@
+//! Building an agent for a person at this program, and showing how its turn ended.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::termios::{QueueSelector, tcflush};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use vestal_agent::redact::Redactor;
+use vestal_agent::{Approval, ApprovalRequest, Human, Outcome, Question, TurnError, TurnResult};
+use vestal_chat::{read_answer, read_approval};
+use vestal_config::Settings;
+use vestal_model::ModelError;
+use vestal_runtime::Runtime;
+use vestal_sandbox::Termination;
+use vestal_worker::Desk;
+
+use crate::console::{Console, logging, text};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Assembles the agent of the profile. `toolsets` are those that somebody asks
+/// for by name: only who asks for the board's tools opens the board.
+pub(crate) async fn build(
+    context: &Context,
+    settings: &Settings,
+    toolsets: &[String],
+) -> Result<Runtime, Failure> {
+    let redactor = begin_log(settings)?;
+    let mut builder = Runtime::builder(context.engine()?).redactor(redactor).remember_approvals();
+    if toolsets.iter().any(|name| name == vestal_worker::tools::TOOLSET) {
+        let boards = vestal_board::settings::boards(settings)?;
+        let choice = context.environment().kanban_board().map(Cow::into_owned);
+        let name = settings.home().profile().to_string();
+        let desk = Desk::of_person(boards, choice, name);
+        builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &desk));
+    }
+    Ok(builder.build().await?)
+}
+
+/// Begins the program's own log, and returns the redactor that keeps secrets out
+/// of it and of whatever else is stored and shown.
+pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
+    let redactor = vestal_runtime::redactor(settings)?;
+    let masking = Arc::clone(&redactor);
+    logging::begin_file(&settings.home().logs_dir(), move |line| masking.redact(line).into_owned());
+    Ok(redactor)
+}
+
+/// Returns the exit code of a turn. An interrupted one has that of the signal.
+pub(crate) fn exit_of(result: &TurnResult, signal: Option<Termination>) -> Exit {
+    match &result.outcome {
+        Outcome::Completed => Exit::Success,
+        Outcome::BudgetExhausted | Outcome::Looping { .. } => Exit::Stopped,
+        Outcome::Refused => Exit::Refused,
+        Outcome::Interrupted => Exit::Terminated(signal.unwrap_or(Termination::Interrupt)),
+        Outcome::Failed(TurnError::Model(error)) if is_refusal(error) => Exit::Refused,
+        Outcome::Failed(TurnError::Model(ModelError::NotConfigured { .. })) => Exit::No,
+        Outcome::Failed(TurnError::Model(_) | TurnError::Empty { .. } | TurnError::TooLong(_)) => {
+            Exit::Provider
+        }
+        Outcome::Failed(TurnError::Store(_)) => Exit::Failed,
+    }
+}
+
+/// Returns what to tell a person about a turn without a whole answer.
+pub(crate) fn failure_of(result: &TurnResult, signal: Option<Termination>) -> Option<Failure> {
+    let exit = exit_of(result, signal);
+    let failure = match &result.outcome {
+        Outcome::Completed | Outcome::Interrupted => return None,
+        Outcome::BudgetExhausted => Failure::new(format!(
+            "stopped after {} model calls, before the work was done",
+            result.model_calls
+        ))
+        .advise("to continue: vestal chat -c -q 'go on'")
+        .advise("to allow more: --max-turns N, or agent.max_turns in the settings"),
+        Outcome::Looping { reason } => {
+            Failure::new(format!("stopped because the model repeats itself: {reason}"))
+                .advise("to continue with a hint: vestal chat -c -q 'try it differently'")
+        }
+        Outcome::Refused => Failure::new("the provider refused to answer")
+            .advise("rephrase the question, or use another model: -m PROVIDER:MODEL"),
+        Outcome::Failed(TurnError::Model(error)) => {
+            Failure::new(error.to_string()).advise(error.advice())
+        }
+        Outcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => {
+            Failure::new(error.to_string()).advise("use another model: -m PROVIDER:MODEL")
+        }
+        Outcome::Failed(error @ TurnError::Store(_)) => Failure::new(error.to_string()),
+    };
+    Some(failure.with_exit(exit))
+}
+
+/// Reports whether everybody who was asked refused to answer.
+fn is_refusal(error: &ModelError) -> bool {
+    match error {
+        ModelError::Refused { .. } => true,
+        ModelError::Exhausted { failures } => failures.iter().all(is_refusal),
+        _ => false,
+    }
+}
+
+/// How often an answer that means nothing is asked for again.
+const TRIES: usize = 3;
+
+/// Reports whether a person can be asked: input and output are terminals.
+pub(crate) fn is_present() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether a question is on the terminal, so that nothing else is drawn over
+/// it. Cloning gives the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asking(Arc<AtomicBool>);
+
+impl Asking {
+    pub(crate) fn is_asking(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The person at the terminal.
+#[derive(Debug)]
+pub(crate) struct Person {
+    console: Console,
+    asking: Asking,
+    patience: Duration,
+    /// One question at a time.
+    keyboard: Mutex<Keyboard>,
+}
+
+impl Person {
+    /// Returns the person, who has so long to approve of something.
+    pub(crate) fn new(console: Console, asking: Asking, patience: Duration) -> Self {
+        Self { console, asking, patience, keyboard: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Human for Person {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    async fn approve(&self, request: &ApprovalRequest) -> Approval {
+        let mut keyboard = self.keyboard.lock().await;
+        let question = Unanswered::begin(self.console, &self.asking);
+        keyboard.forget();
+        self.console.ask_words(&approval_words(request, self.patience));
+        for _ in 0..TRIES {
+            let Some(line) = keyboard.line().await else {
+                return Approval::Deny(None);
+            };
+            if let Some(approval) = read_approval(&line, request.may_last) {
+                question.answered();
+                return approval;
+            }
+            self.console.ask_words("please answer with one of the letters in brackets: ");
+        }
+        question.answered();
+        Approval::Deny(None)
+    }
+
+    async fn clarify(&self, question: &Question) -> Option<String> {
+        let mut keyboard = self.keyboard.lock().await;
+        let unanswered = Unanswered::begin(self.console, &self.asking);
+        keyboard.forget();
+        self.console.ask_words(&question_words(question));
+        let line = keyboard.line().await?;
+        unanswered.answered();
+        read_answer(&line, &question.choices)
+    }
+}
+
+/// A question that is on the terminal.
+struct Unanswered<'a> {
+    console: Console,
+    asking: &'a Asking,
+    answered: bool,
+}
+
+impl<'a> Unanswered<'a> {
+    fn begin(console: Console, asking: &'a Asking) -> Self {
+        asking.0.store(true, Ordering::Relaxed);
+        Self { console, asking, answered: false }
+    }
+
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+/// Leaves a clean line also behind a question that was given up.
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.asking.0.store(false, Ordering::Relaxed);
+        if !self.answered {
+            self.console.ask_words("\n");
+            self.console.aside("no answer");
+        }
+    }
+}
+
+/// What is typed, line by line. Read by a thread of its own, since a read that
+/// nobody waits for any more cannot be taken back.
+#[derive(Debug, Default)]
+struct Keyboard {
+    lines: Option<UnboundedReceiver<String>>,
+}
+
+impl Keyboard {
+    /// Forgets what was typed before the question: it was no answer to it.
+    fn forget(&mut self) {
+        // Where it cannot be, there is nothing typed.
+        tcflush(io::stdin(), QueueSelector::IFlush).ok();
+        if let Some(lines) = &mut self.lines {
+            while lines.try_recv().is_ok() {}
+        }
+    }
+
+    /// Returns the next line, nothing at the end of input.
+    async fn line(&mut self) -> Option<String> {
+        let lines = self.lines.get_or_insert_with(|| {
+            let (sender, lines) = unbounded_channel();
+            std::thread::spawn(move || {
+                for line in io::stdin().lock().lines() {
+                    let Ok(line) = line else { return };
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+            lines
+        });
+        lines.recv().await
+    }
+}
+
+fn approval_words(request: &ApprovalRequest, patience: Duration) -> String {
+    let action = indented(&request.action);
+    let reason = text::printable(&request.reason);
+    let (always, meaning) = if request.may_last {
+        let pattern = text::printable(&request.pattern);
+        (" [a]lways", format!("  always: {pattern}\n"))
+    } else {
+        ("", String::new())
+    };
+    format!(
+        "the agent wants to do something that needs your approval: {reason}\n{action}\n{meaning}\
+         [o]nce [c]onversation{always} [d]eny, within {}: ",
+        text::span(patience)
+    )
+}
+
+fn question_words(question: &Question) -> String {
+    let mut words = format!("the agent asks: {}\n", text::printable_lines(&question.question));
+    for (number, choice) in (1..).zip(&question.choices) {
+        // Writing to a string cannot fail.
+        writeln!(words, "  {number}) {}", text::printable(choice)).ok();
+    }
+    let how = if question.choices.is_empty() { "answer" } else { "a number, or other words" };
+    words.push_str(how);
+    words.push_str(": ");
+    words
+}
+
+fn indented(words: &str) -> String {
+    let shown = text::printable_lines(words);
+    shown.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

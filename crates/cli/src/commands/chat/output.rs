@@ -1,0 +1,437 @@
+//! Shows the turn of a single question: the answer as it comes, tool calls and progress.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use vestal_agent::{Event, EventSink};
+use vestal_model::Finish;
+
+use crate::agent::Asking;
+use crate::console::{Console, Sink, status, text};
+use crate::error::Failure;
+
+/// Time between two changes of the line that says what goes on.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What takes longer than this is spoken of.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Characters of what a tool printed last that are kept to be shown.
+const TAIL: usize = 200;
+
+/// How the answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// As it comes.
+    Streamed,
+    /// Message by message, each when it is complete.
+    Whole,
+    /// Not while the turn runs.
+    Later,
+}
+
+/// Shows a turn.
+pub(super) struct TurnOutput {
+    console: Console,
+    answer: Answer,
+    /// Whether it is said what the tools do.
+    tells_tools: bool,
+    out: Sink,
+    asking: Asking,
+    words: TrimmedText,
+    message: String,
+    /// What came before a message, whose end it is.
+    cut_off: String,
+    running: Vec<Running>,
+    tails: Tails,
+    waiting: Option<Waiting>,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy)]
+enum Waiting {
+    /// The model, since then.
+    Model(Instant),
+    /// The moment in which it is asked again.
+    Retry(Instant),
+}
+
+impl Waiting {
+    fn begin() -> Self {
+        Self::Model(Instant::now())
+    }
+
+    /// Returns what is said of it at a moment, unless it has only just begun.
+    fn in_words(self, now: Instant) -> Option<String> {
+        let since = match self {
+            Self::Retry(at) if at > now => {
+                // The last second is one, too.
+                let left = (at - now).as_secs() + 1;
+                let left = match (left / 60, left % 60) {
+                    (0, seconds) => format!("{seconds}s"),
+                    (minutes, seconds) => format!("{minutes}m {seconds}s"),
+                };
+                return Some(format!("asking again in {left}; Ctrl-C stops"));
+            }
+            Self::Model(since) | Self::Retry(since) => now.duration_since(since),
+        };
+        (since > PATIENCE).then(|| format!("waiting for the model ({})", text::span(since)))
+    }
+}
+
+/// A tool at work.
+struct Running {
+    call: String,
+    about: String,
+    since: Instant,
+}
+
+/// The last line that each tool printed. It changes with every piece of
+/// output, and only the latest is of interest: so it is not queued.
+#[derive(Clone, Default)]
+struct Tails(Arc<Mutex<HashMap<String, String>>>);
+
+impl Tails {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, call: String, printed: &str) {
+        let last = printed.lines().rev().find(|line| !line.trim().is_empty());
+        if let Some(last) = last {
+            let last = last.chars().take(TAIL).collect();
+            self.lock().insert(call, last);
+        }
+    }
+}
+
+impl TurnOutput {
+    /// Returns the output, and the sink and the receiver of the events of the turn.
+    pub(super) fn new(
+        console: Console,
+        answer: Answer,
+        tells_tools: bool,
+        asking: Asking,
+    ) -> Result<(Self, EventSink, UnboundedReceiver<Event>), Failure> {
+        let (sender, events) = unbounded_channel();
+        let tails = Tails::default();
+        let heard = tails.clone();
+        let sink = EventSink::new(move |event| match event {
+            Event::ToolOutput { call, text } => heard.note(call, &text),
+            // The receiver is gone when the turn is no longer shown.
+            event => drop(sender.send(event)),
+        });
+        let out = Sink::stdout().map_err(|error| Failure::output(&error))?;
+        let output = Self {
+            console,
+            answer,
+            tells_tools,
+            out,
+            asking,
+            words: TrimmedText::default(),
+            message: String::new(),
+            cut_off: String::new(),
+            running: Vec::new(),
+            tails,
+            waiting: None,
+        };
+        Ok((output, sink, events))
+    }
+
+    /// Shows what happens, for as long as it is let.
+    pub(super) async fn follow(
+        &mut self,
+        events: &mut UnboundedReceiver<Event>,
+    ) -> Result<(), Failure> {
+        let live = self.tells_tools && status::is_possible();
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                biased;
+                event = events.recv() => match event {
+                    Some(event) => self.take(event).await?,
+                    // There are no more events: the turn is about to end.
+                    None => std::future::pending().await,
+                },
+                _ = ticks.tick(), if live => self.draw(),
+            }
+        }
+    }
+
+    /// Shows what is left when the turn has ended. A message that was not
+    /// completed by then is none.
+    pub(super) async fn finish(
+        &mut self,
+        events: &mut UnboundedReceiver<Event>,
+    ) -> Result<(), Failure> {
+        while let Ok(event) = events.try_recv() {
+            self.take(event).await?;
+        }
+        status::clear();
+        self.message.clear();
+        self.end_message().await
+    }
+
+    async fn take(&mut self, event: Event) -> Result<(), Failure> {
+        event.log();
+        match event {
+            Event::TurnStarted { .. } | Event::Steered { .. } => {
+                self.waiting = Some(Waiting::begin());
+            }
+            Event::Text { text } => self.say(&text).await?,
+            Event::Discarded { reason, retry_after } => {
+                self.void(&reason, retry_after).await?;
+            }
+            Event::CallAnnounced { .. } => self.end_line().await?,
+            // The next words go on where these were cut off.
+            Event::ModelCalled { finish: Finish::Length, .. } => {
+                self.cut_off.push_str(&std::mem::take(&mut self.message));
+            }
+            Event::ModelCalled { .. } => {
+                self.end_message().await?;
+                self.waiting = None;
+            }
+            Event::ToolStarted { call, name, summary } => {
+                self.end_line().await?;
+                let about = about(&name, &summary);
+                self.running.push(Running { call, about, since: Instant::now() });
+            }
+            Event::ToolEnded { call, name, is_error, took, .. } => {
+                self.tool_ended(&call, &name, is_error, took).await?;
+            }
+            Event::Warning { text } => {
+                self.end_line().await?;
+                self.console.warn(&text);
+            }
+            Event::Compressing { .. } => {
+                self.aside("the conversation is long; its beginning is being summarised").await?;
+            }
+            Event::Compressed { messages, .. } => {
+                self.aside(&format!("{} summarised", text::count(messages as u64, "message")))
+                    .await?;
+            }
+            Event::Child { index, event, .. } => self.take_of_child(index, *event).await?,
+            Event::TurnEnded { .. } => self.waiting = None,
+            Event::Reasoning { .. } | Event::ToolOutput { .. } | Event::FileChanged { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Shows what a child does, as far as it is of interest.
+    async fn take_of_child(&mut self, index: usize, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::ToolEnded { name, is_error, took, .. } => {
+                let line = tool_line(is_error, &name, took);
+                self.aside(&format!("  child {}: {line}", index + 1)).await
+            }
+            Event::Warning { text } => {
+                self.end_line().await?;
+                self.console.warn(&format!("child {}: {text}", index + 1));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+        match self.answer {
+            Answer::Streamed => {
+                let shown = text::harmless(&self.words.push(text));
+                if !shown.is_empty() {
+                    self.waiting = None;
+                    self.write(shown).await?;
+                }
+            }
+            Answer::Whole => self.message.push_str(text),
+            Answer::Later => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a message that is complete.
+    async fn end_message(&mut self) -> Result<(), Failure> {
+        self.end_line().await?;
+        let mut message = std::mem::take(&mut self.cut_off);
+        message.push_str(&std::mem::take(&mut self.message));
+        self.write(trimmed(&message)).await
+    }
+
+    /// Ends a line of the answer that is under way, so that something else can
+    /// be said on the same terminal.
+    async fn end_line(&mut self) -> Result<(), Failure> {
+        let end = self.words.end();
+        self.write(end.to_owned()).await
+    }
+
+    /// Says that what was said does not count.
+    async fn void(&mut self, reason: &str, again: Option<Duration>) -> Result<(), Failure> {
+        let was_shown = self.words.is_begun();
+        self.message.clear();
+        self.end_line().await?;
+        let next = match again {
+            Some(after) => format!("; asking again in {}", text::took(after)),
+            None => String::new(),
+        };
+        let void = if was_shown { "; the answer begins anew" } else { "" };
+        self.console.warn(&format!("{reason}{next}{void}"));
+        let now = Instant::now();
+        let at = again.and_then(|after| now.checked_add(after));
+        self.waiting = Some(at.map_or(Waiting::Model(now), Waiting::Retry));
+        Ok(())
+    }
+
+    async fn tool_ended(
+        &mut self,
+        call: &str,
+        name: &str,
+        is_error: bool,
+        took: Duration,
+    ) -> Result<(), Failure> {
+        let place = self.running.iter().position(|running| running.call == call);
+        let about = match place {
+            Some(place) => self.running.remove(place).about,
+            None => about(name, ""),
+        };
+        self.tails.lock().remove(call);
+        if self.running.is_empty() {
+            self.waiting = Some(Waiting::begin());
+        }
+        self.aside(&tool_line(is_error, &about, took)).await
+    }
+
+    async fn aside(&mut self, line: &str) -> Result<(), Failure> {
+        if self.tells_tools {
+            self.end_line().await?;
+            self.console.aside(line);
+        }
+        Ok(())
+    }
+
+    async fn write(&self, text: String) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        status::clear();
+        self.out.write(Bytes::from(text)).await.map_err(|error| Failure::output(&error))
+    }
+
+    /// Draws the line that says what goes on, unless something stands there.
+    fn draw(&self) {
+        if self.asking.is_asking() || self.words.is_begun() {
+            return;
+        }
+        if let Some(running) = self.running.last().filter(|one| one.since.elapsed() > PATIENCE) {
+            let more = match self.running.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let tail = self.tails.lock().get(&running.call).cloned();
+            let tail = tail.map(|tail| format!(" │ {}", text::printable(&tail)));
+            let took = text::span(running.since.elapsed());
+            let about = text::printable(&running.about);
+            status::show(&format!("{about}{more} ({took}){}", tail.unwrap_or_default()));
+        } else if let Some(words) = self.waiting.and_then(|one| one.in_words(Instant::now())) {
+            status::show(&words);
+        }
+    }
+}
+
+fn about(name: &str, summary: &str) -> String {
+    if summary.is_empty() { name.to_owned() } else { format!("{name}: {summary}") }
+}
+
+fn tool_line(is_error: bool, about: &str, took: Duration) -> String {
+    let mark = if is_error { "✗" } else { "·" };
+    format!("{mark} {about} ({})", text::took(took))
+}
+
+/// A message that comes in pieces: shown without blank lines before and behind
+/// it, so white space is held back until it is known what follows.
+#[derive(Debug, Default)]
+pub(super) struct TrimmedText {
+    begun: bool,
+    held: String,
+}
+
+impl TrimmedText {
+    /// Takes a piece and returns what can be shown.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        self.held.push_str(piece);
+        let end = self.held.trim_end().len();
+        let mut shown: String = self.held.drain(..end).collect();
+        if !self.begun && !shown.is_empty() {
+            self.begun = true;
+            let first = shown.len() - shown.trim_start().len();
+            let start = shown[..first].rfind('\n').map_or(0, |end| end + 1);
+            shown.drain(..start);
+        }
+        shown
+    }
+
+    /// Ends the message and returns the end of its last line, if it has any.
+    pub(super) fn end(&mut self) -> &'static str {
+        self.held.clear();
+        if std::mem::take(&mut self.begun) { "\n" } else { "" }
+    }
+
+    /// Reports whether a line of it is unfinished on the screen.
+    pub(super) fn is_begun(&self) -> bool {
+        self.begun
+    }
+}
+
+/// Returns a whole message as it is printed: nothing, if it says nothing.
+pub(super) fn trimmed(text: &str) -> String {
+    let mut words = TrimmedText::default();
+    let mut printed = words.push(text);
+    printed.push_str(words.end());
+    printed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_before_the_next_attempt_is_counted_down() {
+        let now = Instant::now();
+        let waiting = Waiting::Retry(now + Duration::from_millis(62_500));
+        let shown = [0, 2_600, 61_600, 62_600, 64_000]
+            .map(|ms| waiting.in_words(now + Duration::from_millis(ms)).unwrap_or_default());
+        assert_eq!(
+            shown,
+            [
+                "asking again in 1m 3s; Ctrl-C stops",
+                "asking again in 1m 0s; Ctrl-C stops",
+                "asking again in 1s; Ctrl-C stops",
+                "",
+                "waiting for the model (1s)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_message_has_no_blank_lines_around_it_and_ends_with_one_newline() {
+        assert_eq!(trimmed("\n \n  code\n\nmore \n\n"), "  code\n\nmore\n");
+        assert_eq!(trimmed(" \n\n"), "");
+        assert_eq!(trimmed("x"), "x\n");
+    }
+
+    #[test]
+    fn a_message_in_pieces_is_the_same_as_in_one() {
+        let text = "\n\n  first\n\n second  word \n\n";
+        for size in 1..text.len() {
+            let mut words = TrimmedText::default();
+            let chars: Vec<char> = text.chars().collect();
+            let mut shown: String =
+                chars.chunks(size).map(|piece| words.push(&String::from_iter(piece))).collect();
+            assert!(words.is_begun());
+            shown.push_str(words.end());
+            assert_eq!(shown, trimmed(text), "{size}");
+            assert!(!words.is_begun());
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `vestal kanban dispatch`.
+
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::Args;
+use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Shown};
+use vestal_board::settings;
+use vestal_dispatcher::{
+    Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, Said,
+};
+
+use super::board_context::BoardContext;
+use super::display;
+use crate::console::{DIM, GREEN, YELLOW, text};
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const DISPATCH_HELP: &str = "\
+Without --watch, one board is dispatched once: stuck tasks are repaired, scheduled tasks that are
+due become ready, and a worker is started for each ready task within the limits. Workers keep
+running when this command ends. --dry-run shows what would be done, and changes nothing.
+
+With --watch it runs until Ctrl-C, for all boards or the one that --board names, and reacts to every
+change. Any number of dispatchers may watch at the same time.
+
+Examples:
+  vestal kanban dispatch --dry-run
+  vestal kanban dispatch --watch
+  vestal kanban dispatch --max 4 --json | jq -r '.spawned[].task_id'";
+
+/// Start workers for ready tasks.
+#[derive(Debug, Args)]
+#[command(after_help = DISPATCH_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(super) struct DispatchArgs {
+    /// Show what would be done, and change nothing.
+    #[arg(short = 'n', long, conflicts_with = "watch")]
+    dry_run: bool,
+
+    /// Maximum number of running tasks per board, instead of `kanban.max_spawn`.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    max: Option<u32>,
+
+    /// Give up a task after this many failures, instead of `kanban.failure_limit`.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    failure_limit: Option<u32>,
+
+    /// List all tasks, not only the first 100 of each kind.
+    #[arg(long, conflicts_with = "watch")]
+    all: bool,
+
+    /// Keep dispatching until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+
+    /// Print a JSON object; with --watch, one per line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Exit, Failure> {
+    let policy = policy(ctx, args)?;
+    if args.watch {
+        return watch::run(ctx, policy, args.json).await;
+    }
+    let default_assignee = policy.default_assignee.as_ref().map(ToString::to_string);
+    let mode = if args.dry_run { Mode::DryRun } else { Mode::Real };
+    let result = once(ctx, policy, mode).await?;
+    if args.json {
+        ctx.print(&result)?;
+    } else {
+        print_result(ctx, &result, default_assignee.as_deref(), mode)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Dispatches one board once. A board that does not exist yet has no tasks.
+async fn once(
+    ctx: &BoardContext<'_>,
+    policy: Policy,
+    mode: Mode,
+) -> Result<DispatchResult, Failure> {
+    let Some(board) = ctx.board_if_any().await? else {
+        return Ok(DispatchResult::default());
+    };
+    let console = ctx.console();
+    let tell = move |event: Said| match event {
+        // The result is printed as a whole at the end.
+        Said::Started { .. }
+        | Said::Finished { .. }
+        | Said::Ended { .. }
+        | Said::Stopped { .. }
+        | Said::UnknownProfile { .. }
+        | Said::Collected { .. } => {}
+        event => console.warn(&event.to_string()),
+    };
+    let dispatcher = Dispatcher::new(options(ctx, policy, None, tell)?);
+    let all = OpenBoards::new(ctx.boards().clone(), None).all().await?;
+    let result = dispatcher.tick(&board, &all, mode).await;
+    for other in all {
+        if let Err(error) = other.close().await {
+            tracing::debug!(%error, board = other.slug(), "a board was not closed tidily");
+        }
+    }
+    Ok(result?)
+}
+
+/// Returns what a dispatcher goes by: the settings, and what the command line
+/// says in their place. What is wrong with the settings is said once.
+fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Policy, Failure> {
+    let (mut policy, warnings) = settings::policy(ctx.settings(), ctx.boards().host().clone())?;
+    // What becomes of tasks that fail is not for each profile to say: whoever
+    // notices a failure has to say the same.
+    policy.failures = settings::failures(&ctx.context.settings_of_default()?)?;
+    for trouble in warnings {
+        ctx.console().warn(&trouble);
+    }
+    if let Some(profile) = &policy.default_assignee {
+        ctx.warn_of_unknown(profile)?;
+    }
+    if args.max.is_some() {
+        policy.caps.board = args.max;
+    }
+    if let Some(limit) = args.failure_limit {
+        let budgets = &mut policy.failures.budgets;
+        budgets.crashed = limit;
+        budgets.timed_out = limit;
+        budgets.spawn_failed = limit;
+        budgets.no_report = limit;
+        budgets.stale = limit;
+        budgets.terminated = limit;
+        budgets.reclaimed = limit;
+    }
+    if args.all {
+        policy.shown = Shown::All;
+    }
+    Ok(policy)
+}
+
+fn options(
+    ctx: &BoardContext<'_>,
+    policy: Policy,
+    retention: Option<GcPolicy>,
+    tell: impl Fn(Said) + Send + Sync + 'static,
+) -> Result<Options, Failure> {
+    let home = ctx.context.home()?;
+    let launcher = launcher(ctx)?;
+    let profiles =
+        move || -> BTreeSet<String> { home.profiles().iter().map(ToString::to_string).collect() };
+    Ok(Options {
+        lock: vestal_dispatcher::host_lock_path(ctx.boards()),
+        policy,
+        room: vestal_dispatcher::memory_room(ctx.settings())?,
+        launcher: Arc::new(launcher),
+        profiles: Arc::new(profiles),
+        environment: ctx.context.environment().clone(),
+        patience: PATIENCE,
+        interval: settings::dispatch_interval(ctx.settings())?,
+        retention,
+        tell: Arc::new(tell),
+    })
+}
+
+/// Returns what starts workers: this program.
+pub(super) fn launcher(ctx: &BoardContext<'_>) -> Result<ProgramLauncher, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::io("find the path of this program", &error))?;
+    Ok(ProgramLauncher {
+        program,
+        root: ctx.context.home()?.root().to_owned(),
+        environment: ctx.context.environment().clone(),
+        passthrough: settings::env_passthrough(ctx.settings())?,
+        log: settings::worker_log(ctx.settings())?,
+    })
+}
+
+/// Prints it.
+fn print_result(
+    ctx: &BoardContext<'_>,
+    result: &DispatchResult,
+    default_assignee: Option<&str>,
+    mode: Mode,
+) -> Result<(), Failure> {
+    let console = ctx.console();
+    if result.skipped_locked {
+        console.note("another dispatcher of this host is at work; nothing was done");
+        return Ok(());
+    }
+    let counter = |name: &str, count: u64, names: &str| {
+        let name = format!("{:<14}", format!("{name}:"));
+        console.print(format!("{name}{count}  {}", console.paint(DIM, names)).trim_end())
+    };
+    counter("Reclaimed", result.reclaimed, "")?;
+    for (name, bucket) in [
+        ("Crashed", &result.crashed),
+        ("No report", &result.no_report),
+        ("Timed out", &result.timed_out),
+        ("Stale", &result.stale),
+        ("Rate limited", &result.rate_limited),
+        ("Auto-blocked", &result.auto_blocked),
+    ] {
+        counter(name, bucket.count, &listed(bucket, ToString::to_string))?;
+    }
+    counter("Promoted", result.promoted, "")?;
+    let started = match mode {
+        Mode::Real => "Spawned",
+        Mode::DryRun => "Would start",
+    };
+    counter(started, result.spawned.count, "")?;
+    for started in &result.spawned.entries {
+        let place = match (mode, started.workspace.as_str()) {
+            (Mode::DryRun, _) => "- (dry)".to_owned(),
+            (Mode::Real, "") => "-".to_owned(),
+            (Mode::Real, place) => text::printable(place),
+        };
+        let name = console.paint(GREEN, &started.assignee);
+        console.print(&format!("  - {}  ->  {name}  @ {place}", started.task_id))?;
+    }
+    print_more(ctx, &result.spawned)?;
+    print_waiting(ctx, result, default_assignee)
+}
+
+/// Prints what was left for later, and why.
+fn print_waiting(
+    ctx: &BoardContext<'_>,
+    result: &DispatchResult,
+    default_assignee: Option<&str>,
+) -> Result<(), Failure> {
+    let console = ctx.console();
+    let line = |what: &str, names: &str| {
+        console.print(&format!("{}: {names}", console.paint(YELLOW, what)))
+    };
+    let named = |what: &str, bucket: &Bucket<_>| {
+        if bucket.is_empty() { Ok(()) } else { line(what, &listed(bucket, ToString::to_string)) }
+    };
+    let assigned =
+        format!("Auto-assigned to kanban.default_assignee='{}'", default_assignee.unwrap_or("-"));
+    named(&assigned, &result.auto_assigned_default)?;
+    named("Skipped (unassigned)", &result.skipped_unassigned)?;
+    named("Skipped (no such profile; to be claimed by hand)", &result.skipped_nonspawnable)?;
+    named("Skipped (its directory is in use by another task)", &result.skipped_workspace_busy)?;
+    named("Skipped (its directory is on another host)", &result.skipped_other_host)?;
+    let mut capped: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (task, profile, running) in &result.skipped_per_profile_capped.entries {
+        let why = format!("Deferred ({profile} at per-profile cap, {running} running)");
+        capped.entry(why).or_default().push(task.to_string());
+    }
+    for held in &result.skipped_capped.entries {
+        let why = format!("Deferred ({} cap reached, {} running)", held.by, held.current);
+        capped.entry(why).or_default().push(held.task_id.to_string());
+    }
+    for (why, tasks) in &capped {
+        line(why, &tasks.join(", "))?;
+    }
+    print_more(ctx, &result.skipped_per_profile_capped)?;
+    print_more(ctx, &result.skipped_capped)?;
+    let mut guarded: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for held in &result.respawn_guarded.entries {
+        let when = format!("{} ({})", held.task_id, display::ago(held.until));
+        guarded.entry(&held.reason).or_default().push(when);
+    }
+    for (reason, tasks) in &guarded {
+        line(&format!("Waiting ({reason})"), &tasks.join(", "))?;
+    }
+    print_more(ctx, &result.respawn_guarded)
+}
+
+/// Returns the entries of a bucket, and how many more there are.
+fn listed<T>(bucket: &Bucket<T>, shown: impl Fn(&T) -> String) -> String {
+    let mut names = bucket.entries.iter().map(shown).collect::<Vec<_>>().join(", ");
+    let more = bucket.count.saturating_sub(bucket.entries.len() as u64);
+    if more > 0 {
+        // Writing to a string cannot fail.
+        write!(names, " and {more} more").ok();
+    }
+    names
+}
+
+fn print_more<T>(ctx: &BoardContext<'_>, bucket: &Bucket<T>) -> Result<(), Failure> {
+    match bucket.count.saturating_sub(bucket.entries.len() as u64) {
+        0 => Ok(()),
+        more => ctx.console().print(&format!("  … and {more} more (--all lists them)")),
+    }
+}
