@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::fragment::{ATOM, Fragment, Paste};
+use crate::editor::fragment::{ATOM, Fragment, Paste};
 use crate::text::{Line, char_width, harmless};
 
 /// What is shown for a character that is wider than the screen.

@@ -2,11 +2,11 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::commands::drawn;
-use super::fragment::Fragment;
-use super::undo::Group;
-use super::{Editor, Last, Reaction};
 use crate::complete::{Completer, Completion};
+use crate::editor::fragment::Fragment;
+use crate::editor::keys::drawn;
+use crate::editor::undo::Group;
+use crate::editor::{Editor, Last, Reaction};
 use crate::key::{Key, KeyCode};
 
 /// What can be chosen from.

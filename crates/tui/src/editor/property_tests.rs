@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::fragment::ATOM;
-use super::*;
 use crate::complete::{Completer, Completion};
+use crate::editor::fragment::ATOM;
+use crate::editor::*;
 use crate::key::Modifiers;
 use crate::text::{Span, harmless};
 

@@ -6,19 +6,19 @@
 //! the lock looks whether what it locked is still the file.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{MOST_BYTES, MOST_ENTRIES, entry};
 use crate::editor::Fragment;
+use crate::history::{self, MOST_BYTES, MOST_ENTRIES};
 
 /// A file beyond this is written anew. It is a good deal more than what is kept,
 /// so that this is rare.
@@ -65,7 +65,7 @@ impl File {
         match fs::File::open(&self.path) {
             Ok(mut file) => {
                 let lines = last_lines(&mut file)?;
-                Ok(split(&lines).filter_map(entry::read).collect())
+                Ok(split(&lines).filter_map(history::decode_entry).collect())
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -74,7 +74,7 @@ impl File {
 
     /// Adds a message.
     pub(super) fn append(&mut self, message: &Fragment) -> io::Result<()> {
-        let mut line = entry::write(message);
+        let mut line = history::encode_entry(message);
         // One that drives out all others when the file is written anew is not kept.
         if line.len() > MOST_BYTES || self.keeps_nothing() {
             return Ok(());
@@ -225,7 +225,8 @@ fn split(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn newest(lines: &[u8]) -> VecDeque<&[u8]> {
     let mut kept = VecDeque::new();
     let mut bytes = 0;
-    let messages: Vec<_> = split(lines).filter(|line| entry::read(line).is_some()).collect();
+    let messages: Vec<_> =
+        split(lines).filter(|line| history::decode_entry(line).is_some()).collect();
     for line in messages.into_iter().rev().take(MOST_ENTRIES) {
         bytes += line.len();
         if bytes > MOST_BYTES && !kept.is_empty() {

@@ -4,18 +4,22 @@
 //! non-blocking. It reads only when there is something, so that it can be told to
 //! leave what comes to another program.
 
-use std::io;
+use std::future::poll_fn;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::key::{Decoder, Input};
+use crate::terminal::{self, size};
+use crate::text::Size;
 
 /// How long the thread may take to hear that it should not read. It is longer only
 /// if somebody else took what was there to be read; then the thread waits for more,
@@ -219,6 +223,80 @@ impl Reading {
     }
 }
 
+/// What a person types, and what the terminal tells.
+#[derive(Debug)]
+pub struct Inputs {
+    read: UnboundedReceiver<Input>,
+    /// The terminal, to ask for its size.
+    terminal: OwnedFd,
+    last_size: Option<Size>,
+    resized: Signal,
+    continued: Signal,
+}
+
+impl Inputs {
+    pub(super) fn new(read: UnboundedReceiver<Input>, terminal: OwnedFd) -> io::Result<Self> {
+        let last_size = size(&terminal);
+        let resized = signal(SignalKind::window_change())?;
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+        Ok(Self { read, terminal, last_size, resized, continued })
+    }
+
+    /// Waits for the next. Once the terminal is gone, that is [`Input::Closed`] for
+    /// ever. What has come is not lost when this is dropped while it waits.
+    pub async fn next(&mut self) -> Input {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+        while self.continued.poll_recv(context).is_ready() {
+            // Others have had the terminal: its modes and its lines may be theirs.
+            terminal::reenter_after_stop();
+            if let Some(size) = size(&self.terminal) {
+                self.last_size = Some(size);
+                return Poll::Ready(Input::Resized(size));
+            }
+        }
+        while self.resized.poll_recv(context).is_ready() {
+            let now = size(&self.terminal);
+            if let Some(now) = now.filter(|now| Some(*now) != self.last_size) {
+                self.last_size = Some(now);
+                return Poll::Ready(Input::Resized(now));
+            }
+        }
+        self.read.poll_recv(context).map(|input| input.unwrap_or(Input::Closed))
+    }
+}
+
 #[cfg(test)]
-#[path = "reader_tests.rs"]
-mod tests;
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_a_terminal_that_is_gone() {
+        // A directory is always ready, and reading it always fails.
+        let (reader, mut read) = Reader::start(File::open("/").unwrap().into()).unwrap();
+        reader.go_on();
+        assert_eq!(read.blocking_recv(), None);
+        // Nothing waits for a thread that has ended.
+        let begun = Instant::now();
+        reader.pause().unwrap();
+        reader.go_on();
+        reader.end().unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn what_was_pasted_before_the_terminal_went_away_is_told() {
+        let (terminal, person) = rustix::pipe::pipe().unwrap();
+        let (reader, mut read) = Reader::start(terminal).unwrap();
+        rustix::io::write(&person, b"a\x1b[200~words that were cut o").unwrap();
+        drop(person);
+        reader.go_on();
+        let told: Vec<_> = std::iter::from_fn(|| read.blocking_recv()).collect();
+        let key = Input::Key(crate::key::Key::plain(crate::key::KeyCode::Char('a')));
+        assert_eq!(told, [key, Input::Paste("words that were cut o".to_owned())]);
+    }
+}
