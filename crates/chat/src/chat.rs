@@ -13,19 +13,17 @@ use vestal_conversations::ConversationId;
 use vestal_sandbox::Termination;
 use vestal_tui::{Editor, Input, Line, Screen};
 
-use crate::asked::Questions;
 use crate::cells;
+use crate::conversation::{NextTurn, Talk};
+use crate::host::{Outside, Program, Trouble};
 use crate::live::{Kind, Live, Said};
-use crate::news::Watch;
-use crate::program::{Outside, Program, Trouble};
-use crate::question::Asking;
+use crate::questions::{Asking, Questions};
 use crate::run::Left;
-use crate::status_line::Status;
-use crate::surface::Lend;
-use crate::tails::Tails;
-use crate::talk::{NextTurn, Talk};
-use crate::unfold::Unfold;
-use crate::wake::Wake;
+use crate::sandbox_monitor::Watch;
+use crate::terminal::Lend;
+use crate::tool_output::{Tails, Unfold};
+use crate::view::Status;
+use crate::wakeup::Wake;
 
 /// A chat: one conversation at a time, on one terminal.
 pub(crate) struct Chat {
@@ -210,16 +208,5 @@ impl Chat {
             // A bell that cannot be rung is no loss: the next frame tells if the terminal is gone.
             self.screen.bell().ok();
         }
-    }
-
-    /// Takes note of a conversation that has come into the chat's hands.
-    pub(crate) fn settle(&mut self, conversation: Box<Conversation>) {
-        self.about = About::of(&conversation);
-        let context = conversation.context_used();
-        self.status.used = context.tokens;
-        self.status.holds = context.window;
-        self.status.model.clone_from(&self.about.model);
-        self.wake.wait_for(conversation.job_watch());
-        self.talk = Talk::Idle(conversation);
     }
 }

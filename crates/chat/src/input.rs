@@ -1,18 +1,18 @@
-//! What keys do.
+//! Keys and pasted text: the key table, what each key does, and waiting that a key can cancel.
 
 use std::time::{Duration, Instant};
 
 use vestal_agent::slash::{self, SlashError};
-use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission};
+use vestal_sandbox::Termination;
+use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission, bindings};
 
 use crate::chat::{Chat, Menu};
-use crate::commands;
-use crate::image;
-use crate::keys::{self, Act};
+use crate::conversation::{Interrupt, NextTurn, What};
+use crate::host::Trouble;
 use crate::live::{Kind, Said};
-use crate::program::Trouble;
 use crate::run::Left;
-use crate::talk::{Interrupt, NextTurn, What};
+use crate::view::FRAME;
+use crate::{attachments, commands};
 
 /// How long it is remembered that somebody wants to leave.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ impl Chat {
             return self.control_c();
         }
         self.hint = None;
-        if keys::act(key) == Some(Act::Stop) {
+        if act(key) == Some(Act::Stop) {
             return self.stop();
         }
         if self.hear() {
@@ -109,7 +109,7 @@ impl Chat {
             }
             return;
         }
-        match keys::act(key) {
+        match act(key) {
             Some(Act::Leave) => self.leave(),
             Some(Act::ClearScreen) => self.clear_screen(),
             Some(Act::Unfold) => self.unfold_last(),
@@ -184,7 +184,7 @@ impl Chat {
         match running {
             // Pictures cannot be handed to a turn that runs.
             Some(What::Turn { .. } | What::News)
-                if image::names_any(&text, self.home().as_deref()) =>
+                if attachments::names_any(&text, self.home().as_deref()) =>
             {
                 self.next_turns.push_back(NextTurn::Typed(Submission { text, shown }));
             }
@@ -244,5 +244,124 @@ impl Chat {
             "what the model thinks is hidden from now on"
         };
         self.hint(words, AGAIN);
+    }
+}
+
+/// What a key of the chat asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Leave.
+    Leave,
+    /// Begin at the top of an empty screen.
+    ClearScreen,
+    /// Show more of what a tool printed.
+    Unfold,
+    /// Show or hide what the model thinks.
+    Thoughts,
+    /// Edit the input elsewhere.
+    Edit,
+    /// Stop the process.
+    Stop,
+}
+
+/// The keys, by their letters together with Ctrl.
+const KEYS: [(char, &str, &str, Act); 6] = [
+    ('o', "Ctrl-O", "all that the last tool printed; while it runs, more of it", Act::Unfold),
+    ('t', "Ctrl-T", "show or hide what the model thinks, when nothing is written", Act::Thoughts),
+    ('g', "Ctrl-G", "write in $VISUAL or $EDITOR", Act::Edit),
+    ('l', "Ctrl-L", "clear the screen; what was said can be scrolled back to", Act::ClearScreen),
+    ('z', "Ctrl-Z", "stop the chat until `fg`", Act::Stop),
+    ('d', "Ctrl-D", "leave, when nothing is written", Act::Leave),
+];
+
+/// What else is to be known, which is no single key.
+const OTHERS: [(&str, &str); 5] = [
+    ("Enter", "while the model works: say it to the model at its next step"),
+    ("Esc", "interrupt what runs; what is written stays"),
+    ("Ctrl-C", "clear the input, else interrupt what runs, else leave (twice)"),
+    ("!command", "run it yourself, in the same shell"),
+    ("@path", "a picture goes with the words"),
+];
+
+/// Returns what a key asks the chat for.
+pub(crate) fn act(key: Key) -> Option<Act> {
+    KEYS.iter().find(|(letter, ..)| key == Key::control(*letter)).map(|(.., act)| *act)
+}
+
+/// Returns the keys of the chat, as people read them, and what each does.
+pub(crate) fn of_chat() -> Vec<(&'static str, &'static str)> {
+    let keys = KEYS.iter().map(|(_, name, what, _)| (*name, *what));
+    OTHERS.iter().copied().chain(keys).collect()
+}
+
+/// Returns the keys of the input, which are the editor's. What the chat has
+/// more to say of is left to it.
+pub(crate) fn of_input() -> Vec<(&'static str, &'static str)> {
+    let ours = ["Ctrl-C", "Ctrl-D", "Esc"];
+    bindings().iter().copied().filter(|(keys, _)| !ours.contains(keys)).collect()
+}
+
+impl Chat {
+    /// Waits for something that others do, and that may take as long as they
+    /// like: a sandbox, a store, a file. It is seen as `what` when it does.
+    /// Ctrl-C or Esc ends the waiting; what else is typed meanwhile is kept for
+    /// afterwards, in its order.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        what: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Trouble> {
+        let mut work = std::pin::pin!(work);
+        let since = Instant::now();
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut work => break Some(done),
+                Some(signal) = self.signals.recv() => {
+                    if signal != Termination::Interrupt {
+                        self.leaving = Some(Left::Signal(signal));
+                    }
+                    break None;
+                }
+                input = self.inputs.recv() => match input.unwrap_or(Input::Closed) {
+                    Input::Closed => {
+                        self.leaving = Some(Left::Closed);
+                        break None;
+                    }
+                    Input::Key(key)
+                        if key == Key::control('c') || key == Key::plain(KeyCode::Escape) =>
+                    {
+                        break None;
+                    }
+                    Input::Resized(size) => self.resized(size),
+                    input => self.ahead.push_back(input),
+                },
+                () = tokio::time::sleep(FRAME) => {
+                    self.awaited = Some((since, what.to_owned()));
+                    self.draw();
+                }
+            }
+        };
+        if self.awaited.take().is_some() {
+            self.is_dirty = true;
+        }
+        done.ok_or_else(|| Trouble {
+            problem: format!("{what} was given up"),
+            advice: vec!["try again; `vestal doctor` says what answers here".to_owned()],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_that_help_names_does_what_it_says() {
+        for (letter, name, _, wanted) in KEYS {
+            assert_eq!(name, format!("Ctrl-{}", letter.to_ascii_uppercase()));
+            assert_eq!(act(Key::control(letter)), Some(wanted));
+        }
+        assert_eq!(act(Key::control('x')), None);
     }
 }

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vestal_agent::Event;
 use vestal_conversations::ConversationId;
-use vestal_model::Finish;
+use vestal_model::{Cost, Finish};
 use vestal_tui::{Line, Submission};
 
 use crate::answer::{Answer, Thoughts};
 use crate::cells::{self, Done};
-use crate::tails::{Tail, Tails};
-use crate::tally::Tally;
-use crate::text;
+use crate::format;
+use crate::tool_output::{Tail, Tails, Unfoldable};
 
 /// Something for the transcript.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,14 +29,6 @@ pub(crate) enum Kind {
     Thought,
     Tool,
     Notice,
-}
-
-/// The output of a call that has ended, kept to be unfolded.
-#[derive(Debug)]
-pub(crate) struct Unfoldable {
-    pub(crate) about: String,
-    pub(crate) tail: Tail,
-    pub(crate) changes: Vec<String>,
 }
 
 /// What goes on in a turn.
@@ -189,7 +180,7 @@ impl Live {
                 self.tally.used = tokens;
                 let words = format!(
                     "the beginning of the conversation ({}) was summarised",
-                    text::count(messages, "message")
+                    format::count(messages, "message")
                 );
                 said.push(Self::notice(cells::note(&words, self.width)));
                 self.waiting = Some((now, Waiting::Model));
@@ -256,7 +247,7 @@ impl Live {
     fn void(&mut self, reason: &str, retry_after: Option<Duration>) -> Said {
         self.thoughts.discard();
         let again = match retry_after {
-            Some(after) => format!("; asking again in {}", text::took(after)),
+            Some(after) => format!("; asking again in {}", format::took(after)),
             None => String::new(),
         };
         let mut lines = cells::warning(&format!("{reason}{again}"), self.width);
@@ -376,6 +367,31 @@ fn reason(preview: &str) -> Option<String> {
             Some(cut) => Some(format!("{}…", cut.replace("\\n", "\n").replace("\\\"", "\""))),
             None => Some(preview.to_owned()).filter(|words| !words.starts_with('{')),
         },
+    }
+}
+
+/// What the calls of the model took.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Tokens of the last request and its answer.
+    pub(crate) used: u64,
+    /// The model that answered last.
+    pub(crate) model: Option<String>,
+    pub(crate) micro_usd: u64,
+    pub(crate) known_calls: u32,
+    pub(crate) unknown_calls: u32,
+}
+
+impl Tally {
+    /// Counts what a call cost.
+    pub(crate) fn pay(&mut self, cost: Cost) {
+        match cost {
+            Cost::Unknown => self.unknown_calls += 1,
+            Cost::Known { micro_usd, .. } => {
+                self.known_calls += 1;
+                self.micro_usd = self.micro_usd.saturating_add(micro_usd);
+            }
+        }
     }
 }
 

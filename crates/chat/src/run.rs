@@ -1,4 +1,4 @@
-//! The chat from its beginning to its end: one loop.
+//! The chat from start to shutdown: one event loop.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -7,26 +7,23 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinError;
-use vestal_agent::Agent;
+use vestal_agent::{Agent, EndReason};
 use vestal_config::{Settings, keys};
 use vestal_model::UserMessage;
 use vestal_sandbox::Termination;
-use vestal_tui::{Colour, Editor, History, Input, Line, Screen};
+use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen};
 
-use crate::asked::{Pending, Questions};
-use crate::cells;
 use crate::chat::{About, Chat, Happening, Menu};
+use crate::conversation::{Done, Interrupt, Talk};
+use crate::host::{Open, Opened, Outside, Program, Trouble};
 use crate::live::{Kind, Live, Said};
-use crate::news::{News, Watch};
-use crate::program::{Open, Opened, Outside, Program, Trouble};
-use crate::status_line::Status;
-use crate::surface::Surface;
-use crate::tails::Tails;
-use crate::talk::{Done, Talk};
-use crate::text;
-use crate::unfold::Unfold;
-use crate::view::FRAME;
-use crate::wake::Wake;
+use crate::questions::{Pending, Questions};
+use crate::sandbox_monitor::{News, Watch};
+use crate::terminal::Surface;
+use crate::tool_output::{Tails, Unfold};
+use crate::view::{FRAME, Status};
+use crate::wakeup::Wake;
+use crate::{cells, format};
 
 /// Frames are drawn no faster than this; a key is answered at once.
 const FASTEST: Duration = Duration::from_millis(16);
@@ -43,7 +40,7 @@ pub struct Parts {
     pub colour: Colour,
     /// The file in which what was typed is kept.
     pub history: PathBuf,
-    /// What the agent asks the person: see [`crate::asked()`].
+    /// What the agent asks the person: see [`crate::questions()`].
     pub questions: Questions,
     /// What other parts of the program say meanwhile.
     pub outside: UnboundedReceiver<Outside>,
@@ -277,13 +274,13 @@ impl Chat {
         self.is_dirty = true;
         match said {
             Outside::Line(line) => {
-                let plain = text::without_escapes(&line);
+                let plain = format::without_escapes(&line);
                 let width = self.width();
                 let lines = cells::wrapped(&plain, width, "  ", |_, text| Line::plain(text));
                 self.put(Said { kind: Kind::Notice, lines });
             }
             Outside::Status(what) => {
-                let what = what.map(|what| (Instant::now(), text::without_escapes(&what)));
+                let what = what.map(|what| (Instant::now(), format::without_escapes(&what)));
                 self.outside_status = what;
             }
         }
@@ -304,7 +301,7 @@ impl Chat {
         }
         self.jobs = news.jobs;
         for job in news.ended {
-            let words = crate::job::ended(&job);
+            let words = crate::sandbox_monitor::describe_ended_job(&job);
             let words = self.agent.redactor().redact(&words).into_owned();
             let lines = cells::aside(&words, self.width());
             self.put(Said { kind: Kind::Notice, lines });
@@ -341,5 +338,94 @@ impl Opening {
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("history", &self.history).finish_non_exhaustive()
+    }
+}
+
+/// How long the end of a turn is waited for when the terminal is gone or
+/// somebody asks the process to end.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+impl Chat {
+    /// Ends the chat: what runs is interrupted and waited for, for a while, so
+    /// that all that was said is stored; then the conversation is closed.
+    pub(crate) async fn end(&mut self, left: Left) {
+        while let Some(asking) = self.asking.pop_front() {
+            self.keep_words_of(&asking);
+        }
+        self.editor.keep_draft();
+        let draft = self.editor.text();
+        if let Talk::Running(running) = &mut self.talk {
+            let is_second = running.interrupt != Interrupt::No && left == Left::Quit;
+            running.interrupt();
+            if is_second {
+                // The person does not want to wait; words are stored as they are said.
+                running.task.abort();
+            } else {
+                self.wait_for_last_words(left).await;
+            }
+        }
+        // What was given back to the input meanwhile, or waits still.
+        let is_unsaid = self.editor.text() != draft
+            || !self.live.queued.is_empty()
+            || !self.next_turns.is_empty();
+        if is_unsaid {
+            self.note("not all that was said has reached the model; Up finds it in the next chat");
+        }
+        if left != Left::Closed {
+            self.farewell();
+        }
+        if let Some(conversation) = self.talk.take()
+            && let Err(error) = conversation.close(EndReason::Left).await
+        {
+            tracing::warn!(%error, "the conversation could not be closed");
+        }
+    }
+
+    async fn wait_for_last_words(&mut self, left: Left) {
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.talk.running().is_some() {
+            if let Talk::Running(running) = &mut self.talk {
+                running.interrupt_if_wanted();
+            }
+            let step = (Instant::now() + FRAME).min(deadline);
+            match tokio::time::timeout_at(step.into(), self.talk.ended()).await {
+                Ok(ended) => self.ended(ended).await,
+                Err(_) if Instant::now() >= deadline => return,
+                Err(_) => {
+                    // A person sees what is waited for, and can stop waiting.
+                    if left == Left::Quit {
+                        self.draw();
+                        while let Ok(input) = self.inputs.try_recv() {
+                            if input == Input::Key(Key::control('c')) {
+                                return;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the live area away and says how to go on.
+    fn farewell(&mut self) {
+        let has_words = match &self.talk {
+            Talk::Idle(conversation) => !conversation.messages().is_empty(),
+            Talk::Running(_) | Talk::Gone => true,
+        };
+        if has_words {
+            let profile = self.settings.home().profile().to_string();
+            let profile =
+                if profile == "default" { String::new() } else { format!(" -p {profile}") };
+            let words = format!(
+                "{} · to go on: vestal{profile} chat --resume {}",
+                self.about.id.short(),
+                self.about.id.short()
+            );
+            let lines = cells::aside(&words, self.width());
+            self.put(Said { kind: Kind::Notice, lines });
+        }
+        if let Err(error) = self.screen.clear() {
+            tracing::debug!(%error, "the terminal could not be written to");
+        }
     }
 }

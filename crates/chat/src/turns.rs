@@ -7,14 +7,11 @@ use vestal_agent::{Conversation, Event, EventSink, Outcome, TurnError, TurnResul
 use vestal_model::{Endpoint, Message, Part, UserMessage};
 use vestal_tui::Submission;
 
-use crate::cells;
 use crate::chat::{Chat, Happening};
-use crate::commands;
-use crate::fresh;
-use crate::image;
+use crate::conversation::{self, Came, Done, Interrupt, NextTurn, Running, Talk, What};
+use crate::host::{Open, Trouble};
 use crate::live::{Kind, Said, Waiting};
-use crate::program::{Open, Trouble};
-use crate::talk::{Came, Done, Interrupt, NextTurn, Running, Talk, What};
+use crate::{attachments, cells, commands};
 
 /// What takes longer than this is worth a ring at its end.
 const LONG: Duration = Duration::from_secs(10);
@@ -53,7 +50,8 @@ impl Chat {
         self.spawn(conversation, what, |mut conversation, sink, tell| async move {
             let spare = text.clone();
             // Pictures may be on a slow disk, which only this turn waits for.
-            let found = tokio::task::spawn_blocking(move || image::attach(text, home.as_deref()));
+            let found =
+                tokio::task::spawn_blocking(move || attachments::attach(text, home.as_deref()));
             let message = match found.await {
                 Ok(found) => {
                     for attached in found.attached {
@@ -75,7 +73,7 @@ impl Chat {
     /// than before.
     pub(crate) fn fresh_chain(&mut self, conversation: &Conversation) -> Option<Vec<Endpoint>> {
         self.reread_settings();
-        fresh::chain(&self.settings, conversation)
+        conversation::chain(&self.settings, conversation)
     }
 
     /// Runs a command of the person's in the conversation's shell.

@@ -1,7 +1,6 @@
-//! What becomes of the sandbox and its jobs while nobody asks.
+//! Observes the sandbox and its background jobs.
 //!
-//! A task looks at the sandbox now and then, as somebody who only looks:
-//! nothing is started by it, and nothing is kept alive.
+//! The monitor connects as an observer: it starts nothing and keeps nothing alive.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +12,9 @@ use tokio::task::JoinHandle;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Engine, Error, Task};
-use vestal_wire::{JobId, JobInfo, JobState, Reply, Request};
+use vestal_wire::{Cause, JobId, JobInfo, JobState, Reply, Request};
+
+use crate::format;
 
 /// Time between two looks, if nothing calls for one earlier.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -275,4 +276,33 @@ impl From<Error> for Unseen {
     fn from(error: Error) -> Self {
         Self::Engine(error)
     }
+}
+
+/// Characters of a command that are shown.
+const COMMAND: usize = 80;
+
+/// Says how a job ended: `● job k3f9 ended: exit 0 after 12s: cargo build`.
+pub(crate) fn describe_ended_job(job: &JobInfo) -> String {
+    let how = match job.state {
+        JobState::Ended(exit) => match (exit.cause, exit.code) {
+            (Cause::Exited, Some(code)) => format!("exit {code}"),
+            (Cause::Signaled(signal), _) => format!("by signal {signal}"),
+            (Cause::TimedOut, _) => "its time was up".to_owned(),
+            (Cause::Killed, _) => "killed".to_owned(),
+            (Cause::Lost, _) | (Cause::Exited, None) => "lost with its sandbox".to_owned(),
+        },
+        _ => "not ended".to_owned(),
+    };
+    let took = match (job.duration_us, job.ended_ms) {
+        (Some(micros), _) => Some(Duration::from_micros(micros)),
+        (None, Some(ended)) => Some(Duration::from_millis(ended.saturating_sub(job.started_ms))),
+        (None, None) => None,
+    };
+    let took = took.map(|took| format!(" after {}", format::took(took))).unwrap_or_default();
+    let command = job.summary.split_whitespace().collect::<Vec<_>>().join(" ");
+    let command = match command.char_indices().nth(COMMAND) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command,
+    };
+    format!("● job {} ended: {how}{took}: {command}", job.id)
 }

@@ -1,13 +1,112 @@
-//! The terminal in other hands.
+//! The terminal: taking it, suspending it for other programs, and taking it back.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use vestal_agent::EndReason;
+use vestal_sandbox::{Termination, Terminations};
+use vestal_tui::terminal::{Inputs, Output, Terminal};
+use vestal_tui::{Input, Reflow, Size};
 
 use crate::chat::Chat;
-use crate::program::{Open, Opened, Trouble};
+use crate::host::Trouble;
 use crate::run::Left;
+
+/// Where a chat is shown, and where its keys come from.
+pub struct Surface {
+    /// What the person and the terminal do. The end of it is the end of the terminal.
+    pub inputs: UnboundedReceiver<Input>,
+    /// What asks the process to end.
+    pub signals: UnboundedReceiver<Termination>,
+    /// Where the screen is written.
+    pub out: Box<dyn Write + Send>,
+    /// How large it is.
+    pub size: Size,
+    /// What the terminal does with its lines when its width changes.
+    pub reflow: Reflow,
+    /// What lends the terminal to others.
+    pub lend: Box<dyn Lend>,
+}
+
+/// A terminal that can be lent to somebody who wants it in its usual mode.
+pub trait Lend: Send {
+    /// Puts the terminal into its usual mode.
+    fn lend(&mut self) -> io::Result<()>;
+
+    /// Takes it back, and returns its size by now, if that is known.
+    fn take_back(&mut self) -> io::Result<Option<Size>>;
+
+    /// Stops the process, as Ctrl-Z does elsewhere, with the terminal in its
+    /// usual mode, and takes the terminal back when the process goes on.
+    fn stop(&mut self) -> io::Result<Option<Size>>;
+}
+
+impl Lend for Terminal {
+    fn lend(&mut self) -> io::Result<()> {
+        self.suspend()
+    }
+
+    fn take_back(&mut self) -> io::Result<Option<Size>> {
+        self.resume()?;
+        Ok(Self::size())
+    }
+
+    fn stop(&mut self) -> io::Result<Option<Size>> {
+        Self::stop(self)?;
+        Ok(Self::size())
+    }
+}
+
+impl Surface {
+    /// Takes the terminal of this process. It is put back when the surface, or
+    /// the chat that has it, is dropped.
+    pub(crate) fn take() -> Result<Self, Trouble> {
+        let failed = |error: io::Error| Trouble {
+            problem: format!("failed to take the terminal: {error}"),
+            advice: vec!["to ask without one: vestal chat -q 'what is to be done'".to_owned()],
+        };
+        let mut signals = Terminations::listen().map_err(failed)?;
+        let (terminal, mut inputs): (Terminal, Inputs) = Terminal::enter().map_err(failed)?;
+        let size = Terminal::size().unwrap_or(Size { columns: 80, rows: 24 });
+        let (typed, typing) = unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                let input = inputs.next().await;
+                let is_last = input == Input::Closed;
+                if typed.send(input).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        let (signalled, signalling): (UnboundedSender<Termination>, _) = unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                let signal = tokio::select! {
+                    signal = signals.next() => signal,
+                    () = signalled.closed() => return,
+                };
+                if signalled.send(signal).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            inputs: typing,
+            signals: signalling,
+            out: Box::new(Output),
+            size,
+            reflow: Terminal::reflow(),
+            lend: Box::new(terminal),
+        })
+    }
+}
+
+impl std::fmt::Debug for Surface {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surface").field("size", &self.size).finish_non_exhaustive()
+    }
+}
 
 /// What somebody does with the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,83 +234,5 @@ impl Chat {
         self.last = None;
         self.is_dirty = true;
         self.watch.look();
-    }
-
-    /// Goes on with another conversation; the one before is closed.
-    pub(crate) async fn switch(&mut self, what: Open) -> Result<(), Trouble> {
-        let Some(before) = self.talk.take() else {
-            return Err(Trouble {
-                problem: "a turn runs in this conversation".to_owned(),
-                advice: vec!["interrupt it with Ctrl-C first".to_owned()],
-            });
-        };
-        let id = before.id().clone();
-        // Nobody can open a conversation that is still held: not even we.
-        let is_same = matches!(&what, Open::Resume { id: wanted, .. } if *wanted == id);
-        if is_same {
-            close(before).await;
-            return match self.open(what).await {
-                Ok(opened) => {
-                    self.enter(opened).await;
-                    Ok(())
-                }
-                Err(trouble) => {
-                    let again = Open::Resume { id, task: None, model: None };
-                    match self.open(again).await {
-                        Ok(opened) => self.settle(Box::new(opened.conversation)),
-                        Err(_) => self.leave(),
-                    }
-                    Err(trouble)
-                }
-            };
-        }
-        match self.open(what).await {
-            Ok(opened) => {
-                close(before).await;
-                self.enter(opened).await;
-                Ok(())
-            }
-            Err(trouble) => {
-                self.settle(before);
-                Err(trouble)
-            }
-        }
-    }
-
-    pub(crate) async fn open(&mut self, what: Open) -> Result<Opened, Trouble> {
-        let program = Arc::clone(&self.program);
-        self.wait_for("opening the conversation", program.open(what)).await?
-    }
-
-    /// Begins to work in a conversation that was opened.
-    async fn enter(&mut self, opened: Opened) {
-        let Opened { conversation, is_resumed, notices } = opened;
-        let before = self.about.workshop.sandbox_task();
-        self.settle(Box::new(conversation));
-        let task = self.about.workshop.sandbox_task();
-        if task != before {
-            // Nothing is known of the other place yet.
-            self.status.place = self.place_of(self.about.workshop.task(), None);
-            self.status.state = "";
-            self.status.jobs = 0;
-            self.jobs.clear();
-        }
-        self.live.tally = crate::tally::Tally::default();
-        self.status.paid = None;
-        self.status.is_paid_partly = false;
-        self.watch.turn_to(&task);
-        self.greet();
-        for notice in notices {
-            self.note(&notice);
-        }
-        if is_resumed {
-            self.show_last_exchanges().await;
-        }
-    }
-}
-
-async fn close(conversation: Box<vestal_agent::Conversation>) {
-    if let Err(error) = conversation.close(EndReason::NewConversation).await {
-        tracing::warn!(%error, "the conversation could not be closed");
     }
 }

@@ -1,11 +1,13 @@
-//! What tools print. It comes as fast as a machine can print, and only its end
-//! is of interest: so it is never queued, only kept, and bounded.
+//! Output of tool calls. It can arrive faster than anyone can read, and only its end
+//! matters, so it is never queued: a bounded tail of each call is kept.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use vestal_tui::{Line, Span, diff, style};
+
 /// Bytes of a call's output that are kept to be unfolded.
-pub(crate) const KEPT: usize = 64 << 10;
+pub(crate) const TAIL_BYTES: usize = 64 << 10;
 
 /// The end of what each running call has printed. Cloning gives the same one.
 #[derive(Debug, Clone, Default)]
@@ -54,17 +56,17 @@ impl Tails {
 impl Tail {
     /// Takes what is printed.
     pub(crate) fn push(&mut self, text: &str) {
-        let text = if text.len() > KEPT {
+        let text = if text.len() > TAIL_BYTES {
             self.text.clear();
             self.is_cut = true;
-            &text[text.ceil_char_boundary(text.len() - KEPT)..]
+            &text[text.ceil_char_boundary(text.len() - TAIL_BYTES)..]
         } else {
             text
         };
         self.text.push_str(text);
         // Twice as much is held, so that what is kept is not moved each time.
-        if self.text.len() > 2 * KEPT {
-            let from = self.text.ceil_char_boundary(self.text.len() - KEPT);
+        if self.text.len() > 2 * TAIL_BYTES {
+            let from = self.text.ceil_char_boundary(self.text.len() - TAIL_BYTES);
             self.text.drain(..from);
             self.is_cut = true;
         }
@@ -90,7 +92,7 @@ impl Tail {
 
     /// Reports whether the beginning is not kept.
     pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut || self.text.len() > KEPT
+        self.is_cut || self.text.len() > TAIL_BYTES
     }
 
     /// Reports whether nothing was printed.
@@ -104,7 +106,7 @@ impl Tail {
     }
 
     fn kept(&self) -> &str {
-        let from = self.text.len().saturating_sub(KEPT);
+        let from = self.text.len().saturating_sub(TAIL_BYTES);
         &self.text[self.text.ceil_char_boundary(from)..]
     }
 
@@ -120,39 +122,62 @@ fn shown(line: &str) -> &str {
     line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or("")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The output of a call that has ended, kept to be unfolded.
+#[derive(Debug)]
+pub(crate) struct Unfoldable {
+    pub(crate) about: String,
+    pub(crate) tail: Tail,
+    pub(crate) changes: Vec<String>,
+}
 
-    #[test]
-    fn the_last_lines_that_say_something_are_seen() {
-        let tails = Tails::default();
-        tails.push("a", "one\ntwo\n");
-        tails.push("a", "\nthr");
-        tails.push("a", "ee\n\n");
-        assert_eq!(tails.last("a", 2), ["two", "three"]);
-        assert_eq!(tails.last("b", 2), Vec::<String>::new());
-        assert_eq!(tails.take("a").count(), 3);
-        assert!(tails.take("a").is_empty());
-    }
+/// Bytes that are kept, all calls together.
+const KEPT_BYTES: usize = 1 << 20;
 
-    #[test]
-    fn a_line_that_is_written_over_is_seen_as_it_is_in_the_end() {
-        let mut tail = Tail::default();
-        tail.push("10%\r50%\r100%\r\ndone\r");
-        assert_eq!(tail.last(9), ["100%", "done"]);
-    }
+/// The output of the last calls, the newest last.
+#[derive(Debug, Default)]
+pub(crate) struct Unfold {
+    kept: VecDeque<Unfoldable>,
+    size: usize,
+}
 
-    #[test]
-    fn ten_megabytes_cost_no_more_than_their_end() {
-        let mut tail = Tail::default();
-        for number in 0..100_000 {
-            tail.push(&format!("é line {number:090}\n"));
+impl Unfold {
+    /// Keeps what a call printed, and forgets what is too old.
+    pub(crate) fn keep(&mut self, call: Unfoldable) {
+        self.size += size_of_output(&call);
+        self.kept.push_back(call);
+        while self.size > KEPT_BYTES {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.size -= size_of_output(&oldest);
         }
-        assert!(tail.size() <= 2 * KEPT + 200, "{}", tail.size());
-        assert!(tail.is_cut());
-        assert!(tail.last(1)[0].ends_with("99999"));
-        tail.push(&"é".repeat(KEPT));
-        assert!(tail.size() <= 2 * KEPT, "{}", tail.size());
+    }
+
+    /// Takes the newest one that has not been unfolded, and shows all of it.
+    pub(crate) fn unfold(&mut self) -> Option<Vec<Line>> {
+        let call = self.kept.pop_back()?;
+        self.size -= size_of_output(&call);
+        let mut head = Line::from_spans(vec![Span::new("▾ ", style::CYAN)]);
+        head.push(Span::plain(call.about.trim_end()));
+        let mut lines = vec![head];
+        if call.tail.is_cut() {
+            lines.push(Line::styled("  … the beginning is not kept", style::DIM));
+        }
+        if !call.tail.is_empty() {
+            lines.extend(
+                call.tail.lines().map(|line| Line::styled(format!("  {line}"), style::DIM)),
+            );
+        }
+        for change in &call.changes {
+            let shown = diff::render(change, usize::MAX);
+            lines.extend(shown.into_iter().map(|line| line.prefixed(Span::plain("  "))));
+        }
+        Some(lines)
     }
 }
+
+fn size_of_output(call: &Unfoldable) -> usize {
+    call.about.len() + call.tail.size() + call.changes.iter().map(String::len).sum::<usize>()
+}
+
+#[cfg(test)]
+#[path = "tool_output_tests.rs"]
+mod tests;

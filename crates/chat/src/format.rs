@@ -1,4 +1,4 @@
-//! Numbers and spans of time for people.
+//! Numbers and durations as people read them.
 
 use std::time::Duration;
 

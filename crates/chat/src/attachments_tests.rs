@@ -57,3 +57,38 @@ fn a_picture_that_is_none_is_told_and_the_words_go_on() {
     assert_eq!(kinds(&found.message), ["text"]);
     assert!(found.troubles[0].problem.ends_with("none of the images that models read"));
 }
+
+#[test]
+fn a_text_that_is_mentioned_is_attached_and_what_cannot_be_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("notes.txt"), "buy milk\n").unwrap();
+    std::fs::write(at("long.txt"), "x".repeat(70_000)).unwrap();
+    std::fs::write(at("raw.bin"), [0xff, 0xfe, 0x00, 0x80, 0x81]).unwrap();
+    std::fs::create_dir(at("src.d")).unwrap();
+    let say = |name: &str| {
+        let mut found = mentioned_texts(&format!("look at @{} please", at(name).display()));
+        assert_eq!(found.len(), 1, "{name}");
+        found.remove(0)
+    };
+    let path = at("notes.txt").display().to_string();
+    let notes = say("notes.txt").unwrap();
+    let text = format!("[The file {path}, attached by the user:]\nbuy milk\n");
+    assert_eq!(notes.part, Part::Text { text });
+    let long = say("long.txt").unwrap();
+    let Part::Text { text } = &long.part else { panic!("{long:?}") };
+    assert_eq!(
+        text.matches('x').count() - text.lines().next().unwrap().matches('x').count(),
+        65_536
+    );
+    assert!(long.about.contains("the first"), "{}", long.about);
+    for (name, why) in [
+        ("raw.bin", "it is not text"),
+        ("src.d", "it is a directory"),
+        ("missing.txt", "there is no such file here"),
+    ] {
+        let trouble = say(name).unwrap_err();
+        assert!(trouble.problem.ends_with(why), "{}", trouble.problem);
+    }
+    assert!(mentioned_texts("mail @somebody about it").is_empty());
+}

@@ -1,4 +1,4 @@
-//! What the chat needs of the program around it.
+//! What the chat needs from the program that hosts it.
 
 use async_trait::async_trait;
 use vestal_agent::Conversation;

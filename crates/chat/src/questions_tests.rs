@@ -60,3 +60,12 @@ async fn nobody_who_left_approves_of_anything() {
     assert!(!human.is_present());
     assert_eq!(human.approve(&request()).await, Approval::Deny(None));
 }
+
+#[test]
+fn a_question_hears_its_keys_when_it_was_seen_and_nothing_typed_for_a_while() {
+    let seen = Instant::now();
+    let later = seen + Duration::from_millis(300);
+    assert_eq!(heard_at(seen, None), seen + PAUSE);
+    assert_eq!(heard_at(seen, Some(later)), later + PAUSE);
+    assert_eq!(heard_at(later, Some(seen)), later + PAUSE);
+}

@@ -1,4 +1,4 @@
-//! Pictures, and files of text, that go with what is said.
+//! Images and text files that are sent along with a message.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use vestal_model::{Image, Part, UserMessage};
 use vestal_tui::{mentioned_paths, pasted_path};
 
-use crate::mentions;
-use crate::program::Trouble;
-use crate::text;
+use crate::format;
+use crate::host::Trouble;
 
-const MOST: u64 = Image::MOST_BYTES;
+const MOST_IMAGE_BYTES: u64 = Image::MOST_BYTES;
 
 /// How names of pictures end.
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
@@ -38,17 +37,17 @@ pub fn attach(text: String, home: Option<&Path>) -> WithImages {
         troubles: Vec::new(),
     };
     let mut images = Vec::new();
-    for path in paths(&text, home).into_iter().filter(|path| is_one(path)) {
-        match read(&path) {
+    for path in paths(&text, home).into_iter().filter(|path| is_image(path)) {
+        match read_image(&path) {
             Ok((image, size)) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                found.attached.push(format!("{name}, {}", text::bytes(size)));
+                found.attached.push(format!("{name}, {}", format::bytes(size)));
                 images.push(Part::Image(image));
             }
             Err(trouble) => found.troubles.push(trouble),
         }
     }
-    for mentioned in mentions::texts(&text) {
+    for mentioned in mentioned_texts(&text) {
         match mentioned {
             Ok(file) => {
                 found.attached.push(file.about);
@@ -64,11 +63,11 @@ pub fn attach(text: String, home: Option<&Path>) -> WithImages {
 
 /// Reports whether words name something that goes with them.
 pub(crate) fn names_any(text: &str, home: Option<&Path>) -> bool {
-    paths(text, home).iter().any(|path| is_one(path)) || mentions::names_any(text)
+    paths(text, home).iter().any(|path| is_image(path)) || names_text_file(text)
 }
 
 /// Reads a picture, whose kind its content tells, whatever it is called.
-pub fn read(path: &Path) -> Result<(Image, u64), Trouble> {
+pub fn read_image(path: &Path) -> Result<(Image, u64), Trouble> {
     let name = path.display();
     let unreadable = |error: std::io::Error| Trouble {
         problem: format!("failed to read the image {name}: {error}"),
@@ -76,13 +75,13 @@ pub fn read(path: &Path) -> Result<(Image, u64), Trouble> {
     };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(MOST_IMAGE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let size = bytes.len() as u64;
-    if size > MOST {
+    if size > MOST_IMAGE_BYTES {
         return Err(Trouble {
             problem: format!(
                 "the image {name} is larger than {}, the most that can be sent",
-                text::bytes(MOST)
+                format::bytes(MOST_IMAGE_BYTES)
             ),
             advice: vec!["make it smaller first".to_owned()],
         });
@@ -97,7 +96,7 @@ pub fn read(path: &Path) -> Result<(Image, u64), Trouble> {
 }
 
 /// Reports whether a path is a file that is called like a picture.
-pub(crate) fn is_one(path: &Path) -> bool {
+pub(crate) fn is_image(path: &Path) -> bool {
     let name = path.to_string_lossy().to_ascii_lowercase();
     ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file()
 }
@@ -150,6 +149,90 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// Bytes of a file that go with what is said. The rest is the tools' to read.
+const MOST_TEXT_BYTES: u64 = 64 << 10;
+
+/// A file that goes with what is said.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) part: Part,
+    /// The file, in words.
+    pub(crate) about: String,
+}
+
+/// Reports whether words mention a file of text.
+pub(crate) fn names_text_file(text: &str) -> bool {
+    mentioned_paths(text).iter().any(|(_, path)| path.is_file() && !is_image(path))
+}
+
+/// Reads the files that words mention, pictures aside. What looks like a file
+/// and cannot be taken is told, so that nobody believes it was read.
+pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<Attached, Trouble>> {
+    let mut seen = Vec::new();
+    let mut found = Vec::new();
+    for (_, path) in mentioned_paths(words) {
+        if is_image(&path) || seen.contains(&path) {
+            continue;
+        }
+        if let Some(read) = read_text_file(&path) {
+            found.push(read);
+        }
+        seen.push(path);
+    }
+    found
+}
+
+fn read_text_file(path: &Path) -> Option<Result<Attached, Trouble>> {
+    let name = path.display();
+    let trouble = |problem: String, advice: &str| {
+        let advice = if advice.is_empty() { Vec::new() } else { vec![advice.to_owned()] };
+        Some(Err(Trouble { problem, advice }))
+    };
+    let Ok(metadata) = std::fs::metadata(path) else {
+        // `@somebody` is a word; `@notes.txt` and `@src/main.rs` are meant as files.
+        let is_file = path.extension().is_some() || path.components().count() > 1;
+        let problem = format!("nothing is attached for @{name}: there is no such file here");
+        return if is_file { trouble(problem, "") } else { None };
+    };
+    if metadata.is_dir() {
+        let problem = format!("nothing is attached for @{name}: it is a directory");
+        return trouble(problem, "name a file in it");
+    }
+    // Before it is opened: opening a pipe would wait for a writer.
+    if !metadata.is_file() {
+        return trouble(format!("nothing is attached for @{name}: it is not a regular file"), "");
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_TEXT_BYTES).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        return trouble(format!("nothing is attached for @{name}: {error}"), "");
+    }
+    let whole = format::bytes(metadata.len());
+    let valid = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        // The end may have cut a character in two.
+        Err(error) if bytes.len() - error.valid_up_to() < 4 => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => {
+            let problem = format!("nothing is attached for @{name}: it is not text");
+            return trouble(problem, "copy it into the sandbox with `vestal cp`");
+        }
+    };
+    let is_cut = metadata.len() > valid.len() as u64;
+    let (about, cut) = if is_cut {
+        let shown = format::bytes(valid.len() as u64);
+        (
+            format!("{name}, the first {shown} of {whole}"),
+            format!(" (the first {shown} of {whole})"),
+        )
+    } else {
+        (format!("{name}, {whole}"), String::new())
+    };
+    let text = format!("[The file {name}, attached by the user{cut}:]\n{valid}");
+    Some(Ok(Attached { part: Part::Text { text }, about }))
+}
+
 #[cfg(test)]
-#[path = "image_tests.rs"]
+#[path = "attachments_tests.rs"]
 mod tests;

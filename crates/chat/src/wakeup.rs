@@ -6,8 +6,8 @@ use vestal_agent::tools::JobWatch;
 
 use crate::cells;
 use crate::chat::{Chat, Happening};
+use crate::conversation::{Came, Talk, What};
 use crate::live::{Kind, Said};
-use crate::talk::{Came, Talk, What};
 
 /// Turns in a row that may begin without a word of the person's: a model that
 /// starts a job in each of them would otherwise go on for ever, and cost.
@@ -135,7 +135,7 @@ impl Chat {
         } else if all > LINES {
             shown.push_str("\n…");
         }
-        let shown = crate::text::without_escapes(&shown);
+        let shown = crate::format::without_escapes(&shown);
         let lines = cells::aside(&format!("● {shown}"), self.width());
         self.put(Said { kind: Kind::Notice, lines });
     }
