@@ -8,33 +8,31 @@ use vestal_model::{Image, Part, UserMessage};
 use vestal_tui::{mentioned_paths, pasted_path};
 
 use crate::format;
-use crate::host::Trouble;
+use crate::host::ChatError;
 
 const MOST_IMAGE_BYTES: u64 = Image::MOST_BYTES;
 
-/// How names of pictures end.
+/// File extensions of images.
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
 
-/// What is said, with the pictures and files it names.
+/// A message with its attachments.
 #[derive(Debug)]
 pub struct WithImages {
-    /// What is said; its words are the first part.
+    /// The message; its text is the first part.
     pub message: UserMessage,
-    /// The files, in words.
+    /// Descriptions of the attached files.
     pub attached: Vec<String>,
-    /// Files that were named and could not be taken.
-    pub troubles: Vec<Trouble>,
+    /// Files that could not be attached.
+    pub errors: Vec<ChatError>,
 }
 
-/// Finds the pictures that words name: `@path`, or a path that ends like a
-/// picture's does, as it is when a file is dragged into the terminal; and the
-/// files of text that are mentioned with an `@`. What names no file stays what
-/// it is: words.
+/// Attaches the files that a text names: images as `@path` or as a plain path, as terminals
+/// write dragged files, and text files as `@path`. Names of missing files stay plain text.
 pub fn attach(text: String, home: Option<&Path>) -> WithImages {
     let mut found = WithImages {
         message: UserMessage { parts: Vec::new() },
         attached: Vec::new(),
-        troubles: Vec::new(),
+        errors: Vec::new(),
     };
     let mut images = Vec::new();
     for path in paths(&text, home).into_iter().filter(|path| is_image(path)) {
@@ -44,7 +42,7 @@ pub fn attach(text: String, home: Option<&Path>) -> WithImages {
                 found.attached.push(format!("{name}, {}", format::bytes(size)));
                 images.push(Part::Image(image));
             }
-            Err(trouble) => found.troubles.push(trouble),
+            Err(failure) => found.errors.push(failure),
         }
     }
     for mentioned in mentioned_texts(&text) {
@@ -53,7 +51,7 @@ pub fn attach(text: String, home: Option<&Path>) -> WithImages {
                 found.attached.push(file.about);
                 images.push(file.part);
             }
-            Err(trouble) => found.troubles.push(trouble),
+            Err(failure) => found.errors.push(failure),
         }
     }
     found.message.parts.push(Part::Text { text });
@@ -61,15 +59,15 @@ pub fn attach(text: String, home: Option<&Path>) -> WithImages {
     found
 }
 
-/// Reports whether words name something that goes with them.
+/// Reports whether a text names a file to attach.
 pub(crate) fn names_any(text: &str, home: Option<&Path>) -> bool {
     paths(text, home).iter().any(|path| is_image(path)) || names_text_file(text)
 }
 
-/// Reads a picture, whose kind its content tells, whatever it is called.
-pub fn read_image(path: &Path) -> Result<(Image, u64), Trouble> {
+/// Reads an image; its format is detected from its content.
+pub fn read_image(path: &Path) -> Result<(Image, u64), ChatError> {
     let name = path.display();
-    let unreadable = |error: std::io::Error| Trouble {
+    let unreadable = |error: std::io::Error| ChatError {
         problem: format!("failed to read the image {name}: {error}"),
         advice: Vec::new(),
     };
@@ -78,30 +76,30 @@ pub fn read_image(path: &Path) -> Result<(Image, u64), Trouble> {
     file.take(MOST_IMAGE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let size = bytes.len() as u64;
     if size > MOST_IMAGE_BYTES {
-        return Err(Trouble {
+        return Err(ChatError {
             problem: format!(
-                "the image {name} is larger than {}, the most that can be sent",
+                "the image {name} is larger than the limit of {}",
                 format::bytes(MOST_IMAGE_BYTES)
             ),
-            advice: vec!["make it smaller first".to_owned()],
+            advice: vec!["make it smaller".to_owned()],
         });
     }
     let Some(image) = Image::from_bytes(&bytes) else {
-        return Err(Trouble {
-            problem: format!("{name} is none of the images that models read"),
-            advice: vec!["they read PNG, JPEG, GIF and WebP".to_owned()],
+        return Err(ChatError {
+            problem: format!("{name} is not an image that models can read"),
+            advice: vec!["supported formats: PNG, JPEG, GIF, WebP".to_owned()],
         });
     };
     Ok((image, size))
 }
 
-/// Reports whether a path is a file that is called like a picture.
+/// Reports whether a path is a file with the extension of an image.
 pub(crate) fn is_image(path: &Path) -> bool {
     let name = path.to_string_lossy().to_ascii_lowercase();
     ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file()
 }
 
-/// Returns the paths that words may name, each once.
+/// Returns the paths that a text may name, without duplicates.
 fn paths(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let mentioned = mentioned_paths(text).into_iter().map(|(_, path)| path);
     let mut paths: Vec<PathBuf> = mentioned.chain(pasted_path(text)).collect();
@@ -123,8 +121,7 @@ fn paths(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     once
 }
 
-/// Cuts text into words, as terminals write dragged paths: in quotes, or with
-/// `\` before blanks.
+/// Splits text into words as terminals write dragged paths: quoted, or with escaped blanks.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -149,25 +146,25 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Bytes of a file that go with what is said. The rest is the tools' to read.
+/// Bytes of a text file that are attached; tools can read the rest.
 const MOST_TEXT_BYTES: u64 = 64 << 10;
 
-/// A file that goes with what is said.
+/// An attached file.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) part: Part,
-    /// The file, in words.
+    /// A description of the file.
     pub(crate) about: String,
 }
 
-/// Reports whether words mention a file of text.
+/// Reports whether a text mentions a text file.
 pub(crate) fn names_text_file(text: &str) -> bool {
     mentioned_paths(text).iter().any(|(_, path)| path.is_file() && !is_image(path))
 }
 
-/// Reads the files that words mention, pictures aside. What looks like a file
-/// and cannot be taken is told, so that nobody believes it was read.
-pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<Attached, Trouble>> {
+/// Reads the text files that a text mentions. A path that cannot be attached is an error, so
+/// that nobody believes it was read.
+pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<Attached, ChatError>> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for (_, path) in mentioned_paths(words) {
@@ -182,41 +179,41 @@ pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<Attached, Trouble>> {
     found
 }
 
-fn read_text_file(path: &Path) -> Option<Result<Attached, Trouble>> {
+fn read_text_file(path: &Path) -> Option<Result<Attached, ChatError>> {
     let name = path.display();
-    let trouble = |problem: String, advice: &str| {
+    let failure = |problem: String, advice: &str| {
         let advice = if advice.is_empty() { Vec::new() } else { vec![advice.to_owned()] };
-        Some(Err(Trouble { problem, advice }))
+        Some(Err(ChatError { problem, advice }))
     };
     let Ok(metadata) = std::fs::metadata(path) else {
-        // `@somebody` is a word; `@notes.txt` and `@src/main.rs` are meant as files.
+        // `@somebody` is plain text; `@notes.txt` and `@src/main.rs` are paths.
         let is_file = path.extension().is_some() || path.components().count() > 1;
-        let problem = format!("nothing is attached for @{name}: there is no such file here");
-        return if is_file { trouble(problem, "") } else { None };
+        let problem = format!("@{name} was not attached: no such file");
+        return if is_file { failure(problem, "") } else { None };
     };
     if metadata.is_dir() {
-        let problem = format!("nothing is attached for @{name}: it is a directory");
-        return trouble(problem, "name a file in it");
+        let problem = format!("@{name} was not attached: it is a directory");
+        return failure(problem, "name a file in it");
     }
-    // Before it is opened: opening a pipe would wait for a writer.
+    // Checked before opening: opening a pipe would wait for a writer.
     if !metadata.is_file() {
-        return trouble(format!("nothing is attached for @{name}: it is not a regular file"), "");
+        return failure(format!("@{name} was not attached: it is not a regular file"), "");
     }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MOST_TEXT_BYTES).read_to_end(&mut bytes));
     if let Err(error) = read {
-        return trouble(format!("nothing is attached for @{name}: {error}"), "");
+        return failure(format!("@{name} was not attached: {error}"), "");
     }
     let whole = format::bytes(metadata.len());
     let valid = match std::str::from_utf8(&bytes) {
         Ok(text) => text,
-        // The end may have cut a character in two.
+        // The limit may have cut a character in two.
         Err(error) if bytes.len() - error.valid_up_to() < 4 => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
         }
         Err(_) => {
-            let problem = format!("nothing is attached for @{name}: it is not text");
-            return trouble(problem, "copy it into the sandbox with `vestal cp`");
+            let problem = format!("@{name} was not attached: it is not text");
+            return failure(problem, "copy it into the sandbox with `vestal cp`");
         }
     };
     let is_cut = metadata.len() > valid.len() as u64;

@@ -33,7 +33,7 @@ fn pictures_are_attached_however_their_paths_are_written() {
         assert_eq!(kinds(&found.message), ["text", "png"], "{text}");
         assert_eq!(found.message.text(), text);
         assert_eq!(found.attached.len(), 1, "{text}");
-        assert!(found.troubles.is_empty());
+        assert!(found.errors.is_empty());
     }
     let home = attach("~/shot.png".to_owned(), Some(dir.path()));
     assert_eq!(kinds(&home.message), ["text", "png"]);
@@ -44,7 +44,7 @@ fn what_names_no_picture_stays_words() {
     for text in ["mail me @work, don't \\".to_owned(), "shot.png".to_owned(), String::new()] {
         let found = attach(text.clone(), None);
         assert_eq!(kinds(&found.message), ["text"], "{text}");
-        assert!(found.troubles.is_empty(), "{text}");
+        assert!(found.errors.is_empty(), "{text}");
     }
 }
 
@@ -55,7 +55,7 @@ fn a_picture_that_is_none_is_told_and_the_words_go_on() {
     std::fs::write(&path, "not a picture").unwrap();
     let found = attach(format!("@{}", path.display()), None);
     assert_eq!(kinds(&found.message), ["text"]);
-    assert!(found.troubles[0].problem.ends_with("none of the images that models read"));
+    assert!(found.errors[0].problem.ends_with("not an image that models can read"));
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn a_text_that_is_mentioned_is_attached_and_what_cannot_be_is_told() {
     for (name, why) in [
         ("raw.bin", "it is not text"),
         ("src.d", "it is a directory"),
-        ("missing.txt", "there is no such file here"),
+        ("missing.txt", "no such file"),
     ] {
-        let trouble = say(name).unwrap_err();
-        assert!(trouble.problem.ends_with(why), "{}", trouble.problem);
+        let failure = say(name).unwrap_err();
+        assert!(failure.problem.ends_with(why), "{}", failure.problem);
     }
     assert!(mentioned_texts("mail @somebody about it").is_empty());
 }

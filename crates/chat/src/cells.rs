@@ -6,18 +6,18 @@ use vestal_agent::{ApprovalRequest, Question, Todo, TodoStatus};
 use vestal_tui::{Line, Span, Style, diff, style};
 
 use crate::format;
-use crate::host::Trouble;
-use crate::tool_output::Tail;
+use crate::host::ChatError;
+use crate::tool_output::OutputTail;
 
-/// Widest prose, however wide the terminal is: longer lines are hard to read.
+/// Maximum width of prose; longer lines are hard to read.
 const PROSE: usize = 100;
 
-/// Returns how wide prose is on a terminal of so many columns.
+/// Returns the width of prose on a terminal.
 pub(crate) fn prose_width(columns: u16) -> usize {
     usize::from(columns).clamp(1, PROSE)
 }
 
-/// Wraps text, which may have several lines, one below the other.
+/// Wraps each line of a text.
 pub(crate) fn wrapped(
     text: &str,
     width: usize,
@@ -30,10 +30,10 @@ pub(crate) fn wrapped(
         .collect()
 }
 
-/// Lines of what was said that are shown again; the rest is counted.
+/// Lines of a user message that are shown; the rest is counted.
 const MOST: usize = 200;
 
-/// Shows what was said.
+/// Renders a user message.
 pub(crate) fn user(words: &str, width: usize) -> Vec<Line> {
     let total = words.lines().count();
     let mut lines: Vec<Line> = words
@@ -52,7 +52,7 @@ pub(crate) fn user(words: &str, width: usize) -> Vec<Line> {
     lines
 }
 
-/// Shows words that wait for the model's next step.
+/// Renders a queued message.
 pub(crate) fn queued(words: &str, columns: usize) -> Line {
     let mut lines = words.lines();
     let first = lines.next().unwrap_or_default();
@@ -64,25 +64,25 @@ pub(crate) fn queued(words: &str, columns: usize) -> Line {
     line.cut(columns)
 }
 
-/// Says something that is good to know.
+/// Prints a note.
 pub(crate) fn note(words: &str, width: usize) -> Vec<Line> {
     labelled("note", style::CYAN, words, width)
 }
 
-/// Says something that should be known.
+/// Prints a warning.
 pub(crate) fn warning(words: &str, width: usize) -> Vec<Line> {
     labelled("warning", style::YELLOW, words, width)
 }
 
-/// Says something in passing.
-pub(crate) fn aside(words: &str, width: usize) -> Vec<Line> {
+/// Renders dimmed text.
+pub(crate) fn dimmed(words: &str, width: usize) -> Vec<Line> {
     wrapped(words, width, "  ", |_, text| Line::styled(text, style::DIM))
 }
 
-/// Says what went wrong and what to do about it.
-pub(crate) fn trouble(trouble: &Trouble, width: usize) -> Vec<Line> {
-    let mut lines = labelled("error", style::RED, &trouble.problem, width);
-    for advice in &trouble.advice {
+/// Renders an error with its advice.
+pub(crate) fn error(error: &ChatError, width: usize) -> Vec<Line> {
+    let mut lines = labelled("error", style::RED, &error.problem, width);
+    for advice in &error.advice {
         lines.extend(wrapped(advice, width, "    ", |number, text| {
             let lead = if number == 0 { "  → " } else { "    " };
             Line::from_spans(vec![Span::new(lead, style::DIM), Span::plain(text)])
@@ -99,37 +99,36 @@ fn labelled(label: &str, colour: Style, words: &str, width: usize) -> Vec<Line> 
     })
 }
 
-/// Lines of output that are shown of a call that has ended.
+/// Lines of output that are shown for an ended call.
 const TAIL: usize = 5;
 
-/// Lines of a change that are shown.
+/// Lines of a diff that are shown.
 const DIFF: usize = 40;
 
 /// Lines of a failure's reason that are shown.
 const REASON: usize = 6;
 
-/// What turns while something runs.
+/// Frames of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// A call that has ended.
+/// An ended tool call.
 #[derive(Debug)]
-pub(crate) struct Done<'a> {
+pub(crate) struct EndedTool<'a> {
     pub(crate) name: &'a str,
     pub(crate) summary: &'a str,
     pub(crate) is_error: bool,
     pub(crate) took: Duration,
-    /// What it printed.
-    pub(crate) tail: &'a Tail,
-    /// What went wrong, if that is known and was not printed.
+    /// Its output.
+    pub(crate) tail: &'a OutputTail,
+    /// Why it failed, if known and not in the output.
     pub(crate) reason: Option<&'a str>,
-    /// How its command ended, if that is known.
+    /// Exit code of its command, if known.
     pub(crate) exit_code: Option<i64>,
-    /// What it changed in files, as diffs.
+    /// Diffs of the files it changed.
     pub(crate) changes: &'a [String],
 }
 
-/// Shows a call that runs, in a line: what it is, how long it has run, and what
-/// it printed last.
+/// Renders a running call as one line: summary, duration, last line of output.
 pub(crate) fn running(
     name: &str,
     summary: &str,
@@ -144,7 +143,7 @@ pub(crate) fn running(
         line.push(Span::new(name, style::BOLD));
     }
     let elapsed = format!(" ({})", format::span(elapsed));
-    // What it is about gives way to how long it has run and what it prints.
+    // The summary is cut first.
     let room = columns.saturating_sub(line.width() + elapsed.len() + 1);
     let room = if last.is_some() { room.min(columns * 2 / 5) } else { room };
     if !summary.is_empty() && room > 3 {
@@ -158,9 +157,8 @@ pub(crate) fn running(
     line.cut(columns)
 }
 
-/// Shows a call that has ended: what it was, how it ended, the end of its
-/// output, and what it changed.
-pub(crate) fn ended(done: &Done<'_>) -> Vec<Line> {
+/// Renders an ended call: summary, result, end of its output, and diffs.
+pub(crate) fn ended(done: &EndedTool<'_>) -> Vec<Line> {
     let (mark, colour) = if done.is_error { ("✗", style::RED) } else { ("✓", style::GREEN) };
     let mut head = Line::from_spans(vec![
         Span::new(mark, colour),
@@ -195,10 +193,10 @@ pub(crate) fn ended(done: &Done<'_>) -> Vec<Line> {
     lines
 }
 
-/// Items that are shown at once; `/status` shows all.
+/// Items that are shown; `/status` shows all.
 const SHOWN: usize = 20;
 
-/// Shows the list, below the call that changed it.
+/// Renders the to-do list.
 pub(crate) fn todos(todos: &[Todo], width: usize) -> Vec<Line> {
     let item = |todo: &Todo| {
         let style = match todo.status {
@@ -218,7 +216,7 @@ pub(crate) fn todos(todos: &[Todo], width: usize) -> Vec<Line> {
     lines
 }
 
-/// Returns how far an item is, as a mark.
+/// Returns the mark of a status.
 pub(crate) const fn todo_mark(status: TodoStatus) -> &'static str {
     match status {
         TodoStatus::Pending => "[ ]",
@@ -228,35 +226,38 @@ pub(crate) const fn todo_mark(status: TodoStatus) -> &'static str {
     }
 }
 
-/// Rows of what is asked about that are seen at most.
+/// Maximum rows of the subject of a question.
 const BODY: usize = 12;
 
-/// Rows that a question leaves to what stands around it: the input and its
-/// frame, the status, and one for what runs.
+/// Rows reserved for the input, its frame, the status line, and one row of running work.
 const AROUND: usize = 5;
 
-/// Where and how a question is shown.
+/// How a question is rendered.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame {
+pub(crate) struct QuestionFrame {
     pub(crate) width: usize,
     /// Rows of the terminal.
     pub(crate) rows: u16,
-    /// Whether its keys are heard: they are named only then.
-    pub(crate) is_heard: bool,
-    /// Whether all of it stands in the transcript.
-    pub(crate) is_told: bool,
+    /// Whether it accepts keys; they are shown only then.
+    pub(crate) is_armed: bool,
+    /// Whether it was printed in full.
+    pub(crate) is_printed: bool,
 }
 
-/// A question as it is shown.
+/// A rendered question.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct QuestionView {
     pub(crate) lines: Vec<Line>,
-    /// Whether a part of what is asked about is not seen.
+    /// Whether part of its subject is hidden.
     pub(crate) is_folded: bool,
 }
 
-/// Asks for an approval.
-pub(crate) fn approval(request: &ApprovalRequest, left: Duration, frame: Frame) -> Shown {
+/// Renders a request for approval.
+pub(crate) fn approval(
+    request: &ApprovalRequest,
+    left: Duration,
+    frame: QuestionFrame,
+) -> QuestionView {
     let width = frame.width;
     let reason = format!("The agent asks to do something that {}:", request.reason);
     let head = wrapped(&reason, width, "  ", |_, text| Line::styled(text, style::YELLOW));
@@ -275,28 +276,28 @@ pub(crate) fn approval(request: &ApprovalRequest, left: Duration, frame: Frame) 
     keys.push(Span::new(format!("· {} left", format::span(left)), style::DIM));
     let mut tail = keys.wrap(width, "  ");
     if request.may_last {
-        let always = format!("always means: {}", request.pattern);
+        let always = format!("always approves: {}", request.pattern);
         tail.extend(wrapped(&always, width, "  ", |_, text| Line::styled(text, style::DIM)));
     }
     shown(head, action(request, width), tail, frame)
 }
 
-/// Returns all of what an approval is asked for.
+/// Renders the action that needs approval, in full.
 pub(crate) fn action(request: &ApprovalRequest, width: usize) -> Vec<Line> {
     wrapped(&request.action, width, "    ", |_, text| Line::plain(text).prefixed(Span::plain("  ")))
 }
 
-/// Asks what the model wants to know.
-pub(crate) fn clarification(question: &Question, frame: Frame) -> Shown {
-    asked(&format!("The agent asks: {}", question.question), &question.choices, frame)
+/// Renders a question of the model.
+pub(crate) fn clarification(question: &Question, frame: QuestionFrame) -> QuestionView {
+    question_view(&format!("The agent asks: {}", question.question), &question.choices, frame)
 }
 
-/// Asks what this program wants to know.
-pub(crate) fn choice(question: &Question, frame: Frame) -> Shown {
-    asked(&question.question, &question.choices, frame)
+/// Renders a question of a slash command.
+pub(crate) fn choice(question: &Question, frame: QuestionFrame) -> QuestionView {
+    question_view(&question.question, &question.choices, frame)
 }
 
-fn asked(question: &str, choices: &[String], frame: Frame) -> Shown {
+fn question_view(question: &str, choices: &[String], frame: QuestionFrame) -> QuestionView {
     let width = frame.width;
     let body = wrapped(question, width, "  ", |_, text| Line::styled(text, style::YELLOW));
     let mut tail = Vec::new();
@@ -309,22 +310,22 @@ fn asked(question: &str, choices: &[String], frame: Frame) -> Shown {
         tail.extend(choice.wrap(width, "      "));
     }
     let how = if choices.is_empty() {
-        "type the answer; Esc leaves it unanswered"
+        "type the answer; Esc skips the question"
     } else {
-        "type a number or other words; Esc leaves it unanswered"
+        "type a number or another answer; Esc skips the question"
     };
-    if frame.is_heard {
+    if frame.is_armed {
         tail.push(Line::styled(how, style::DIM));
         return shown(Vec::new(), body, tail, frame);
     }
-    // Choices are part of the question, how to answer is not.
+    // The choices are part of the question; the hint is not.
     tail.push(Line::styled("…", style::DIM));
-    shown(Vec::new(), body, tail, Frame { is_heard: true, ..frame })
+    shown(Vec::new(), body, tail, QuestionFrame { is_armed: true, ..frame })
 }
 
-/// Puts a question together. Where there is little room for what it is about,
-/// that much is said: nobody approves of what they do not know to be there.
-fn shown(head: Vec<Line>, body: Vec<Line>, tail: Vec<Line>, frame: Frame) -> Shown {
+/// Assembles a question. Hidden rows are counted, so that nobody approves something without
+/// knowing that there is more of it.
+fn shown(head: Vec<Line>, body: Vec<Line>, tail: Vec<Line>, frame: QuestionFrame) -> QuestionView {
     let room = usize::from(frame.rows).saturating_sub(AROUND + head.len() + tail.len());
     let most = room.clamp(1, BODY);
     let hidden = body.len().saturating_sub(most);
@@ -332,14 +333,15 @@ fn shown(head: Vec<Line>, body: Vec<Line>, tail: Vec<Line>, frame: Frame) -> Sho
     let mut lines = head;
     lines.extend(body.into_iter().take(most));
     if is_folded {
-        let whole = if frame.is_told { "all of it stands above" } else { "Ctrl-O shows all of it" };
+        let whole =
+            if frame.is_printed { "shown in full above" } else { "Ctrl-O shows it in full" };
         let more = format!("  … {} more; {whole}", format::count(hidden, "row"));
         lines.extend(Line::styled(more, style::YELLOW).wrap(frame.width, "    "));
     }
-    if frame.is_heard {
+    if frame.is_armed {
         lines.extend(tail);
     } else {
         lines.push(Line::styled("…", style::DIM));
     }
-    Shown { lines, is_folded }
+    QuestionView { lines, is_folded }
 }

@@ -12,15 +12,15 @@ use vestal_agent::slash::{
 use vestal_tui::{Line, Span, style};
 
 use crate::chat::Chat;
-use crate::host::Trouble;
+use crate::host::ChatError;
 use crate::input;
-use crate::questions::Pending;
+use crate::questions::PendingQuestion;
 
 pub(crate) use agent::known_models;
-pub(crate) use conversations::store_trouble;
+pub(crate) use conversations::store_error;
 
-/// Does what a command says.
-pub(crate) async fn obey(chat: &mut Chat, invocation: Invocation) {
+/// Executes a slash command.
+pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
     if invocation.timing() == Timing::BetweenTurns && chat.conversation().is_none() {
         return wait_for_turn(chat, &invocation);
     }
@@ -37,7 +37,7 @@ pub(crate) async fn obey(chat: &mut Chat, invocation: Invocation) {
         (_, "status") => status::status(chat).await,
         (_, "usage") => status::usage(chat).await,
         (_, "stop") => sandbox::stop(chat, &invocation).await,
-        (_, "quit") => chat.leave(),
+        (_, "quit") => chat.quit(),
         (_, "model") => agent::model(chat, &invocation).await,
         (_, "tools") => agent::tools(chat, &invocation).await,
         (_, "yolo") => agent::yolo(chat, &invocation),
@@ -45,47 +45,45 @@ pub(crate) async fn obey(chat: &mut Chat, invocation: Invocation) {
         (_, "sandbox") => sandbox::sandbox(chat, &invocation).await,
         (_, "jobs") => sandbox::jobs(chat, &invocation).await,
         (_, "help") => help(chat, &invocation),
-        // A command of the table that this chat does not know.
-        (_, name) => chat.warn(&format!("/{name} cannot be done here")),
+        // A command of the table that the chat does not implement.
+        (_, name) => chat.warn(&format!("/{name} is not available in the chat")),
     }
 }
 
-/// Says why something that was typed is no command, once, and leaves it to be
-/// put right.
-pub(crate) fn misread(chat: &mut Chat, error: &SlashError, typed: &str) {
+/// Reports input that is not a valid command, and leaves it in the editor.
+pub(crate) fn report_parse_error(chat: &mut Chat, error: &SlashError, typed: &str) {
     let advice = vec![error.advice()];
-    chat.trouble(&Trouble { problem: error.to_string(), advice });
-    keep(chat, typed);
+    chat.show_error(&ChatError { problem: error.to_string(), advice });
+    put_into_input(chat, typed);
 }
 
-/// Says that a command has to wait, and leaves it to be sent again.
+/// Reports that a command cannot run during a turn, and leaves it in the editor.
 fn wait_for_turn(chat: &mut Chat, invocation: &Invocation) {
     let name = invocation.command.name;
     chat.note(&format!(
-        "/{name} has to wait until nothing runs in the conversation; Ctrl-C or /stop interrupts it"
+        "/{name} cannot run during a turn; wait, or interrupt the turn with Ctrl-C or /stop"
     ));
     let typed = format!("/{name} {}", invocation.rest);
-    keep(chat, typed.trim_end());
+    put_into_input(chat, typed.trim_end());
 }
 
-/// Puts something back into the input, unless something else is being written.
-fn keep(chat: &mut Chat, typed: &str) {
+/// Puts text back into the input unless the user is typing something else.
+fn put_into_input(chat: &mut Chat, typed: &str) {
     if chat.editor.is_empty() {
         chat.editor.set_text(typed);
     }
 }
 
-/// Says that what follows a command means nothing.
-fn misused(chat: &mut Chat, invocation: &Invocation, problem: &str) {
+/// Reports wrong arguments of a command.
+fn report_usage_error(chat: &mut Chat, invocation: &Invocation, problem: &str) {
     let command = invocation.command;
-    let advice = vec![format!("{}; /help {} says more", command.usage(), command.name)];
-    chat.trouble(&Trouble { problem: problem.to_owned(), advice });
+    let advice = vec![format!("usage: {}; see /help {}", command.usage(), command.name)];
+    chat.show_error(&ChatError { problem: problem.to_owned(), advice });
 }
 
-/// Asks something, and does what the answer makes of it: a command. No answer
-/// makes nothing.
+/// Asks the user to choose, and runs the command that `then` makes of the answer, if any.
 ///
-/// The chat goes on meanwhile: nothing waits for the person.
+/// The chat goes on meanwhile; nothing blocks on the answer.
 pub(super) fn choose(
     chat: &mut Chat,
     question: &str,
@@ -93,10 +91,10 @@ pub(super) fn choose(
     then: impl FnOnce(&str) -> Option<Invocation> + Send + 'static,
 ) {
     let question = Question { question: question.to_owned(), choices };
-    chat.ask(Pending::Choose { question, then: Box::new(then) });
+    chat.ask(PendingQuestion::Choose { question, then: Box::new(then) });
 }
 
-/// Asks whether something is to be done, and does it: a command, as it is typed.
+/// Asks for confirmation, and runs a command after a yes.
 pub(super) fn confirm(chat: &mut Chat, question: &str, command: String) {
     let choices = vec!["yes".to_owned(), "no".to_owned()];
     choose(chat, question, choices, move |answer| {
@@ -104,7 +102,7 @@ pub(super) fn confirm(chat: &mut Chat, question: &str, command: String) {
     });
 }
 
-/// Returns a command, as it is typed.
+/// Parses a slash command.
 pub(super) fn parse_command(command: &str) -> Option<Invocation> {
     parse(command)?.ok()
 }
@@ -113,18 +111,17 @@ fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// Says rows of a name and a value; a value that is too wide goes on below
-/// itself.
-pub(super) fn say_table(chat: &mut Chat, rows: &[(&str, String)]) {
-    say_rows(chat, "", rows);
+/// Prints rows of names and values; long values wrap below themselves.
+pub(super) fn print_table(chat: &mut Chat, rows: &[(&str, String)]) {
+    print_rows(chat, "", rows);
 }
 
-/// The same, as a part of a page with headings.
-pub(super) fn say_indented_table(chat: &mut Chat, rows: &[(&str, String)]) {
-    say_rows(chat, "  ", rows);
+/// Prints an indented table, below a heading.
+pub(super) fn print_indented_table(chat: &mut Chat, rows: &[(&str, String)]) {
+    print_rows(chat, "  ", rows);
 }
 
-fn say_rows(chat: &mut Chat, indent: &str, rows: &[(&str, String)]) {
+fn print_rows(chat: &mut Chat, indent: &str, rows: &[(&str, String)]) {
     let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let width = chat.width();
     let hanging = " ".repeat(indent.len() + widest + 2);
@@ -136,20 +133,20 @@ fn say_rows(chat: &mut Chat, indent: &str, rows: &[(&str, String)]) {
                 Span::plain(value),
             ]);
             for line in line.wrap(width, &hanging) {
-                chat.say(line);
+                chat.print_line(line);
             }
         }
     }
 }
 
-/// Runs the verb. What is typed without words shows what there is.
+/// Runs a command of the command line; without arguments, its listing.
 pub(super) async fn run_verb(chat: &mut Chat, verb: &[&str], invocation: &Invocation) {
     let mut words: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
     if invocation.words.is_empty() {
         words.extend(default_words(invocation.command.name).iter().map(|word| (*word).to_owned()));
     }
     words.extend(invocation.words.iter().cloned());
-    let went_well = chat.aside(words).await;
+    let went_well = chat.run_host_command(words).await;
     if went_well
         && matches!(
             (invocation.command.name, invocation.strs().as_slice()),
@@ -157,12 +154,12 @@ pub(super) async fn run_verb(chat: &mut Chat, verb: &[&str], invocation: &Invoca
         )
     {
         chat.note(
-            "what is said of models and tools counts in the next conversation (/new), a model's address and key from the next turn on, all else in the next chat",
+            "model and tool settings apply from the next conversation (/new), a model's address and key from the next turn, all others from the next chat",
         );
     }
 }
 
-/// Returns the words of a verb that shows what there is.
+/// Returns the arguments with which a command shows its listing.
 fn default_words(command: &str) -> &'static [&'static str] {
     match command {
         "sessions" | "kanban" | "profile" | "skills" | "mcp" => &["list"],
@@ -171,15 +168,15 @@ fn default_words(command: &str) -> &'static [&'static str] {
     }
 }
 
-/// What shows the keys alone.
+/// The topic that lists the keys.
 const KEYS: &str = "keys";
 
 pub(super) fn help(chat: &mut Chat, invocation: &Invocation) {
     let Some(name) = invocation.words.first() else {
         let is_heading = |line: &str| Group::ALL.iter().any(|group| group.heading() == line);
         show_page(chat, &slash::help(), is_heading);
-        // Not the keys too: the commands would be scrolled away.
-        return chat.say(Line::plain("/help keys says what the keys do."));
+        // Without the keys, which would scroll the commands away.
+        return chat.print_line(Line::plain("/help keys lists the keys."));
     };
     let name = name.trim_start_matches('/');
     match slash::find(name) {
@@ -193,26 +190,26 @@ pub(super) fn help(chat: &mut Chat, invocation: &Invocation) {
                 None => "/help lists them".to_owned(),
             };
             let problem = format!("there is no command /{name}");
-            chat.trouble(&Trouble { problem, advice: vec![advice] });
+            chat.show_error(&ChatError { problem, advice: vec![advice] });
         }
     }
 }
 
-/// Shows what keys do: those of the input, as it reads them, and those of the chat.
+/// Shows the keys of the editor and of the chat.
 fn show_keys(chat: &mut Chat) {
     for (heading, keys) in
-        [("Keys of the input", input::of_input()), ("Keys of the chat", input::of_chat())]
+        [("Keys of the input", input::input_keys()), ("Keys of the chat", input::chat_keys())]
     {
-        chat.say(Line::styled(heading, style::BOLD));
+        chat.print_line(Line::styled(heading, style::BOLD));
         let rows: Vec<(&str, String)> =
             keys.iter().map(|(keys, what)| (*keys, (*what).to_owned())).collect();
-        say_indented_table(chat, &rows);
+        print_indented_table(chat, &rows);
     }
 }
 
 fn show_page(chat: &mut Chat, page: &str, is_heading: impl Fn(&str) -> bool) {
     for line in page.trim_end().lines() {
         let style = if is_heading(line) { style::BOLD } else { vestal_tui::Style::default() };
-        chat.say(Line::styled(line, style));
+        chat.print_line(Line::styled(line, style));
     }
 }

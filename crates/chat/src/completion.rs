@@ -1,4 +1,4 @@
-//! What could be typed next.
+//! Completion of the input.
 
 use std::time::Duration;
 
@@ -8,15 +8,14 @@ use vestal_tui::{Completer as _, Completion, Paths};
 
 use crate::chat::Chat;
 
-/// Names of each kind that are offered.
+/// Maximum names of each kind.
 const MOST: u32 = 50;
 
-/// How long names are looked for.
+/// Timeout for finding names.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Chat {
-    /// Offers what could be typed at the cursor: commands and their words,
-    /// names, paths.
+    /// Offers completions at the cursor: commands, arguments, names, paths.
     pub(crate) async fn complete(&mut self) {
         let (text, cursor) = self.editor.to_complete();
         let (text, cursor) = (text.to_owned(), cursor);
@@ -42,7 +41,7 @@ impl Chat {
         let names = match wanted {
             Some(wanted) => {
                 let names = self.names(wanted, &typed, &verb);
-                // Whoever types does not wait for a sandbox that does not answer.
+                // Typing must not wait for an unresponsive sandbox.
                 tokio::time::timeout(PATIENCE, names).await.unwrap_or_default()
             }
             None => Vec::new(),
@@ -52,14 +51,14 @@ impl Chat {
         found
     }
 
-    /// Returns the names of a kind, each with what it is.
+    /// Returns names of a kind with their descriptions.
     async fn names(&self, wanted: Value, typed: &str, verb: &[String]) -> Vec<(String, String)> {
         let bare = |names: Vec<String>| names.into_iter().map(|name| (name, String::new()));
         match wanted {
             Value::Verb => {
                 let mut words = verb.to_vec();
                 words.push(typed.to_owned());
-                bare(self.program.complete_verb(&words)).collect()
+                bare(self.host.complete_command(&words)).collect()
             }
             Value::Model => bare(crate::commands::known_models(&self.settings)).collect(),
             Value::Conversation => {
@@ -81,7 +80,7 @@ impl Chat {
                 bare(names).collect()
             }
             Value::Snapshot => {
-                let task = self.about.workshop.sandbox_task();
+                let task = self.info.workshop.sandbox_task();
                 let found = Box::pin(self.agent.engine().snapshots(Some(&task))).await;
                 let found = found.unwrap_or_default();
                 found.into_iter().map(|found| (found.name.to_string(), String::new())).collect()

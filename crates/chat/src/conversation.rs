@@ -11,30 +11,29 @@ use vestal_config::Settings;
 use vestal_model::{Endpoint, UserMessage};
 use vestal_tui::Submission;
 
-use crate::chat::{About, Chat};
-use crate::host::{Open, Opened, Trouble};
+use crate::chat::{Chat, ConversationInfo};
+use crate::host::{ChatError, OpenTarget, OpenedConversation};
 
-/// The conversation, wherever it is.
-pub(crate) enum Talk {
-    /// Nothing runs in it.
+/// The conversation, or the work that owns it.
+pub(crate) enum ConversationSlot {
+    /// The chat owns the conversation.
     Idle(Box<Conversation>),
-    /// Something runs in it, and hands it back when it ends.
-    Running(Running),
-    /// It has been closed, or was lost with a turn that broke.
+    /// A task owns it and returns it when it ends.
+    Running(RunningWork),
+    /// It is closed, or was lost when a turn panicked.
     Gone,
 }
 
-/// What is said as soon as nothing runs.
+/// Turns to start as soon as the conversation is idle.
 #[derive(Debug)]
-pub(crate) enum NextTurn {
-    /// A message that is complete.
+pub(crate) enum QueuedTurn {
+    /// A complete message.
     Message(UserMessage),
-    /// Words that were typed, whose pictures are still to be read.
+    /// Typed text whose attachments have not been read yet.
     Typed(Submission),
 }
 
-impl NextTurn {
-    /// Returns the words.
+impl QueuedTurn {
     pub(crate) fn text(self) -> String {
         match self {
             Self::Message(message) => message.text(),
@@ -42,7 +41,7 @@ impl NextTurn {
         }
     }
 
-    /// Returns what is seen of it while it waits.
+    /// Returns the text that is shown while it waits.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Message(message) => message.text(),
@@ -51,73 +50,74 @@ impl NextTurn {
     }
 }
 
-/// Something that runs in the conversation.
-pub(crate) struct Running {
-    pub(crate) task: JoinHandle<Done>,
+/// Work that runs in the conversation.
+pub(crate) struct RunningWork {
+    pub(crate) task: JoinHandle<FinishedWork>,
     pub(crate) control: Control,
     pub(crate) since: Instant,
-    pub(crate) what: What,
+    pub(crate) what: WorkKind,
     pub(crate) interrupt: Interrupt,
 }
 
-/// What runs.
+/// The kind of work that runs in the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
-    /// A turn, with what began it, and how often that had been said before.
+pub(crate) enum WorkKind {
+    /// A turn, with the text that started it and how often that text was in the conversation
+    /// before.
     Turn { words: String, before: usize },
-    /// A turn that news of background jobs began.
-    News,
-    /// A command of the person's.
+    /// A turn started by news of background jobs.
+    JobNews,
+    /// A shell command of the user.
     Shell,
-    /// Something else that takes its time.
+    /// Other work, such as a summary.
     Work,
 }
 
-/// How far an interrupt is.
+/// State of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
-    /// Nobody wants one.
+    /// None was requested.
     No,
-    /// It is wanted, and what runs could not be told yet.
+    /// Requested, but the work could not be notified yet.
     Wanted,
-    /// What runs has been told.
-    Told,
+    /// The work has been notified.
+    Sent,
 }
 
-/// What has run, with the conversation it ran in.
-pub(crate) struct Done {
+/// Finished work, with the conversation it returns.
+pub(crate) struct FinishedWork {
     pub(crate) conversation: Box<Conversation>,
-    pub(crate) came: Came,
+    pub(crate) outcome: WorkOutcome,
 }
 
-/// What came of it.
-pub(crate) enum Came {
-    /// A turn has ended.
+/// The outcome of finished work.
+pub(crate) enum WorkOutcome {
+    /// A turn ended.
     Turn(Box<TurnResult>),
-    /// There was nothing new after all.
-    NoNews,
-    /// A command or other work has, with something to say or not.
-    Work(Result<Option<String>, Trouble>),
+    /// There was no job news after all.
+    NoJobNews,
+    /// Other work ended, perhaps with a message for the user.
+    Work(Result<Option<String>, ChatError>),
 }
 
-impl Talk {
-    /// Waits until what runs has ended; for ever, if nothing does.
-    pub(crate) async fn ended(&mut self) -> Result<Done, JoinError> {
+impl ConversationSlot {
+    /// Waits until the running work has ended; forever if nothing runs.
+    pub(crate) async fn ended(&mut self) -> Result<FinishedWork, JoinError> {
         match self {
             Self::Running(running) => (&mut running.task).await,
             Self::Idle(_) | Self::Gone => pending().await,
         }
     }
 
-    /// Returns what runs, if something does.
-    pub(crate) fn running(&self) -> Option<&Running> {
+    /// Returns the running work, if any.
+    pub(crate) fn running(&self) -> Option<&RunningWork> {
         match self {
             Self::Running(running) => Some(running),
             Self::Idle(_) | Self::Gone => None,
         }
     }
 
-    /// Takes the conversation out, if nothing runs in it.
+    /// Takes the conversation out if it is idle.
     pub(crate) fn take(&mut self) -> Option<Box<Conversation>> {
         match std::mem::replace(self, Self::Gone) {
             Self::Idle(conversation) => Some(conversation),
@@ -129,13 +129,13 @@ impl Talk {
     }
 }
 
-impl Running {
-    /// Interrupts it, at once or as soon as it can be told.
+impl RunningWork {
+    /// Interrupts the work, now or as soon as it can be notified.
     pub(crate) fn interrupt(&mut self) {
-        self.interrupt = if self.control.interrupt() { Interrupt::Told } else { Interrupt::Wanted };
+        self.interrupt = if self.control.interrupt() { Interrupt::Sent } else { Interrupt::Wanted };
     }
 
-    /// Tells it of an interrupt that it could not be told of before.
+    /// Delivers an interrupt that could not be delivered before.
     pub(crate) fn interrupt_if_wanted(&mut self) {
         if self.interrupt == Interrupt::Wanted {
             self.interrupt();
@@ -143,7 +143,7 @@ impl Running {
     }
 }
 
-impl std::fmt::Debug for Talk {
+impl std::fmt::Debug for ConversationSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Idle(_) => "Idle",
@@ -154,80 +154,80 @@ impl std::fmt::Debug for Talk {
 }
 
 impl Chat {
-    /// Takes note of a conversation that has come into the chat's hands.
-    pub(crate) fn settle(&mut self, conversation: Box<Conversation>) {
-        self.about = About::of(&conversation);
+    /// Takes ownership of a conversation and updates the status line.
+    pub(crate) fn hold_conversation(&mut self, conversation: Box<Conversation>) {
+        self.info = ConversationInfo::of(&conversation);
         let context = conversation.context_used();
         self.status.used = context.tokens;
-        self.status.holds = context.window;
-        self.status.model.clone_from(&self.about.model);
-        self.wake.wait_for(conversation.job_watch());
-        self.talk = Talk::Idle(conversation);
+        self.status.context_window = context.window;
+        self.status.model.clone_from(&self.info.model);
+        self.wakeup.wait_for(conversation.job_watch());
+        self.slot = ConversationSlot::Idle(conversation);
     }
 
-    /// Goes on with another conversation; the one before is closed.
-    pub(crate) async fn switch(&mut self, what: Open) -> Result<(), Trouble> {
-        let Some(before) = self.talk.take() else {
-            return Err(Trouble {
-                problem: "a turn runs in this conversation".to_owned(),
+    /// Switches to another conversation and closes the current one.
+    pub(crate) async fn switch(&mut self, what: OpenTarget) -> Result<(), ChatError> {
+        let Some(before) = self.slot.take() else {
+            return Err(ChatError {
+                problem: "a turn is running in this conversation".to_owned(),
                 advice: vec!["interrupt it with Ctrl-C first".to_owned()],
             });
         };
         let id = before.id().clone();
-        // Nobody can open a conversation that is still held: not even we.
-        let is_same = matches!(&what, Open::Resume { id: wanted, .. } if *wanted == id);
+        // A conversation that is still open cannot be opened again, not even here.
+        let is_same = matches!(&what, OpenTarget::Resume { id: wanted, .. } if *wanted == id);
         if is_same {
             close(before).await;
             return match self.open(what).await {
                 Ok(opened) => {
-                    self.enter(opened).await;
+                    self.enter_conversation(opened).await;
                     Ok(())
                 }
-                Err(trouble) => {
-                    let again = Open::Resume { id, task: None, model: None };
+                Err(failure) => {
+                    let again = OpenTarget::Resume { id, task: None, model: None };
                     match self.open(again).await {
-                        Ok(opened) => self.settle(Box::new(opened.conversation)),
-                        Err(_) => self.leave(),
+                        Ok(opened) => self.hold_conversation(Box::new(opened.conversation)),
+                        Err(_) => self.quit(),
                     }
-                    Err(trouble)
+                    Err(failure)
                 }
             };
         }
         match self.open(what).await {
             Ok(opened) => {
                 close(before).await;
-                self.enter(opened).await;
+                self.enter_conversation(opened).await;
                 Ok(())
             }
-            Err(trouble) => {
-                self.settle(before);
-                Err(trouble)
+            Err(failure) => {
+                self.hold_conversation(before);
+                Err(failure)
             }
         }
     }
 
-    pub(crate) async fn open(&mut self, what: Open) -> Result<Opened, Trouble> {
-        let program = Arc::clone(&self.program);
-        self.wait_for("opening the conversation", program.open(what)).await?
+    pub(crate) async fn open(&mut self, what: OpenTarget) -> Result<OpenedConversation, ChatError> {
+        let host = Arc::clone(&self.host);
+        self.wait_for("opening the conversation", host.open(what)).await?
     }
 
-    /// Begins to work in a conversation that was opened.
-    async fn enter(&mut self, opened: Opened) {
-        let Opened { conversation, is_resumed, notices } = opened;
-        let before = self.about.workshop.sandbox_task();
-        self.settle(Box::new(conversation));
-        let task = self.about.workshop.sandbox_task();
+    /// Makes an opened conversation the current one.
+    async fn enter_conversation(&mut self, opened: OpenedConversation) {
+        let OpenedConversation { conversation, is_resumed, notices } = opened;
+        let before = self.info.workshop.sandbox_task();
+        self.hold_conversation(Box::new(conversation));
+        let task = self.info.workshop.sandbox_task();
         if task != before {
-            // Nothing is known of the other place yet.
-            self.status.place = self.place_of(self.about.workshop.task(), None);
+            // The state of the other sandbox is not known yet.
+            self.status.sandbox = self.sandbox_label(self.info.workshop.task(), None);
             self.status.state = "";
             self.status.jobs = 0;
             self.jobs.clear();
         }
-        self.live.tally = crate::live::Tally::default();
-        self.status.paid = None;
-        self.status.is_paid_partly = false;
-        self.watch.turn_to(&task);
+        self.live.usage_totals = crate::live::UsageTotals::default();
+        self.status.cost_micro_usd = None;
+        self.status.is_cost_partial = false;
+        self.monitor.watch_task(&task);
         self.greet();
         for notice in notices {
             self.note(&notice);
@@ -236,25 +236,25 @@ impl Chat {
             self.show_last_exchanges().await;
         }
     }
+
+    /// Reads `config.yaml` and `.env` again.
+    pub(crate) fn reload_settings(&mut self) {
+        self.settings = Arc::new(self.settings.reload());
+    }
 }
 
-async fn close(conversation: Box<vestal_agent::Conversation>) {
+async fn close(conversation: Box<Conversation>) {
     if let Err(error) = conversation.close(EndReason::NewConversation).await {
         tracing::warn!(%error, "the conversation could not be closed");
     }
 }
 
-impl Chat {
-    /// Reads `config.yaml` and `.env` again.
-    pub(crate) fn reread_settings(&mut self) {
-        self.settings = Arc::new(self.settings.reload());
-    }
-}
-
-/// Returns who is to be asked in a conversation in place of who is: the same
-/// model at the same provider, where its address or its key is another by now.
-/// Whoever puts a wrong key right need not begin the chat anew.
-pub(crate) fn chain(settings: &Settings, conversation: &Conversation) -> Option<Vec<Endpoint>> {
+/// Returns new endpoints for the conversation's model if its address, key or API has changed
+/// in the settings, so that a corrected key works without a new chat.
+pub(crate) fn changed_endpoints(
+    settings: &Settings,
+    conversation: &Conversation,
+) -> Option<Vec<Endpoint>> {
     let asked = conversation.model()?;
     let chain = endpoints(settings, Some(&format!("{}:{}", asked.name, asked.model))).ok()?;
     let now = chain.first()?;

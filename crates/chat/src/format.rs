@@ -11,7 +11,7 @@ pub(crate) fn took(duration: Duration) -> String {
     }
 }
 
-/// Returns a span of time in whole seconds: `45s`, `3m 05s`, `2h 10m`.
+/// Returns a duration in whole seconds: `45s`, `3m 05s`, `2h 10m`.
 pub(crate) fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -41,7 +41,7 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// Returns what was paid: `$0.04`, more exactly where it is next to nothing.
+/// Returns a cost: `$0.04`, with more digits for tiny amounts.
 #[expect(clippy::cast_precision_loss, reason = "four decimals are shown")]
 pub(crate) fn dollars(micro_usd: u64) -> String {
     let usd = micro_usd as f64 / 1e6;
@@ -52,8 +52,8 @@ pub(crate) fn dollars(micro_usd: u64) -> String {
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -62,7 +62,7 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{grouped} {noun}{plural}")
 }
 
-/// Returns text without the sequences that style it on a terminal.
+/// Returns text without terminal escape sequences.
 pub(crate) fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();

@@ -5,82 +5,80 @@ use vestal_agent::Conversation;
 use vestal_conversations::ConversationId;
 use vestal_sandbox::Task;
 
-/// The program around the chat: it knows the command line and the settings, and
-/// how conversations are opened from them.
+/// The program that hosts a chat: it opens conversations from settings and command line, and
+/// runs commands.
 #[async_trait]
-pub trait Program: Send + Sync {
-    /// Opens a conversation as the settings and the command line say.
-    async fn open(&self, what: Open) -> Result<Opened, Trouble>;
+pub trait ChatHost: Send + Sync {
+    /// Opens a conversation as settings and command line say.
+    async fn open(&self, what: OpenTarget) -> Result<OpenedConversation, ChatError>;
 
-    /// Runs a command of the command line, `["model", "list"]`, in this process
-    /// and on this terminal, which is in its usual mode meanwhile: what it
-    /// prints, asks and reports is seen as ever, and Ctrl-C ends it. Returns
-    /// whether it went well; why not has been said by then.
-    async fn verb(&self, words: Vec<String>) -> bool;
+    /// Runs a command of the command line, such as `["model", "list"]`, in this process
+    /// while the terminal is suspended to its normal mode. Returns whether it succeeded;
+    /// errors have been printed by then.
+    async fn run_command(&self, words: Vec<String>) -> bool;
 
-    /// Returns what the words of a command could go on with, for completion.
-    fn complete_verb(&self, words: &[String]) -> Vec<String>;
+    /// Returns completions for the last word of a command.
+    fn complete_command(&self, words: &[String]) -> Vec<String>;
 
-    /// Returns what is said to the model where somebody types `/name words` and
-    /// no command has that name: a skill may.
-    fn words_for(&self, name: &str, words: &str) -> Option<Result<String, Trouble>> {
+    /// Returns the message that `/name words` stands for if no command has that name, for
+    /// example a skill.
+    fn expand_command(&self, name: &str, words: &str) -> Option<Result<String, ChatError>> {
         let _ = (name, words);
         None
     }
 }
 
-/// Something that other parts of the program say while the chat draws on the
-/// terminal: a library's report, how far the start of a sandbox is.
+/// A message of the host while the chat owns the terminal, such as a log line or the
+/// progress of a sandbox start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outside {
-    /// A line, for good.
+pub enum HostMessage {
+    /// A line to print.
     Line(String),
-    /// What is under way, in place of what was; none: nothing any more.
+    /// The current activity; `None` when it has ended.
     Status(Option<String>),
 }
 
-/// Which conversation is opened.
+/// Which conversation to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Open {
-    /// What the command line asks for: a new one, the last one, a named one.
+pub enum OpenTarget {
+    /// The one that the command line asks for.
     First,
-    /// A new one. What is not named is as in the conversation before.
+    /// A new one. Fields that are `None` are as in the previous conversation.
     New {
-        /// The task whose sandbox it works in.
+        /// The task whose sandbox it uses.
         task: Option<Task>,
-        /// The model: `MODEL` or `PROVIDER:MODEL`; none: the configured one.
+        /// The model, as `MODEL` or `PROVIDER:MODEL`; `None` for the configured one.
         model: Option<String>,
         /// Its title.
         title: Option<String>,
     },
-    /// One that was begun before, in its own sandbox and with its own model,
-    /// unless another one of either is named.
+    /// An existing one, with its own sandbox and model unless others are given.
     Resume {
-        /// Which.
+        /// Its id.
         id: ConversationId,
-        /// The task whose sandbox it works in from now on.
+        /// The task whose sandbox it uses from now on.
         task: Option<Task>,
-        /// The model it is gone on with.
+        /// The model it continues with.
         model: Option<String>,
     },
 }
 
-/// A conversation that has been opened.
+/// An opened conversation.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedConversation {
     /// The conversation.
     pub conversation: Conversation,
-    /// Whether it was begun before.
+    /// Whether it existed before.
     pub is_resumed: bool,
-    /// What a person should know.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
-/// Why something could not be done, in words for people.
+/// An error that is shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
-pub struct Trouble {
-    /// What is wrong.
+pub struct ChatError {
+    /// What happened.
     pub problem: String,
     /// What to do about it.
     pub advice: Vec<String>,

@@ -21,7 +21,7 @@ mod turns;
 mod view;
 mod wakeup;
 
-pub use host::{Open, Opened, Outside, Program, Trouble};
-pub use questions::{Questions, asked, read_answer, read_approval};
-pub use run::{Left, Parts, run, run_on};
-pub use terminal::{Lend, Surface};
+pub use host::{ChatError, ChatHost, HostMessage, OpenTarget, OpenedConversation};
+pub use questions::{Questions, question_channel, read_answer, read_approval};
+pub use run::{ChatExit, ChatParts, run, run_on};
+pub use terminal::{ChatTerminal, SuspendTerminal};

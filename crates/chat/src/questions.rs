@@ -9,26 +9,25 @@ use vestal_agent::slash::Invocation;
 use vestal_agent::{Approval, ApprovalRequest, Human, Question};
 use vestal_tui::{Editor, History, Key, KeyCode, Line, Reaction, Size, style};
 
-use crate::cells::{self, Frame};
+use crate::cells::{self, QuestionFrame};
 use crate::chat::Chat;
 use crate::conversation::Interrupt;
-use crate::input::{self, Act};
-use crate::live::{Kind, Said};
+use crate::input::{self, KeyAction};
+use crate::live::{EntryKind, TranscriptEntry};
 
-/// Returns somebody to be asked, for every conversation that is opened, and
-/// what they are asked, for the chat to show.
-pub fn asked() -> (Arc<dyn Human>, Questions) {
+/// Returns a `Human` for the conversations, and the receiver of its questions for the chat.
+pub fn question_channel() -> (Arc<dyn Human>, Questions) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    (Arc::new(Person { questions: sender }), Questions(receiver))
+    (Arc::new(ChatHuman { questions: sender }), Questions(receiver))
 }
 
-/// What the person at the terminal is asked.
+/// The questions that the user is asked.
 #[derive(Debug)]
-pub struct Questions(mpsc::UnboundedReceiver<Pending>);
+pub struct Questions(mpsc::UnboundedReceiver<PendingQuestion>);
 
 impl Questions {
-    /// Waits for the next question; for ever, when nobody can ask any more.
-    pub(crate) async fn next(&mut self) -> Pending {
+    /// Waits for the next question; forever when all senders are gone.
+    pub(crate) async fn next(&mut self) -> PendingQuestion {
         match self.0.recv().await {
             Some(pending) => pending,
             None => std::future::pending().await,
@@ -36,24 +35,23 @@ impl Questions {
     }
 }
 
-/// A question that waits for its answer. An agent that asked may give it up:
-/// then nobody hears the answer any more.
-pub(crate) enum Pending {
-    /// The agent asks to be allowed something.
+/// A question that waits for its answer. The agent may abandon it; then the answer is
+/// dropped.
+pub(crate) enum PendingQuestion {
+    /// The agent asks for an approval.
     Approve { request: ApprovalRequest, reply: oneshot::Sender<Approval> },
-    /// The model wants to know something.
+    /// The model asks a question.
     Clarify { question: Question, reply: oneshot::Sender<String> },
-    /// This program does: see [`Then`].
-    Choose { question: Question, then: Then },
+    /// A slash command asks; the handler makes a command of the answer.
+    Choose { question: Question, then: AnswerHandler },
 }
 
-/// Makes a command of an answer. It is carried out before anything that is
-/// typed after the answer.
-pub(crate) type Then = Box<dyn FnOnce(&str) -> Option<Invocation> + Send>;
+/// Makes a command of an answer. It runs before any input that follows the answer.
+pub(crate) type AnswerHandler = Box<dyn FnOnce(&str) -> Option<Invocation> + Send>;
 
-impl Pending {
-    /// Waits until whoever asked has given it up.
-    pub(crate) async fn given_up(&mut self) {
+impl PendingQuestion {
+    /// Waits until the question is abandoned.
+    pub(crate) async fn abandoned(&mut self) {
         match self {
             Self::Approve { reply, .. } => reply.closed().await,
             Self::Clarify { reply, .. } => reply.closed().await,
@@ -61,8 +59,8 @@ impl Pending {
         }
     }
 
-    /// Reports whether whoever asked has given it up.
-    pub(crate) fn is_given_up(&self) -> bool {
+    /// Reports whether the question is abandoned.
+    pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Approve { reply, .. } => reply.is_closed(),
             Self::Clarify { reply, .. } => reply.is_closed(),
@@ -71,7 +69,7 @@ impl Pending {
     }
 }
 
-impl std::fmt::Debug for Pending {
+impl std::fmt::Debug for PendingQuestion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Approve { .. } => "Approve",
@@ -81,12 +79,12 @@ impl std::fmt::Debug for Pending {
     }
 }
 
-struct Person {
-    questions: mpsc::UnboundedSender<Pending>,
+struct ChatHuman {
+    questions: mpsc::UnboundedSender<PendingQuestion>,
 }
 
 #[async_trait]
-impl Human for Person {
+impl Human for ChatHuman {
     fn is_present(&self) -> bool {
         !self.questions.is_closed()
     }
@@ -94,22 +92,22 @@ impl Human for Person {
     async fn approve(&self, request: &ApprovalRequest) -> Approval {
         let (reply, answer) = oneshot::channel();
         let request = request.clone();
-        if self.questions.send(Pending::Approve { request, reply }).is_err() {
+        if self.questions.send(PendingQuestion::Approve { request, reply }).is_err() {
             return Approval::Deny(None);
         }
-        // A chat that is left without an answer has denied it.
+        // A chat that ends without an answer denies.
         answer.await.unwrap_or(Approval::Deny(None))
     }
 
     async fn clarify(&self, question: &Question) -> Option<String> {
         let (reply, answer) = oneshot::channel();
         let question = question.clone();
-        self.questions.send(Pending::Clarify { question, reply }).ok()?;
+        self.questions.send(PendingQuestion::Clarify { question, reply }).ok()?;
         answer.await.ok()
     }
 }
 
-/// Reads an answer; words after a no are the reason for it.
+/// Parses the answer to a request for approval; text after a no is the reason.
 pub fn read_approval(line: &str, may_last: bool) -> Option<Approval> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -124,7 +122,7 @@ pub fn read_approval(line: &str, may_last: bool) -> Option<Approval> {
     }
 }
 
-/// Reads an answer to a question: a number chooses, other words are an answer too.
+/// Parses the answer to a question: a number selects a choice, other text is the answer.
 pub fn read_answer(line: &str, choices: &[String]) -> Option<String> {
     let line = line.trim();
     let number: Option<usize> = line.parse().ok();
@@ -133,142 +131,144 @@ pub fn read_answer(line: &str, choices: &[String]) -> Option<String> {
     (!answer.is_empty()).then(|| answer.to_owned())
 }
 
-/// Whoever types when a question appears does not mean it: its keys are heard
-/// only when it has been seen, and nothing was typed, for so long.
+/// Keys typed just when a question appears are not meant for it: it accepts keys only after
+/// it was visible, and nothing was typed, for this long.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A question that is asked.
-pub(crate) struct Asking {
-    pending: Pending,
+/// A question on the screen.
+pub(crate) struct OpenQuestion {
+    pending: PendingQuestion,
     since: Instant,
-    patience: Duration,
-    /// The words of an answer, apart from what is being written otherwise.
+    approval_timeout: Duration,
+    /// The editor of the answer, apart from the main input.
     pub(crate) words: Editor,
-    /// Since when it is on the screen.
+    /// When it was first drawn.
     seen: Option<Instant>,
-    is_heard: bool,
-    /// Whether all of it stands in the transcript.
-    is_told: bool,
+    is_armed: bool,
+    /// Whether it was printed in full.
+    is_printed: bool,
 }
 
-impl Asking {
-    fn new(pending: Pending, patience: Duration) -> Self {
-        // Whoever gave a command waits for what it asks.
-        let is_heard = matches!(&pending, Pending::Choose { .. });
+impl OpenQuestion {
+    fn new(pending: PendingQuestion, approval_timeout: Duration) -> Self {
+        // A question of a slash command is expected, so it accepts keys at once.
+        let is_armed = matches!(&pending, PendingQuestion::Choose { .. });
         Self {
             pending,
             since: Instant::now(),
-            patience,
+            approval_timeout,
             words: Editor::new(History::in_memory()),
             seen: None,
-            is_heard,
-            is_told: false,
+            is_armed,
+            is_printed: false,
         }
     }
 
-    /// Shows the question.
+    /// Renders the question.
     pub(crate) fn lines(&mut self, now: Instant, size: Size) -> Vec<Line> {
         self.seen.get_or_insert(now);
         self.shown(now, size).lines
     }
 
-    fn shown(&self, now: Instant, size: Size) -> cells::Shown {
-        let frame = Frame {
+    fn shown(&self, now: Instant, size: Size) -> cells::QuestionView {
+        let frame = QuestionFrame {
             width: cells::prose_width(size.columns),
             rows: size.rows,
-            is_heard: self.is_heard,
-            is_told: self.is_told,
+            is_armed: self.is_armed,
+            is_printed: self.is_printed,
         };
         match &self.pending {
-            Pending::Approve { request, .. } => {
-                let left = self.patience.saturating_sub(now.saturating_duration_since(self.since));
+            PendingQuestion::Approve { request, .. } => {
+                let left =
+                    self.approval_timeout.saturating_sub(now.saturating_duration_since(self.since));
                 cells::approval(request, left, frame)
             }
-            Pending::Clarify { question, .. } => cells::clarification(question, frame),
-            Pending::Choose { question, .. } => cells::choice(question, frame),
+            PendingQuestion::Clarify { question, .. } => cells::clarification(question, frame),
+            PendingQuestion::Choose { question, .. } => cells::choice(question, frame),
         }
     }
 
-    /// Returns the question with all that it is about, for the transcript.
+    /// Renders the question in full, for the transcript.
     fn whole(&self, width: usize) -> Vec<Line> {
         match &self.pending {
-            Pending::Approve { request, .. } => {
-                let mut lines = cells::aside(&format!("? {}", request.reason), width);
+            PendingQuestion::Approve { request, .. } => {
+                let mut lines = cells::dimmed(&format!("? {}", request.reason), width);
                 let action = cells::action(request, width);
                 lines.extend(action.iter().map(|line| Line::styled(line.text(), style::DIM)));
                 lines
             }
-            Pending::Clarify { question, .. } | Pending::Choose { question, .. } => {
-                cells::aside(&format!("? {}", question.question), width)
+            PendingQuestion::Clarify { question, .. }
+            | PendingQuestion::Choose { question, .. } => {
+                cells::dimmed(&format!("? {}", question.question), width)
             }
         }
     }
 
-    /// Waits until whoever asked has given it up.
-    pub(crate) async fn given_up(&mut self) {
-        self.pending.given_up().await;
+    /// Waits until the question is abandoned.
+    pub(crate) async fn abandoned(&mut self) {
+        self.pending.abandoned().await;
     }
 }
 
 impl Chat {
-    /// Asks the next question, when the one before has been answered.
-    pub(crate) fn ask(&mut self, pending: Pending) {
-        // What led to it stands before it.
-        while let Ok(happening) = self.happenings.try_recv() {
-            self.happened(happening);
+    /// Queues a question behind those that are open.
+    pub(crate) fn ask(&mut self, pending: PendingQuestion) {
+        // Events that led to the question are printed before it.
+        while let Ok(turn_event) = self.turn_events.try_recv() {
+            self.on_turn_event(turn_event);
         }
-        let mut asking = Asking::new(pending, self.patience);
+        let mut asking = OpenQuestion::new(pending, self.approval_timeout);
         if asking.shown(Instant::now(), self.screen.size()).is_folded {
-            self.tell_whole(&mut asking);
+            self.print_whole(&mut asking);
         }
         self.asking.push_back(asking);
-        self.ring();
+        self.ring_if_unfocused();
         self.is_dirty = true;
     }
 
-    /// Reports whether the question's keys are heard by now.
-    pub(crate) fn hear(&mut self) -> bool {
-        let heard_at = self.heard_at();
+    /// Reports whether the question accepts keys, and marks it so when it is time.
+    pub(crate) fn arm_question(&mut self) -> bool {
+        let armed_at = self.armed_at();
         let Some(asking) = self.asking.front_mut() else { return false };
-        if heard_at.is_some_and(|at| at <= Instant::now()) {
-            asking.is_heard = true;
+        if armed_at.is_some_and(|at| at <= Instant::now()) {
+            asking.is_armed = true;
             self.is_dirty = true;
         }
-        asking.is_heard
+        asking.is_armed
     }
 
-    /// Returns when a question's keys will be heard, if they are not yet.
-    pub(crate) fn heard_at(&self) -> Option<Instant> {
+    /// Returns when the question will accept keys, if it does not yet.
+    pub(crate) fn armed_at(&self) -> Option<Instant> {
         let asking = self.asking.front()?;
-        if asking.is_heard { None } else { Some(heard_at(asking.seen?, self.typed_at)) }
+        if asking.is_armed { None } else { Some(armed_at(asking.seen?, self.typed_at)) }
     }
 
-    /// Takes away questions that nobody waits for any more.
-    pub(crate) fn forget_given_up(&mut self) {
-        while self.asking.front().is_some_and(|asking| asking.pending.is_given_up()) {
+    /// Removes abandoned questions.
+    pub(crate) fn drop_abandoned_questions(&mut self) {
+        while self.asking.front().is_some_and(|asking| asking.pending.is_abandoned()) {
             if let Some(asking) = self.asking.pop_front() {
-                let came = self.came_of(&asking);
-                self.answered(&asking, came);
-                self.keep_words_of(&asking);
+                let outcome = self.outcome_of(&asking);
+                self.answered(&asking, outcome);
+                self.return_answer_to_input(&asking);
             }
         }
     }
 
-    /// Returns what came of a question that was given up.
-    fn came_of(&self, asking: &Asking) -> &'static str {
+    /// Returns the outcome to print for an abandoned question.
+    fn outcome_of(&self, asking: &OpenQuestion) -> &'static str {
         let is_interrupted =
-            self.talk.running().is_none_or(|running| running.interrupt != Interrupt::No);
-        let is_over = is_interrupted || asking.since.elapsed() >= asking.patience;
+            self.slot.running().is_none_or(|running| running.interrupt != Interrupt::No);
+        let is_over = is_interrupted || asking.since.elapsed() >= asking.approval_timeout;
         match asking.pending {
-            Pending::Approve { .. } if self.about.guard.is_yolo() && !is_over => {
-                "not asked about any more (/yolo)"
+            PendingQuestion::Approve { .. } if self.info.guard.is_yolo() && !is_over => {
+                "no longer needed (/yolo)"
             }
             _ => "no answer",
         }
     }
 
-    /// Puts the words of an answer that nobody hears into the input.
-    pub(crate) fn keep_words_of(&mut self, asking: &Asking) {
+    /// Moves the text of an unused answer into the input.
+    pub(crate) fn return_answer_to_input(&mut self, asking: &OpenQuestion) {
         let words = asking.words.text();
         if words.trim().is_empty() {
             return;
@@ -278,16 +278,16 @@ impl Chat {
         self.editor.set_text(&draft);
     }
 
-    /// Does what a key means to the question that is asked. Returns the command
-    /// that an answer makes, to be carried out before anything else.
-    pub(crate) fn key_of_question(&mut self, key: Key) -> Option<Invocation> {
+    /// Handles a key for the open question. Returns a command that must run before anything
+    /// else.
+    pub(crate) fn question_key(&mut self, key: Key) -> Option<Invocation> {
         self.is_dirty = true;
         if key == Key::plain(KeyCode::Escape) {
             self.dismiss();
             return None;
         }
         let asking = self.asking.front_mut()?;
-        if let (Pending::Approve { request, .. }, KeyCode::Char(letter)) =
+        if let (PendingQuestion::Approve { request, .. }, KeyCode::Char(letter)) =
             (&asking.pending, key.code)
             && asking.words.is_empty()
             && !key.modifiers.control
@@ -301,9 +301,9 @@ impl Chat {
         match asking.words.key(key) {
             Reaction::Submit => self.answer(),
             Reaction::Unused(key) => {
-                match input::act(key) {
-                    Some(Act::Unfold) => self.unfold_question(),
-                    Some(Act::ClearScreen) => self.clear_screen(),
+                match input::key_action(key) {
+                    Some(KeyAction::ShowOutput) => self.print_question_in_full(),
+                    Some(KeyAction::ClearScreen) => self.clear_screen(),
                     _ => {}
                 }
                 None
@@ -312,19 +312,19 @@ impl Chat {
         }
     }
 
-    /// Takes text that is pasted while a question is asked.
-    pub(crate) fn paste_of_question(&mut self, text: String) {
+    /// Handles text that is pasted while a question is open.
+    pub(crate) fn question_paste(&mut self, text: String) {
         if let Some(asking) = self.asking.front_mut() {
             asking.words.paste(text);
             self.is_dirty = true;
         }
     }
 
-    /// Leaves a question without an answer, which is a no.
+    /// Dismisses a question; an approval is denied.
     fn dismiss(&mut self) {
         match self.asking.front().map(|asking| &asking.pending) {
-            Some(Pending::Approve { .. }) => self.approve(Approval::Deny(None)),
-            Some(Pending::Clarify { .. } | Pending::Choose { .. }) => {
+            Some(PendingQuestion::Approve { .. }) => self.approve(Approval::Deny(None)),
+            Some(PendingQuestion::Clarify { .. } | PendingQuestion::Choose { .. }) => {
                 if let Some(asking) = self.asking.pop_front() {
                     self.answered(&asking, "unanswered");
                 }
@@ -333,45 +333,45 @@ impl Chat {
         }
     }
 
-    /// Leaves a question of the program's own without an answer. Returns
-    /// whether there was one.
+    /// Dismisses a question of a slash command. Returns whether there was one.
     pub(crate) fn dismiss_own(&mut self) -> bool {
         let front = self.asking.front().map(|asking| &asking.pending);
-        let is_own = matches!(front, Some(Pending::Choose { .. }));
+        let is_own = matches!(front, Some(PendingQuestion::Choose { .. }));
         if is_own {
             self.dismiss();
         }
         is_own
     }
 
-    /// Takes the words that were typed as the answer. What is none stays where
-    /// it is, to be put right.
+    /// Takes the typed text as the answer. Invalid text stays in the input.
     fn answer(&mut self) -> Option<Invocation> {
         let asking = self.asking.front()?;
         let words = asking.words.text();
         let question: &Question = match &asking.pending {
-            Pending::Approve { request, .. } => {
+            PendingQuestion::Approve { request, .. } => {
                 match read_approval(&words, request.may_last) {
                     Some(approval) => self.approve(approval),
                     None if words.trim().is_empty() => {}
-                    None => self
-                        .note("please answer with one of the letters in brackets, or `no` and why"),
+                    None => self.note(
+                        "answer with one of the letters in brackets, or with `no` and a reason",
+                    ),
                 }
                 return None;
             }
-            Pending::Clarify { question, .. } | Pending::Choose { question, .. } => question,
+            PendingQuestion::Clarify { question, .. }
+            | PendingQuestion::Choose { question, .. } => question,
         };
         let answer = read_answer(&words, &question.choices)?;
         let asking = self.asking.pop_front()?;
         self.answered(&asking, &answer);
         match asking.pending {
-            Pending::Clarify { reply, .. } => {
-                // Whoever gave it up in this moment hears nothing.
+            PendingQuestion::Clarify { reply, .. } => {
+                // An agent that has just abandoned it gets no answer.
                 drop(reply.send(answer));
                 None
             }
-            Pending::Choose { then, .. } => then(&answer),
-            Pending::Approve { .. } => None,
+            PendingQuestion::Choose { then, .. } => then(&answer),
+            PendingQuestion::Approve { .. } => None,
         }
     }
 
@@ -380,49 +380,51 @@ impl Chat {
         let words = match &approval {
             Approval::Once => "approved once".to_owned(),
             Approval::Conversation => "approved for this conversation".to_owned(),
-            Approval::Always => "approved for always".to_owned(),
+            Approval::Always => "always approved".to_owned(),
             Approval::Deny(None) => "denied".to_owned(),
             Approval::Deny(Some(why)) => format!("denied: {why}"),
         };
         self.answered(&asking, &words);
-        if let Pending::Approve { reply, .. } = asking.pending {
-            // Whoever gave it up in this moment has denied it.
+        if let PendingQuestion::Approve { reply, .. } = asking.pending {
+            // An agent that has just abandoned it treats it as denied.
             drop(reply.send(approval));
         }
     }
 
-    /// Puts all of the question that is asked into the transcript, once.
-    fn unfold_question(&mut self) {
+    /// Prints the open question in full, once.
+    fn print_question_in_full(&mut self) {
         if let Some(mut asking) = self.asking.pop_front() {
-            if !asking.is_told {
-                self.tell_whole(&mut asking);
+            if !asking.is_printed {
+                self.print_whole(&mut asking);
             }
             self.asking.push_front(asking);
         }
     }
 
-    fn tell_whole(&mut self, asking: &mut Asking) {
+    fn print_whole(&mut self, asking: &mut OpenQuestion) {
         let lines = asking.whole(self.width());
-        self.put(Said { kind: Kind::Notice, lines });
-        asking.is_told = true;
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
+        asking.is_printed = true;
     }
 
-    /// Puts a question and what came of it into the transcript.
-    fn answered(&mut self, asking: &Asking, answer: &str) {
+    /// Prints a question and its outcome.
+    fn answered(&mut self, asking: &OpenQuestion, answer: &str) {
         let width = self.width();
-        let mut lines = if asking.is_told { Vec::new() } else { asking.whole(width) };
+        let mut lines = if asking.is_printed { Vec::new() } else { asking.whole(width) };
         match &asking.pending {
-            Pending::Approve { .. } => lines.extend(cells::aside(&format!("  {answer}"), width)),
-            Pending::Clarify { .. } | Pending::Choose { .. } => {
+            PendingQuestion::Approve { .. } => {
+                lines.extend(cells::dimmed(&format!("  {answer}"), width));
+            }
+            PendingQuestion::Clarify { .. } | PendingQuestion::Choose { .. } => {
                 lines.extend(cells::user(answer, width));
             }
         }
-        self.put(Said { kind: Kind::Notice, lines });
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
     }
 }
 
-/// Returns when the keys of a question are heard that is seen since a moment.
-fn heard_at(seen: Instant, typed: Option<Instant>) -> Instant {
+/// Returns when a question that is visible since `seen` accepts keys.
+fn armed_at(seen: Instant, typed: Option<Instant>) -> Instant {
     typed.map_or(seen, |typed| typed.max(seen)) + PAUSE
 }
 

@@ -41,10 +41,10 @@ async fn a_question_that_is_given_up_is_known_to_be() {
         async move { human.approve(&request()).await }
     });
     let mut pending = questions.next().await;
-    assert!(!pending.is_given_up());
+    assert!(!pending.is_abandoned());
     asking.abort();
-    pending.given_up().await;
-    assert!(pending.is_given_up());
+    pending.abandoned().await;
+    assert!(pending.is_abandoned());
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn nobody_who_left_approves_of_anything() {
 fn a_question_hears_its_keys_when_it_was_seen_and_nothing_typed_for_a_while() {
     let seen = Instant::now();
     let later = seen + Duration::from_millis(300);
-    assert_eq!(heard_at(seen, None), seen + PAUSE);
-    assert_eq!(heard_at(seen, Some(later)), later + PAUSE);
-    assert_eq!(heard_at(later, Some(seen)), later + PAUSE);
+    assert_eq!(armed_at(seen, None), seen + PAUSE);
+    assert_eq!(armed_at(seen, Some(later)), later + PAUSE);
+    assert_eq!(armed_at(later, Some(seen)), later + PAUSE);
 }

@@ -16,92 +16,92 @@ use vestal_wire::{Cause, JobId, JobInfo, JobState, Reply, Request};
 
 use crate::format;
 
-/// Time between two looks, if nothing calls for one earlier.
+/// Time between observations.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// The same while nobody looks at the chat.
+/// Time between observations while the terminal is not focused.
 const PERIOD_UNSEEN: Duration = Duration::from_secs(30);
 
-/// Longest time a look may take.
+/// Timeout of an observation.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Jobs that are looked through, the newest.
+/// Jobs that are listed, newest first.
 const JOBS: u32 = 100;
 
-/// Jobs whose end is waited for at the same time.
+/// Jobs whose end is awaited at the same time.
 const WAITED_FOR: usize = 16;
 
-/// How a sandbox is.
+/// An observation of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct News {
-    /// The task whose sandbox it is.
+pub(crate) struct SandboxUpdate {
+    /// The task of the sandbox.
     pub(crate) task: Task,
     pub(crate) state: &'static str,
-    /// The backend, where there is a sandbox.
+    /// The backend, if there is a sandbox.
     pub(crate) backend: Option<String>,
-    /// Background jobs that run.
+    /// Number of running background jobs.
     pub(crate) running: usize,
-    /// Background jobs on record: their ids and what they run.
+    /// Known background jobs: ids and commands.
     pub(crate) jobs: Vec<(String, String)>,
-    /// Background jobs that have ended since the last news.
+    /// Background jobs that have ended since the last update.
     pub(crate) ended: Vec<JobInfo>,
 }
 
-/// What is to be looked at.
+/// What the monitor observes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Focus {
+struct MonitorTarget {
     task: Task,
     is_seen: bool,
-    /// Counts occasions on which something may have changed.
+    /// Incremented to request an observation now.
     occasion: u64,
 }
 
-/// Looks at the sandbox of a conversation for as long as it is kept.
-pub(crate) struct Watch {
-    focus: watch::Sender<Focus>,
-    news: mpsc::UnboundedReceiver<News>,
-    looking: JoinHandle<()>,
+/// Observes the sandbox of a conversation until it is dropped.
+pub(crate) struct SandboxMonitor {
+    focus: watch::Sender<MonitorTarget>,
+    updates: mpsc::UnboundedReceiver<SandboxUpdate>,
+    task_handle: JoinHandle<()>,
 }
 
-impl Watch {
-    /// Begins to look at the sandbox of a task.
-    pub(crate) fn begin(engine: Engine, task: Task) -> Self {
-        let (sender, receiver) = watch::channel(Focus { task, is_seen: true, occasion: 0 });
-        let (tell, news) = mpsc::unbounded_channel();
-        let looking = tokio::spawn(async move {
-            let mut looker = Looker::new(engine, receiver);
+impl SandboxMonitor {
+    /// Starts observing the sandbox of a task.
+    pub(crate) fn start(engine: Engine, task: Task) -> Self {
+        let (sender, receiver) = watch::channel(MonitorTarget { task, is_seen: true, occasion: 0 });
+        let (update_sender, updates) = mpsc::unbounded_channel();
+        let task_handle = tokio::spawn(async move {
+            let mut observer = Observer::new(engine, receiver);
             loop {
-                let news = looker.look().await;
-                if tell.send(news).is_err() || !looker.wait().await {
+                let update = observer.observe().await;
+                if update_sender.send(update).is_err() || !observer.wait().await {
                     return;
                 }
             }
         });
-        Self { focus: sender, news, looking }
+        Self { focus: sender, updates, task_handle }
     }
 
-    /// Waits for news.
-    pub(crate) async fn next(&mut self) -> News {
-        match self.news.recv().await {
-            Some(news) => news,
+    /// Waits for the next update.
+    pub(crate) async fn next(&mut self) -> SandboxUpdate {
+        match self.updates.recv().await {
+            Some(update) => update,
             None => std::future::pending().await,
         }
     }
 
-    /// Looks at the sandbox of another task from now on.
-    pub(crate) fn turn_to(&self, task: &Task) {
+    /// Observes the sandbox of another task from now on.
+    pub(crate) fn watch_task(&self, task: &Task) {
         self.focus.send_modify(|focus| {
             focus.task.clone_from(task);
             focus.occasion += 1;
         });
     }
 
-    /// Looks now: something may have changed.
-    pub(crate) fn look(&self) {
+    /// Observes now, because something may have changed.
+    pub(crate) fn refresh(&self) {
         self.focus.send_modify(|focus| focus.occasion += 1);
     }
 
-    /// Looks less often while nobody sees it.
+    /// Observes less often while the terminal is not focused.
     pub(crate) fn set_seen(&self, is_seen: bool) {
         self.focus.send_if_modified(|focus| {
             let is_new = focus.is_seen != is_seen;
@@ -111,30 +111,30 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SandboxMonitor {
     fn drop(&mut self) {
-        self.looking.abort();
+        self.task_handle.abort();
     }
 }
 
-struct Looker {
+struct Observer {
     engine: Engine,
-    focus: watch::Receiver<Focus>,
-    /// The task whose sandbox all of the following is about.
+    focus: watch::Receiver<MonitorTarget>,
+    /// The task that the following fields are about.
     task: Task,
     connection: Option<Arc<Connection>>,
     backend: Option<String>,
-    /// Background jobs that were seen running, or were told of.
+    /// Background jobs that were seen running.
     running: BTreeSet<JobId>,
-    /// Jobs of before are nobody's news.
+    /// Jobs that started before this are not reported.
     began_ms: u64,
-    /// The newest jobs that have ended and were told of, or are old.
-    told: BTreeSet<JobId>,
+    /// Ended jobs that were reported already, or are too old.
+    reported: BTreeSet<JobId>,
     jobs: Vec<(String, String)>,
 }
 
-impl Looker {
-    fn new(engine: Engine, focus: watch::Receiver<Focus>) -> Self {
+impl Observer {
+    fn new(engine: Engine, focus: watch::Receiver<MonitorTarget>) -> Self {
         let task = focus.borrow().task.clone();
         Self {
             engine,
@@ -144,35 +144,40 @@ impl Looker {
             backend: None,
             running: BTreeSet::new(),
             began_ms: now_ms(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             jobs: Vec::new(),
         }
     }
 
-    /// Looks, and never for long.
-    async fn look(&mut self) -> News {
+    /// Observes once, with a timeout.
+    async fn observe(&mut self) -> SandboxUpdate {
         let task = self.focus.borrow_and_update().task.clone();
         if self.task != task {
-            self.turn_to(&task);
+            self.reset_for(&task);
         }
         let looked = tokio::time::timeout(PATIENCE, self.ask(&task)).await;
         let (state, running, ended) = match looked {
             Ok(Ok(seen)) => seen,
-            Ok(Err(Unseen::Engine(Error::NoSandbox { .. }))) => ("not made yet", 0, Vec::new()),
-            Ok(Err(Unseen::Engine(Error::Stopped { .. }))) => ("stopped", 0, Vec::new()),
+            Ok(Err(ObserveError::Engine(Error::NoSandbox { .. }))) => {
+                ("not created yet", 0, Vec::new())
+            }
+            Ok(Err(ObserveError::Engine(Error::Stopped { .. }))) => ("stopped", 0, Vec::new()),
             Ok(Err(_)) => ("unknown", 0, Vec::new()),
             Err(_) => ("unresponsive", 0, Vec::new()),
         };
         let (backend, jobs) = (self.backend.clone(), self.jobs.clone());
         if !matches!(state, "up" | "busy") {
-            // What comes after it may be made of something else.
+            // The next instance may have another backend.
             self.connection = None;
             self.backend = None;
         }
-        News { task, state, backend, running, jobs, ended }
+        SandboxUpdate { task, state, backend, running, jobs, ended }
     }
 
-    async fn ask(&mut self, task: &Task) -> Result<(&'static str, usize, Vec<JobInfo>), Unseen> {
+    async fn ask(
+        &mut self,
+        task: &Task,
+    ) -> Result<(&'static str, usize, Vec<JobInfo>), ObserveError> {
         if self.backend.is_none() {
             let found = Box::pin(self.engine.inspect(task)).await?;
             self.backend = found.into_iter().next().map(|found| found.backend);
@@ -186,20 +191,21 @@ impl Looker {
             }
         };
         let Ok(Reply::Status(status)) = connection.call(Request::Status).await else {
-            return Err(Unseen::Call);
+            return Err(ObserveError::Call);
         };
-        let jobs = job::jobs(&connection, JobFilter::All, JOBS).await.map_err(|_| Unseen::Call)?;
+        let jobs =
+            job::jobs(&connection, JobFilter::All, JOBS).await.map_err(|_| ObserveError::Call)?;
         let state = if status.jobs_running > 0 { "busy" } else { "up" };
         let (running, ended) = self.sort(jobs.jobs);
         Ok((state, running, ended))
     }
 
-    /// Returns how many background jobs run, and those that have ended by now
-    /// and were not told of.
+    /// Returns the number of running background jobs, and the ended ones that were not
+    /// reported yet.
     fn sort(&mut self, jobs: Vec<JobInfo>) -> (usize, Vec<JobInfo>) {
         let mut ended = Vec::new();
         let mut running = BTreeSet::new();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| job.background).collect();
         let named = |job: &JobInfo| (job.id.to_string(), job.summary.clone());
         self.jobs = jobs.iter().rev().map(named).collect();
@@ -208,19 +214,19 @@ impl Looker {
                 running.insert(job.id);
                 continue;
             }
-            told.insert(job.id.clone());
+            reported.insert(job.id.clone());
             let is_news = self.running.contains(&job.id) || job.started_ms >= self.began_ms;
-            if is_news && !self.told.contains(&job.id) {
+            if is_news && !self.reported.contains(&job.id) {
                 ended.push(job);
             }
         }
         let count = running.len();
         self.running = running;
-        self.told = told;
+        self.reported = reported;
         (count, ended)
     }
 
-    /// Waits until it is worth looking again. Returns whether anybody wants to know.
+    /// Waits until the next observation is due. Returns false when the monitor was dropped.
     async fn wait(&mut self) -> bool {
         let is_seen = self.focus.borrow().is_seen;
         let period = if is_seen { PERIOD } else { PERIOD_UNSEEN };
@@ -232,7 +238,7 @@ impl Looker {
             let waits = self.running.iter().take(WAITED_FOR).map(|id| {
                 let connection = Arc::clone(&connection);
                 Box::pin(async move {
-                    // A guest that is gone is noticed by the next look.
+                    // The next observation notices a lost guest.
                     if let Ok(info) = job::wait(&connection, id, None).await
                         && matches!(info.state, JobState::Ended(_))
                     {
@@ -250,13 +256,13 @@ impl Looker {
         }
     }
 
-    /// Forgets what is known of one sandbox, to look at another one.
-    fn turn_to(&mut self, task: &Task) {
+    /// Forgets the state of one sandbox, to observe another.
+    fn reset_for(&mut self, task: &Task) {
         self.task.clone_from(task);
         self.connection = None;
         self.backend = None;
         self.running.clear();
-        self.told.clear();
+        self.reported.clear();
         self.jobs.clear();
         self.began_ms = now_ms();
     }
@@ -266,13 +272,13 @@ fn now_ms() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
 }
 
-/// Why nothing was seen.
-enum Unseen {
+/// Why an observation failed.
+enum ObserveError {
     Engine(Error),
     Call,
 }
 
-impl From<Error> for Unseen {
+impl From<Error> for ObserveError {
     fn from(error: Error) -> Self {
         Self::Engine(error)
     }
@@ -281,13 +287,13 @@ impl From<Error> for Unseen {
 /// Characters of a command that are shown.
 const COMMAND: usize = 80;
 
-/// Says how a job ended: `● job k3f9 ended: exit 0 after 12s: cargo build`.
+/// Describes how a job ended: `● job k3f9 ended: exit 0 after 12s: cargo build`.
 pub(crate) fn describe_ended_job(job: &JobInfo) -> String {
     let how = match job.state {
         JobState::Ended(exit) => match (exit.cause, exit.code) {
             (Cause::Exited, Some(code)) => format!("exit {code}"),
-            (Cause::Signaled(signal), _) => format!("by signal {signal}"),
-            (Cause::TimedOut, _) => "its time was up".to_owned(),
+            (Cause::Signaled(signal), _) => format!("killed by signal {signal}"),
+            (Cause::TimedOut, _) => "timed out".to_owned(),
             (Cause::Killed, _) => "killed".to_owned(),
             (Cause::Lost, _) | (Cause::Exited, None) => "lost with its sandbox".to_owned(),
         },

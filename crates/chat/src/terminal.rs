@@ -10,45 +10,45 @@ use vestal_tui::terminal::{Inputs, Output, Terminal};
 use vestal_tui::{Input, Reflow, Size};
 
 use crate::chat::Chat;
-use crate::host::Trouble;
-use crate::run::Left;
+use crate::host::ChatError;
+use crate::run::ChatExit;
 
-/// Where a chat is shown, and where its keys come from.
-pub struct Surface {
-    /// What the person and the terminal do. The end of it is the end of the terminal.
+/// The terminal of a chat: its input, signals and output.
+pub struct ChatTerminal {
+    /// Input of the user and the terminal. The channel closes when the terminal is gone.
     pub inputs: UnboundedReceiver<Input>,
-    /// What asks the process to end.
+    /// Signals that ask the process to end.
     pub signals: UnboundedReceiver<Termination>,
-    /// Where the screen is written.
+    /// Where frames are written.
     pub out: Box<dyn Write + Send>,
-    /// How large it is.
+    /// The size of the terminal.
     pub size: Size,
-    /// What the terminal does with its lines when its width changes.
+    /// Whether the terminal reflows its lines when its width changes.
     pub reflow: Reflow,
-    /// What lends the terminal to others.
-    pub lend: Box<dyn Lend>,
+    /// Suspends and resumes the terminal.
+    pub terminal: Box<dyn SuspendTerminal>,
 }
 
-/// A terminal that can be lent to somebody who wants it in its usual mode.
-pub trait Lend: Send {
-    /// Puts the terminal into its usual mode.
-    fn lend(&mut self) -> io::Result<()>;
+/// A terminal that can be suspended for another program.
+pub trait SuspendTerminal: Send {
+    /// Puts the terminal into its normal mode.
+    fn suspend(&mut self) -> io::Result<()>;
 
-    /// Takes it back, and returns its size by now, if that is known.
-    fn take_back(&mut self) -> io::Result<Option<Size>>;
+    /// Takes the terminal back, and returns its size if known.
+    fn resume(&mut self) -> io::Result<Option<Size>>;
 
-    /// Stops the process, as Ctrl-Z does elsewhere, with the terminal in its
-    /// usual mode, and takes the terminal back when the process goes on.
+    /// Stops the process as Ctrl-Z does, with the terminal in its normal mode, and takes the
+    /// terminal back when the process continues.
     fn stop(&mut self) -> io::Result<Option<Size>>;
 }
 
-impl Lend for Terminal {
-    fn lend(&mut self) -> io::Result<()> {
-        self.suspend()
+impl SuspendTerminal for Terminal {
+    fn suspend(&mut self) -> io::Result<()> {
+        Self::suspend(self)
     }
 
-    fn take_back(&mut self) -> io::Result<Option<Size>> {
-        self.resume()?;
+    fn resume(&mut self) -> io::Result<Option<Size>> {
+        Self::resume(self)?;
         Ok(Self::size())
     }
 
@@ -58,13 +58,12 @@ impl Lend for Terminal {
     }
 }
 
-impl Surface {
-    /// Takes the terminal of this process. It is put back when the surface, or
-    /// the chat that has it, is dropped.
-    pub(crate) fn take() -> Result<Self, Trouble> {
-        let failed = |error: io::Error| Trouble {
-            problem: format!("failed to take the terminal: {error}"),
-            advice: vec!["to ask without one: vestal chat -q 'what is to be done'".to_owned()],
+impl ChatTerminal {
+    /// Takes the terminal of this process. Dropping the value restores the terminal.
+    pub(crate) fn take() -> Result<Self, ChatError> {
+        let failed = |error: io::Error| ChatError {
+            problem: format!("failed to set up the terminal: {error}"),
+            advice: vec!["without a terminal, use: vestal chat -q 'QUESTION'".to_owned()],
         };
         let mut signals = Terminations::listen().map_err(failed)?;
         let (terminal, mut inputs): (Terminal, Inputs) = Terminal::enter().map_err(failed)?;
@@ -97,54 +96,53 @@ impl Surface {
             out: Box::new(Output),
             size,
             reflow: Terminal::reflow(),
-            lend: Box::new(terminal),
+            terminal: Box::new(terminal),
         })
     }
 }
 
-impl std::fmt::Debug for Surface {
+impl std::fmt::Debug for ChatTerminal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surface").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("ChatTerminal").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
-/// What somebody does with the terminal.
+/// How another program uses the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lent {
-    /// Writes lines: one of ours may stand between them.
+enum TerminalUse {
+    /// It writes lines; a line of the chat may be printed between them.
     Lines,
-    /// Fills the screen.
+    /// It uses the whole screen.
     Screen,
 }
 
 impl Chat {
-    /// Runs a command of the command line on the terminal, which is in its
-    /// usual mode meanwhile. Returns whether it went well; why not has been
-    /// said by then.
-    pub(crate) async fn aside(&mut self, words: Vec<String>) -> bool {
-        if !self.give_away() {
+    /// Runs a command of the command line on the suspended terminal. Returns whether it
+    /// succeeded; errors have been printed by then.
+    pub(crate) async fn run_host_command(&mut self, words: Vec<String>) -> bool {
+        if !self.suspend_terminal() {
             return false;
         }
-        let program = Arc::clone(&self.program);
-        let verb = tokio::spawn(async move { program.verb(words).await });
-        let went_well = self.while_lent(verb, Lent::Lines).await;
-        self.take_back();
+        let host = Arc::clone(&self.host);
+        let verb = tokio::spawn(async move { host.run_command(words).await });
+        let went_well = self.wait_while_suspended(verb, TerminalUse::Lines).await;
+        self.resume_terminal();
         went_well.unwrap_or_else(|error| {
             tracing::error!(%error, "a command broke");
-            self.trouble(&Trouble {
-                problem: "the command broke off because of a mistake in this program".to_owned(),
-                advice: vec!["the conversation is not touched by it".to_owned()],
+            self.show_error(&ChatError {
+                problem: "the command failed because of a bug in this program".to_owned(),
+                advice: vec!["the conversation is not affected".to_owned()],
             });
             false
         })
     }
 
-    /// Waits for whoever has the terminal. A question that comes meanwhile is
-    /// made known as far as that can be: it would run out of time unseen.
-    async fn while_lent<T>(
+    /// Waits for work that uses the suspended terminal, and announces questions that arrive
+    /// meanwhile.
+    async fn wait_while_suspended<T>(
         &mut self,
         mut work: JoinHandle<T>,
-        lent: Lent,
+        terminal_use: TerminalUse,
     ) -> Result<T, tokio::task::JoinError> {
         loop {
             tokio::select! {
@@ -152,10 +150,10 @@ impl Chat {
                 done = &mut work => return done,
                 pending = self.questions.next() => {
                     self.ask(pending);
-                    self.ring_anyway();
-                    if lent == Lent::Lines {
-                        self.note("the agent asks something and waits for the answer; Ctrl-C goes back to it");
-                        // A terminal that is gone is noticed when it is taken back.
+                    self.ring_bell();
+                    if terminal_use == TerminalUse::Lines {
+                        self.note("the agent is waiting for an answer; Ctrl-C returns to it");
+                        // A lost terminal is noticed when it is resumed.
                         self.screen.clear().ok();
                     }
                 }
@@ -163,7 +161,7 @@ impl Chat {
         }
     }
 
-    /// Lets the input be edited with the person's own editor.
+    /// Edits the input with the user's editor.
     pub(crate) async fn edit_externally(&mut self) {
         let environment = self.settings.environment();
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| {
@@ -171,36 +169,36 @@ impl Chat {
         });
         let editor = editor.unwrap_or("vi").to_owned();
         let text = self.editor.text();
-        if !self.give_away() {
+        if !self.suspend_terminal() {
             return;
         }
         let editing =
             tokio::task::spawn_blocking(move || vestal_tui::edit_externally(&text, &editor));
-        let edited = self.while_lent(editing, Lent::Screen).await;
-        self.take_back();
+        let edited = self.wait_while_suspended(editing, TerminalUse::Screen).await;
+        self.resume_terminal();
         match edited {
             Ok(Ok(text)) => self.editor.set_text(&text),
-            Ok(Err(error)) => self.trouble(&Trouble {
+            Ok(Err(error)) => self.show_error(&ChatError {
                 problem: error.to_string(),
-                advice: vec!["VISUAL or EDITOR names the editor".to_owned()],
+                advice: vec!["set VISUAL or EDITOR to your editor".to_owned()],
             }),
-            Err(_) => self.warn("the editor could not be waited for; the text is as it was"),
+            Err(_) => self.warn("failed to wait for the editor; the input is unchanged"),
         }
     }
 
-    /// Stops the process until somebody lets it go on. A turn that runs is
-    /// stopped with it; what runs in the sandbox goes on.
+    /// Stops the process until it is continued. A running turn is stopped too; jobs in the
+    /// sandbox go on.
     pub(crate) fn stop(&mut self) {
-        let stopped = self.screen.clear().and_then(|()| self.lend.stop());
-        self.taken_back(stopped);
+        let stopped = self.screen.clear().and_then(|()| self.terminal.stop());
+        self.terminal_resumed(stopped);
     }
 
-    /// Takes the live area down and puts the terminal into its usual mode.
-    fn give_away(&mut self) -> bool {
-        let given = self.screen.clear().and_then(|()| self.lend.lend());
+    /// Clears the live area and suspends the terminal.
+    fn suspend_terminal(&mut self) -> bool {
+        let given = self.screen.clear().and_then(|()| self.terminal.suspend());
         if let Err(error) = given {
-            self.trouble(&Trouble {
-                problem: format!("failed to give the terminal away: {error}"),
+            self.show_error(&ChatError {
+                problem: format!("failed to suspend the terminal: {error}"),
                 advice: Vec::new(),
             });
             return false;
@@ -208,12 +206,12 @@ impl Chat {
         true
     }
 
-    fn take_back(&mut self) {
-        let taken = self.lend.take_back();
-        self.taken_back(taken);
+    fn resume_terminal(&mut self) {
+        let taken = self.terminal.resume();
+        self.terminal_resumed(taken);
     }
 
-    fn taken_back(&mut self, taken: std::io::Result<Option<vestal_tui::Size>>) {
+    fn terminal_resumed(&mut self, taken: io::Result<Option<Size>>) {
         match taken {
             Ok(size) => {
                 if let Some(size) = size {
@@ -222,17 +220,17 @@ impl Chat {
             }
             Err(error) => {
                 tracing::warn!(%error, "the terminal could not be taken back");
-                self.leaving = Some(Left::Closed);
+                self.leaving = Some(ChatExit::Closed);
             }
         }
-        // Ctrl-C was meant for whoever had the terminal.
+        // Ctrl-C was meant for the program that used the terminal.
         while let Ok(signal) = self.signals.try_recv() {
-            if signal != vestal_sandbox::Termination::Interrupt {
-                self.leaving = Some(Left::Signal(signal));
+            if signal != Termination::Interrupt {
+                self.leaving = Some(ChatExit::Signal(signal));
             }
         }
         self.last = None;
         self.is_dirty = true;
-        self.watch.look();
+        self.monitor.refresh();
     }
 }

@@ -6,55 +6,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vestal_tui::{Line, Span, diff, style};
 
-/// Bytes of a call's output that are kept to be unfolded.
+/// Bytes of output that are kept per call.
 pub(crate) const TAIL_BYTES: usize = 64 << 10;
 
-/// The end of what each running call has printed. Cloning gives the same one.
+/// The end of the output of each running call. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tails(Arc<Mutex<HashMap<String, Tail>>>);
+pub(crate) struct OutputTails(Arc<Mutex<HashMap<String, OutputTail>>>);
 
-/// The end of what a call has printed.
+/// The end of the output of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tail {
+pub(crate) struct OutputTail {
     text: String,
     is_cut: bool,
 }
 
-impl Tails {
-    /// Takes what a call prints.
+impl OutputTails {
+    /// Appends output of a call.
     pub(crate) fn push(&self, call: &str, text: &str) {
         let mut tails = self.lock();
         if let Some(tail) = tails.get_mut(call) {
             tail.push(text);
         } else {
-            let mut tail = Tail::default();
+            let mut tail = OutputTail::default();
             tail.push(text);
             tails.insert(call.to_owned(), tail);
         }
     }
 
-    /// Returns the last lines of a call that say something, at most so many.
+    /// Returns the last non-blank lines of a call.
     pub(crate) fn last(&self, call: &str, most: usize) -> Vec<String> {
         self.lock().get(call).map(|tail| tail.last(most)).unwrap_or_default()
     }
 
-    /// Takes a call's output away.
-    pub(crate) fn take(&self, call: &str) -> Tail {
+    /// Removes and returns the output of a call.
+    pub(crate) fn take(&self, call: &str) -> OutputTail {
         self.lock().remove(call).unwrap_or_default()
     }
 
-    /// Forgets all of them.
+    /// Removes all output.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Tail>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OutputTail>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Tail {
-    /// Takes what is printed.
+impl OutputTail {
+    /// Appends output.
     pub(crate) fn push(&mut self, text: &str) {
         let text = if text.len() > TAIL_BYTES {
             self.text.clear();
@@ -64,7 +64,7 @@ impl Tail {
             text
         };
         self.text.push_str(text);
-        // Twice as much is held, so that what is kept is not moved each time.
+        // Up to twice the limit is held, so that the text is not moved on every push.
         if self.text.len() > 2 * TAIL_BYTES {
             let from = self.text.ceil_char_boundary(self.text.len() - TAIL_BYTES);
             self.text.drain(..from);
@@ -72,35 +72,35 @@ impl Tail {
         }
     }
 
-    /// Returns the last lines that say something, at most so many. Of a line
-    /// that was written over again and again the last version counts.
+    /// Returns the last non-blank lines. A line that was overwritten with `\r` counts once,
+    /// as it was last.
     pub(crate) fn last(&self, most: usize) -> Vec<String> {
         let mut lines: Vec<String> = self.spoken().rev().take(most).map(str::to_owned).collect();
         lines.reverse();
         lines
     }
 
-    /// Returns how many lines say something.
+    /// Returns the number of non-blank lines.
     pub(crate) fn count(&self) -> usize {
         self.spoken().count()
     }
 
-    /// Returns all that is kept, line by line.
+    /// Returns all kept lines.
     pub(crate) fn lines(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.kept().trim_end().split('\n').map(shown)
     }
 
-    /// Reports whether the beginning is not kept.
+    /// Reports whether the beginning was dropped.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut || self.text.len() > TAIL_BYTES
     }
 
-    /// Reports whether nothing was printed.
+    /// Reports whether there is no output.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.trim().is_empty()
     }
 
-    /// Returns how much memory it takes.
+    /// Returns its size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.text.len()
     }
@@ -115,34 +115,33 @@ impl Tail {
     }
 }
 
-/// Returns what is seen of a line in the end: what stands behind the last
-/// return to its beginning.
+/// Returns the visible part of a line: the text after the last `\r`.
 fn shown(line: &str) -> &str {
     let line = line.trim_end_matches('\r');
     line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or("")
 }
 
-/// The output of a call that has ended, kept to be unfolded.
+/// The output of an ended call, kept for Ctrl-O.
 #[derive(Debug)]
-pub(crate) struct Unfoldable {
+pub(crate) struct FoldedOutput {
     pub(crate) about: String,
-    pub(crate) tail: Tail,
+    pub(crate) tail: OutputTail,
     pub(crate) changes: Vec<String>,
 }
 
-/// Bytes that are kept, all calls together.
+/// Bytes that are kept for all calls together.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// The output of the last calls, the newest last.
+/// Output of the last calls, newest last.
 #[derive(Debug, Default)]
-pub(crate) struct Unfold {
-    kept: VecDeque<Unfoldable>,
+pub(crate) struct FoldedOutputs {
+    kept: VecDeque<FoldedOutput>,
     size: usize,
 }
 
-impl Unfold {
-    /// Keeps what a call printed, and forgets what is too old.
-    pub(crate) fn keep(&mut self, call: Unfoldable) {
+impl FoldedOutputs {
+    /// Keeps the output of a call and drops the oldest ones over the limit.
+    pub(crate) fn keep(&mut self, call: FoldedOutput) {
         self.size += size_of_output(&call);
         self.kept.push_back(call);
         while self.size > KEPT_BYTES {
@@ -151,8 +150,8 @@ impl Unfold {
         }
     }
 
-    /// Takes the newest one that has not been unfolded, and shows all of it.
-    pub(crate) fn unfold(&mut self) -> Option<Vec<Line>> {
+    /// Takes the newest output and renders it in full.
+    pub(crate) fn expand_last(&mut self) -> Option<Vec<Line>> {
         let call = self.kept.pop_back()?;
         self.size -= size_of_output(&call);
         let mut head = Line::from_spans(vec![Span::new("▾ ", style::CYAN)]);
@@ -174,7 +173,7 @@ impl Unfold {
     }
 }
 
-fn size_of_output(call: &Unfoldable) -> usize {
+fn size_of_output(call: &FoldedOutput) -> usize {
     call.about.len() + call.tail.size() + call.changes.iter().map(String::len).sum::<usize>()
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn the_last_lines_that_say_something_are_seen() {
-    let tails = Tails::default();
+    let tails = OutputTails::default();
     tails.push("a", "one\ntwo\n");
     tails.push("a", "\nthr");
     tails.push("a", "ee\n\n");
@@ -14,14 +14,14 @@ fn the_last_lines_that_say_something_are_seen() {
 
 #[test]
 fn a_line_that_is_written_over_is_seen_as_it_is_in_the_end() {
-    let mut tail = Tail::default();
+    let mut tail = OutputTail::default();
     tail.push("10%\r50%\r100%\r\ndone\r");
     assert_eq!(tail.last(9), ["100%", "done"]);
 }
 
 #[test]
 fn ten_megabytes_cost_no_more_than_their_end() {
-    let mut tail = Tail::default();
+    let mut tail = OutputTail::default();
     for number in 0..100_000 {
         tail.push(&format!("é line {number:090}\n"));
     }
@@ -32,33 +32,33 @@ fn ten_megabytes_cost_no_more_than_their_end() {
     assert!(tail.size() <= 2 * TAIL_BYTES, "{}", tail.size());
 }
 
-fn call(about: &str, printed: &str) -> Unfoldable {
-    let mut tail = Tail::default();
+fn call(about: &str, printed: &str) -> FoldedOutput {
+    let mut tail = OutputTail::default();
     tail.push(printed);
-    Unfoldable { about: about.to_owned(), tail, changes: Vec::new() }
+    FoldedOutput { about: about.to_owned(), tail, changes: Vec::new() }
 }
 
 #[test]
 fn calls_are_unfolded_from_the_newest_on_and_each_once() {
-    let mut unfold = Unfold::default();
-    unfold.keep(call("first", "a\nb\n"));
-    unfold.keep(call("second", "c"));
+    let mut folded = FoldedOutputs::default();
+    folded.keep(call("first", "a\nb\n"));
+    folded.keep(call("second", "c"));
     let texts = |lines: Option<Vec<Line>>| -> Vec<String> {
         lines.unwrap_or_default().iter().map(Line::text).collect()
     };
-    assert_eq!(texts(unfold.unfold()), ["▾ second", "  c"]);
-    assert_eq!(texts(unfold.unfold()), ["▾ first", "  a", "  b"]);
-    assert_eq!(unfold.unfold(), None);
-    assert_eq!(unfold.size, 0);
+    assert_eq!(texts(folded.expand_last()), ["▾ second", "  c"]);
+    assert_eq!(texts(folded.expand_last()), ["▾ first", "  a", "  b"]);
+    assert_eq!(folded.expand_last(), None);
+    assert_eq!(folded.size, 0);
 }
 
 #[test]
 fn an_hour_of_calls_costs_no_more_than_what_can_be_unfolded() {
-    let mut unfold = Unfold::default();
+    let mut folded = FoldedOutputs::default();
     for number in 0..1000 {
-        unfold.keep(call(&format!("call {number}"), &"x".repeat(TAIL_BYTES)));
+        folded.keep(call(&format!("call {number}"), &"x".repeat(TAIL_BYTES)));
     }
-    assert!(unfold.size <= KEPT_BYTES, "{}", unfold.size);
-    assert!(unfold.kept.len() >= 10, "{}", unfold.kept.len());
-    assert!(unfold.unfold().unwrap()[0].text().ends_with("call 999"));
+    assert!(folded.size <= KEPT_BYTES, "{}", folded.size);
+    assert!(folded.kept.len() >= 10, "{}", folded.kept.len());
+    assert!(folded.expand_last().unwrap()[0].text().ends_with("call 999"));
 }

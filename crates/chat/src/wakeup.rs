@@ -1,51 +1,51 @@
-//! Turns that begin by themselves, when a background job has ended or printed
-//! what the model watches for.
+//! Turns that start by themselves, when a background job ends or prints what the model
+//! watches for.
 
 use tokio::task::JoinHandle;
 use vestal_agent::tools::JobWatch;
 
 use crate::cells;
-use crate::chat::{Chat, Happening};
-use crate::conversation::{Came, Talk, What};
-use crate::live::{Kind, Said};
+use crate::chat::{Chat, TurnEvent};
+use crate::conversation::{ConversationSlot, WorkKind, WorkOutcome};
+use crate::live::{EntryKind, TranscriptEntry};
 
-/// Turns in a row that may begin without a word of the person's: a model that
-/// starts a job in each of them would otherwise go on for ever, and cost.
+/// Limit of such turns in a row without a user message: a model that starts a job in each of
+/// them would go on forever.
 const MOST: u32 = 20;
 
-/// Lines and characters of the news that the person sees; the model reads all.
+/// Lines and characters of job news that are shown; the model reads all of it.
 const LINES: usize = 6;
 const CHARACTERS: usize = 600;
 
-/// Waits for news while nothing runs in the conversation.
+/// Waits for job news while the conversation is idle.
 #[derive(Debug, Default)]
-pub(crate) struct Wake {
+pub(crate) struct JobWakeup {
     waiting: Option<JoinHandle<()>>,
     state: State,
-    /// Turns that began by themselves since the person said something.
+    /// Turns started by job news since the last user message.
     in_a_row: u32,
 }
 
-/// What there is to be done about news.
+/// State of job news.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing: there are none.
+    /// There is none.
     #[default]
     None,
-    /// There are some.
+    /// There is some.
     Due,
-    /// There are some, and the person knows that they wait for the input.
+    /// There is some, and the user was told that it waits for the input.
     Held,
 }
 
-impl Wake {
-    /// Waits for this news from now on, and for no other.
+impl JobWakeup {
+    /// Waits for news from this watch only.
     pub(crate) fn wait_for(&mut self, watch: Option<JobWatch>) {
         self.stop();
         self.waiting = watch.map(|watch| tokio::spawn(watch.news()));
     }
 
-    /// Waits for nothing any more.
+    /// Stops waiting.
     pub(crate) fn stop(&mut self) {
         self.state = State::None;
         if let Some(waiting) = self.waiting.take() {
@@ -53,79 +53,79 @@ impl Wake {
         }
     }
 
-    /// Notes that the person has said something.
-    pub(crate) fn person_spoke(&mut self) {
+    /// Resets the count of turns in a row.
+    pub(crate) fn reset_limit(&mut self) {
         self.in_a_row = 0;
     }
 
-    /// Waits until there is news; for ever, if none is waited for.
-    pub(crate) async fn comes(&mut self) {
+    /// Waits until there is news; forever if there is no watch.
+    pub(crate) async fn ready(&mut self) {
         let Some(waiting) = &mut self.waiting else { return std::future::pending().await };
         let came = waiting.await;
         self.waiting = None;
         match came {
             Ok(()) => self.state = State::Due,
-            // Whatever went wrong: the news goes with what is said next.
+            // The news will go with the next message instead.
             Err(error) => tracing::warn!(%error, "news of jobs is not waited for any more"),
         }
     }
 }
 
-impl Drop for Wake {
+impl Drop for JobWakeup {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 impl Chat {
-    /// Has the model work on news, if there is some and the person is not about
-    /// to say something: what they send takes the news along.
-    pub(crate) fn wake_if_free(&mut self) {
-        let is_free = matches!(self.talk, Talk::Idle(_))
+    /// Starts a turn for job news, unless the user is typing: the message takes the news
+    /// along.
+    pub(crate) fn start_job_turn_if_idle(&mut self) {
+        let is_free = matches!(self.slot, ConversationSlot::Idle(_))
             && self.asking.is_empty()
             && self.next_turns.is_empty()
             && self.leaving.is_none();
-        if self.wake.state == State::None || !is_free {
+        if self.wakeup.state == State::None || !is_free {
             return;
         }
-        if self.wake.in_a_row >= MOST {
-            self.wake.stop();
+        if self.wakeup.in_a_row >= MOST {
+            self.wakeup.stop();
             self.note(&format!(
-                "a background job has news, and {MOST} turns have begun without a word from you; the model hears of it with what you say next"
+                "a background job has news, and {MOST} turns have started by themselves; the model hears of it with your next message"
             ));
-            return self.ring();
+            return self.ring_if_unfocused();
         }
         if !self.editor.text().trim().is_empty() {
-            if self.wake.state == State::Due {
-                self.wake.state = State::Held;
-                self.note("a background job has news; the model hears of it when you send what you write, or clear it");
-                self.ring();
+            if self.wakeup.state == State::Due {
+                self.wakeup.state = State::Held;
+                self.note("a background job has news; the model hears of it when you send or clear the input");
+                self.ring_if_unfocused();
             }
             return;
         }
-        self.wake.in_a_row += 1;
-        self.begin_news_turn();
+        self.wakeup.in_a_row += 1;
+        self.start_job_turn();
     }
 
-    fn begin_news_turn(&mut self) {
-        let Some(conversation) = self.talk.take() else { return };
-        let chain = self.fresh_chain(&conversation);
-        self.spawn(conversation, What::News, |mut conversation, sink, tell| async move {
+    fn start_job_turn(&mut self) {
+        let Some(conversation) = self.slot.take() else { return };
+        let chain = self.reload_endpoints(&conversation);
+        self.spawn(conversation, WorkKind::JobNews, |mut conversation, sink, sender| async move {
             let news = conversation.take_job_news(&sink).await;
             if news.is_empty() {
-                return (conversation, Came::NoNews);
+                return (conversation, WorkOutcome::NoJobNews);
             }
             for words in &news {
-                drop(tell.send(Happening::News(words.clone())));
+                drop(sender.send(TurnEvent::JobNews(words.clone())));
             }
-            crate::turns::take_over(&mut conversation, chain).await;
+            crate::turns::set_endpoints(&mut conversation, chain).await;
             let result = conversation.run_news(news, &sink).await;
-            (conversation, Came::Turn(Box::new(result)))
+            (conversation, WorkOutcome::Turn(Box::new(result)))
         });
     }
 
-    /// Shows what the model is told without anybody having said it.
-    pub(crate) fn show_news(&mut self, words: &str) {
+    /// Shows job news that is sent to the model.
+    pub(crate) fn show_job_news(&mut self, words: &str) {
         let words = words.trim_start_matches('[').trim_end_matches(']');
         let all = words.lines().count();
         let mut shown = words.lines().take(LINES).collect::<Vec<_>>().join("\n");
@@ -136,7 +136,7 @@ impl Chat {
             shown.push_str("\n…");
         }
         let shown = crate::format::without_escapes(&shown);
-        let lines = cells::aside(&format!("● {shown}"), self.width());
-        self.put(Said { kind: Kind::Notice, lines });
+        let lines = cells::dimmed(&format!("● {shown}"), self.width());
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
     }
 }

@@ -60,7 +60,7 @@ fn words(text: &str) -> impl Iterator<Item = Word> {
         let start = at + text.get(at..)?.find(|c: char| !c.is_whitespace())?;
         let mut word = read(text, start, Quotes::Count);
         if word.quote.is_some() && !word.is_closed {
-            // A quote that nobody closes is an apostrophe.
+            // An unclosed quote is an apostrophe.
             word = read(text, start, Quotes::Ignored);
         }
         // What follows a closing quote directly belongs to no path.
@@ -107,7 +107,7 @@ fn read(text: &str, start: usize, quotes: Quotes) -> Word {
     let mut is_closed = false;
     while let Some((offset, c)) = chars.next() {
         let ends = match quote {
-            // Within quotes lines end too: nobody means the rest of the text.
+            // A quote ends at the end of the line.
             Some(open) => c == open || c == '\n',
             None => c.is_whitespace(),
         };
@@ -121,7 +121,7 @@ fn read(text: &str, start: usize, quotes: Quotes) -> Word {
             continue;
         }
         let next = chars.next().map(|(_, c)| c);
-        // In double quotes a backslash stands for itself before most.
+        // In double quotes, a backslash escapes only some characters.
         if quote.is_some() && next.is_some_and(|next| !"\\\"".contains(next)) {
             path.push('\\');
         }
@@ -148,8 +148,8 @@ fn mention(text: &str, word: &Word, home: Option<&Path>) -> Option<(Range<usize>
     let mut end = word.range.end;
     let mut path = word.path.as_str();
     if !word.is_closed {
-        // A closing mark is a byte of the text for each of the path, unless it is
-        // written with a backslash: then somebody meant it.
+        // A closing mark is one byte in both text and path, unless it is escaped: then it
+        // belongs to the path.
         let written = text.get(word.range.clone())?;
         let kept = written.trim_end_matches(CLOSING);
         if !kept.ends_with('\\') {
@@ -196,7 +196,7 @@ fn expand(path: &str, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Returns what an address says with `%20` and the like.
+/// Decodes percent-encoding in an address.
 fn decoded(address: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();
@@ -301,8 +301,7 @@ impl Entry {
     }
 }
 
-/// Returns the entries of a directory with a name; hidden ones only for somebody
-/// who has written the dot.
+/// Returns the entries of a directory that match; hidden ones only if a dot was typed.
 fn named(within: &Path, fits: impl Fn(&str) -> bool, name: &str) -> Vec<Entry> {
     let Ok(entries) = fs::read_dir(within) else { return Vec::new() };
     entries
@@ -335,7 +334,7 @@ fn written(path: &str, quote: Option<char>, is_dir: bool, is_last: bool) -> Stri
         }
         text.push(c);
     }
-    // A directory goes on.
+    // After a directory, the path continues.
     if !is_dir {
         text.extend(quote);
         text.push_str(blank);

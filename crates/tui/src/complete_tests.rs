@@ -97,11 +97,11 @@ fn what_is_dragged_into_a_terminal_is_a_path() {
     }
 }
 
-struct Place {
+struct TempTree {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl TempTree {
     fn with(files: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for file in files {
@@ -132,42 +132,42 @@ impl Place {
 
 #[test]
 fn mentions_and_words_with_a_slash_are_completed() {
-    let place = Place::with(&["src/main.rs", "src/more/x", "srv", "other"]);
-    assert_eq!(place.complete("see @s"), ["see @src/", "see @srv "]);
-    assert_eq!(place.complete("see @src/m"), ["see @src/main.rs ", "see @src/more/"]);
-    assert_eq!(place.complete("see src/ma"), ["see src/main.rs "]);
-    assert_eq!(place.complete("see ./o"), ["see ./other "]);
-    assert_eq!(place.complete("see s"), [""; 0], "a word like others");
-    assert_eq!(place.complete("@nothing"), [""; 0]);
-    assert_eq!(place.complete("@nothing/x"), [""; 0]);
-    assert_eq!(place.complete("@"), ["@other ", "@src/", "@srv "]);
-    let root = format!("{}/s", place.dir.path().display());
-    assert_eq!(place.complete(&root), [format!("{root}rc/"), format!("{root}rv ")]);
+    let tree = TempTree::with(&["src/main.rs", "src/more/x", "srv", "other"]);
+    assert_eq!(tree.complete("see @s"), ["see @src/", "see @srv "]);
+    assert_eq!(tree.complete("see @src/m"), ["see @src/main.rs ", "see @src/more/"]);
+    assert_eq!(tree.complete("see src/ma"), ["see src/main.rs "]);
+    assert_eq!(tree.complete("see ./o"), ["see ./other "]);
+    assert_eq!(tree.complete("see s"), [""; 0], "a word like others");
+    assert_eq!(tree.complete("@nothing"), [""; 0]);
+    assert_eq!(tree.complete("@nothing/x"), [""; 0]);
+    assert_eq!(tree.complete("@"), ["@other ", "@src/", "@srv "]);
+    let root = format!("{}/s", tree.dir.path().display());
+    assert_eq!(tree.complete(&root), [format!("{root}rc/"), format!("{root}rv ")]);
     let labels: Vec<_> =
-        place.paths().complete("@src/", 5).into_iter().map(|found| found.label).collect();
+        tree.paths().complete("@src/", 5).into_iter().map(|found| found.label).collect();
     assert_eq!(labels, ["main.rs", "more/"]);
 }
 
 #[test]
 fn hidden_files_are_offered_to_who_asks_for_them() {
-    let place = Place::with(&[".hidden", "seen"]);
-    assert_eq!(place.complete("@"), ["@seen "]);
-    assert_eq!(place.complete("@."), ["@.hidden "]);
-    assert_eq!(place.complete("@./"), ["@./seen "]);
+    let tree = TempTree::with(&[".hidden", "seen"]);
+    assert_eq!(tree.complete("@"), ["@seen "]);
+    assert_eq!(tree.complete("@."), ["@.hidden "]);
+    assert_eq!(tree.complete("@./"), ["@./seen "]);
 }
 
 #[test]
 fn a_tilde_stays_written_and_is_the_home() {
-    let place = Place::with(&["home/notes.md"]);
-    assert_eq!(place.complete("@~/n"), ["@~/notes.md "]);
-    assert_eq!(place.complete("@~"), ["@~/notes.md "]);
-    assert_eq!(place.complete("~/"), ["~/notes.md "]);
+    let tree = TempTree::with(&["home/notes.md"]);
+    assert_eq!(tree.complete("@~/n"), ["@~/notes.md "]);
+    assert_eq!(tree.complete("@~"), ["@~/notes.md "]);
+    assert_eq!(tree.complete("~/"), ["~/notes.md "]);
 }
 
 #[test]
 fn blanks_and_quotes_are_written_so_that_they_are_read_again() {
     let names = ["my file", "it's", "a\"b", "back\\slash", "ünï cödé"];
-    let place = Place::with(&names);
+    let tree = TempTree::with(&names);
     for name in names {
         let first: String = name.chars().take(1).collect();
         for before in ["@", "@\"", "@'"] {
@@ -175,57 +175,56 @@ fn blanks_and_quotes_are_written_so_that_they_are_read_again() {
                 continue;
             }
             let text = format!("{before}{first}");
-            let written = place.complete(&text);
+            let written = tree.complete(&text);
             let [written] = written.as_slice() else { panic!("{text}: {written:?}") };
             let mentioned = crate::mentioned_paths(written);
             let [(_, path)] = mentioned.as_slice() else { panic!("{written}: {mentioned:?}") };
             assert_eq!(path, Path::new(name), "{written}");
         }
     }
-    let place = Place::with(&["my dir/my file"]);
-    assert_eq!(place.complete("@my"), ["@my\\ dir/"]);
-    assert_eq!(place.complete("@my\\ dir/m"), ["@my\\ dir/my\\ file "]);
-    assert_eq!(place.complete("@\"my d"), ["@\"my dir/"]);
-    assert_eq!(place.complete("@\"my dir/"), ["@\"my dir/my file\" "]);
+    let tree = TempTree::with(&["my dir/my file"]);
+    assert_eq!(tree.complete("@my"), ["@my\\ dir/"]);
+    assert_eq!(tree.complete("@my\\ dir/m"), ["@my\\ dir/my\\ file "]);
+    assert_eq!(tree.complete("@\"my d"), ["@\"my dir/"]);
+    assert_eq!(tree.complete("@\"my dir/"), ["@\"my dir/my file\" "]);
 }
 
 #[test]
 fn capitals_matter_only_when_both_are_there() {
-    let place = Place::with(&["Cargo.toml", "README", "readable"]);
-    assert_eq!(place.complete("@cargo"), ["@Cargo.toml "]);
-    assert_eq!(place.complete("@rea"), ["@readable "]);
+    let tree = TempTree::with(&["Cargo.toml", "README", "readable"]);
+    assert_eq!(tree.complete("@cargo"), ["@Cargo.toml "]);
+    assert_eq!(tree.complete("@rea"), ["@readable "]);
 }
 
 #[test]
 fn links_to_directories_are_directories() {
-    let place = Place::with(&["real/x"]);
-    std::os::unix::fs::symlink(place.dir.path().join("real"), place.dir.path().join("link"))
-        .unwrap();
-    std::os::unix::fs::symlink("nowhere", place.dir.path().join("lost")).unwrap();
-    assert_eq!(place.complete("@l"), ["@link/", "@lost "]);
+    let tree = TempTree::with(&["real/x"]);
+    std::os::unix::fs::symlink(tree.dir.path().join("real"), tree.dir.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", tree.dir.path().join("lost")).unwrap();
+    assert_eq!(tree.complete("@l"), ["@link/", "@lost "]);
 }
 
 #[test]
 fn no_blank_is_doubled() {
-    let place = Place::with(&["name"]);
-    let found = place.paths().complete("see @na now", 7);
+    let tree = TempTree::with(&["name"]);
+    let found = tree.paths().complete("see @na now", 7);
     assert_eq!(found[0].text, "name");
 }
 
 #[test]
 fn what_cannot_be_written_is_not_offered() {
-    let place = Place::with(&["xy"]);
-    fs::write(place.dir.path().join("x\ny"), "").unwrap();
+    let tree = TempTree::with(&["xy"]);
+    fs::write(tree.dir.path().join("x\ny"), "").unwrap();
     let no_text = std::ffi::OsString::from_vec(b"x\xff".to_vec());
-    fs::write(place.dir.path().join(no_text), "").unwrap();
-    assert_eq!(place.complete("@x"), ["@xy "]);
+    fs::write(tree.dir.path().join(no_text), "").unwrap();
+    assert_eq!(tree.complete("@x"), ["@xy "]);
 }
 
 #[test]
 fn a_large_directory_offers_its_first_names() {
     let names: Vec<_> = (0..300).map(|number| format!("file{number:03}")).collect();
-    let place = Place::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let found = place.complete("@f");
+    let tree = TempTree::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let found = tree.complete("@f");
     assert_eq!(found.len(), MOST_OFFERED);
     assert_eq!(found[0], "@file000 ");
 }

@@ -25,8 +25,8 @@ pub fn between(path: &str, old: &str, new: &str) -> String {
             unified = format!("--- a/{path}\n+++ b/{path}\n");
         }
         let changes: Vec<_> = group.iter().flat_map(|part| diff.iter_changes(part)).collect();
-        // Counted here: the positions that an operation itself tells are not those of
-        // its lines where the algorithm has moved it.
+        // Counted here, because the positions of an operation are wrong after the algorithm
+        // has moved it.
         let olds = range(changes.iter().filter_map(Change::old_index));
         let news = range(changes.iter().filter_map(Change::new_index));
         // Writing to a string cannot fail.
@@ -54,7 +54,7 @@ fn range(mut indexes: impl Iterator<Item = usize>) -> String {
     }
 }
 
-/// A line of a diff, and what it says.
+/// A line of a diff and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part<'d> {
     /// A file begins.
@@ -66,7 +66,7 @@ enum Part<'d> {
     Kept(usize, &'d str),
     /// A line that went, by its number in the old file.
     Removed(usize, &'d str),
-    /// A line that came, by its number in the new file.
+    /// An added line, by its number in the new file.
     Added(usize, &'d str),
     /// What is about the diff, not in the files.
     Remark(&'d str),
@@ -167,7 +167,7 @@ fn path<'d>(old: &'d str, new: &'d str) -> &'d str {
     }
 }
 
-/// Whether a line says nothing that the others do not say as well.
+/// Whether a line repeats what the other lines contain.
 fn is_noise(line: &str) -> bool {
     line.is_empty() || line.starts_with("diff --git ") || line.starts_with("index ")
 }
@@ -178,8 +178,7 @@ const LONGEST: usize = 500;
 /// Parts of the old line, and of the new one, that are not in the other.
 type Changed = (Vec<Range<usize>>, Vec<Range<usize>>);
 
-/// Returns what differs between two lines; nothing if they have too little in common
-/// for that to tell anything.
+/// Returns what differs between two lines, or nothing if they have too little in common.
 fn changed(old: &str, new: &str) -> Option<Changed> {
     if old.len() > LONGEST || new.len() > LONGEST {
         return None;
@@ -310,7 +309,7 @@ fn lines(parts: &[Part<'_>], digits: usize) -> Vec<Line> {
             rest = &rest[1..];
             continue;
         }
-        // Where as many lines came as went, each took the place of another.
+        // With equal numbers of added and removed lines, each replaced another.
         let (old, new) = rest[..removed + added].split_at(removed);
         let pairs: Vec<_> = if removed == added {
             old.iter().zip(new).map(|(old, new)| changed(text(old), text(new))).collect()

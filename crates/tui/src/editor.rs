@@ -1,7 +1,7 @@
-//! The input: several lines, edited as people are used to.
+//! The input editor: several lines, with the usual editing keys.
 //!
-//! [`Editor::key`] takes a key and says what came of it; [`Editor::view`] shows the
-//! input. Large pastes are one thing in it each, and are sent whole.
+//! [`Editor::key`] handles a key and returns a [`Reaction`]; [`Editor::view`] renders the
+//! input. A large paste is one unit in it and is sent whole.
 
 mod buffer;
 mod fragment;
@@ -49,14 +49,14 @@ pub struct Editor {
     asked: Option<u64>,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reaction {
     /// Nothing: the screen need not be drawn again.
     Nothing,
-    /// Something is to be seen: the text, the cursor, or a menu.
+    /// The text, the cursor or a menu has changed.
     Changed,
-    /// What is written is to be sent: see [`Editor::take`].
+    /// The input is to be sent: see [`Editor::take`].
     Submit,
     /// Completions are asked for: see [`Editor::complete`].
     Complete,
@@ -106,7 +106,7 @@ impl Editor {
         }
     }
 
-    /// Says what is shown while nothing is written.
+    /// Sets the text that is shown while the input is empty.
     pub fn set_placeholder(&mut self, text: &str) {
         text.clone_into(&mut self.placeholder);
     }
@@ -204,8 +204,8 @@ impl Editor {
     }
 
     /// Returns, once, why the history could not be kept.
-    pub fn history_trouble(&mut self) -> Option<io::Error> {
-        self.history.trouble()
+    pub fn history_error(&mut self) -> Option<io::Error> {
+        self.history.take_error()
     }
 
     /// Returns whether a menu or a search is open, which Escape would close.
@@ -214,7 +214,7 @@ impl Editor {
     }
 
     fn obey(&mut self, command: Command, key: Key) -> Reaction {
-        // What comes after these depends on what came before them.
+        // The next key depends on the one before these.
         let before = match command {
             Command::Up | Command::Down => self.last.clone(),
             _ => std::mem::take(&mut self.last),
@@ -244,9 +244,8 @@ impl Editor {
     }
 }
 
-/// Lets somebody edit a text with the program of their choice and returns what
-/// they made of it. `editor` is shell text, as in `$EDITOR`: `code --wait` is two
-/// words. Nobody else can read the file, and it is gone afterwards.
+/// Edits a text with an external editor and returns the result. `editor` is shell text, as
+/// in `$EDITOR`: `code --wait` is two words. The file is private and is removed afterwards.
 ///
 /// The caller has given the terminal away before, and waits.
 pub fn edit_externally(text: &str, editor: &str) -> io::Result<String> {
@@ -306,16 +305,16 @@ mod external_tests {
     #[test]
     fn nobody_else_can_read_it_and_nothing_is_left() {
         let dir = tempfile::tempdir().unwrap();
-        let told = dir.path().join("told");
+        let report = dir.path().join("told");
         let editor = format!(
             "f() {{ stat -c %a \"$1\" \"$(dirname \"$1\")\" > {0}; echo \"$1\" >> {0}; }}; f",
-            told.display()
+            report.display()
         );
         edit_externally("text", &editor).unwrap();
-        let told = fs::read_to_string(told).unwrap();
-        let told: Vec<_> = told.lines().collect();
-        assert_eq!(&told[..2], ["600", "700"]);
-        let path = PathBuf::from(told[2]);
+        let report = fs::read_to_string(report).unwrap();
+        let report: Vec<_> = report.lines().collect();
+        assert_eq!(&report[..2], ["600", "700"]);
+        let path = PathBuf::from(report[2]);
         assert!(path.ends_with("message.md"));
         assert!(!path.exists() && !path.parent().unwrap().exists());
     }

@@ -28,10 +28,10 @@ pub struct Emulator {
 
 /// What the terminal sends back.
 #[derive(Debug, Clone, Default)]
-struct Answers(Arc<Mutex<Told>>);
+struct Answers(Arc<Mutex<TerminalState>>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct TerminalState {
     bytes: Vec<u8>,
     bells: usize,
     title: Option<String>,
@@ -39,11 +39,11 @@ struct Told {
 
 impl EventListener for Answers {
     fn send_event(&self, event: Event) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::PtyWrite(text) => told.bytes.extend_from_slice(text.as_bytes()),
-            Event::Bell => told.bells += 1,
-            Event::Title(title) => told.title = Some(title),
+            Event::PtyWrite(text) => state.bytes.extend_from_slice(text.as_bytes()),
+            Event::Bell => state.bells += 1,
+            Event::Title(title) => state.title = Some(title),
             _ => {}
         }
     }
@@ -99,17 +99,17 @@ impl Emulator {
 
     /// Takes what the terminal has sent back.
     pub fn answers(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.told().bytes)
+        std::mem::take(&mut self.state().bytes)
     }
 
     /// Returns how often the bell has rung.
     pub fn bells(&self) -> usize {
-        self.told().bells
+        self.state().bells
     }
 
     /// Returns the title of the window, when a program has given it one.
     pub fn title(&self) -> Option<String> {
-        self.told().title.clone()
+        self.state().title.clone()
     }
 
     /// Returns the modes that a program has turned on and not off again: none, once it
@@ -130,7 +130,7 @@ impl Emulator {
         on.chain(off).map(|(_, name)| name).collect()
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn state(&self) -> std::sync::MutexGuard<'_, TerminalState> {
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use crate::highlight::tables::{
 use crate::style::{self, Style};
 use crate::text::{Line, Span};
 
-/// Longer lines are not written by people.
+/// Longer lines are generated, not written.
 const LONGEST_LINE: usize = 2_000;
 
 /// Knows what the lines so far mean for the next one.

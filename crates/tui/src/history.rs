@@ -26,7 +26,7 @@ pub struct History {
     entries: VecDeque<Fragment>,
     bytes: usize,
     file: Option<File>,
-    trouble: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
 impl History {
@@ -75,13 +75,13 @@ impl History {
     /// Adds a message; trouble with the file can be asked for afterwards.
     pub(crate) fn keep(&mut self, entry: &Fragment) {
         if let Err(error) = self.insert(entry) {
-            self.trouble = Some(error);
+            self.error = Some(error);
         }
     }
 
     /// Returns, once, what was wrong with the file.
-    pub(crate) fn trouble(&mut self) -> Option<io::Error> {
-        self.trouble.take()
+    pub(crate) fn take_error(&mut self) -> Option<io::Error> {
+        self.error.take()
     }
 
     fn insert(&mut self, entry: &Fragment) -> io::Result<()> {
@@ -107,7 +107,7 @@ impl History {
 
 /// A message in which something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct HistoryMatch {
     /// Which one, counted from the oldest.
     pub(crate) at: usize,
     /// Where in its text.
@@ -116,22 +116,22 @@ pub(crate) struct Found {
 
 impl History {
     /// Returns the newest message with these words that is not newer than `from`.
-    pub(crate) fn older(&self, words: &str, from: usize) -> Option<Found> {
+    pub(crate) fn older(&self, words: &str, from: usize) -> Option<HistoryMatch> {
         let last = from.min(self.len().checked_sub(1)?);
         (0..=last).rev().find_map(|at| self.found(words, at))
     }
 
     /// Returns the oldest message with these words that is not older than `from`.
-    pub(crate) fn newer(&self, words: &str, from: usize) -> Option<Found> {
+    pub(crate) fn newer(&self, words: &str, from: usize) -> Option<HistoryMatch> {
         (from..self.len()).find_map(|at| self.found(words, at))
     }
 
-    fn found(&self, words: &str, at: usize) -> Option<Found> {
+    fn found(&self, words: &str, at: usize) -> Option<HistoryMatch> {
         if words.is_empty() {
             return None;
         }
         let range = find_words(self.get(at).map(Fragment::text)?, words)?;
-        Some(Found { at, range })
+        Some(HistoryMatch { at, range })
     }
 }
 

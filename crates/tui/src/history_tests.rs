@@ -33,7 +33,7 @@ fn pastes_are_one_thing_in_the_file_too() {
     let mut entry = Fragment::plain("ä ");
     entry.push(&Fragment::pasted(&"wörd\n".repeat(30)));
     history.keep(&entry);
-    assert!(history.trouble().is_none());
+    assert!(history.take_error().is_none());
     let again = History::open(&path).unwrap();
     assert_eq!(again.get(0), Some(&entry));
     assert_eq!(again.get(0).unwrap().shown(), "ä [pasted 30 lines]");
@@ -64,8 +64,8 @@ fn what_cannot_be_written_is_remembered_and_said_once() {
     history.file = Some(File::at(&blocked.join("history")));
     history.keep(&Fragment::plain("one"));
     assert_eq!(messages(&history), ["one"]);
-    assert!(history.trouble().is_some());
-    assert!(history.trouble().is_none());
+    assert!(history.take_error().is_some());
+    assert!(history.take_error().is_none());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn searches_go_both_ways_from_where_they_are() {
     for text in ["alpha", "beta", "alphabet"] {
         history.add(text).unwrap();
     }
-    let at = |found: Option<Found>| found.map(|found| found.at);
+    let at = |found: Option<HistoryMatch>| found.map(|found| found.at);
     assert_eq!(at(history.older("alpha", 2)), Some(2));
     assert_eq!(at(history.older("alpha", 1)), Some(0));
     assert_eq!(at(history.older("alpha", 99)), Some(2));

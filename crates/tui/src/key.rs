@@ -5,12 +5,12 @@ mod sequences;
 use std::time::Duration;
 
 use termina::Event;
-use termina::event::{KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as Held};
+use termina::event::{KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as EventModifiers};
 
 use crate::key::sequences::{Frame, Paste, frame};
 use crate::text::Size;
 
-/// Something that a person, or the terminal, did.
+/// Input of the user or the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A key was pressed.
@@ -19,7 +19,7 @@ pub enum Input {
     Paste(String),
     /// The terminal has another size.
     Resized(Size),
-    /// The window is looked at, or is no longer.
+    /// The window gained or lost the focus.
     Focused(bool),
     /// The terminal is gone: nothing will come any more.
     Closed,
@@ -78,7 +78,7 @@ pub struct Modifiers {
     pub control: bool,
     /// Alt, or Option, or Escape pressed before.
     pub alt: bool,
-    /// Shift, where the terminal tells.
+    /// Shift, if the terminal reports it.
     pub shift: bool,
 }
 
@@ -109,22 +109,22 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Adds bytes, and tells what they say.
-    pub fn feed(&mut self, bytes: &[u8], told: &mut Vec<Input>) {
+    /// Decodes bytes and appends the inputs they contain.
+    pub fn feed(&mut self, bytes: &[u8], inputs: &mut Vec<Input>) {
         match &mut self.paste {
             Some(paste) => paste.feed(bytes),
             None => self.begun.extend_from_slice(bytes),
         }
         loop {
             let goes_on = match &mut self.paste {
-                Some(paste) => match paste.ended(told) {
+                Some(paste) => match paste.ended(inputs) {
                     Some(rest) => {
                         self.leave_paste(rest);
                         true
                     }
                     None => false,
                 },
-                None => self.decode(told),
+                None => self.decode(inputs),
             };
             if !goes_on {
                 return;
@@ -132,8 +132,7 @@ impl Decoder {
         }
     }
 
-    /// Returns after how long a silence [`Decoder::silence`] has something to
-    /// tell.
+    /// Returns after how much silence [`Decoder::silence`] must be called.
     pub fn patience(&self) -> Option<Duration> {
         if let Some(paste) = &self.paste {
             return paste.patience();
@@ -145,46 +144,50 @@ impl Decoder {
         }
     }
 
-    /// Says that nothing has come for a while: what looked like the beginning of a
-    /// sequence was a key of its own, or is broken, and a paste may never end.
-    pub fn silence(&mut self, told: &mut Vec<Input>) {
+    /// Handles silence: the start of a sequence was a key of its own or is broken, and a
+    /// paste may never end.
+    pub fn silence(&mut self, inputs: &mut Vec<Input>) {
         if let Some(paste) = &mut self.paste {
-            let Some(keys) = paste.silence(told) else { return };
+            let Some(keys) = paste.silence(inputs) else { return };
             self.leave_paste(keys);
-            self.decode(told);
+            self.decode(inputs);
         }
         let begun = std::mem::take(&mut self.begun);
         match begun[..] {
-            [0x1b] => told.push(Input::Key(Key::plain(KeyCode::Escape))),
-            [0x1b, 0x1b] => told.extend([(); 2].map(|()| Input::Key(Key::plain(KeyCode::Escape)))),
-            [0x1b, byte] if byte.is_ascii_graphic() => told.push(Input::Key(alt(char::from(byte)))),
+            [0x1b] => inputs.push(Input::Key(Key::plain(KeyCode::Escape))),
+            [0x1b, 0x1b] => {
+                inputs.extend([(); 2].map(|()| Input::Key(Key::plain(KeyCode::Escape))))
+            }
+            [0x1b, byte] if byte.is_ascii_graphic() => {
+                inputs.push(Input::Key(alt(char::from(byte))))
+            }
             _ => {}
         }
     }
 
-    /// Goes on with what follows a paste.
+    /// Continues after a paste.
     fn leave_paste(&mut self, rest: Vec<u8>) {
         self.begun = rest;
         self.paste = None;
     }
 
     /// Decodes as much as there is; returns whether a paste has begun.
-    fn decode(&mut self, told: &mut Vec<Input>) -> bool {
+    fn decode(&mut self, inputs: &mut Vec<Input>) -> bool {
         let mut at = 0;
         let mut begins_paste = false;
         while at < self.begun.len() && !begins_paste {
             let rest = &self.begun[at..];
             match frame(rest) {
                 Frame::Part => break,
-                // The sequence itself is looked at next, and told with Alt.
+                // The sequence itself is decoded next, with Alt.
                 Frame::Alt => match frame(&rest[1..]) {
                     // What is no key cannot be pressed with Alt: Escape was one of its own.
                     Frame::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
-                        told.push(Input::Key(Key::plain(KeyCode::Escape)));
+                        inputs.push(Input::Key(Key::plain(KeyCode::Escape)));
                         at += 1;
                     }
                     Frame::Whole(length) => {
-                        told.extend(one(&rest[1..=length]).map(with_alt));
+                        inputs.extend(one(&rest[1..=length]).map(with_alt));
                         at += length + 1;
                     }
                     Frame::Alt | Frame::Part => break,
@@ -194,7 +197,7 @@ impl Decoder {
                     at += length;
                 }
                 Frame::Whole(length) => {
-                    told.extend(one(&rest[..length]));
+                    inputs.extend(one(&rest[..length]));
                     at += length;
                 }
             }
@@ -207,8 +210,8 @@ impl Decoder {
     }
 }
 
-/// Returns whether a sequence is the terminal's own: the beginning of a paste, or
-/// that the window is looked at or no longer.
+/// Returns whether a sequence comes from the terminal itself: the start of a paste, or a
+/// change of focus.
 fn is_told_by_terminal(bytes: &[u8]) -> bool {
     bytes == sequences::PASTE_BEGIN || matches!(bytes, b"\x1b[I" | b"\x1b[O")
 }
@@ -216,22 +219,22 @@ fn is_told_by_terminal(bytes: &[u8]) -> bool {
 /// Decodes one whole sequence.
 fn one(bytes: &[u8]) -> Option<Input> {
     if let [0x1b, b']' | b'P' | b'_', _, ..] = bytes {
-        // A terminal answers a question that nobody asked.
+        // An unsolicited answer of the terminal.
         return None;
     }
     let mut parser = termina::Parser::default();
     let same = xterm_as_kitty(bytes).or_else(|| latin(bytes));
     parser.parse(same.as_deref().unwrap_or(bytes), false);
     match parser.pop()? {
-        Event::Key(key) => told(key, bytes).map(Input::Key),
+        Event::Key(key) => key_of_event(key, bytes).map(Input::Key),
         Event::FocusIn => Some(Input::Focused(true)),
         Event::FocusOut => Some(Input::Focused(false)),
         _ => None,
     }
 }
 
-/// Returns xterm's way to tell a modified key (`CSI 27 ; held ; key ~`) as kitty's
-/// (`CSI key ; held u`).
+/// Converts xterm's form of a modified key (`CSI 27 ; held ; key ~`) to kitty's (`CSI key ;
+/// held u`).
 fn xterm_as_kitty(bytes: &[u8]) -> Option<Vec<u8>> {
     let numbers = bytes.strip_prefix(b"\x1b[27;")?.strip_suffix(b"~")?;
     let (held, key) = std::str::from_utf8(numbers).ok()?.split_once(';')?;
@@ -252,16 +255,16 @@ fn latin(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns a key as it is meant: a capital letter is itself, not a letter with
 /// Shift.
-fn told(KeyEvent { code, kind, modifiers, .. }: KeyEvent, bytes: &[u8]) -> Option<Key> {
+fn key_of_event(KeyEvent { code, kind, modifiers, .. }: KeyEvent, bytes: &[u8]) -> Option<Key> {
     let pressed = matches!(kind, KeyEventKind::Press | KeyEventKind::Repeat);
     // What is pressed together with these is meant for a window manager.
-    if !pressed || modifiers.intersects(Held::SUPER | Held::HYPER) {
+    if !pressed || modifiers.intersects(EventModifiers::SUPER | EventModifiers::HYPER) {
         return None;
     }
     let mut held = Modifiers {
-        control: modifiers.contains(Held::CONTROL),
-        alt: modifiers.intersects(Held::ALT | Held::META),
-        shift: modifiers.contains(Held::SHIFT),
+        control: modifiers.contains(EventModifiers::CONTROL),
+        alt: modifiers.intersects(EventModifiers::ALT | EventModifiers::META),
+        shift: modifiers.contains(EventModifiers::SHIFT),
     };
     let code = match code {
         Code::Char(c) => KeyCode::Char(character(c, &mut held, bytes)?),
@@ -290,7 +293,7 @@ fn told(KeyEvent { code, kind, modifiers, .. }: KeyEvent, bytes: &[u8]) -> Optio
 
 fn character(c: char, held: &mut Modifiers, bytes: &[u8]) -> Option<char> {
     let spelled_out = bytes.starts_with(b"\x1b[");
-    // Kitty tells keys that are no characters as characters of private use.
+    // Kitty encodes keys without a character as private-use characters.
     if spelled_out && matches!(c, '\u{e000}'..='\u{f8ff}') {
         return None;
     }

@@ -8,10 +8,10 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 /// Returns what comes of some bytes, and of silence after them.
 fn decoded(bytes: &[u8]) -> Vec<Input> {
     let mut decoder = Decoder::default();
-    let mut told = Vec::new();
-    decoder.feed(bytes, &mut told);
-    decoder.silence(&mut told);
-    told
+    let mut inputs = Vec::new();
+    decoder.feed(bytes, &mut inputs);
+    decoder.silence(&mut inputs);
+    inputs
 }
 
 fn key(bytes: &[u8]) -> Key {
@@ -125,14 +125,14 @@ fn what_is_no_key_for_us_is_nothing() {
 #[test]
 fn a_lone_escape_is_told_after_a_silence_and_other_keys_at_once() {
     let mut decoder = Decoder::default();
-    let mut told = Vec::new();
-    decoder.feed(b"\x1b", &mut told);
-    assert_eq!((told.len(), decoder.patience()), (0, Some(ESCAPE_PATIENCE)));
-    decoder.silence(&mut told);
-    assert_eq!(told, [Input::Key(Key::plain(KeyCode::Escape))]);
+    let mut inputs = Vec::new();
+    decoder.feed(b"\x1b", &mut inputs);
+    assert_eq!((inputs.len(), decoder.patience()), (0, Some(ESCAPE_PATIENCE)));
+    decoder.silence(&mut inputs);
+    assert_eq!(inputs, [Input::Key(Key::plain(KeyCode::Escape))]);
     assert_eq!(decoder.patience(), None);
-    decoder.feed(b"x", &mut told);
-    assert_eq!((told.len(), decoder.patience()), (2, None));
+    decoder.feed(b"x", &mut inputs);
+    assert_eq!((inputs.len(), decoder.patience()), (2, None));
 }
 
 #[test]
@@ -150,11 +150,11 @@ fn keys_that_look_like_the_beginning_of_a_sequence_are_keys() {
 fn a_sequence_that_never_ends_loses_no_later_key() {
     for broken in [&b"\x1b]0;never"[..], b"\x1b[1;2", b"\x1bPq"] {
         let mut decoder = Decoder::default();
-        let mut told = Vec::new();
-        decoder.feed(broken, &mut told);
-        decoder.silence(&mut told);
-        decoder.feed(b"x", &mut told);
-        assert_eq!(told, [Input::Key(Key::plain(KeyCode::Char('x')))]);
+        let mut inputs = Vec::new();
+        decoder.feed(broken, &mut inputs);
+        decoder.silence(&mut inputs);
+        decoder.feed(b"x", &mut inputs);
+        assert_eq!(inputs, [Input::Key(Key::plain(KeyCode::Char('x')))]);
     }
 }
 
@@ -185,11 +185,11 @@ fn escape_before_a_paste_is_escape_and_a_paste() {
 #[test]
 fn half_a_character_has_the_time_of_a_slow_line() {
     let mut decoder = Decoder::default();
-    let mut told = Vec::new();
+    let mut inputs = Vec::new();
     for part in [&"é".as_bytes()[..1], &"日".as_bytes()[..2], b"\x1b[", b"\x1bO"] {
-        decoder.feed(part, &mut told);
+        decoder.feed(part, &mut inputs);
         assert_eq!(decoder.patience(), Some(SEQUENCE_PATIENCE), "{}", part.escape_ascii());
-        decoder.silence(&mut told);
+        decoder.silence(&mut inputs);
     }
 }
 
@@ -197,13 +197,13 @@ fn half_a_character_has_the_time_of_a_slow_line() {
 fn a_long_paste_costs_each_byte_once() {
     let text = "a line of some length, as people paste them\n".repeat(100_000);
     let mut decoder = Decoder::default();
-    let mut told = Vec::new();
-    decoder.feed(PASTE, &mut told);
+    let mut inputs = Vec::new();
+    decoder.feed(PASTE, &mut inputs);
     let begun = std::time::Instant::now();
     // A terminal hands out less than it was given.
-    text.as_bytes().chunks(512).for_each(|piece| decoder.feed(piece, &mut told));
-    decoder.feed(PASTE_END, &mut told);
-    assert_eq!(told, [Input::Paste(text)]);
+    text.as_bytes().chunks(512).for_each(|piece| decoder.feed(piece, &mut inputs));
+    decoder.feed(PASTE_END, &mut inputs);
+    assert_eq!(inputs, [Input::Paste(text)]);
     // 4.4 MB in 8,600 pieces: looking at all of it for each would be 19 GB.
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
@@ -216,15 +216,15 @@ proptest! {
         prop_oneof![Just(0x1b), Just(b'['), Just(b';'), Just(b'~'), Just(b']'), any::<u8>()], 0..12), 0..12))
     {
         let mut decoder = Decoder::default();
-        let mut told = Vec::new();
+        let mut inputs = Vec::new();
         for piece in &pieces {
-            decoder.feed(piece, &mut told);
+            decoder.feed(piece, &mut inputs);
         }
-        decoder.silence(&mut told);
-        decoder.feed(PASTE_END, &mut told);
-        told.clear();
-        decoder.feed(b"x", &mut told);
-        prop_assert_eq!(told, [Input::Key(Key::plain(KeyCode::Char('x')))]);
+        decoder.silence(&mut inputs);
+        decoder.feed(PASTE_END, &mut inputs);
+        inputs.clear();
+        decoder.feed(b"x", &mut inputs);
+        prop_assert_eq!(inputs, [Input::Key(Key::plain(KeyCode::Char('x')))]);
     }
 
     #[test]
@@ -232,16 +232,16 @@ proptest! {
         let bytes = "é\x1b[A日\x1b[13;2u\x1b[200~pa\r\nste\x1b[201~\x1bb\x1b[I\x1b]11;x\x07\x1b[27;2;13~👩q".as_bytes();
         let whole = decoded(bytes);
         let mut decoder = Decoder::default();
-        let mut told = Vec::new();
+        let mut inputs = Vec::new();
         let mut rest = bytes;
         for cut in cuts.iter().cycle() {
             let (piece, left) = rest.split_at((*cut).min(rest.len()));
-            decoder.feed(piece, &mut told);
+            decoder.feed(piece, &mut inputs);
             rest = left;
             if rest.is_empty() {
                 break;
             }
         }
-        prop_assert_eq!(told, whole);
+        prop_assert_eq!(inputs, whole);
     }
 }

@@ -23,16 +23,15 @@ pub use reader::Inputs;
 /// How long a signal to the own process may take to be heard.
 const UNTIL_STOPPED: Duration = Duration::from_millis(100);
 
-/// The terminal, for as long as the program talks with a person on it. It is as it
-/// was before when this is dropped.
+/// The terminal while the program uses it. Dropping this restores its modes.
 #[derive(Debug)]
 pub struct Terminal {
     reader: Arc<Reader>,
 }
 
 impl Terminal {
-    /// Takes the terminal that is the standard input and output. Fails when they are
-    /// none. Must be called within a tokio runtime, whose signals tell of changes.
+    /// Takes the terminal of standard input and output; fails if they are not a terminal.
+    /// Must be called within a tokio runtime, whose signals report changes of size.
     pub fn enter() -> io::Result<(Self, Inputs)> {
         Self::enter_on(
             rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?,
@@ -51,8 +50,8 @@ impl Terminal {
         Ok((terminal, inputs))
     }
 
-    /// Lends the terminal to another program: its modes are as they were before, and
-    /// nothing that is typed is taken.
+    /// Suspends the use of the terminal for another program: restores its modes and reads no
+    /// input.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.reader.pause()?;
         leave_raw_mode()
@@ -65,13 +64,13 @@ impl Terminal {
         Ok(())
     }
 
-    /// Stops the process, as Ctrl-Z does it for others, and takes the terminal back
-    /// when it goes on. The live area should have been cleared before.
+    /// Stops the process as Ctrl-Z does, and takes the terminal back when it continues. The
+    /// live area should be cleared before.
     pub fn stop(&mut self) -> io::Result<()> {
         self.suspend()?;
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
-        // Another thread than this one may be the first to hear of it. The time that the
-        // process stands still counts, so that this costs nothing afterwards.
+        // Another thread may get the signal first. The time the process is stopped counts,
+        // so this wait costs nothing afterwards.
         std::thread::sleep(UNTIL_STOPPED);
         self.resume()?;
         Ok(stopped?)
@@ -82,8 +81,8 @@ impl Terminal {
         size(rustix::stdio::stdout())
     }
 
-    /// Returns what the terminal does with its lines when its width changes, as far as
-    /// the environment tells.
+    /// Returns whether the terminal wraps its lines again when its width changes, as far as
+    /// the environment shows.
     #[expect(clippy::disallowed_methods, reason = "no settings: what the terminal says of itself")]
     pub fn reflow() -> Reflow {
         let name = std::env::var_os("TERM").unwrap_or_default();
@@ -95,7 +94,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // There is nobody to tell, and the rest must be done all the same.
+        // A drop cannot report errors, and the rest must be done anyway.
         self.reader.end().unwrap_or_default();
         forget_terminal();
     }
@@ -103,7 +102,7 @@ impl Drop for Terminal {
 
 fn size(terminal: impl AsFd) -> Option<Size> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;
-    // A terminal that nobody has given a size says nought.
+    // A terminal without a size reports zero.
     (size.ws_col > 0 && size.ws_row > 0).then_some(Size { columns: size.ws_col, rows: size.ws_row })
 }
 
@@ -133,8 +132,7 @@ fn write_all(terminal: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
 fn write_once(terminal: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match rustix::io::write(&terminal, bytes) {
-            // Another program that shares the terminal may have said that nobody
-            // waits on it.
+            // Another program on the terminal may have made it non-blocking.
             Err(Errno::AGAIN) => match poll(&mut [PollFd::new(&terminal, PollFlags::OUT)], None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -156,22 +154,22 @@ const ON: &str = "\x1b[?2004h\x1b[?1004h\x1b[>5u\x1b[>4;1m";
 const OFF: &str = "\x1b[?2026l\x1b[0m\x1b[>4;0m\x1b[<1u\x1b[?1004l\x1b[?2004l\x1b[?25h\r\x1b[J";
 
 /// There is one terminal, and a panic must find it from anywhere.
-static TERMINAL: Mutex<Option<Held>> = Mutex::new(None);
+static TERMINAL: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 /// A terminal that was taken.
-struct Held {
+struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
     /// How it was before.
     before: Termios,
-    is_ours: bool,
+    is_raw: bool,
 }
 
 /// Puts the terminal back as it was before. Does nothing when that has been done or
 /// it was never taken; may be called from anywhere, a panic hook too.
 pub fn restore() {
     if let Some(held) = lock().as_mut() {
-        // Whoever calls this has worse troubles.
+        // Callers have worse problems than this error.
         held.leave_raw_mode().unwrap_or_default();
     }
 }
@@ -182,7 +180,7 @@ fn enter_raw_mode(input: OwnedFd, output: OwnedFd) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the terminal is already in use"));
     }
     let before = tcgetattr(&input)?;
-    let mut held = Held { input, output, before, is_ours: false };
+    let mut held = SavedTerminal { input, output, before, is_raw: false };
     if !rustix::termios::isatty(&held.output) {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -196,16 +194,16 @@ fn enter_raw_mode(input: OwnedFd, output: OwnedFd) -> io::Result<()> {
 
 /// Takes the terminal back that was left.
 fn reenter_raw_mode() -> io::Result<()> {
-    lock().as_mut().map_or(Ok(()), Held::enter_raw_mode)
+    lock().as_mut().map_or(Ok(()), SavedTerminal::enter_raw_mode)
 }
 
 /// Sets the modes again when they should be set, because the process was stopped
 /// and someone else had the terminal.
 fn reenter_after_stop() {
-    if let Some(held) = lock().as_mut().filter(|held| held.is_ours) {
-        held.is_ours = false;
-        // The terminal may be gone; the reader will tell. What was asked of the
-        // keyboard is kept on a stack, where it must not be twice.
+    if let Some(held) = lock().as_mut().filter(|held| held.is_raw) {
+        held.is_raw = false;
+        // If the terminal is gone, the reader notices. Keyboard modes are a stack, so ours
+        // is popped before it is pushed again.
         write_all(&held.output, b"\x1b[<1u")
             .and_then(|()| held.enter_raw_mode())
             .unwrap_or_default();
@@ -213,7 +211,7 @@ fn reenter_after_stop() {
 }
 
 fn leave_raw_mode() -> io::Result<()> {
-    lock().as_mut().map_or(Ok(()), Held::leave_raw_mode)
+    lock().as_mut().map_or(Ok(()), SavedTerminal::leave_raw_mode)
 }
 
 /// Leaves the terminal for good.
@@ -222,25 +220,25 @@ fn forget_terminal() {
     *lock() = None;
 }
 
-fn lock() -> MutexGuard<'static, Option<Held>> {
+fn lock() -> MutexGuard<'static, Option<SavedTerminal>> {
     TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Held {
+impl SavedTerminal {
     fn enter_raw_mode(&mut self) -> io::Result<()> {
-        if self.is_ours {
+        if self.is_raw {
             return Ok(());
         }
         tcsetattr(&self.input, OptionalActions::Now, &raw(&self.before))?;
-        self.is_ours = true;
+        self.is_raw = true;
         write_all(&self.output, ON.as_bytes())
     }
 
     fn leave_raw_mode(&mut self) -> io::Result<()> {
-        if !self.is_ours {
+        if !self.is_raw {
             return Ok(());
         }
-        self.is_ours = false;
+        self.is_raw = false;
         // Both are tried, whatever becomes of the other.
         let written = write_all(&self.output, OFF.as_bytes());
         tcsetattr(&self.input, OptionalActions::Now, &self.before)?;

@@ -31,8 +31,8 @@ pub struct Span {
     style: Style,
 }
 
-/// One line. It may be wider than the terminal: then the terminal folds it, and
-/// whoever copies it gets one line.
+/// One line. If it is wider than the terminal, the terminal wraps it, and copying it still
+/// gives one line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     spans: Vec<Span>,

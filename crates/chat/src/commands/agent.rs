@@ -9,23 +9,25 @@ use vestal_tui::{Line, Span, style};
 
 use crate::chat::Chat;
 use crate::commands::conversations::{self, refresh};
-use crate::commands::misused;
+use crate::commands::report_usage_error;
 use crate::format;
-use crate::host::Trouble;
+use crate::host::ChatError;
 
 pub(super) async fn model(chat: &mut Chat, invocation: &Invocation) {
     match invocation.strs().as_slice() {
-        ["--global" | "-g", name] | [name, "--global" | "-g"] => ask_from_now_on(chat, name).await,
-        ["--global" | "-g"] => misused(chat, invocation, "which model is meant?"),
-        // Exactly what the command line shows.
+        ["--global" | "-g", name] | [name, "--global" | "-g"] => {
+            use_model_globally(chat, name).await;
+        }
+        ["--global" | "-g"] => report_usage_error(chat, invocation, "which model?"),
+        // Same output as the command line.
         [] | ["list" | "set", ..] => {
-            chat.aside(verb(["model"].into_iter().chain(invocation.strs()))).await;
+            chat.run_host_command(verb(["model"].into_iter().chain(invocation.strs()))).await;
         }
         [flag, ..] if flag.starts_with('-') => {
-            chat.aside(verb(["model"].into_iter().chain(invocation.strs()))).await;
+            chat.run_host_command(verb(["model"].into_iter().chain(invocation.strs()))).await;
         }
-        [name] => ask_another(chat, name).await,
-        _ => misused(chat, invocation, "one model is enough"),
+        [name] => use_model(chat, name).await,
+        _ => report_usage_error(chat, invocation, "too many arguments"),
     }
 }
 
@@ -33,89 +35,88 @@ fn verb<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Has another model asked in all conversations that are begun, and in this one.
-async fn ask_from_now_on(chat: &mut Chat, name: &str) {
-    if chat.aside(verb(["model", "set", name])).await {
-        ask_another(chat, name).await;
+/// Uses another model in this conversation and in all new ones.
+async fn use_model_globally(chat: &mut Chat, name: &str) {
+    if chat.run_host_command(verb(["model", "set", name])).await {
+        use_model(chat, name).await;
     }
 }
 
-/// Has another model asked in this conversation.
-async fn ask_another(chat: &mut Chat, name: &str) {
-    // Somebody may have made it known a moment ago.
-    chat.reread_settings();
+/// Uses another model in this conversation.
+async fn use_model(chat: &mut Chat, name: &str) {
+    // The model may have just been configured.
+    chat.reload_settings();
     let chain = match settings::endpoints(&chat.settings, Some(name)) {
         Ok(chain) => chain,
         Err(error) => {
-            let trouble = endpoint_trouble(&error, chat.settings.home().profile());
-            return chat.trouble(&trouble);
+            let failure = endpoint_error(&error, chat.settings.home().profile());
+            return chat.show_error(&failure);
         }
     };
     let Some(first) = chain.first() else { return };
     let (provider, model) = (first.name.clone(), first.model.clone());
-    match judge(&chat.settings, name, first) {
-        Judged::Fine => {}
-        Judged::Unlisted => chat.warn(&format!("{provider} does not list a model {model}")),
-        Judged::Slip(meant) => {
+    match check_name(&chat.settings, name, first) {
+        NameCheck::Listed => {}
+        NameCheck::Unlisted => chat.warn(&format!("{provider} does not list a model {model}")),
+        NameCheck::Typo(meant) => {
             let problem = format!("{provider} does not list a model {model}");
             let advice = vec![
                 format!("did you mean /model {meant}?"),
-                format!("to ask it all the same: /model {provider}:{model}"),
+                format!("to use it anyway: /model {provider}:{model}"),
             ];
-            return chat.trouble(&Trouble { problem, advice });
+            return chat.show_error(&ChatError { problem, advice });
         }
     }
     let Some(conversation) = chat.conversation() else {
-        return chat.note("a turn runs; /model asks another one when it has ended");
+        return chat.note("a turn is running; /model works when it has ended");
     };
     if let Err(error) = conversation.set_chain(chain).await {
-        return chat.trouble(&conversations::store_trouble(&error));
+        return chat.show_error(&conversations::store_error(&error));
     }
-    chat.about.model.clone_from(&model);
+    chat.info.model.clone_from(&model);
     chat.status.model.clone_from(&model);
-    // What answered last is not what answers next.
-    chat.live.tally.model = None;
+    // The last answer was from another model.
+    chat.live.usage_totals.model = None;
     refresh(chat);
-    chat.note(&format!("{provider}:{model} is asked in this conversation from now on"));
+    chat.note(&format!("this conversation now uses {provider}:{model}"));
 }
 
-/// What is known about a name.
+/// Result of checking the name of a model.
 #[derive(Debug, PartialEq, Eq)]
-enum Judged {
-    /// It is listed, or nobody knows what is.
-    Fine,
-    /// It is not listed, and nothing like it is, or it was named in full.
+enum NameCheck {
+    /// It is listed, or there is no list.
+    Listed,
+    /// It is not listed, and no similar name is, or it was given in full.
     Unlisted,
-    /// Something else was meant.
-    Slip(String),
+    /// Probably another name was meant.
+    Typo(String),
 }
 
-fn judge(settings: &Settings, name: &str, endpoint: &Endpoint) -> Judged {
+fn check_name(settings: &Settings, name: &str, endpoint: &Endpoint) -> NameCheck {
     let lists = settings::model_lists(settings);
-    let Some(listed) = lists.kept(endpoint) else { return Judged::Fine };
+    let Some(listed) = lists.kept(endpoint) else { return NameCheck::Listed };
     if listed.models.iter().any(|known| known.id == endpoint.model) {
-        return Judged::Fine;
+        return NameCheck::Listed;
     }
-    // Who names the provider, too, means it.
+    // A full name is intentional.
     if name == format!("{}:{}", endpoint.name, endpoint.model) {
-        return Judged::Unlisted;
+        return NameCheck::Unlisted;
     }
     let known = known_models(settings);
-    // Another provider's model, or a slip in the name of one of this provider's.
+    // A model of another provider, or a typo.
     let elsewhere = known
         .iter()
         .find(|known| known.split_once(':').is_some_and(|(_, model)| model == endpoint.model));
     if let Some(elsewhere) = elsewhere {
-        return Judged::Slip(elsewhere.clone());
+        return NameCheck::Typo(elsewhere.clone());
     }
     match nearest(&endpoint.model, listed.models.iter().map(|known| &*known.id)) {
-        Some(meant) => Judged::Slip(meant.to_owned()),
-        None => Judged::Unlisted,
+        Some(meant) => NameCheck::Typo(meant.to_owned()),
+        None => NameCheck::Unlisted,
     }
 }
 
-/// Returns the models that are known without anybody being asked, each with its
-/// provider.
+/// Returns the models in the cached lists, as `PROVIDER:MODEL`.
 pub(crate) fn known_models(settings: &Settings) -> Vec<String> {
     let lists = settings::model_lists(settings);
     let rows = settings::provider_rows(settings).unwrap_or_default();
@@ -128,8 +129,8 @@ pub(crate) fn known_models(settings: &Settings) -> Vec<String> {
     known
 }
 
-fn endpoint_trouble(error: &EndpointError, profile: &ProfileName) -> Trouble {
-    Trouble { problem: error.to_string(), advice: error.advice_in(profile) }
+fn endpoint_error(error: &EndpointError, profile: &ProfileName) -> ChatError {
+    ChatError { problem: error.to_string(), advice: error.advice_in(profile) }
 }
 
 pub(super) async fn tools(chat: &mut Chat, invocation: &Invocation) {
@@ -141,12 +142,14 @@ pub(super) async fn tools(chat: &mut Chat, invocation: &Invocation) {
         ["disable" | "off", names @ ..] if !names.is_empty() => {
             switch_tools(chat, names, Switch::Off).await;
         }
-        ["enable" | "on" | "disable" | "off"] => misused(chat, invocation, "which tool is meant?"),
-        [other, ..] => misused(chat, invocation, &format!("{other:?} is not understood")),
+        ["enable" | "on" | "disable" | "off"] => {
+            report_usage_error(chat, invocation, "which tool?");
+        }
+        [other, ..] => report_usage_error(chat, invocation, &format!("unknown argument {other:?}")),
     }
 }
 
-/// Lists the tools by toolset; those the model does not have are marked.
+/// Lists the tools by toolset; disabled ones are marked.
 fn list_tools(chat: &mut Chat) {
     let Some(conversation) = chat.conversation() else { return };
     let tools = conversation.tools();
@@ -154,10 +157,10 @@ fn list_tools(chat: &mut Chat) {
     let columns = usize::from(chat.screen.size().columns);
     for set in tools.chunk_by(|a, b| a.toolset == b.toolset) {
         if let Some(first) = set.first() {
-            chat.say(Line::styled(&first.toolset, style::BOLD));
+            chat.print_line(Line::styled(&first.toolset, style::BOLD));
         }
         for tool in set {
-            chat.say(tool_row(tool, widest, columns));
+            chat.print_line(tool_row(tool, widest, columns));
         }
     }
 }
@@ -179,20 +182,20 @@ async fn switch_tools(chat: &mut Chat, names: &[&str], switch: Switch) {
         let Some(conversation) = chat.conversation() else { return };
         match conversation.switch_tool(name, switch).await {
             Ok(changed) => {
-                let said = match (switch, changed.is_empty()) {
-                    (Switch::On, true) => format!("the model has {name} already"),
-                    (Switch::Off, true) => format!("the model does not have {name}"),
+                let change = match (switch, changed.is_empty()) {
+                    (Switch::On, true) => format!("{name} is already enabled"),
+                    (Switch::Off, true) => format!("{name} is already disabled"),
                     (Switch::On, false) => {
-                        format!("the model has {} from now on", changed.join(", "))
+                        format!("{} enabled", changed.join(", "))
                     }
                     (Switch::Off, false) => {
-                        format!("the model does not have {} any more", changed.join(", "))
+                        format!("{} disabled", changed.join(", "))
                     }
                 };
-                chat.note(&format!("{said}, in this conversation"));
+                chat.note(&format!("{change} in this conversation"));
             }
             Err(NotSwitched::Store(error)) => {
-                return chat.trouble(&conversations::store_trouble(&error));
+                return chat.show_error(&conversations::store_error(&error));
             }
             Err(error @ NotSwitched::Unknown { .. }) => {
                 let problem = error.to_string();
@@ -201,7 +204,7 @@ async fn switch_tools(chat: &mut Chat, names: &[&str], switch: Switch) {
                     Some(meant) => format!("did you mean {meant}?"),
                     None => "/tools lists them".to_owned(),
                 };
-                return chat.trouble(&Trouble { problem, advice: vec![advice] });
+                return chat.show_error(&ChatError { problem, advice: vec![advice] });
             }
         }
     }
@@ -212,50 +215,50 @@ pub(super) fn approvals(chat: &mut Chat, invocation: &Invocation) {
     match invocation.strs().as_slice() {
         [] => list_approvals(chat),
         ["forget", "all"] => {
-            let guard = std::sync::Arc::clone(&chat.about.guard);
+            let guard = std::sync::Arc::clone(&chat.info.guard);
             let approvals = guard.approvals();
             let gone = approvals.iter().filter(|approval| guard.withdraw(approval)).count();
-            chat.note(&format!("{} taken back", format::count(gone, "approval")));
+            chat.note(&format!("{} withdrawn", format::count(gone, "approval")));
         }
         ["forget", number] => forget_approval(chat, invocation, number),
-        _ => misused(chat, invocation, "that is not understood"),
+        _ => report_usage_error(chat, invocation, "unknown argument"),
     }
 }
 
 fn list_approvals(chat: &mut Chat) {
-    let guard = std::sync::Arc::clone(&chat.about.guard);
+    let guard = std::sync::Arc::clone(&chat.info.guard);
     let approvals = guard.approvals();
     if guard.is_yolo() {
-        chat.note("nothing is asked about in this conversation (/yolo off)");
+        chat.note("approvals are off in this conversation; /yolo off turns them on");
     }
     if approvals.is_empty() {
-        chat.note("nothing is approved for this conversation");
+        chat.note("there are no approvals for this conversation");
     } else {
-        chat.say(Line::styled("approved for this conversation", style::BOLD));
+        chat.print_line(Line::styled("approved for this conversation", style::BOLD));
     }
     for (number, approval) in (1..).zip(&approvals) {
         let shown = one_line(&chat.agent.redactor().redact(approval));
-        chat.say(Line::plain(format!("  {number}  {shown}")));
+        chat.print_line(Line::plain(format!("  {number}  {shown}")));
     }
     let lasting = guard.lasting_approvals();
     if !lasting.is_empty() {
-        chat.say(Line::styled("approved for always (command_allowlist)", style::BOLD));
+        chat.print_line(Line::styled("always approved (command_allowlist)", style::BOLD));
     }
     for approval in lasting {
         let shown = one_line(&chat.agent.redactor().redact(approval));
-        chat.say(Line::plain(format!("     {shown}")));
+        chat.print_line(Line::plain(format!("     {shown}")));
     }
 }
 
 fn forget_approval(chat: &mut Chat, invocation: &Invocation, number: &str) {
-    let approvals = chat.about.guard.approvals();
-    let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    let Some(approval) = place.and_then(|place| approvals.get(place)) else {
-        return misused(chat, invocation, &format!("there is no approval {number}"));
+    let approvals = chat.info.guard.approvals();
+    let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let Some(approval) = index.and_then(|index| approvals.get(index)) else {
+        return report_usage_error(chat, invocation, &format!("there is no approval {number}"));
     };
-    chat.about.guard.withdraw(approval);
+    chat.info.guard.withdraw(approval);
     let shown = one_line(&chat.agent.redactor().redact(approval));
-    chat.note(&format!("asked about again: {shown}"));
+    chat.note(&format!("approval withdrawn: {shown}"));
 }
 
 fn one_line(text: &str) -> String {
@@ -263,21 +266,21 @@ fn one_line(text: &str) -> String {
 }
 
 pub(super) fn yolo(chat: &mut Chat, invocation: &Invocation) {
-    let guard = std::sync::Arc::clone(&chat.about.guard);
+    let guard = std::sync::Arc::clone(&chat.info.guard);
     let on = match invocation.strs().as_slice() {
         [] => !guard.is_yolo(),
         ["on"] => true,
         ["off"] => false,
-        _ => return misused(chat, invocation, "it is switched on or off"),
+        _ => return report_usage_error(chat, invocation, "expected `on` or `off`"),
     };
     guard.set_yolo(on);
     chat.status.is_yolo = on;
     chat.is_dirty = true;
     if on {
         chat.warn(
-            "nothing is asked about in this conversation any more; what is never allowed stays refused (/yolo off)",
+            "the agent no longer asks for approval in this conversation; forbidden commands stay refused (/yolo off)",
         );
     } else {
-        chat.note("what is dangerous is asked about again");
+        chat.note("the agent asks before dangerous commands again");
     }
 }

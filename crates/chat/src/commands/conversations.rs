@@ -5,41 +5,41 @@ use vestal_agent::slash::Invocation;
 use vestal_conversations::{Error, Filter, Summary};
 
 use crate::chat::Chat;
-use crate::commands::{self, keep, misused};
+use crate::commands::{self, put_into_input, report_usage_error};
 use crate::format;
-use crate::host::{Open, Trouble};
+use crate::host::{ChatError, OpenTarget};
 
-/// Conversations that are offered to choose from.
+/// Conversations that are offered.
 const OFFERED: u32 = 10;
 
 /// Characters of a title that are shown.
 const TITLE: usize = 48;
 
-/// Begins a new conversation where this one works.
+/// Starts a new conversation in the same sandbox.
 pub(super) async fn new_conversation(chat: &mut Chat, invocation: &Invocation) {
     let title = Some(invocation.rest.clone()).filter(|title| !title.is_empty());
-    match chat.switch(Open::New { task: None, model: None, title }).await {
+    match chat.switch(OpenTarget::New { task: None, model: None, title }).await {
         Ok(()) => chat.note(
             "a new conversation in the same sandbox: files, tools and jobs stay; shell, model and approvals are new",
         ),
-        Err(trouble) => chat.trouble(&trouble),
+        Err(failure) => chat.show_error(&failure),
     }
 }
 
-/// Goes on with another conversation, or asks with which.
+/// Resumes another conversation, or asks which one.
 pub(super) async fn resume(chat: &mut Chat, invocation: &Invocation) {
     if invocation.rest.is_empty() {
         return offer_conversations(chat).await;
     }
     let id = match chat.agent.store().find(&invocation.rest).await {
         Ok(id) => id,
-        Err(error) => return chat.trouble(&store_trouble(&error)),
+        Err(error) => return chat.show_error(&store_error(&error)),
     };
-    if id == chat.about.id {
-        return chat.note("this is the conversation you are in");
+    if id == chat.info.id {
+        return chat.note("already in this conversation");
     }
-    if let Err(trouble) = chat.switch(Open::Resume { id, task: None, model: None }).await {
-        chat.trouble(&trouble);
+    if let Err(failure) = chat.switch(OpenTarget::Resume { id, task: None, model: None }).await {
+        chat.show_error(&failure);
     }
 }
 
@@ -47,12 +47,12 @@ async fn offer_conversations(chat: &mut Chat) {
     let filter = Filter { limit: OFFERED + 1, ..Filter::default() };
     let mut found = match chat.agent.store().list(&filter).await {
         Ok(found) => found,
-        Err(error) => return chat.trouble(&store_trouble(&error)),
+        Err(error) => return chat.show_error(&store_error(&error)),
     };
-    found.retain(|summary| summary.conversation.id != chat.about.id && summary.messages > 0);
+    found.retain(|summary| summary.conversation.id != chat.info.id && summary.messages > 0);
     found.truncate(OFFERED as usize);
     if found.is_empty() {
-        return chat.note("there is no other conversation to go on with");
+        return chat.note("there is no other conversation to resume");
     }
     let choices: Vec<String> = found.iter().map(in_a_line).collect();
     let ids: Vec<String> =
@@ -65,7 +65,7 @@ async fn offer_conversations(chat: &mut Chat) {
     });
 }
 
-/// Returns a conversation in a line: what it is called, and when it was used.
+/// Describes a conversation in one line: title, id and last use.
 fn in_a_line(summary: &Summary) -> String {
     let conversation = &summary.conversation;
     let title = conversation.title.as_deref().unwrap_or(&summary.preview);
@@ -77,44 +77,44 @@ fn in_a_line(summary: &Summary) -> String {
     format!("{title} ({}, {})", conversation.id.short(), used.strftime("%-d %b %H:%M"))
 }
 
-/// Goes another way from here.
+/// Branches the conversation.
 pub(super) async fn branch(chat: &mut Chat, invocation: &Invocation) {
     let title = Some(invocation.rest.as_str()).filter(|title| !title.is_empty());
     if chat.conversation().is_some_and(|conversation| conversation.messages().is_empty()) {
-        return chat.note("nothing was said yet: there is nowhere to branch from");
+        return chat.note("the conversation is empty; there is nothing to branch from");
     }
-    let Some(mut conversation) = chat.talk.take() else { return };
+    let Some(mut conversation) = chat.slot.take() else { return };
     let from = conversation.id().clone();
-    // It asks the shell where it is, which may take a while.
+    // Slow: it asks the shell for its directory.
     let branching = Box::pin(conversation.branch(title));
-    let branch = chat.wait_for("making the branch", branching).await;
-    chat.settle(conversation);
+    let branch = chat.wait_for("creating the branch", branching).await;
+    chat.hold_conversation(conversation);
     let branch = match branch {
         Ok(Ok(branch)) => branch,
-        Ok(Err(error)) => return chat.trouble(&store_trouble(&error)),
-        Err(trouble) => return chat.trouble(&trouble),
+        Ok(Err(error)) => return chat.show_error(&store_error(&error)),
+        Err(failure) => return chat.show_error(&failure),
     };
-    match chat.switch(Open::Resume { id: branch, task: None, model: None }).await {
+    match chat.switch(OpenTarget::Resume { id: branch, task: None, model: None }).await {
         Ok(()) => chat.note(&format!(
-            "this is a branch, in the same sandbox and with a shell of its own; to go back: /resume {}",
+            "this is a branch in the same sandbox, with its own shell; to go back: /resume {}",
             from.short()
         )),
-        Err(trouble) => chat.trouble(&trouble),
+        Err(failure) => chat.show_error(&failure),
     }
 }
 
-/// Returns why the store did not do something.
-pub(crate) fn store_trouble(error: &Error) -> Trouble {
+/// Converts an error of the store.
+pub(crate) fn store_error(error: &Error) -> ChatError {
     let advice = match error {
         Error::NotFound { .. } => "/sessions lists the conversations",
-        Error::Ambiguous { .. } => "name one of them by its id, or by all of its title",
+        Error::Ambiguous { .. } => "use the id or the full title",
         Error::TitleTaken { .. } => "choose another title",
-        Error::Busy { .. } => "leave it there first; /branch can go another way from here",
-        Error::Database(_) | Error::Io { .. } => "`vestal doctor` says what is wrong with the disk",
+        Error::Busy { .. } => "close it there first, or use /branch here",
+        Error::Database(_) | Error::Io { .. } => "`vestal doctor` checks the disk",
         _ => "",
     };
     let advice = Some(advice.to_owned()).filter(|advice| !advice.is_empty());
-    Trouble { problem: error.to_string(), advice: advice.into_iter().collect() }
+    ChatError { problem: error.to_string(), advice: advice.into_iter().collect() }
 }
 
 pub(super) async fn title(chat: &mut Chat, invocation: &Invocation) {
@@ -122,16 +122,16 @@ pub(super) async fn title(chat: &mut Chat, invocation: &Invocation) {
     let id = conversation.id().short().to_owned();
     if invocation.rest.is_empty() {
         return match conversation.title().await {
-            Ok(Some(title)) => chat.note(&format!("this conversation is {title:?} ({id})")),
+            Ok(Some(title)) => chat.note(&format!("the title is {title:?} ({id})")),
             Ok(None) => chat.note(&format!(
-                "this conversation ({id}) has no title yet; its first words become it"
+                "this conversation ({id}) has no title yet; the first message provides it"
             )),
-            Err(error) => chat.trouble(&store_trouble(&error)),
+            Err(error) => chat.show_error(&store_error(&error)),
         };
     }
     match conversation.set_title(&invocation.rest).await {
-        Ok(title) => chat.note(&format!("this conversation is {title:?} now")),
-        Err(error) => chat.trouble(&store_trouble(&error)),
+        Ok(title) => chat.note(&format!("the title is now {title:?}")),
+        Err(error) => chat.show_error(&store_error(&error)),
     }
 }
 
@@ -140,14 +140,20 @@ pub(super) async fn undo(chat: &mut Chat, invocation: &Invocation) {
         [] => 1,
         [number] => match number.parse() {
             Ok(turns) if turns > 0 => turns,
-            _ => return misused(chat, invocation, &format!("{number:?} is no number of turns")),
+            _ => {
+                return report_usage_error(
+                    chat,
+                    invocation,
+                    &format!("{number:?} is not a number of turns"),
+                );
+            }
         },
-        _ => return misused(chat, invocation, "one number of turns is enough"),
+        _ => return report_usage_error(chat, invocation, "too many arguments"),
     };
     let Some(conversation) = chat.conversation() else { return };
     let undone = match conversation.undo(turns).await {
         Ok(undone) => undone,
-        Err(error) => return chat.trouble(&store_trouble(&error)),
+        Err(error) => return chat.show_error(&store_error(&error)),
     };
     if undone.turns == 0 {
         let why = nothing_to_undo(chat);
@@ -156,52 +162,52 @@ pub(super) async fn undo(chat: &mut Chat, invocation: &Invocation) {
     let count = usize::try_from(undone.turns).unwrap_or(usize::MAX);
     let turns = format::count(count, "turn");
     let messages = format::count(undone.messages, "message");
-    chat.note(&format!("took back {turns} ({messages}); what was done in the sandbox stays done"));
+    chat.note(&format!("undid {turns} ({messages}); changes in the sandbox remain"));
     refresh(chat);
-    // Whoever takes words back often wants to say them better.
-    if let Some(said) = undone.said {
-        keep(chat, &said.text());
+    // The undone message is often edited and sent again.
+    if let Some(message) = undone.said {
+        put_into_input(chat, &message.text());
     }
 }
 
 pub(super) async fn retry(chat: &mut Chat) {
     let Some(conversation) = chat.conversation() else { return };
     match conversation.retry().await {
-        Ok(Some(said)) => chat.begin_turn(said),
+        Ok(Some(message)) => chat.start_turn(message),
         Ok(None) => {
             let why = nothing_to_undo(chat);
             chat.note(why);
         }
-        Err(error) => chat.trouble(&store_trouble(&error)),
+        Err(error) => chat.show_error(&store_error(&error)),
     }
 }
 
-/// Says why nothing can be taken back.
+/// Returns why nothing can be undone.
 fn nothing_to_undo(chat: &mut Chat) -> &'static str {
     match chat.conversation() {
         Some(conversation) if !conversation.messages().is_empty() => {
-            "nothing can be taken back: a summary stands for what was said"
+            "nothing can be undone: earlier turns were summarised"
         }
-        _ => "nothing was said yet",
+        _ => "the conversation is empty",
     }
 }
 
-/// Shows how full the context is by now.
+/// Updates the context usage in the status line.
 pub(super) fn refresh(chat: &mut Chat) {
     if let Some(conversation) = chat.conversation() {
         let used = conversation.context_used();
         chat.status.used = used.tokens;
-        chat.status.holds = used.window;
+        chat.status.context_window = used.window;
         chat.is_dirty = true;
     }
 }
 
 pub(super) fn compress(chat: &mut Chat) {
-    chat.begin_work("summing up", |mut conversation, sink| async move {
-        let came = match conversation.compress(&sink).await {
-            // How much was summed up has been told by then.
+    chat.start_work("summarising the conversation", |mut conversation, sink| async move {
+        let result = match conversation.compress(&sink).await {
+            // The number of messages was printed by then.
             Ok(done) => Ok(Some(format!(
-                "about {} tokens by now, {} before",
+                "about {} tokens now, {} before",
                 format::tokens(done.tokens),
                 format::tokens(done.tokens_before),
             ))),
@@ -210,14 +216,14 @@ pub(super) fn compress(chat: &mut Chat) {
                 Ok(Some(reason.to_string()))
             }
             Err(reason @ NotCompressed::Model(_)) => {
-                Err((reason.to_string(), "try again, or ask another model: /model NAME"))
+                Err((reason.to_string(), "try again, or use another model: /model NAME"))
             }
             Err(reason @ (NotCompressed::Empty | NotCompressed::Store(_))) => {
                 Err((reason.to_string(), "try again"))
             }
         };
-        let came =
-            came.map_err(|(problem, advice)| Trouble { problem, advice: vec![advice.to_owned()] });
-        (conversation, came)
+        let result = result
+            .map_err(|(problem, advice)| ChatError { problem, advice: vec![advice.to_owned()] });
+        (conversation, result)
     });
 }

@@ -80,7 +80,7 @@ pub(super) enum Command {
 
 /// A row of the table.
 struct Binding {
-    /// The keys, divided by commas, as people read them.
+    /// The keys, separated by commas, as help shows them.
     keys: &'static str,
     what: &'static str,
     command: Command,
@@ -127,7 +127,7 @@ static TABLE: &[Binding] = bindings![
     "Esc" "close the menu or the search" Close,
 ];
 
-/// Returns the keys of the editor, as people read them, and what each does.
+/// Returns the keys of the editor with their descriptions, for help.
 pub fn bindings() -> &'static [(&'static str, &'static str)] {
     static SHOWN: OnceLock<Vec<(&str, &str)>> = OnceLock::new();
     SHOWN.get_or_init(|| TABLE.iter().map(|row| (row.keys, row.what)).collect())
@@ -146,14 +146,14 @@ pub(super) fn command(key: Key) -> Option<Command> {
     keys.iter().find(|(bound, _)| *bound == key).map(|(_, command)| *command)
 }
 
-/// Returns a key as the table has it, however the terminal told it.
+/// Normalizes a key to the form in the table.
 pub(super) fn usual(mut key: Key) -> Key {
     let held = &mut key.modifiers;
     match key.code {
         KeyCode::Char(c) if held.control || held.alt => {
             held.shift = false;
             key.code = KeyCode::Char(match c {
-                // One byte stands for both.
+                // Both send the same byte.
                 '7' if held.control && !held.alt => '_',
                 c => c.to_ascii_lowercase(),
             });
@@ -371,7 +371,7 @@ fn capitalised(text: &str) -> String {
     before.chars().chain(first.to_uppercase()).chain(rest.to_lowercase().chars()).collect()
 }
 
-/// Returns what a key came to that may have changed something.
+/// Returns the reaction to a key that may have changed something.
 pub(super) fn drawn(changed: bool) -> Reaction {
     if changed { Reaction::Changed } else { Reaction::Nothing }
 }

@@ -19,8 +19,8 @@ pub(super) struct Menu {
 }
 
 impl Editor {
-    /// Returns the text that is to be completed and where the cursor is in it. Each
-    /// large paste is one character here.
+    /// Returns the text to complete and the cursor in it. A large paste is one character
+    /// here.
     pub fn to_complete(&mut self) -> (&str, usize) {
         self.asked = Some(self.revision);
         (self.buffer.text(), self.buffer.cursor())

@@ -8,10 +8,10 @@ use crate::editor::keys::{command, usual};
 use crate::editor::layout::Room;
 use crate::editor::undo::Group;
 use crate::editor::{Command, Editor, Last, Reaction};
-use crate::history::Found;
+use crate::history::HistoryMatch;
 use crate::key::{Key, KeyCode};
 
-/// Where in the history somebody is.
+/// A position in the history.
 #[derive(Debug)]
 pub(super) struct Recall {
     /// Which message, counted from the oldest.
@@ -82,7 +82,7 @@ pub(super) struct Search {
     /// What is searched for.
     pub(super) query: String,
     /// What was found, as it is shown.
-    pub(super) found: Option<Shown>,
+    pub(super) found: Option<SearchResult>,
     /// Whether there is nothing like the query; then what was found before is shown
     /// still.
     pub(super) failed: bool,
@@ -90,7 +90,7 @@ pub(super) struct Search {
 
 /// A message that was found.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct SearchResult {
     at: usize,
     /// The message, the cursor where the query is.
     pub(super) buffer: Buffer,
@@ -181,7 +181,7 @@ impl Editor {
         self.show_found(found);
     }
 
-    fn show_found(&mut self, found: Option<Found>) {
+    fn show_found(&mut self, found: Option<HistoryMatch>) {
         let room = self.buffer.layout.room();
         let Some(search) = &mut self.search else { return };
         search.failed = found.is_none() && !search.query.is_empty();
@@ -191,7 +191,7 @@ impl Editor {
             search.found = self.history.get(found.at).map(|message| {
                 let mut buffer = Buffer::of(message.clone(), room);
                 buffer.go(found.range.start);
-                Shown { at: found.at, buffer, matched: found.range }
+                SearchResult { at: found.at, buffer, matched: found.range }
             });
         }
     }
@@ -209,7 +209,7 @@ impl Editor {
 }
 
 impl Search {
-    /// Says how much room a row has.
+    /// Sets the width of a row.
     pub(super) fn resize(&mut self, room: Room) {
         if let Some(shown) = &mut self.found {
             shown.buffer.layout.resize(room);
@@ -217,7 +217,7 @@ impl Search {
     }
 }
 
-/// Where a search goes on.
+/// The direction of a search.
 #[derive(Debug, Clone, Copy)]
 enum Towards {
     Older,

@@ -31,7 +31,7 @@ pub(super) struct Step {
     pub(super) at: usize,
     /// What was there.
     pub(super) removed: Fragment,
-    /// What came in its place.
+    /// The replacement.
     pub(super) inserted: Fragment,
     /// Where the cursor was.
     pub(super) before: usize,
@@ -80,7 +80,7 @@ pub(super) struct Undo {
     done: VecDeque<Step>,
     undone: Vec<Step>,
     bytes: usize,
-    /// Whether the next step begins anew, whatever it is.
+    /// Whether the next step starts a new group.
     sealed: bool,
 }
 
@@ -111,12 +111,12 @@ impl Undo {
         self.done.push_back(step);
     }
 
-    /// Says that something else happened: the next step begins anew.
+    /// Ends the current group.
     pub(super) fn seal(&mut self) {
         self.sealed = true;
     }
 
-    /// Says that the next step may belong to the last one after all.
+    /// Reopens the last group.
     pub(super) fn unseal(&mut self) {
         self.sealed = false;
     }

@@ -3,7 +3,7 @@
 use crate::style::{self, Style};
 use crate::text::{Line, Span};
 
-/// What tells the parts of a language apart.
+/// What distinguishes the parts of a language.
 #[derive(Debug)]
 pub(super) struct Syntax {
     /// What begins a comment that ends with its line.

@@ -20,14 +20,13 @@ use rustix::io::Errno;
 use crate::editor::Fragment;
 use crate::history::{self, MOST_BYTES, MOST_ENTRIES};
 
-/// A file beyond this is written anew. It is a good deal more than what is kept,
-/// so that this is rare.
+/// A larger file is rewritten. It is well above what is kept, so that this is rare.
 const MOST_FILE_BYTES: u64 = 2 * MOST_BYTES as u64;
 
-/// A file with more lines than this is written anew.
+/// A file with more lines is rewritten.
 const MOST_FILE_ENTRIES: usize = MOST_ENTRIES + MOST_ENTRIES / 4;
 
-/// Nobody holds the lock for longer than it takes to write a line, or the file.
+/// The lock is only held while a line or the file is written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where the messages are kept.
@@ -51,7 +50,7 @@ struct Counted {
 impl File {
     /// Returns the file at a path, which need not be there.
     pub(super) fn at(path: &Path) -> Self {
-        // Somebody may keep the file elsewhere and have a link to it: the link stays.
+        // The file may be a link to another place: the link stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self { path, patience: PATIENCE, counted: Counted::default() }
     }
@@ -81,7 +80,7 @@ impl File {
         }
         let mut file = self.locked()?;
         let len = file.metadata()?.len();
-        // Somebody may have died within a line.
+        // Another process may have died within a line.
         let mut last = [b'\n'];
         if len > 0 {
             file.read_exact_at(&mut last, len - 1)?;
@@ -152,7 +151,7 @@ impl File {
         }
     }
 
-    /// Writes the locked file anew when it is too long.
+    /// Rewrites the locked file when it is too long.
     fn shorten(&mut self, file: &mut fs::File) -> io::Result<()> {
         if file.metadata()?.len() <= MOST_FILE_BYTES {
             self.counted = self.counted.now(file)?;
@@ -191,7 +190,7 @@ impl Counted {
     fn now(self, file: &mut fs::File) -> io::Result<Self> {
         let found = file.metadata()?;
         let (inode, bytes) = (found.ino(), found.len());
-        // Another file, or a shorter one, was written anew by somebody.
+        // Another file, or a shorter one, was rewritten by another process.
         let is_same = inode == self.inode && bytes >= self.bytes;
         let known = if is_same { self } else { Self::default() };
         file.seek(SeekFrom::Start(known.bytes))?;

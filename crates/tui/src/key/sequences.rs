@@ -9,7 +9,7 @@ const ESCAPE: u8 = 0x1b;
 /// The longest sequence that is waited for: answers of a terminal are shorter.
 const LONGEST: usize = 4096;
 
-/// What stands at the beginning of some bytes.
+/// What a byte string starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// One key or one answer, of so many bytes.
@@ -20,7 +20,7 @@ pub(super) enum Frame {
     Part,
 }
 
-/// Returns what stands at the beginning of the bytes, which are not empty.
+/// Returns what the bytes start with. They must not be empty.
 pub(super) fn frame(bytes: &[u8]) -> Frame {
     match bytes {
         [ESCAPE] | [ESCAPE, ESCAPE | b'[' | b'O' | b']' | b'P' | b'_'] => Frame::Part,
@@ -103,7 +103,7 @@ const PASTE_END_PATIENCE: Duration = Duration::from_millis(250);
 /// A paste whose end has not come.
 #[derive(Debug, Default)]
 pub(super) struct Paste {
-    /// What has not been told.
+    /// Bytes that were not handed over yet.
     bytes: Vec<u8>,
     /// So many bytes do not contain the end.
     searched: usize,
@@ -121,8 +121,8 @@ impl Paste {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Tells the paste when it is over; returns what follows it.
-    pub(super) fn ended(&mut self, told: &mut Vec<Input>) -> Option<Vec<u8>> {
+    /// Hands over the paste when it has ended; returns the bytes after it.
+    pub(super) fn ended(&mut self, inputs: &mut Vec<Input>) -> Option<Vec<u8>> {
         if let Some(before) =
             self.overdue.filter(|before| self.bytes[*before..].starts_with(PASTE_BEGIN))
         {
@@ -131,9 +131,9 @@ impl Paste {
         let unseen = &self.bytes[self.searched..];
         if let Some(found) = unseen.windows(PASTE_END.len()).position(|seen| seen == PASTE_END) {
             let end = self.searched + found;
-            // An empty part of one that was told already is none.
+            // An empty rest of a paste that was handed over already is dropped.
             if end > 0 || self.overdue.is_none() {
-                tell(&self.bytes[..end], told);
+                push_paste(&self.bytes[..end], inputs);
             }
             return Some(self.bytes.split_off(end + PASTE_END.len()));
         }
@@ -152,7 +152,7 @@ impl Paste {
         None
     }
 
-    /// Returns after how long a silence [`Paste::silence`] has something to tell.
+    /// Returns after how much silence [`Paste::silence`] must be called.
     pub(super) fn patience(&self) -> Option<Duration> {
         match self.overdue {
             None => Some(PASTE_PATIENCE),
@@ -160,15 +160,15 @@ impl Paste {
         }
     }
 
-    /// Says that nothing has come for a while: hands over what there is. Returns what
-    /// has come since an earlier silence, when it turns out to be keys.
-    pub(super) fn silence(&mut self, told: &mut Vec<Input>) -> Option<Vec<u8>> {
+    /// Handles silence: hands over the text so far. Returns bytes that came after an earlier
+    /// silence if they are keys.
+    pub(super) fn silence(&mut self, inputs: &mut Vec<Input>) -> Option<Vec<u8>> {
         if let Some(before) = self.overdue {
             return (self.bytes.len() > before).then(|| self.bytes.split_off(before));
         }
         let whole = self.bytes.len() - begun(&self.bytes);
         if whole > 0 {
-            tell(&self.bytes[..whole], told);
+            push_paste(&self.bytes[..whole], inputs);
         }
         self.bytes.drain(..whole);
         self.searched = 0;
@@ -177,10 +177,10 @@ impl Paste {
     }
 }
 
-/// Tells text, ends of lines as `\n`.
-fn tell(bytes: &[u8], told: &mut Vec<Input>) {
+/// Hands over text, with line ends as `\n`.
+fn push_paste(bytes: &[u8], inputs: &mut Vec<Input>) {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
-    told.push(Input::Paste(text));
+    inputs.push(Input::Paste(text));
 }
 
 /// Returns how many of the last bytes are the beginning of the end, or of a

@@ -7,7 +7,7 @@ use crate::key::{Decoder, Input, Key, KeyCode};
 #[derive(Default)]
 struct Line {
     decoder: Decoder,
-    told: Vec<Input>,
+    inputs: Vec<Input>,
 }
 
 impl Line {
@@ -20,7 +20,7 @@ impl Line {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        self.decoder.feed(bytes, &mut self.told);
+        self.decoder.feed(bytes, &mut self.inputs);
     }
 
     /// Lets time go by in which nothing comes.
@@ -28,12 +28,12 @@ impl Line {
         let mut left = time;
         while let Some(patience) = self.decoder.patience().filter(|patience| *patience <= left) {
             left -= patience;
-            self.decoder.silence(&mut self.told);
+            self.decoder.silence(&mut self.inputs);
         }
     }
 
-    fn told(&mut self) -> Vec<Input> {
-        std::mem::take(&mut self.told)
+    fn take_inputs(&mut self) -> Vec<Input> {
+        std::mem::take(&mut self.inputs)
     }
 }
 
@@ -50,16 +50,16 @@ const LONG: Duration = Duration::from_mins(1);
 #[test]
 fn a_paste_that_never_ends_is_handed_over_and_takes_no_later_key() {
     let mut line = Line::with_paste("words\rand more");
-    assert_eq!(line.told(), []);
+    assert_eq!(line.take_inputs(), []);
     line.wait(LONG);
-    assert_eq!(line.told(), [pasted("words\nand more")]);
+    assert_eq!(line.take_inputs(), [pasted("words\nand more")]);
     assert_eq!(line.decoder.patience(), None, "nothing is told twice");
     for c in ['x', 'é', '日'] {
         line.send(c.to_string().as_bytes());
-        assert_eq!(line.told(), [key(c)]);
+        assert_eq!(line.take_inputs(), [key(c)]);
     }
     line.send(b"\r");
-    assert_eq!(line.told(), [Input::Key(Key::plain(KeyCode::Enter))]);
+    assert_eq!(line.take_inputs(), [Input::Key(Key::plain(KeyCode::Enter))]);
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn keys_alone_end_a_paste_that_is_silent() {
         for text in ["", "words", "half an end\x1b[20", "half an end\x1b"] {
             let mut line = Line::with_paste(text);
             line.wait(LONG);
-            line.told();
+            line.take_inputs();
             line.send(bytes);
-            assert_eq!(line.told(), expected, "{} after {text:?}", bytes.escape_ascii());
+            assert_eq!(line.take_inputs(), expected, "{} after {text:?}", bytes.escape_ascii());
             line.send(b"xy");
-            assert_eq!(line.told(), [key('x'), key('y')], "it is over");
+            assert_eq!(line.take_inputs(), [key('x'), key('y')], "it is over");
         }
     }
 }
@@ -92,13 +92,13 @@ fn keys_alone_end_a_paste_that_is_silent() {
 fn escape_ends_a_paste_that_is_silent_when_nothing_follows_it() {
     let mut line = Line::with_paste("words");
     line.wait(LONG);
-    line.told();
+    line.take_inputs();
     line.send(b"\x1b");
-    assert_eq!(line.told(), []);
+    assert_eq!(line.take_inputs(), []);
     line.wait(LONG);
-    assert_eq!(line.told(), [Input::Key(Key::plain(KeyCode::Escape))]);
+    assert_eq!(line.take_inputs(), [Input::Key(Key::plain(KeyCode::Escape))]);
     line.send(b"x");
-    assert_eq!(line.told(), [key('x')]);
+    assert_eq!(line.take_inputs(), [key('x')]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn another_paste_ends_one_that_is_silent() {
     let mut line = Line::with_paste("one");
     line.wait(LONG);
     line.send(b"\x1b[200~two\x1b[201~x");
-    assert_eq!(line.told(), [pasted("one"), pasted("two"), key('x')]);
+    assert_eq!(line.take_inputs(), [pasted("one"), pasted("two"), key('x')]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn the_usual_pauses_of_a_line_do_not_divide_a_paste() {
     }
     line.wait(Duration::from_millis(1_900));
     line.send(b"\x1b[201~");
-    assert_eq!(line.told(), [pasted("one\nt\nwo\n\x03three")]);
+    assert_eq!(line.take_inputs(), [pasted("one\nt\nwo\n\x03three")]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_comes_of_a_paste_after_a_long_pause_is_text_and_never_enter() {
     line.wait(LONG);
     line.send(b"end\r\x1b[201~x");
     let parts = [pasted("rm -r \nbui"), pasted("ld\n\nls\n"), pasted("end\n"), key('x')];
-    assert_eq!(line.told(), parts);
+    assert_eq!(line.take_inputs(), parts);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_end_that_comes_late_ends_nothing_else_however_it_is_cut() {
         line.send(now);
         line.send(later);
         line.send(b"x");
-        assert_eq!(line.told(), [pasted("words"), key('x')], "cut at {cut}");
+        assert_eq!(line.take_inputs(), [pasted("words"), key('x')], "cut at {cut}");
     }
 }
 
@@ -154,7 +154,7 @@ fn a_character_is_whole_though_a_paste_pauses_within_it() {
         line.wait(LONG);
         line.send(&"本".as_bytes()[cut..]);
         line.send("語\x1b[201~".as_bytes());
-        assert_eq!(line.told(), [pasted("日"), pasted("本語")], "cut at {cut}");
+        assert_eq!(line.take_inputs(), [pasted("日"), pasted("本語")], "cut at {cut}");
     }
 }
 
@@ -174,7 +174,7 @@ proptest! {
         }
         line.send(PASTE_END);
         let mut text = String::new();
-        for input in line.told() {
+        for input in line.take_inputs() {
             let Input::Paste(part) = input else { panic!("{input:?} after {text:?}") };
             text.push_str(&part);
         }

@@ -94,7 +94,7 @@ pub(super) struct Marker<'t> {
     pub(super) number: u64,
     /// From the mark's first column to the first of what belongs to the item.
     pub(super) offset: usize,
-    /// What stands behind the mark.
+    /// The text after the marker.
     pub(super) rest: &'t str,
 }
 
@@ -284,7 +284,7 @@ pub(super) struct Item {
     pub(super) number: u64,
     /// The column from which on text belongs to the item.
     offset: usize,
-    /// What stands before the item's first line.
+    /// The text before the item's first line.
     pub(super) mark: String,
     /// Whether the mark has been shown.
     pub(super) shown: bool,
@@ -325,8 +325,8 @@ impl Item {
 }
 
 impl Container {
-    /// Returns what is left of a line for the blocks within, if the line goes on with
-    /// this one.
+    /// Returns the rest of a line for the inner blocks, if the line continues this
+    /// container.
     pub(super) fn continued<'t>(&self, line: &'t str) -> Option<&'t str> {
         let (indent, text) = indented(line);
         match self {

@@ -9,7 +9,7 @@ use crate::text::{Line, Span};
 
 /// What lines depend on besides the source.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct RenderOptions {
     /// How many columns there are.
     pub(super) width: usize,
     /// Without styles the marks of emphasis and code stay.
@@ -19,7 +19,7 @@ pub(super) struct Look {
 /// What has been read and may still go on, and the lines that are final.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    pub(super) look: Look,
+    pub(super) options: RenderOptions,
     /// The containers that are open, the outermost first.
     pub(super) open: Vec<Container>,
     /// What is being read within the innermost container.
@@ -56,9 +56,9 @@ pub(super) enum End {
 }
 
 impl Blocks {
-    pub(super) fn new(look: Look) -> Self {
+    pub(super) fn new(options: RenderOptions) -> Self {
         Self {
-            look,
+            options,
             open: Vec::new(),
             leaf: Leaf::Nothing,
             blank: None,
@@ -72,7 +72,7 @@ impl Blocks {
     /// what would be.
     pub(super) fn trial(&self) -> Self {
         Self {
-            look: self.look,
+            options: self.options,
             open: self.open.clone(),
             leaf: self.leaf.clone(),
             blank: self.blank,
@@ -256,10 +256,10 @@ impl Blocks {
     fn emit_heading(&mut self, level: usize, words: &str) {
         self.fill();
         self.work += words.len() as u64;
-        // The marks stay: they tell the level, also without colour.
+        // The marks stay, so that the level is visible without colour.
         let mark = "#".repeat(level) + " ";
         let hanging = " ".repeat(mark.len());
-        for words in inline::render(&[words], self.look, style::BOLD).lines {
+        for words in inline::render(&[words], self.options, style::BOLD).lines {
             let line = words.prefixed(Span::new(&mark, style::BOLD));
             self.emit_prose(&line, &hanging);
         }

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-use crate::markdown::blocks::Look;
+use crate::markdown::blocks::RenderOptions;
 use crate::markdown::stream::trimmed;
 use crate::style::{self, Colour, Style};
 use crate::text::{Line, Span};
 
-/// What is longer than this is nothing that a person has marked up.
+/// Longer text is not treated as markup.
 const LONGEST: usize = 64 * 1024;
 
 /// Comes before the text, so that the parser sees a paragraph that goes on, in which
@@ -29,7 +29,7 @@ pub(super) struct Inline {
 }
 
 /// Returns lines of a paragraph as they are shown.
-pub(super) fn render<T: AsRef<str>>(source: &[T], look: Look, base: Style) -> Inline {
+pub(super) fn render<T: AsRef<str>>(source: &[T], options: RenderOptions, base: Style) -> Inline {
     let length: usize = source.iter().map(|line| line.as_ref().len()).sum();
     if length == 0 {
         let lines = source.iter().map(|_| Line::empty()).collect();
@@ -45,7 +45,7 @@ pub(super) fn render<T: AsRef<str>>(source: &[T], look: Look, base: Style) -> In
         text.push_str(INDENT);
         text.push_str(line.as_ref());
     }
-    let mut writer = Writer::new(look, base);
+    let mut writer = Writer::new(options, base);
     let mut marks = Marks::new(&text);
     for (event, range) in Parser::new_ext(&text, Options::ENABLE_STRIKETHROUGH).into_offset_iter() {
         if range.start < LEAD.len() {
@@ -61,7 +61,7 @@ pub(super) fn render<T: AsRef<str>>(source: &[T], look: Look, base: Style) -> In
 }
 
 struct Writer {
-    look: Look,
+    options: RenderOptions,
     lines: Vec<Line>,
     current: Line,
     styles: Vec<Style>,
@@ -76,9 +76,9 @@ struct Link {
 }
 
 impl Writer {
-    fn new(look: Look, base: Style) -> Self {
+    fn new(options: RenderOptions, base: Style) -> Self {
         Self {
-            look,
+            options,
             lines: Vec::new(),
             current: Line::empty(),
             styles: vec![base],
@@ -123,9 +123,9 @@ impl Writer {
         self.current.push(Span::new(text, style));
     }
 
-    /// Writes a mark that is seen only where styles are not.
+    /// Writes a mark that is shown only without styles.
     fn mark(&mut self, mark: &str) {
-        if self.look.colour == Colour::Off {
+        if self.options.colour == Colour::Off {
             self.current.push(Span::new(mark, self.style()));
         }
     }
@@ -283,7 +283,7 @@ impl<'t> Marks<'t> {
             }
             match c {
                 '`' => self.open = true,
-                // Of several in a row the first tells.
+                // Of several in a row the first decides.
                 '*' | '_' | '~' if before != Some(c) => {
                     let next = after.trim_start_matches(c).chars().next();
                     let within = c == '_' && before.is_some_and(char::is_alphanumeric);

@@ -76,7 +76,7 @@ impl Blocks {
     fn hand_out_lines(&mut self, paragraph: &mut Paragraph, count: usize) {
         let lines = &paragraph.held[..count];
         self.work += lines.iter().map(String::len).sum::<usize>() as u64;
-        let rendered = inline::render(lines, self.look, style::PLAIN);
+        let rendered = inline::render(lines, self.options, style::PLAIN);
         if rendered.open && !paragraph.is_too_long() {
             return;
         }
@@ -87,7 +87,7 @@ impl Blocks {
 
     pub(super) fn end_paragraph(&mut self, paragraph: &Paragraph) {
         self.work += paragraph.held.iter().map(String::len).sum::<usize>() as u64;
-        let rendered = inline::render(&paragraph.held, self.look, style::PLAIN);
+        let rendered = inline::render(&paragraph.held, self.options, style::PLAIN);
         rendered.lines.iter().for_each(|line| self.emit_prose(line, ""));
     }
 }
@@ -143,8 +143,8 @@ impl Indented {
 impl Blocks {
     pub(super) fn begin_fenced(&mut self, fence: Fence) {
         self.fill();
-        // Colours that nobody sees are not worth the work.
-        let highlighter = match self.look.colour {
+        // Without colours, highlighting is skipped.
+        let highlighter = match self.options.colour {
             Colour::On => Highlighter::new(language(&fence.info)),
             Colour::Off => Highlighter::plain(),
         };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::markdown::block_starts::Container;
-use crate::markdown::blocks::{Blocks, End, Look};
+use crate::markdown::blocks::{Blocks, End, RenderOptions};
 use crate::style::{self, Colour};
 use crate::text::{Line, Span};
 
@@ -27,15 +27,15 @@ pub struct Markdown {
 impl Markdown {
     /// Returns an empty text for a terminal with `width` columns.
     pub fn new(width: usize) -> Self {
-        let look = Look { width, colour: Colour::On };
-        Self { blocks: Blocks::new(look), line: String::new() }
+        let options = RenderOptions { width, colour: Colour::On };
+        Self { blocks: Blocks::new(options), line: String::new() }
     }
 
-    /// Says whether styles will be seen. Where they will not, emphasis and code keep
-    /// the marks of the source, and code is not highlighted.
+    /// Sets whether styles are shown. If not, emphasis and code keep their marks, and code
+    /// is not highlighted.
     #[must_use]
     pub fn colour(mut self, colour: Colour) -> Self {
-        self.blocks.look.colour = colour;
+        self.blocks.options.colour = colour;
         self
     }
 
@@ -77,14 +77,13 @@ impl Markdown {
         }
         self.blocks.finish(End::Whole);
         let work = self.blocks.work;
-        let next = Blocks { work, ..Blocks::new(self.blocks.look) };
+        let next = Blocks { work, ..Blocks::new(self.blocks.options) };
         std::mem::replace(&mut self.blocks, next).ready
     }
 
-    /// Says that the terminal has another width. Lines that have been handed out stay
-    /// as they are.
+    /// Sets another width. Lines that were handed out stay as they are.
     pub fn resized(&mut self, width: usize) {
-        self.blocks.look.width = width;
+        self.blocks.options.width = width;
     }
 
     /// Returns how many bytes have been looked at so far.
@@ -170,7 +169,7 @@ impl Blocks {
     /// Returns how many columns are left for what is within the open containers.
     pub(super) fn room(&self, widest: usize) -> usize {
         let taken: usize = self.visible().map(Container::width).sum();
-        self.look.width.min(widest).saturating_sub(taken).max(1)
+        self.options.width.min(widest).saturating_sub(taken).max(1)
     }
 
     /// Hands out the blank line that the source has here.
@@ -192,7 +191,7 @@ impl Blocks {
     /// The containers whose marks are shown: at most half of the columns are for them.
     fn visible(&self) -> impl Iterator<Item = &Container> {
         let mut taken = 0;
-        let most = self.look.width / 2;
+        let most = self.options.width / 2;
         self.open.iter().take_while(move |container| {
             taken += container.width();
             taken <= most

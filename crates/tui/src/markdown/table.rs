@@ -148,7 +148,7 @@ impl Blocks {
         row.iter()
             .map(|cell| {
                 self.work += cell.len() as u64;
-                Cell::new(inline::render(&[cell], self.look, base).lines)
+                Cell::new(inline::render(&[cell], self.options, base).lines)
             })
             .collect()
     }
@@ -191,7 +191,7 @@ enum Form {
     Records { room: usize },
 }
 
-/// What stands between two rows.
+/// The separator of two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
     Nothing,
@@ -226,7 +226,7 @@ impl Layout {
         Self { header, alignments, form }
     }
 
-    /// Returns what stands above the rows.
+    /// Returns the header lines.
     pub(super) fn head(&self) -> Vec<Line> {
         match &self.form {
             Form::Columns { widths, .. } => {

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::mem;
 
-use crate::screen::{Drawn, Place, Screen, View};
+use crate::screen::{CursorPosition, Drawn, Screen, View};
 use crate::style::Colour;
 use crate::text::{Cell, Line};
 
 impl<W: Write> Screen<W> {
-    /// Writes what was said since the last frame, and the live area below it. Writes
-    /// nothing when nothing has changed.
+    /// Writes lines printed since the last frame, and the live area below them. Writes
+    /// nothing if nothing has changed.
     pub fn draw(&mut self, view: &View) -> io::Result<()> {
         let next = view.fitted(self.columns(), self.live_rows());
         let anew = self.stale || !self.said.is_empty();
@@ -24,7 +24,7 @@ impl<W: Write> Screen<W> {
         self.above = next.place.row;
         self.folded = false;
         self.drawn = next;
-        // Should the write fail, nobody knows what the terminal shows.
+        // After a failed write, the content of the terminal is unknown.
         self.stale = true;
         if self.drawn.is_visible() {
             self.frame.end(&mut self.out)?;
@@ -82,7 +82,7 @@ impl<W: Write> Screen<W> {
     /// are: so what is before the cursor is written once more, and it stands behind
     /// that wherever that may end.
     fn put_cursor(&mut self, next: &Drawn, at: usize) {
-        let Place { row, column, .. } = next.place;
+        let CursorPosition { row, column, .. } = next.place;
         self.frame.go_to(at, row);
         let mut left = column;
         if let Some(line) = next.lines.get(row).filter(|line| !line.is_ascii()) {

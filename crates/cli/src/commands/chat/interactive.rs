@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
-use vestal_chat::{Left, Outside, Parts};
+use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{BackendChoice, Environment, Settings, keys};
 use vestal_runtime::{OpenRequest, Placement, Which};
 use vestal_sandbox::Termination;
@@ -14,8 +14,8 @@ use vestal_tui::Colour;
 
 use super::ChatArgs;
 use super::directories::{Directories, is_project};
+use super::host::ProgramHost;
 use super::opening::{placement, toolsets};
-use super::surroundings::Surroundings;
 use crate::agent;
 use crate::cli::Wanted;
 use crate::commands::model;
@@ -45,17 +45,17 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let wanted = toolsets(&settings, args.toolsets.as_deref())?;
     let runtime = agent::build(context, &settings, &wanted).await?;
     let agent = runtime.agent().clone();
-    let (human, questions) = vestal_chat::asked();
+    let (human, questions) = vestal_chat::question_channel();
     let (sender, outside) = unbounded_channel();
     let taker = Arc::new(move |said| {
         let told = match said {
-            Said::Line(line) => Outside::Line(without_style(&line)),
-            Said::Status(what) => Outside::Status(what),
+            Said::Line(line) => HostMessage::Line(without_style(&line)),
+            Said::Status(what) => HostMessage::Status(what),
         };
         // A chat that has ended shows nothing any more.
         drop(sender.send(told));
     });
-    let program = Arc::new(Surroundings {
+    let program = Arc::new(ProgramHost {
         context: context.again(),
         global: context.global().clone(),
         runtime: runtime.clone(),
@@ -67,8 +67,8 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     });
     let first = super::first_message(args)?;
     program.draw_again();
-    let chat = vestal_chat::run(Parts {
-        program: program.clone(),
+    let chat = vestal_chat::run(ChatParts {
+        host: program.clone(),
         agent: agent.clone(),
         settings: Arc::clone(&settings),
         colour: if context.console.is_coloured() { Colour::On } else { Colour::Off },
@@ -81,14 +81,14 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     vestal_tui::terminal::restore();
     console::undivert();
     match &left {
-        Ok(Left::Quit) => context.finish(agent.engine()).await,
+        Ok(ChatExit::Quit) => context.finish(agent.engine()).await,
         _ => context.close(agent.engine()).await,
     }
     runtime.close().await;
     match left {
-        Ok(Left::Quit) => Ok(Exit::Success),
-        Ok(Left::Signal(signal)) => Ok(Exit::Terminated(signal)),
-        Ok(Left::Closed) => Ok(Exit::Terminated(Termination::HangUp)),
+        Ok(ChatExit::Quit) => Ok(Exit::Success),
+        Ok(ChatExit::Signal(signal)) => Ok(Exit::Terminated(signal)),
+        Ok(ChatExit::Closed) => Ok(Exit::Terminated(Termination::HangUp)),
         Err(trouble) => {
             let failure = Failure::new(trouble.problem);
             Err(trouble.advice.into_iter().fold(failure, Failure::advise))

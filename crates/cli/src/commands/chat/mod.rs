@@ -1,6 +1,7 @@
 //! `vestal chat`.
 
 mod directories;
+mod host;
 mod image;
 mod interactive;
 mod opening;
@@ -8,7 +9,6 @@ mod prompt;
 mod screen;
 mod slash;
 mod summary;
-mod surroundings;
 mod talk;
 mod words;
 
@@ -249,8 +249,8 @@ async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Fai
     for about in found.attached {
         context.console.note(&format!("attached {about}"));
     }
-    for trouble in found.troubles {
-        context.console.warn(&trouble.problem);
+    for error in found.errors {
+        context.console.warn(&error.problem);
     }
     Ok(UserMessage { parts })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use vestal_chat::Left;
+use vestal_chat::ChatExit;
 use vestal_model::Message;
 use vestal_scripted_model::{Reply, Rule, Script};
 use vestal_tui::{Input, Key, KeyCode, Size};
@@ -22,7 +22,7 @@ async fn what_is_typed_is_answered_and_stays_in_the_scroll_back() {
             person.leaves();
         })
         .await;
-    assert_eq!(left, Left::Quit);
+    assert_eq!(left, ChatExit::Quit);
     let (_, stored) = stage.stored().await;
     let said: Vec<String> = stored.iter().map(|stored| stored.message.text()).collect();
     assert_eq!(said, ["what is it called?", "It is **called** lantern."]);
@@ -227,7 +227,7 @@ async fn escape_interrupts_the_turn_and_leaves_what_is_written() {
             person.types("a draft");
             person.sees("› a draft").await;
             person.presses(Key::plain(KeyCode::Escape));
-            person.sees("interrupted; what was said until then is kept").await;
+            person.sees("interrupted; the conversation so far is kept").await;
             person.sees("› a draft").await;
             person.sees_no("Esc interrupts").await;
             person.leaves();

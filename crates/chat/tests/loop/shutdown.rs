@@ -1,7 +1,7 @@
 //! Interrupting, and leaving in all the ways there are.
 
 use serde_json::json;
-use vestal_chat::Left;
+use vestal_chat::ChatExit;
 use vestal_model::{Finish, Message};
 use vestal_sandbox::Termination;
 use vestal_scripted_model::{Reply, Script};
@@ -22,7 +22,7 @@ async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
             until("the command runs", || !processes_with(&marker).is_empty()).await;
             person.sees("terminal sleep").await;
             person.presses(Key::control('c'));
-            person.sees("interrupted; what was said until then is kept").await;
+            person.sees("interrupted; the conversation so far is kept").await;
             assert_eq!(processes_with(&marker), Vec::<u32>::new());
             person.says("go on");
             person.sees("going on").await;
@@ -46,11 +46,11 @@ async fn ctrl_c_clears_what_is_typed_before_it_interrupts_and_asks_before_it_lea
             person.presses(Key::control('c'));
             person.sees("interrupted").await;
             person.presses(Key::control('c'));
-            person.sees("press Ctrl-C again to leave").await;
+            person.sees("press Ctrl-C again to quit").await;
             person.presses(Key::control('c'));
         })
         .await;
-    assert_eq!(left, Left::Quit);
+    assert_eq!(left, ChatExit::Quit);
     let (_, stored) = stage.stored().await;
     let Message::Assistant(kept) = &stored[1].message else { panic!("{:?}", stored[1]) };
     assert_eq!(kept.finish, Finish::Interrupted);
@@ -73,7 +73,7 @@ async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
             person.does(Input::Closed);
         })
         .await;
-    assert_eq!(left, Left::Closed);
+    assert_eq!(left, ChatExit::Closed);
     let (id, stored) = stage.stored().await;
     assert_eq!(stored[0].message.text(), "talk");
     assert!(stored[1].message.text().starts_with("I was"), "{:?}", stored[1]);
@@ -107,7 +107,7 @@ async fn a_signal_ends_the_turn_stores_it_and_leaves() {
             person.signals.send(Termination::Terminate).unwrap();
         })
         .await;
-    assert_eq!(left, Left::Signal(Termination::Terminate));
+    assert_eq!(left, ChatExit::Signal(Termination::Terminate));
     assert_eq!(processes_with(&marker), Vec::<u32>::new());
     let (_, stored) = stage.stored().await;
     // What was said, the call, and what became of it.
@@ -126,7 +126,7 @@ async fn a_second_ctrl_c_leaves_at_once() {
             person.presses(Key::control('c'));
         })
         .await;
-    assert_eq!(left, Left::Quit);
+    assert_eq!(left, ChatExit::Quit);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,7 +137,7 @@ async fn a_provider_that_fails_is_told_with_advice_and_the_chat_goes_on() {
         .play(async |person| {
             person.says("hello");
             person.sees("error: ").await;
-            person.sees("/retry asks again").await;
+            person.sees("/retry tries again").await;
             person.says("hello again");
             person.sees("back again").await;
             person.leaves();
@@ -174,7 +174,7 @@ async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
             person.says("use tabs");
             person.sees("› use tabs · queued").await;
             person.leaves();
-            person.sees("not all that was said has reached the model").await;
+            person.sees("some messages did not reach the model").await;
         })
         .await;
     let history = std::fs::read_to_string(stage.history()).unwrap();
@@ -194,7 +194,7 @@ async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
             person.says("use tabs");
             person.sees("› use tabs · queued").await;
             stage.model.release();
-            person.sees("because of a mistake in this program").await;
+            person.sees("because of a bug in this program").await;
             comes_back(&person, "use tabs").await;
             person.presses(Key::plain(KeyCode::Enter));
             person.sees("here I am again").await;

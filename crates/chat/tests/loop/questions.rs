@@ -165,7 +165,7 @@ async fn words_that_are_no_answer_stay_to_be_put_right() {
             person.says("clean up");
             person.sees("[o]nce").await;
             person.says("perhaps later");
-            person.sees("please answer with one of the letters").await;
+            person.sees("answer with one of the letters").await;
             person.sees("? perhaps later").await;
             person.presses(Key::control('a'));
             person.says("no, ");
@@ -189,7 +189,7 @@ async fn a_long_command_can_be_read_whole_before_it_is_approved() {
     stage
         .play(async |person| {
             person.says("clean up");
-            person.sees("all of it stands above").await;
+            person.sees("shown in full above").await;
             person.sees("[o]nce").await;
             let all = person.all();
             let place = |text: &str| all.iter().position(|row| row.trim() == text);
@@ -220,7 +220,7 @@ async fn a_question_that_comes_while_the_terminal_is_lent_is_made_known() {
             person.says(&format!("/jobs {SLOW}"));
             person.sees("ran: logs -f -t default slow").await;
             stage.model.release();
-            person.sees("the agent asks something and waits").await;
+            person.sees("the agent is waiting for an answer").await;
             assert_eq!(person.bells(), 1);
             std::fs::write(stage.file(VERB_GOES_ON), "").unwrap();
             person.sees("[o]nce").await;

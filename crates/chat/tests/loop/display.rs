@@ -1,9 +1,9 @@
-//! What happens around the conversation.
+//! What is shown besides the conversation: output, jobs, messages of the host.
 
 use std::time::Duration;
 
 use serde_json::json;
-use vestal_chat::Outside;
+use vestal_chat::HostMessage;
 use vestal_conversations::Kind;
 use vestal_scripted_model::{Reply, Rule, Script, ToolCall};
 use vestal_tui::{Input, Key, KeyCode};
@@ -73,7 +73,7 @@ async fn watching_starts_no_sandbox() {
     let stage = Stage::new(Script::replies([Reply::text("hello")]));
     stage
         .play(async |person| {
-            person.sees("not made yet").await;
+            person.sees("not created yet").await;
             person.says("hello?");
             person.sees("hello").await;
             person.leaves();
@@ -150,12 +150,15 @@ async fn what_other_parts_of_the_program_say_stands_above_the_input() {
     stage
         .play(async |person| {
             person.types("a draft");
-            person.outside.send(Outside::Status(Some("unpacking the image".to_owned()))).unwrap();
-            person.sees("unpacking the image").await;
-            person.outside.send(Outside::Status(None)).unwrap();
             person
                 .outside
-                .send(Outside::Line("\x1b[33mwarning:\x1b[0m careful".to_owned()))
+                .send(HostMessage::Status(Some("unpacking the image".to_owned())))
+                .unwrap();
+            person.sees("unpacking the image").await;
+            person.outside.send(HostMessage::Status(None)).unwrap();
+            person
+                .outside
+                .send(HostMessage::Line("\x1b[33mwarning:\x1b[0m careful".to_owned()))
                 .unwrap();
             person.sees("warning: careful").await;
             person.sees_no("unpacking").await;
@@ -172,7 +175,7 @@ async fn a_chat_in_which_nothing_happens_draws_nothing() {
         .play(async |person| {
             person.says("hello?");
             person.sees("hello").await;
-            person.sees("not made yet").await;
+            person.sees("not created yet").await;
             person.sees_the_turn_end().await;
             let frames = person.frames();
             // Nothing is awaited here: that nothing happens can only be seen in time.
