@@ -1,42 +1,41 @@
-//! The model's words on their way to the transcript.
+//! The streamed answer of the model, until it is part of the transcript.
 
 use std::collections::VecDeque;
 
 use vestal_tui::{Colour, Line, Markdown, style};
 
-/// Lines that are complete and yet held back, in the live area: should the
-/// answer turn out to be void, they have never been said.
+/// Complete lines that stay in the live area, so that they can vanish if the answer is
+/// discarded.
 const HELD: usize = 8;
 
-/// Bytes of an answer up to which its beginning can be brought back: far more
-/// than a model says in one piece.
+/// Maximum bytes of an answer that can be rendered again after a discard.
 const KEPT: usize = 1 << 20;
 
-/// An answer that comes in pieces.
+/// A streamed answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     width: usize,
     colour: Colour,
     markdown: Option<Markdown>,
     held: VecDeque<Line>,
-    /// All that has come, as long as it is not too much.
+    /// The text so far, up to `KEPT` bytes.
     text: String,
-    /// How many lines were printed.
+    /// Lines that were printed.
     printed: usize,
-    /// The part that counts, whatever becomes of the rest.
+    /// The part that is final, even if the rest is discarded.
     settled: Option<Settled>,
 }
 
-/// The part of an answer that counts.
+/// The final part of an answer.
 #[derive(Debug, Clone, Copy)]
 struct Settled {
     bytes: usize,
-    /// Lines that were complete.
+    /// Complete lines.
     lines: usize,
 }
 
 impl Answer {
-    /// Returns an answer of which nothing has come yet.
+    /// Returns an empty answer.
     pub(crate) fn new(width: usize) -> Self {
         Self {
             width,
@@ -49,12 +48,12 @@ impl Answer {
         }
     }
 
-    /// Says whether it is shown with colours: without them, marks stay.
+    /// Sets whether colours are used; without them, Markdown marks stay.
     pub(crate) fn set_colour(&mut self, colour: Colour) {
         self.colour = colour;
     }
 
-    /// Takes a piece and returns the lines that are to be printed for good.
+    /// Takes a piece and returns the lines to print.
     pub(crate) fn push(&mut self, piece: &str) -> Vec<Line> {
         if self.text.len() + piece.len() <= KEPT {
             self.text.push_str(piece);
@@ -72,13 +71,13 @@ impl Answer {
         self.held.extend(markdown.take_lines());
     }
 
-    /// Says that what has come counts, and that more will follow it.
+    /// Marks the text so far as final.
     pub(crate) fn settle(&mut self) {
         let lines = self.printed + self.held.len();
         self.settled = Some(Settled { bytes: self.text.len(), lines });
     }
 
-    /// Ends it and returns what is left of it.
+    /// Ends the answer and returns the remaining lines.
     pub(crate) fn end(&mut self) -> Vec<Line> {
         let mut lines: Vec<Line> = self.held.drain(..).collect();
         if let Some(mut markdown) = self.markdown.take() {
@@ -91,8 +90,7 @@ impl Answer {
         lines
     }
 
-    /// Forgets what has come and does not count. Returns whether a part of that
-    /// was printed.
+    /// Drops the text that is not final. Returns whether part of it was printed.
     pub(crate) fn discard(&mut self) -> bool {
         let Some(settled) = self.settled else {
             let is_printed = self.printed > 0;
@@ -103,7 +101,7 @@ impl Answer {
         text.truncate(settled.bytes);
         let printed = self.printed;
         self.forget();
-        // What was printed of the part that counts is not printed again.
+        // Printed lines of the final part are not printed again.
         self.write(&text);
         let again = printed.min(self.held.len());
         self.held.drain(..again);
@@ -119,12 +117,12 @@ impl Answer {
         self.settled = None;
     }
 
-    /// Reports whether anything of it has come.
+    /// Reports whether any text has arrived.
     pub(crate) fn is_begun(&self) -> bool {
         self.markdown.is_some()
     }
 
-    /// Returns what has not been printed yet, its last lines if there is little room.
+    /// Returns the last unprinted lines, at most `most`.
     pub(crate) fn live(&self, most: usize) -> Vec<Line> {
         let Some(markdown) = &self.markdown else { return Vec::new() };
         let rest = markdown.live(most);
@@ -133,7 +131,7 @@ impl Answer {
         held.chain(rest).collect()
     }
 
-    /// Goes on at another width.
+    /// Changes the width.
     pub(crate) fn resized(&mut self, width: usize) {
         self.width = width;
         if let Some(markdown) = &mut self.markdown {
@@ -142,14 +140,14 @@ impl Answer {
     }
 }
 
-/// What the model thinks, as far as it is shown: plain words, line by line.
+/// Reasoning of the model as plain text, line by line.
 #[derive(Debug, Default)]
-pub(crate) struct Thoughts {
+pub(crate) struct ReasoningText {
     rest: String,
 }
 
-impl Thoughts {
-    /// Takes a piece and returns the lines that are complete.
+impl ReasoningText {
+    /// Takes a piece and returns the complete lines.
     pub(crate) fn push(&mut self, piece: &str, width: usize) -> Vec<Line> {
         self.rest.push_str(piece);
         let Some(end) = self.rest.rfind('\n') else { return Vec::new() };
@@ -157,28 +155,29 @@ impl Thoughts {
         lines(&complete, width)
     }
 
-    /// Ends it and returns what is left.
+    /// Ends it and returns the rest.
     pub(crate) fn end(&mut self, width: usize) -> Vec<Line> {
         lines(&std::mem::take(&mut self.rest), width)
     }
 
-    /// Forgets what has not been shown.
+    /// Drops text that was not shown.
     pub(crate) fn discard(&mut self) {
         self.rest.clear();
     }
 
-    /// Returns the line that is under way.
+    /// Returns the unfinished line.
     pub(crate) fn live(&self, width: usize) -> Vec<Line> {
         lines(&self.rest, width)
     }
 }
 
 fn lines(text: &str, width: usize) -> Vec<Line> {
-    let said = text.lines().filter(|line| !line.trim().is_empty());
-    said.flat_map(|line| {
-        Line::styled(format!("  {}", line.trim()), style::DIM.italic()).wrap(width, "  ")
-    })
-    .collect()
+    let spoken = text.lines().filter(|line| !line.trim().is_empty());
+    spoken
+        .flat_map(|line| {
+            Line::styled(format!("  {}", line.trim()), style::DIM.italic()).wrap(width, "  ")
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -41,12 +41,12 @@ fn that_something_was_printed_of_a_void_answer_is_known() {
 
 #[test]
 fn thoughts_are_shown_line_by_line() {
-    let mut thoughts = Thoughts::default();
-    assert!(thoughts.push("I should lo", 40).is_empty());
-    assert_eq!(texts(&thoughts.live(40)), ["  I should lo"]);
-    assert_eq!(texts(&thoughts.push("ok\n\nand th", 40)), ["  I should look"]);
-    assert_eq!(texts(&thoughts.end(40)), ["  and th"]);
-    assert!(thoughts.end(40).is_empty());
+    let mut reasoning = ReasoningText::default();
+    assert!(reasoning.push("I should lo", 40).is_empty());
+    assert_eq!(texts(&reasoning.live(40)), ["  I should lo"]);
+    assert_eq!(texts(&reasoning.push("ok\n\nand th", 40)), ["  I should look"]);
+    assert_eq!(texts(&reasoning.end(40)), ["  and th"]);
+    assert!(reasoning.end(40).is_empty());
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn what_counts_of_an_answer_stays_when_what_followed_it_is_void() {
     }
     printed.extend(answer.push("a sentence that was cut "));
     answer.settle();
-    // Little of what follows is void: nothing of it was printed.
+    // A short discarded part was not printed.
     printed.extend(answer.push("wrong\n\n"));
     assert!(!answer.discard());
-    // Much of it is.
+    // A long one was.
     let mut void = Vec::new();
     for number in 0..20 {
         void.extend(answer.push(&format!("nonsense {number}\n\n")));

@@ -1,4 +1,4 @@
-//! The state of a chat, and what may be done to it.
+//! The state of a chat and its basic operations.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -13,111 +13,109 @@ use vestal_conversations::ConversationId;
 use vestal_sandbox::Termination;
 use vestal_tui::{Editor, Input, Line, Screen};
 
-use crate::asked::Questions;
 use crate::cells;
-use crate::live::{Kind, Live, Said};
-use crate::news::Watch;
-use crate::program::{Outside, Program, Trouble};
-use crate::question::Asking;
-use crate::run::Left;
-use crate::status_line::Status;
-use crate::surface::Lend;
-use crate::tails::Tails;
-use crate::talk::{NextTurn, Talk};
-use crate::unfold::Unfold;
-use crate::wake::Wake;
+use crate::conversation::{ConversationSlot, QueuedTurn};
+use crate::host::{ChatError, ChatHost, HostMessage};
+use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
+use crate::questions::{OpenQuestion, Questions};
+use crate::run::ChatExit;
+use crate::sandbox_monitor::SandboxMonitor;
+use crate::terminal::SuspendTerminal;
+use crate::tool_output::{FoldedOutputs, OutputTails};
+use crate::view::Status;
+use crate::wakeup::JobWakeup;
 
 /// A chat: one conversation at a time, on one terminal.
 pub(crate) struct Chat {
-    pub(crate) program: Arc<dyn Program>,
+    pub(crate) host: Arc<dyn ChatHost>,
     pub(crate) agent: Agent,
     pub(crate) settings: Arc<Settings>,
     pub(crate) screen: Screen<Box<dyn Write + Send>>,
-    pub(crate) lend: Box<dyn Lend>,
+    pub(crate) terminal: Box<dyn SuspendTerminal>,
     pub(crate) inputs: UnboundedReceiver<Input>,
-    /// What was typed while something was waited for, and comes before the rest.
-    pub(crate) ahead: VecDeque<Input>,
+    /// Input that arrived during a wait; handled before new input.
+    pub(crate) deferred_inputs: VecDeque<Input>,
     pub(crate) signals: UnboundedReceiver<Termination>,
     pub(crate) questions: Questions,
-    pub(crate) outside: UnboundedReceiver<Outside>,
-    /// What another part of the program is about, and since when.
+    pub(crate) outside: UnboundedReceiver<HostMessage>,
+    /// What the host is doing, and since when.
     pub(crate) outside_status: Option<(Instant, String)>,
-    /// What a command of the person's waits for, and since when.
-    pub(crate) awaited: Option<(Instant, String)>,
-    pub(crate) happenings: UnboundedReceiver<Happening>,
-    pub(crate) tell: UnboundedSender<Happening>,
+    /// What a slash command is waiting for, and since when.
+    pub(crate) waiting_for: Option<(Instant, String)>,
+    pub(crate) turn_events: UnboundedReceiver<TurnEvent>,
+    pub(crate) turn_event_sender: UnboundedSender<TurnEvent>,
     pub(crate) editor: Editor,
-    pub(crate) talk: Talk,
-    pub(crate) about: About,
-    pub(crate) live: Live,
-    pub(crate) tails: Tails,
-    pub(crate) unfold: Unfold,
-    pub(crate) asking: VecDeque<Asking>,
-    /// How long an approval is waited for.
-    pub(crate) patience: Duration,
-    /// What is said as soon as nothing runs.
-    pub(crate) next_turns: VecDeque<NextTurn>,
-    pub(crate) watch: Watch,
-    pub(crate) wake: Wake,
-    /// Background jobs of the sandbox: their ids and what they run.
+    pub(crate) slot: ConversationSlot,
+    pub(crate) info: ConversationInfo,
+    pub(crate) live: LiveTurn,
+    pub(crate) tails: OutputTails,
+    pub(crate) folded: FoldedOutputs,
+    pub(crate) asking: VecDeque<OpenQuestion>,
+    /// How long a request for approval stays open.
+    pub(crate) approval_timeout: Duration,
+    /// Turns to start as soon as the conversation is idle.
+    pub(crate) next_turns: VecDeque<QueuedTurn>,
+    pub(crate) monitor: SandboxMonitor,
+    pub(crate) wakeup: JobWakeup,
+    /// Background jobs of the sandbox: ids and commands.
     pub(crate) jobs: Vec<(String, String)>,
     pub(crate) status: Status,
-    /// What stands last in the transcript.
-    pub(crate) last: Option<Kind>,
+    /// Kind of the last entry in the transcript.
+    pub(crate) last: Option<EntryKind>,
     pub(crate) is_focused: bool,
-    pub(crate) is_unfolded: bool,
+    pub(crate) shows_more_output: bool,
     pub(crate) typed_at: Option<Instant>,
     pub(crate) hint: Option<Hint>,
-    pub(crate) menu: Menu,
-    pub(crate) leaving: Option<Left>,
+    pub(crate) menu: MenuTrigger,
+    pub(crate) leaving: Option<ChatExit>,
     pub(crate) epoch: Instant,
     pub(crate) drawn_at: Option<Instant>,
     pub(crate) is_dirty: bool,
 }
 
-/// What is known of the conversation while something runs in it.
+/// Facts about the conversation that are needed while a turn owns it.
 #[derive(Debug, Clone)]
-pub(crate) struct About {
+pub(crate) struct ConversationInfo {
     pub(crate) id: ConversationId,
-    pub(crate) workshop: ConversationSandbox,
+    pub(crate) sandbox: ConversationSandbox,
     pub(crate) guard: Arc<Guard>,
     pub(crate) model: String,
     pub(crate) notebook: Notebook,
 }
 
-/// Something that what runs in the conversation tells.
+/// A message from the work that runs in the conversation.
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum TurnEvent {
     /// An event of a turn.
     Event(Event),
-    /// A picture goes with what was said.
+    /// A file was attached to the message.
     Attached(String),
-    /// The model is told this, which nobody has said.
-    News(String),
+    /// The model is told about a background job.
+    JobNews(String),
 }
 
-/// Why the menu of the input is open, if it is.
+/// Why the completion menu is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Menu {
-    /// Somebody asked for it.
+pub(crate) enum MenuTrigger {
+    /// The user pressed Tab.
     #[default]
-    Asked,
-    /// A command was begun.
-    Unasked,
+    Requested,
+    /// The user started to type a slash command.
+    Automatic,
 }
 
-/// Something to be known about the keys, for a while.
+/// A short-lived hint in the status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hint {
     pub(crate) words: &'static str,
     pub(crate) until: Instant,
 }
 
-impl About {
+impl ConversationInfo {
     pub(crate) fn of(conversation: &Conversation) -> Self {
         Self {
             id: conversation.id().clone(),
-            workshop: conversation.sandbox().clone(),
+            sandbox: conversation.sandbox().clone(),
             guard: Arc::clone(conversation.guard()),
             model: conversation
                 .endpoint()
@@ -129,97 +127,87 @@ impl About {
 }
 
 impl Chat {
-    /// Returns the conversation; none while something runs in it.
+    /// Returns the conversation, or `None` while a turn owns it.
     pub(crate) fn conversation(&mut self) -> Option<&mut Conversation> {
-        match &mut self.talk {
-            Talk::Idle(conversation) => Some(conversation),
-            Talk::Running(_) | Talk::Gone => None,
+        match &mut self.slot {
+            ConversationSlot::Idle(conversation) => Some(conversation),
+            ConversationSlot::Running(_) | ConversationSlot::Gone => None,
         }
     }
 
-    /// Returns the home of the person, which `~` stands for.
+    /// Returns the user's home directory, for `~`.
     pub(crate) fn home(&self) -> Option<std::path::PathBuf> {
         self.settings.environment().get("HOME").map(std::path::PathBuf::from)
     }
 
-    /// Returns how wide prose is.
+    /// Returns the width at which prose is wrapped.
     pub(crate) fn width(&self) -> usize {
         cells::prose_width(self.screen.size().columns)
     }
 
-    /// Says a line of the program's own, for good.
-    pub(crate) fn say(&mut self, line: Line) {
-        self.put(Said { kind: Kind::Notice, lines: vec![line] });
+    /// Prints one line of the program's own.
+    pub(crate) fn print_line(&mut self, line: Line) {
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines: vec![line] });
     }
 
-    /// Says something that is good to know.
+    /// Prints a note.
     pub(crate) fn note(&mut self, words: &str) {
         let lines = cells::note(words, self.width());
-        self.put(Said { kind: Kind::Notice, lines });
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
     }
 
-    /// Says something that should be known.
+    /// Prints a warning.
     pub(crate) fn warn(&mut self, words: &str) {
         let lines = cells::warning(words, self.width());
-        self.put(Said { kind: Kind::Notice, lines });
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
     }
 
-    /// Says what went wrong, and what to do about it.
-    pub(crate) fn trouble(&mut self, trouble: &Trouble) {
-        let lines = cells::trouble(trouble, self.width());
-        self.put(Said { kind: Kind::Notice, lines });
+    /// Prints an error with its advice.
+    pub(crate) fn show_error(&mut self, error: &ChatError) {
+        let lines = cells::error(error, self.width());
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
     }
 
-    /// Leaves the chat.
-    pub(crate) fn leave(&mut self) {
-        self.leaving.get_or_insert(Left::Quit);
+    /// Asks the event loop to end the chat.
+    pub(crate) fn quit(&mut self) {
+        self.leaving.get_or_insert(ChatExit::Quit);
     }
 
-    /// Puts something into the transcript. Things of different kinds stand apart.
-    pub(crate) fn put(&mut self, said: Said) {
-        if said.lines.is_empty() {
+    /// Prints an entry into the transcript, with a blank line between entries of different
+    /// kinds.
+    pub(crate) fn print(&mut self, entry: TranscriptEntry) {
+        if entry.lines.is_empty() {
             return;
         }
-        if self.last.is_some_and(|last| last != said.kind) {
+        if self.last.is_some_and(|last| last != entry.kind) {
             self.screen.print(Line::empty());
         }
-        self.last = Some(said.kind);
-        for line in said.lines {
+        self.last = Some(entry.kind);
+        for line in entry.lines {
             self.screen.print(line);
         }
         self.is_dirty = true;
     }
 
-    /// Says something about the keys for a while.
+    /// Shows a hint in the status line for a while.
     pub(crate) fn hint(&mut self, words: &'static str, span: Duration) {
         self.hint = Some(Hint { words, until: Instant::now() + span });
         self.is_dirty = true;
     }
 
-    /// Rings, if nobody looks and the settings want it.
-    pub(crate) fn ring(&mut self) {
+    /// Rings the bell if the terminal is not focused and the settings allow it.
+    pub(crate) fn ring_if_unfocused(&mut self) {
         if !self.is_focused {
-            self.ring_anyway();
+            self.ring_bell();
         }
     }
 
-    /// Rings, if the settings want it.
-    pub(crate) fn ring_anyway(&mut self) {
+    /// Rings the bell if the settings allow it.
+    pub(crate) fn ring_bell(&mut self) {
         let wanted = self.settings.get(&vestal_config::keys::DISPLAY_BELL);
         if wanted.is_ok_and(|bell| bell.value) {
-            // A bell that cannot be rung is no loss: the next frame tells if the terminal is gone.
+            // A failed bell is harmless: the next frame notices if the terminal is gone.
             self.screen.bell().ok();
         }
-    }
-
-    /// Takes note of a conversation that has come into the chat's hands.
-    pub(crate) fn settle(&mut self, conversation: Box<Conversation>) {
-        self.about = About::of(&conversation);
-        let context = conversation.context_used();
-        self.status.used = context.tokens;
-        self.status.holds = context.window;
-        self.status.model.clone_from(&self.about.model);
-        self.wake.wait_for(conversation.job_watch());
-        self.talk = Talk::Idle(conversation);
     }
 }

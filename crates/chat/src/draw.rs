@@ -1,17 +1,17 @@
-//! From the state to the screen.
+//! Drawing: from the state of the chat to the screen.
 
 use std::time::Instant;
 
 use vestal_config::{BackendChoice, keys};
-use vestal_conversations::Kind as Why;
+use vestal_conversations::Kind as MessageKind;
 use vestal_model::Message;
 use vestal_sandbox::Task;
 use vestal_tui::{Line, Span, style};
 
 use crate::chat::Chat;
-use crate::live::{Kind, Said};
-use crate::run::Left;
-use crate::talk::NextTurn;
+use crate::conversation::QueuedTurn;
+use crate::live::{EntryKind, TranscriptEntry};
+use crate::run::ChatExit;
 use crate::view::{self, Scene};
 
 /// Exchanges of a resumed conversation that are shown.
@@ -20,20 +20,20 @@ const EXCHANGES: usize = 3;
 /// Lines of each that are shown.
 const LINES: usize = 6;
 
-/// Characters of a call's arguments that are shown of what is past.
+/// Characters of a call's arguments that are shown.
 const CALL: usize = 100;
 
 impl Chat {
-    /// Draws a frame. A terminal that cannot be written to is gone.
+    /// Draws a frame. A write error means that the terminal is gone.
     pub(crate) fn draw(&mut self) {
         let size = self.screen.size();
         let now = Instant::now();
-        let is_heard = self.hear();
+        let is_armed = self.arm_question();
         let rows = view::input_rows(size.rows);
         let (question, input) = match self.asking.front_mut() {
             Some(asking) => {
                 let question = asking.lines(now, size);
-                let input = if is_heard {
+                let input = if is_armed {
                     let prompt = Span::new("? ", style::YELLOW.bold());
                     asking.words.view(size.columns, rows, &prompt)
                 } else {
@@ -43,9 +43,9 @@ impl Chat {
             }
             None => (Vec::new(), self.editor.view(size.columns, rows, &prompt())),
         };
-        self.status.elapsed = self.talk.running().map(|running| running.since.elapsed());
-        self.status.is_yolo = self.about.guard.is_yolo();
-        let waiting = self.next_turns.iter().map(NextTurn::shown);
+        self.status.elapsed = self.slot.running().map(|running| running.since.elapsed());
+        self.status.is_yolo = self.info.guard.is_yolo();
+        let waiting = self.next_turns.iter().map(QueuedTurn::shown);
         let queued = self.live.queued.iter().map(|queued| queued.shown.clone());
         let queued = queued.chain(waiting).collect();
         let view = view::compose(&Scene {
@@ -54,9 +54,9 @@ impl Chat {
             now,
             epoch: self.epoch,
             live: &self.live,
-            outside: self.awaited.as_ref().or(self.outside_status.as_ref()),
+            outside: self.waiting_for.as_ref().or(self.outside_status.as_ref()),
             tails: &self.tails,
-            is_unfolded: self.is_unfolded,
+            shows_more_output: self.shows_more_output,
             queued,
             question,
             input,
@@ -68,29 +68,29 @@ impl Chat {
         self.drawn_at = Some(now);
         if let Err(error) = self.screen.draw(&view) {
             tracing::debug!(%error, "the terminal could not be written to");
-            self.leaving.get_or_insert(Left::Closed);
+            self.leaving.get_or_insert(ChatExit::Closed);
         }
     }
 
-    /// Says who answers and where it works.
+    /// Prints the model and the sandbox.
     pub(crate) fn greet(&mut self) {
         let mut line = Line::styled("vestal", style::BOLD);
-        let model = &self.about.model;
-        let place = self.place_of(self.about.workshop.task(), None);
-        let mounted = self.about.workshop.mounted();
+        let model = &self.info.model;
+        let sandbox = self.sandbox_label(self.info.sandbox.task(), None);
+        let mounted = self.info.sandbox.mounted();
         let mounted = mounted.map(|dir| format!("{} is /workspace", dir.display()));
-        for piece in [model.as_str(), &place, mounted.as_deref().unwrap_or_default(), "/help"] {
+        for piece in [model.as_str(), &sandbox, mounted.as_deref().unwrap_or_default(), "/help"] {
             if !piece.is_empty() {
                 line.push(Span::new(format!(" · {piece}"), style::DIM));
             }
         }
-        self.put(Said { kind: Kind::Notice, lines: vec![line] });
+        self.print(TranscriptEntry { kind: EntryKind::Notice, lines: vec![line] });
     }
 
-    /// Returns where commands run: `native/default`. What is not known yet is as
-    /// the settings say.
-    pub(crate) fn place_of(&self, task: &Task, known: Option<String>) -> String {
-        let attached = self.about.workshop.attached();
+    /// Returns backend and task, such as `native/default`; an unknown backend comes from the
+    /// settings.
+    pub(crate) fn sandbox_label(&self, task: &Task, known: Option<String>) -> String {
+        let attached = self.info.sandbox.attached();
         let attached = attached.map(|sandbox| sandbox.backend().to_owned());
         let configured = || match self.settings.get(&keys::BACKEND).ok()?.value {
             BackendChoice::Auto => None,
@@ -102,25 +102,25 @@ impl Chat {
         }
     }
 
-    /// Shows the end of what was said in a conversation before.
+    /// Prints the last exchanges of a resumed conversation.
     pub(crate) async fn show_last_exchanges(&mut self) {
-        let stored = match self.agent.store().messages(&self.about.id).await {
+        let stored = match self.agent.store().messages(&self.info.id).await {
             Ok(stored) => stored,
             Err(error) => {
-                return self.warn(&format!("what was said before cannot be shown: {error}"));
+                return self.warn(&format!("cannot show the earlier messages: {error}"));
             }
         };
-        let said: Vec<&Message> = stored
+        let messages: Vec<&Message> = stored
             .iter()
-            .filter(|stored| stored.kind == Why::Said)
+            .filter(|stored| stored.kind == MessageKind::Said)
             .map(|stored| &stored.message)
             .collect();
-        let mut lines = last_exchanges(&said, self.width());
+        let mut lines = last_exchanges(&messages, self.width());
         if lines.is_empty() {
             return;
         }
         lines.push(Line::empty());
-        self.put(Said { kind: Kind::User, lines });
+        self.print(TranscriptEntry { kind: EntryKind::User, lines });
         self.last = None;
     }
 }
@@ -129,11 +129,11 @@ fn prompt() -> Span {
     Span::new("› ", style::BOLD)
 }
 
-/// Shows the last few things that were said and answered, dimmed: they are past.
-pub(crate) fn last_exchanges(said: &[&Message], width: usize) -> Vec<Line> {
+/// Renders the last exchanges, dimmed.
+pub(crate) fn last_exchanges(messages: &[&Message], width: usize) -> Vec<Line> {
     let is_users = |message: &&Message| matches!(message, Message::User(_));
-    let begins = said.iter().enumerate().filter(|(_, message)| is_users(message));
-    let begins: Vec<usize> = begins.map(|(place, _)| place).collect();
+    let begins = messages.iter().enumerate().filter(|(_, message)| is_users(message));
+    let begins: Vec<usize> = begins.map(|(index, _)| index).collect();
     let Some(first) = begins.get(begins.len().saturating_sub(EXCHANGES)) else {
         return Vec::new();
     };
@@ -141,7 +141,7 @@ pub(crate) fn last_exchanges(said: &[&Message], width: usize) -> Vec<Line> {
     if *first > 0 {
         lines.push(Line::styled("…", style::DIM));
     }
-    for message in &said[*first..] {
+    for message in &messages[*first..] {
         let (mark, text) = match message {
             Message::User(user) => ("› ", user.text()),
             Message::Assistant(answer) => ("  ", with_calls(answer)),
@@ -160,7 +160,7 @@ pub(crate) fn last_exchanges(said: &[&Message], width: usize) -> Vec<Line> {
     lines
 }
 
-/// Returns what was answered, with the tools that were called for it.
+/// Returns the text of an answer with its tool calls.
 fn with_calls(answer: &vestal_model::AssistantMessage) -> String {
     let called = answer.calls.iter().map(|call| {
         let arguments: String = call.arguments.chars().take(CALL).collect();
@@ -170,5 +170,35 @@ fn with_calls(answer: &vestal_model::AssistantMessage) -> String {
 }
 
 #[cfg(test)]
-#[path = "draw_tests.rs"]
-mod tests;
+mod tests {
+    use vestal_model::AssistantMessage;
+
+    use super::*;
+
+    fn answer(text: &str) -> Message {
+        Message::Assistant(AssistantMessage {
+            text: text.to_owned(),
+            ..AssistantMessage::default()
+        })
+    }
+
+    #[test]
+    fn only_the_last_exchanges_are_shown_and_of_long_ones_the_beginning() {
+        let long: Vec<String> = (1..=20).map(|number| format!("line {number}\n")).collect();
+        let long = long.concat();
+        let messages: Vec<Message> = (1..=5)
+            .flat_map(|number| {
+                let words = Message::user(format!("question {number}"));
+                [words, answer(if number == 5 { &long } else { "fine" })]
+            })
+            .collect();
+        let messages: Vec<&Message> = messages.iter().collect();
+        let lines = last_exchanges(&messages, 60);
+        let texts: Vec<String> = lines.iter().map(Line::text).collect();
+        assert_eq!(
+            texts.join("\n"),
+            "…\n› question 3\n  fine\n› question 4\n  fine\n› question 5\n  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  line 6\n  …"
+        );
+        assert_eq!(last_exchanges(&[], 60), Vec::new());
+    }
+}

@@ -1,27 +1,27 @@
-//! What keys do.
+//! Keys and pasted text: the key table, what each key does, and waiting that a key can cancel.
 
 use std::time::{Duration, Instant};
 
 use vestal_agent::slash::{self, SlashError};
-use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission};
+use vestal_sandbox::Termination;
+use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission, bindings};
 
-use crate::chat::{Chat, Menu};
-use crate::commands;
-use crate::image;
-use crate::keys::{self, Act};
-use crate::live::{Kind, Said};
-use crate::program::Trouble;
-use crate::run::Left;
-use crate::talk::{Interrupt, NextTurn, What};
+use crate::chat::{Chat, MenuTrigger};
+use crate::conversation::{Interrupt, QueuedTurn, WorkKind};
+use crate::host::ChatError;
+use crate::live::{EntryKind, TranscriptEntry};
+use crate::run::ChatExit;
+use crate::view::FRAME;
+use crate::{attachments, cells, commands};
 
-/// How long it is remembered that somebody wants to leave.
+/// How long a hint stays; Ctrl-C must be repeated within it to quit.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Said when leaving takes one more key.
-const LEAVE: &str = "press Ctrl-C again to leave";
+/// Shown after the first Ctrl-C.
+const LEAVE: &str = "press Ctrl-C again to quit";
 
 impl Chat {
-    /// Takes what the person or the terminal did.
+    /// Handles input of the user or the terminal.
     pub(crate) async fn input(&mut self, input: Input) {
         match input {
             Input::Key(key) => {
@@ -29,8 +29,8 @@ impl Chat {
                 self.typed_at = Some(Instant::now());
             }
             Input::Paste(text) => {
-                if self.hear() {
-                    self.paste_of_question(text);
+                if self.arm_question() {
+                    self.question_paste(text);
                 } else {
                     self.editor.paste(text);
                 }
@@ -39,15 +39,15 @@ impl Chat {
             Input::Resized(size) => self.resized(size),
             Input::Focused(is_focused) => {
                 self.is_focused = is_focused;
-                self.watch.set_seen(is_focused);
+                self.monitor.set_seen(is_focused);
                 return;
             }
-            Input::Closed => self.leaving = Some(Left::Closed),
+            Input::Closed => self.leaving = Some(ChatExit::Closed),
         }
         self.is_dirty = true;
     }
 
-    /// Goes on in a terminal of another size.
+    /// Adapts to a new terminal size.
     pub(crate) fn resized(&mut self, size: Size) {
         self.screen.resized(size);
         self.live.resized(self.width());
@@ -58,70 +58,70 @@ impl Chat {
             return self.control_c();
         }
         self.hint = None;
-        if keys::act(key) == Some(Act::Stop) {
+        if key_action(key) == Some(KeyAction::Stop) {
             return self.stop();
         }
-        if self.hear() {
-            // At once: what is typed next may be meant for what it leads to.
-            if let Some(invocation) = self.key_of_question(key) {
-                Box::pin(commands::obey(self, invocation)).await;
+        if self.arm_question() {
+            // Immediately: the next key may be meant for what the command leads to.
+            if let Some(invocation) = self.question_key(key) {
+                Box::pin(commands::execute(self, invocation)).await;
             }
             return;
         }
-        // The input comes first: in a search, say, a key may mean something else.
+        // The editor comes first: in a search, for example, a key has another meaning.
         match self.editor.key(key) {
             Reaction::Submit => {
                 let submission = self.editor.take();
                 self.submit(submission).await;
             }
             Reaction::Complete => self.complete_or_close(key).await,
-            Reaction::Unused(key) => self.key_of_chat(key).await,
-            // Whoever begins a command sees which there are.
+            Reaction::Unused(key) => self.chat_key(key).await,
+            // Typing `/` lists the commands.
             Reaction::Changed if self.editor.text() == "/" => {
-                self.menu = Menu::Unasked;
+                self.menu = MenuTrigger::Automatic;
                 self.complete().await;
             }
             Reaction::Nothing | Reaction::Changed => {}
         }
-        if let Some(error) = self.editor.history_trouble() {
-            self.warn(&format!("what is typed cannot be kept in the history: {error}"));
+        if let Some(error) = self.editor.history_error() {
+            self.warn(&format!("cannot save to the input history: {error}"));
         }
     }
 
-    /// Lists what could be typed next. A menu that opened by itself is for the
-    /// name of a command, and closes when that is written.
+    /// Updates the completions. A menu that opened automatically closes after the name of
+    /// the command.
     async fn complete_or_close(&mut self, key: Key) {
         if key.code == KeyCode::Tab {
-            self.menu = Menu::Asked;
+            self.menu = MenuTrigger::Requested;
         }
-        if self.menu == Menu::Unasked && self.editor.text().contains(char::is_whitespace) {
-            self.menu = Menu::Asked;
+        if self.menu == MenuTrigger::Automatic && self.editor.text().contains(char::is_whitespace) {
+            self.menu = MenuTrigger::Requested;
             return self.editor.close_menu();
         }
         self.complete().await;
     }
 
-    /// Does what a key means that means nothing to the input.
-    async fn key_of_chat(&mut self, key: Key) {
+    /// Handles a key that the editor does not use.
+    async fn chat_key(&mut self, key: Key) {
         if key == Key::plain(KeyCode::Escape) {
-            if self.talk.running().is_some_and(|running| running.interrupt == Interrupt::No) {
+            if self.slot.running().is_some_and(|running| running.interrupt == Interrupt::No) {
                 self.interrupt();
             }
             return;
         }
-        match keys::act(key) {
-            Some(Act::Leave) => self.leave(),
-            Some(Act::ClearScreen) => self.clear_screen(),
-            Some(Act::Unfold) => self.unfold_last(),
-            Some(Act::Thoughts) => self.turn_thoughts(),
-            Some(Act::Edit) => self.edit_externally().await,
-            Some(Act::Stop) => self.stop(),
+        match key_action(key) {
+            Some(KeyAction::Quit) => self.quit(),
+            Some(KeyAction::ClearScreen) => self.clear_screen(),
+            Some(KeyAction::ShowOutput) => self.show_last_output(),
+            Some(KeyAction::ToggleReasoning) => self.toggle_reasoning(),
+            Some(KeyAction::Edit) => self.edit_externally().await,
+            Some(KeyAction::Stop) => self.stop(),
             None => {}
         }
     }
 
-    /// Leaves a choice, clears the input, interrupts what runs, or leaves: the
-    /// first of these that there is something for.
+    /// Cancels a choice, clears the input, interrupts running work, or quits: the first of
+    /// these that applies.
     pub(crate) fn control_c(&mut self) {
         if self.dismiss_own() {
             return;
@@ -136,16 +136,16 @@ impl Chat {
             self.editor.set_text("");
             return;
         }
-        match self.talk.running().map(|running| running.interrupt) {
+        match self.slot.running().map(|running| running.interrupt) {
             Some(Interrupt::No) => self.interrupt(),
-            // It is being interrupted: whoever cannot wait need not.
-            Some(Interrupt::Wanted | Interrupt::Told) => self.leave(),
-            None if self.hint.is_some_and(|hint| hint.words == LEAVE) => self.leave(),
+            // The interrupt is already under way; a second one quits.
+            Some(Interrupt::Wanted | Interrupt::Sent) => self.quit(),
+            None if self.hint.is_some_and(|hint| hint.words == LEAVE) => self.quit(),
             None => self.hint(LEAVE, AGAIN),
         }
     }
 
-    /// Does what was sent.
+    /// Handles a submitted input.
     async fn submit(&mut self, submission: Submission) {
         let Submission { mut text, shown } = submission;
         if text.trim().is_empty() {
@@ -154,56 +154,62 @@ impl Chat {
         match slash::parse(&text) {
             Some(Ok(invocation)) => {
                 self.show_command(&shown);
-                return Box::pin(commands::obey(self, invocation)).await;
+                return Box::pin(commands::execute(self, invocation)).await;
             }
-            Some(Err(error)) => match self.words_for(&error, &text) {
+            Some(Err(error)) => match self.expand_command(&error, &text) {
                 Some(Ok(words)) => text = words,
-                Some(Err(trouble)) => {
+                Some(Err(failure)) => {
                     self.show_command(&shown);
-                    return self.trouble(&trouble);
+                    return self.show_error(&failure);
                 }
                 None => {
                     self.show_command(&shown);
-                    return commands::misread(self, &error, &text);
+                    return commands::report_parse_error(self, &error, &text);
                 }
             },
             None => {}
         }
-        let running = self.talk.running().map(|running| running.what.clone());
+        let running = self.slot.running().map(|running| running.what.clone());
         if let Some(command) = text.trim_start().strip_prefix('!').map(str::trim) {
             match running {
-                _ if command.is_empty() => self.note("what is to be run? !ls, for example"),
+                _ if command.is_empty() => self.note("`!` needs a command, for example !ls"),
                 Some(_) => {
-                    self.note("a command can be run when the turn has ended; Ctrl-C interrupts it");
+                    self.note(
+                        "commands cannot run during a turn; wait, or press Ctrl-C to interrupt it",
+                    );
                     self.editor.set_text(&text);
                 }
-                None => self.begin_shell(command.to_owned()),
+                None => self.start_shell(command.to_owned()),
             }
             return;
         }
         match running {
-            // Pictures cannot be handed to a turn that runs.
-            Some(What::Turn { .. } | What::News)
-                if image::names_any(&text, self.home().as_deref()) =>
+            // A running turn cannot take attachments.
+            Some(WorkKind::Turn { .. } | WorkKind::JobNews)
+                if attachments::names_any(&text, self.home().as_deref()) =>
             {
-                self.next_turns.push_back(NextTurn::Typed(Submission { text, shown }));
+                self.next_turns.push_back(QueuedTurn::Typed(Submission { text, shown }));
             }
-            Some(What::Turn { .. } | What::News) => self.steer(Submission { text, shown }),
-            Some(What::Shell | What::Work) => self.live.queued.push(Submission { text, shown }),
-            None => self.begin_typed_turn(Submission { text, shown }),
+            Some(WorkKind::Turn { .. } | WorkKind::JobNews) => {
+                self.steer(Submission { text, shown });
+            }
+            Some(WorkKind::Shell | WorkKind::Work) => {
+                self.live.queued.push(Submission { text, shown });
+            }
+            None => self.start_typed_turn(Submission { text, shown }),
         }
     }
 
-    /// Returns what a command that is none stands for, if the program knows.
-    fn words_for(&self, error: &SlashError, typed: &str) -> Option<Result<String, Trouble>> {
+    /// Returns the text that an unknown command stands for, if the host knows one.
+    fn expand_command(&self, error: &SlashError, typed: &str) -> Option<Result<String, ChatError>> {
         let SlashError::Unknown { name, .. } = error else { return None };
         let (_, words) = typed.trim().split_once(char::is_whitespace).unwrap_or_default();
-        self.program.words_for(name, words)
+        self.host.expand_command(name, words)
     }
 
-    /// Says something to the model while it works.
+    /// Sends a message to the running turn.
     fn steer(&mut self, typed: Submission) {
-        if let Some(running) = self.talk.running() {
+        if let Some(running) = self.slot.running() {
             running.control.steer(typed.text.clone());
             self.live.queued.push(typed);
         }
@@ -211,38 +217,165 @@ impl Chat {
 
     pub(crate) fn clear_screen(&mut self) {
         if self.screen.clear_screen().is_err() {
-            self.leaving = Some(Left::Closed);
+            self.leaving = Some(ChatExit::Closed);
         }
     }
 
-    /// Shows what was said to the program.
+    /// Prints a slash command into the transcript.
     fn show_command(&mut self, shown: &str) {
-        let lines = crate::cells::user(shown, self.width());
-        self.put(Said { kind: Kind::User, lines });
+        let lines = cells::user(shown, self.width());
+        self.print(TranscriptEntry { kind: EntryKind::User, lines });
     }
 
-    /// Shows all that the last call printed; while one runs, more or less of it.
-    fn unfold_last(&mut self) {
+    /// Shows the full output of the last call; while one runs, more or less of its output.
+    fn show_last_output(&mut self) {
         if !self.live.tools.is_empty() {
-            self.is_unfolded = !self.is_unfolded;
+            self.shows_more_output = !self.shows_more_output;
             return;
         }
-        match self.unfold.unfold() {
+        match self.folded.expand_last() {
             Some(lines) => {
-                self.put(Said { kind: Kind::Tool, lines });
+                self.print(TranscriptEntry { kind: EntryKind::Tool, lines });
             }
-            None => self.hint("there is nothing more to unfold", AGAIN),
+            None => self.hint("there is no more output to show", AGAIN),
         }
     }
 
-    /// Shows or hides what the model thinks.
-    fn turn_thoughts(&mut self) {
-        self.live.shows_thoughts = !self.live.shows_thoughts;
-        let words = if self.live.shows_thoughts {
-            "what the model thinks is shown from now on"
+    /// Shows or hides reasoning.
+    fn toggle_reasoning(&mut self) {
+        self.live.shows_reasoning = !self.live.shows_reasoning;
+        let words = if self.live.shows_reasoning {
+            "reasoning is now shown"
         } else {
-            "what the model thinks is hidden from now on"
+            "reasoning is now hidden"
         };
         self.hint(words, AGAIN);
+    }
+}
+
+/// An action bound to a key of the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyAction {
+    /// Quit.
+    Quit,
+    /// Clear the screen.
+    ClearScreen,
+    /// Show more tool output.
+    ShowOutput,
+    /// Show or hide reasoning.
+    ToggleReasoning,
+    /// Edit the input in an external editor.
+    Edit,
+    /// Suspend the process.
+    Stop,
+}
+
+/// The keys, by their letters combined with Ctrl.
+const KEYS: [(char, &str, &str, KeyAction); 6] = [
+    (
+        'o',
+        "Ctrl-O",
+        "show the full output of the last tool; while it runs, more of it",
+        KeyAction::ShowOutput,
+    ),
+    ('t', "Ctrl-T", "show or hide reasoning, when the input is empty", KeyAction::ToggleReasoning),
+    ('g', "Ctrl-G", "edit the input in $VISUAL or $EDITOR", KeyAction::Edit),
+    (
+        'l',
+        "Ctrl-L",
+        "clear the screen; the transcript stays in the scroll-back",
+        KeyAction::ClearScreen,
+    ),
+    ('z', "Ctrl-Z", "suspend the chat; `fg` resumes it", KeyAction::Stop),
+    ('d', "Ctrl-D", "quit, when the input is empty", KeyAction::Quit),
+];
+
+/// Other rows of the help.
+const OTHERS: [(&str, &str); 5] = [
+    ("Enter", "send; during a turn, the model reads it at its next step"),
+    ("Esc", "interrupt the turn; the input stays"),
+    ("Ctrl-C", "clear the input, else interrupt the turn, else (twice) quit"),
+    ("!command", "run a command in the conversation's shell"),
+    ("@path", "attach an image or a text file"),
+];
+
+/// Returns the action of a key.
+pub(crate) fn key_action(key: Key) -> Option<KeyAction> {
+    KEYS.iter().find(|(letter, ..)| key == Key::control(*letter)).map(|(.., act)| *act)
+}
+
+/// Returns the keys of the chat and their descriptions.
+pub(crate) fn chat_keys() -> Vec<(&'static str, &'static str)> {
+    let keys = KEYS.iter().map(|(_, name, what, _)| (*name, *what));
+    OTHERS.iter().copied().chain(keys).collect()
+}
+
+/// Returns the keys of the editor and their descriptions, without those that the chat
+/// describes itself.
+pub(crate) fn input_keys() -> Vec<(&'static str, &'static str)> {
+    let ours = ["Ctrl-C", "Ctrl-D", "Esc"];
+    bindings().iter().copied().filter(|(keys, _)| !ours.contains(keys)).collect()
+}
+
+impl Chat {
+    /// Waits for slow work such as a sandbox, a store or a file, shown as `what`. Ctrl-C or
+    /// Esc cancels; other input is deferred, in order.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        what: &str,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ChatError> {
+        let mut work = std::pin::pin!(work);
+        let since = Instant::now();
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut work => break Some(done),
+                Some(signal) = self.signals.recv() => {
+                    if signal != Termination::Interrupt {
+                        self.leaving = Some(ChatExit::Signal(signal));
+                    }
+                    break None;
+                }
+                input = self.inputs.recv() => match input.unwrap_or(Input::Closed) {
+                    Input::Closed => {
+                        self.leaving = Some(ChatExit::Closed);
+                        break None;
+                    }
+                    Input::Key(key)
+                        if key == Key::control('c') || key == Key::plain(KeyCode::Escape) =>
+                    {
+                        break None;
+                    }
+                    Input::Resized(size) => self.resized(size),
+                    input => self.deferred_inputs.push_back(input),
+                },
+                () = tokio::time::sleep(FRAME) => {
+                    self.waiting_for = Some((since, what.to_owned()));
+                    self.draw();
+                }
+            }
+        };
+        if self.waiting_for.take().is_some() {
+            self.is_dirty = true;
+        }
+        done.ok_or_else(|| ChatError {
+            problem: format!("{what} was cancelled"),
+            advice: vec!["try again; `vestal doctor` checks what responds".to_owned()],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_that_help_names_does_what_it_says() {
+        for (letter, name, _, wanted) in KEYS {
+            assert_eq!(name, format!("Ctrl-{}", letter.to_ascii_uppercase()));
+            assert_eq!(key_action(Key::control(letter)), Some(wanted));
+        }
+        assert_eq!(key_action(Key::control('x')), None);
     }
 }

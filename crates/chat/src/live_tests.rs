@@ -4,15 +4,19 @@ use vestal_model::{Cost, Usage};
 
 use super::*;
 
-/// The moment at which everything happens, so that nothing takes any time.
+/// All events of a test happen at this time, so no duration depends on the clock.
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-fn events(live: &mut Live, tails: &Tails, events: impl IntoIterator<Item = Event>) -> String {
+fn events(
+    live: &mut LiveTurn,
+    tails: &OutputTails,
+    events: impl IntoIterator<Item = Event>,
+) -> String {
     let now = *NOW;
     let mut text = String::new();
     for event in events {
-        for said in live.take(event, now, tails, &mut |_| {}) {
-            for line in said.lines {
+        for entry in live.take(event, now, tails, &mut |_| {}) {
+            for line in entry.lines {
                 text.push_str(line.text().trim_end());
                 text.push('\n');
             }
@@ -45,20 +49,20 @@ fn ended(call: &str, name: &str, is_error: bool, preview: &str) -> Event {
     Event::ToolEnded { call, name, is_error, took: Duration::from_millis(1234), preview }
 }
 
-fn live() -> (Live, Tails) {
-    (Live::new(60, false), Tails::default())
+fn live() -> (LiveTurn, OutputTails) {
+    (LiveTurn::new(60, false), OutputTails::default())
 }
 
 #[test]
 fn an_answer_that_was_cut_off_goes_on_where_it_stopped() {
     let (mut live, tails) = live();
-    let said = events(
+    let printed = events(
         &mut live,
         &tails,
         [text("one two "), called(Finish::Length), text("three"), called(Finish::Stop)],
     );
-    assert_eq!(said, "one two three\n");
-    assert_eq!((live.tally.used, live.tally.micro_usd), (1234, 1400));
+    assert_eq!(printed, "one two three\n");
+    assert_eq!((live.usage_totals.used, live.usage_totals.micro_usd), (1234, 1400));
 }
 
 #[test]
@@ -72,17 +76,17 @@ fn a_void_answer_is_told_and_only_what_was_printed_is_said_to_break_off() {
     );
     let long: Vec<String> = (0..30).map(|number| format!("paragraph {number}\n\n")).collect();
     let long = long.concat();
-    let said =
+    let printed =
         events(&mut live, &tails, [text(&long), discarded(), text("anew"), called(Finish::Stop)]);
-    assert!(said.contains("paragraph 0\n"), "{said}");
-    assert!(!said.contains("paragraph 29"), "{said}");
-    assert!(said.contains("the answer begins anew)\nanew\n"), "{said}");
+    assert!(printed.contains("paragraph 0\n"), "{printed}");
+    assert!(!printed.contains("paragraph 29"), "{printed}");
+    assert!(printed.contains("the answer starts over)\nanew\n"), "{printed}");
 }
 
 #[test]
 fn a_failed_call_says_why() {
     let (mut live, tails) = live();
-    let said = events(
+    let printed = events(
         &mut live,
         &tails,
         [
@@ -95,7 +99,7 @@ fn a_failed_call_says_why() {
             ended("4", "patch", true, r#"{"error":"a long \"reas"#),
         ],
     );
-    insta::assert_snapshot!(said, @r#"
+    insta::assert_snapshot!(printed, @r#"
     ✗ read_file a.txt (1.2s)
       a.txt: no such file
     ✗ nonsense (1.2s)
@@ -112,12 +116,12 @@ fn calls_that_run_together_end_in_any_order_each_with_its_own_output() {
     events(&mut live, &tails, [started("1", "terminal", "one"), started("2", "terminal", "two")]);
     tails.push("1", "of one\n");
     tails.push("2", "of two\n");
-    let said = events(&mut live, &tails, [ended("2", "terminal", false, "{}")]);
-    assert_eq!(said, "✓ terminal two (1.2s)\n  of two\n");
+    let printed = events(&mut live, &tails, [ended("2", "terminal", false, "{}")]);
+    assert_eq!(printed, "✓ terminal two (1.2s)\n  of two\n");
     assert_eq!(live.tools.len(), 1);
     assert!(live.waiting.is_none(), "one still runs");
-    let said = events(&mut live, &tails, [ended("1", "terminal", false, "{}")]);
-    assert_eq!(said, "✓ terminal one (1.2s)\n  of one\n");
+    let printed = events(&mut live, &tails, [ended("1", "terminal", false, "{}")]);
+    assert_eq!(printed, "✓ terminal one (1.2s)\n  of one\n");
     assert!(matches!(live.waiting, Some((_, Waiting::Model))));
 }
 
@@ -129,13 +133,13 @@ fn what_the_model_thinks_is_hidden_until_somebody_wants_it() {
         events(&mut live, &tails, [thought("hm\n"), text("yes"), called(Finish::Stop)]),
         "yes\n"
     );
-    live.shows_thoughts = true;
-    let said = events(
+    live.shows_reasoning = true;
+    let printed = events(
         &mut live,
         &tails,
         [thought("hm, "), thought("well\nso"), text("yes"), called(Finish::Stop)],
     );
-    assert_eq!(said, "  hm, well\n  so\nyes\n");
+    assert_eq!(printed, "  hm, well\n  so\nyes\n");
 }
 
 #[test]
@@ -144,12 +148,12 @@ fn a_diff_is_shown_with_its_call_and_kept_to_be_unfolded() {
     let diff = "--- /dev/null\n+++ a\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned();
     let changed = Event::FileChanged { call: "1".to_owned(), path: "a".to_owned(), diff };
     let mut kept = Vec::new();
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for event in [started("1", "write_file", "a"), changed, ended("1", "write_file", false, "{}")] {
-        said.extend(live.take(event, Instant::now(), &tails, &mut |call| kept.push(call)));
+        printed.extend(live.take(event, Instant::now(), &tails, &mut |call| kept.push(call)));
     }
-    assert_eq!(said.len(), 1);
-    assert!(said[0].lines.iter().any(|line| line.text().contains("two")), "{said:?}");
+    assert_eq!(printed.len(), 1);
+    assert!(printed[0].lines.iter().any(|line| line.text().contains("two")), "{printed:?}");
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].changes.len(), 1);
 }
@@ -177,8 +181,8 @@ fn children_of_children_are_named_by_their_place() {
     );
     let labels: Vec<&str> = live.children.iter().map(|child| child.label.as_str()).collect();
     assert_eq!(labels, ["child 1", "child 1.2"]);
-    let said = events(&mut live, &tails, [child(1, 0, child(2, 1, outcome()))]);
-    assert_eq!(said, "  ✗ child 1.2 failed (0ms)\n");
+    let printed = events(&mut live, &tails, [child(1, 0, child(2, 1, outcome()))]);
+    assert_eq!(printed, "  ✗ child 1.2 failed (0ms)\n");
     assert_eq!(live.children.len(), 1);
 }
 
@@ -187,9 +191,9 @@ fn words_that_reached_the_model_are_no_longer_queued() {
     let (mut live, tails) = live();
     let typed = |text: &str, shown: &str| Submission { text: text.into(), shown: shown.into() };
     live.queued = vec![typed("a\nlong\npaste", "[pasted 3 lines]"), typed("b", "b")];
-    let said = events(&mut live, &tails, [Event::Steered { text: "a\nlong\npaste".to_owned() }]);
-    // As it was seen when it was typed.
-    assert_eq!((said.as_str(), live.queued.len()), ("› [pasted 3 lines]\n", 1));
-    live.keep_queued(vec!["b".to_owned(), "c".to_owned()]);
+    let printed = events(&mut live, &tails, [Event::Steered { text: "a\nlong\npaste".to_owned() }]);
+    // As it was shown when it was typed.
+    assert_eq!((printed.as_str(), live.queued.len()), ("› [pasted 3 lines]\n", 1));
+    live.retain_queued(vec!["b".to_owned(), "c".to_owned()]);
     assert_eq!(live.queued, [typed("b", "b"), typed("c", "c")]);
 }

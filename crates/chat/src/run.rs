@@ -1,4 +1,4 @@
-//! The chat from its beginning to its end: one loop.
+//! The chat from start to shutdown: one event loop.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -7,184 +7,190 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinError;
-use vestal_agent::Agent;
+use vestal_agent::{Agent, EndReason};
 use vestal_config::{Settings, keys};
 use vestal_model::UserMessage;
 use vestal_sandbox::Termination;
-use vestal_tui::{Colour, Editor, History, Input, Line, Screen};
+use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen};
 
-use crate::asked::{Pending, Questions};
-use crate::cells;
-use crate::chat::{About, Chat, Happening, Menu};
-use crate::live::{Kind, Live, Said};
-use crate::news::{News, Watch};
-use crate::program::{Open, Opened, Outside, Program, Trouble};
-use crate::status_line::Status;
-use crate::surface::Surface;
-use crate::tails::Tails;
-use crate::talk::{Done, Talk};
-use crate::text;
-use crate::unfold::Unfold;
-use crate::view::FRAME;
-use crate::wake::Wake;
+use crate::chat::{Chat, ConversationInfo, MenuTrigger, TurnEvent};
+use crate::conversation::{ConversationSlot, FinishedWork, Interrupt};
+use crate::host::{ChatError, ChatHost, HostMessage, OpenTarget, OpenedConversation};
+use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
+use crate::questions::{PendingQuestion, Questions};
+use crate::sandbox_monitor::{SandboxMonitor, SandboxUpdate};
+use crate::terminal::ChatTerminal;
+use crate::tool_output::{FoldedOutputs, OutputTails};
+use crate::view::{FRAME, Status};
+use crate::wakeup::JobWakeup;
+use crate::{cells, format};
 
-/// Frames are drawn no faster than this; a key is answered at once.
-const FASTEST: Duration = Duration::from_millis(16);
+/// Minimum time between frames; keys are drawn immediately.
+const MIN_FRAME_INTERVAL: Duration = Duration::from_millis(16);
 
-/// What a chat needs.
-pub struct Parts {
-    /// The program around it.
-    pub program: Arc<dyn Program>,
-    /// Whose conversations they are.
+/// Everything a chat is started with.
+pub struct ChatParts {
+    /// The program that hosts the chat.
+    pub host: Arc<dyn ChatHost>,
+    /// The agent whose conversations are held.
     pub agent: Agent,
-    /// The settings.
+    /// The settings of the profile.
     pub settings: Arc<Settings>,
     /// Whether colours are used.
     pub colour: Colour,
-    /// The file in which what was typed is kept.
+    /// The file of the input history.
     pub history: PathBuf,
-    /// What the agent asks the person: see [`crate::asked()`].
+    /// Questions of the agent to the user: see [`crate::question_channel`].
     pub questions: Questions,
-    /// What other parts of the program say meanwhile.
-    pub outside: UnboundedReceiver<Outside>,
-    /// What is said first, before anybody types.
+    /// Messages of the host while the chat owns the terminal.
+    pub outside: UnboundedReceiver<HostMessage>,
+    /// A first message, sent before the user types anything.
     pub first: Option<UserMessage>,
 }
 
-/// How a chat was left.
+/// How a chat ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
-    /// By the person.
+pub enum ChatExit {
+    /// The user quit.
     Quit,
-    /// Because a signal asked for it.
+    /// A signal asked the process to end.
     Signal(Termination),
-    /// Because the terminal is gone.
+    /// The terminal is gone.
     Closed,
 }
 
-/// Something that the chat has to do with.
-enum Next {
+/// What the event loop waits for.
+enum LoopEvent {
     Signal(Termination),
     Input(Input),
-    Ended(Box<Result<Done, JoinError>>),
-    Happened(Vec<Happening>),
-    Asked(Pending),
-    GivenUp,
-    News(News),
+    Ended(Box<Result<FinishedWork, JoinError>>),
+    TurnEvents(Vec<TurnEvent>),
+    Asked(PendingQuestion),
+    Abandoned,
+    SandboxUpdate(SandboxUpdate),
     Woken,
-    Outside(Outside),
+    HostMessage(HostMessage),
     Tick,
 }
 
-/// Happenings that are shown at once.
+/// Turn events handled per iteration of the loop.
 const BATCH: usize = 256;
 
-/// Talks with the person at this process's terminal until they leave.
-pub async fn run(parts: Parts) -> Result<Left, Trouble> {
-    let opened = parts.program.open(Open::First).await?;
-    let surface = Surface::take()?;
+/// Runs a chat on the terminal of this process until the user quits.
+pub async fn run(parts: ChatParts) -> Result<ChatExit, ChatError> {
+    let opened = parts.host.open(OpenTarget::First).await?;
+    let surface = ChatTerminal::take()?;
     Box::pin(Chat::begin(parts, opened, surface).run()).await
 }
 
-/// The same somewhere else than at this process's terminal.
-pub async fn run_on(parts: Parts, surface: Surface) -> Result<Left, Trouble> {
-    let opened = parts.program.open(Open::First).await?;
+/// Runs a chat on another terminal.
+pub async fn run_on(parts: ChatParts, surface: ChatTerminal) -> Result<ChatExit, ChatError> {
+    let opened = parts.host.open(OpenTarget::First).await?;
     Box::pin(Chat::begin(parts, opened, surface).run()).await
 }
 
 impl Chat {
-    fn begin(parts: Parts, opened: Opened, surface: Surface) -> Opening {
-        let Parts { program, agent, settings, colour, history, questions, outside, first } = parts;
-        let Opened { conversation, is_resumed, notices } = opened;
-        let about = About::of(&conversation);
-        let shows_thoughts = settings.get(&keys::DISPLAY_SHOW_REASONING);
-        let shows_thoughts = shows_thoughts.is_ok_and(|found| found.value);
-        let patience = settings.get(&keys::APPROVALS_TIMEOUT);
-        let patience = patience.map_or(Duration::from_mins(1), |found| found.value.duration());
+    fn begin(parts: ChatParts, opened: OpenedConversation, surface: ChatTerminal) -> StartingChat {
+        let ChatParts { host, agent, settings, colour, history, questions, outside, first } = parts;
+        let OpenedConversation { conversation, is_resumed, notices } = opened;
+        let info = ConversationInfo::of(&conversation);
+        let shows_reasoning = settings.get(&keys::DISPLAY_SHOW_REASONING);
+        let shows_reasoning = shows_reasoning.is_ok_and(|found| found.value);
+        let approval_timeout = settings.get(&keys::APPROVALS_TIMEOUT);
+        let approval_timeout =
+            approval_timeout.map_or(Duration::from_mins(1), |found| found.value.duration());
         let screen = Screen::new(surface.out, surface.size, colour).with_reflow(surface.reflow);
-        let mut live = Live::new(cells::prose_width(surface.size.columns), shows_thoughts);
+        let mut live = LiveTurn::new(cells::prose_width(surface.size.columns), shows_reasoning);
         live.answer.set_colour(colour);
-        let watch = Watch::begin(agent.engine().clone(), about.workshop.sandbox_task());
-        let (tell, happenings) = unbounded_channel();
+        let monitor = SandboxMonitor::start(agent.engine().clone(), info.sandbox.sandbox_task());
+        let (turn_event_sender, turn_events) = unbounded_channel();
         let (history, unread) = match History::open(history) {
             Ok(history) => (history, None),
             Err(error) => (History::in_memory(), Some(error)),
         };
         let editor = Editor::new(history);
         let mut chat = Self {
-            program,
+            host,
             agent,
             settings,
             screen,
-            lend: surface.lend,
+            terminal: surface.terminal,
             inputs: surface.inputs,
-            ahead: VecDeque::new(),
+            deferred_inputs: VecDeque::new(),
             signals: surface.signals,
             questions,
             outside,
             outside_status: None,
-            awaited: None,
-            happenings,
-            tell,
+            waiting_for: None,
+            turn_events,
+            turn_event_sender,
             editor,
-            talk: Talk::Gone,
+            slot: ConversationSlot::Gone,
             about,
             live,
-            tails: Tails::default(),
-            unfold: Unfold::default(),
+            tails: OutputTails::default(),
+            folded: FoldedOutputs::default(),
             asking: VecDeque::new(),
-            patience,
+            approval_timeout,
             next_turns: VecDeque::new(),
-            watch,
-            wake: Wake::default(),
+            monitor,
+            wakeup: JobWakeup::default(),
             jobs: Vec::new(),
             status: Status::default(),
             last: None,
             is_focused: true,
-            is_unfolded: false,
+            shows_more_output: false,
             typed_at: None,
             hint: None,
-            menu: Menu::default(),
+            menu: MenuTrigger::default(),
             leaving: None,
             epoch: Instant::now(),
             drawn_at: None,
             is_dirty: true,
         };
-        chat.settle(Box::new(conversation));
+        chat.hold_conversation(Box::new(conversation));
         if let Some(error) = unread {
-            chat.warn(&format!("what was typed before cannot be read: {error}"));
+            chat.warn(&format!("cannot read the input history: {error}"));
         }
-        Opening { chat, is_resumed, notices, first }
+        StartingChat { chat, is_resumed, notices, first }
     }
 
-    async fn talk(mut self) -> Result<Left, Trouble> {
+    async fn run_loop(mut self) -> Result<ChatExit, ChatError> {
         let left = loop {
             if let Some(left) = self.leaving {
                 break left;
             }
             self.draw_if_due();
             let next = self.next().await;
-            self.take(next).await;
-            self.wake_if_free();
+            self.handle(next).await;
+            self.start_job_turn_if_idle();
         };
-        self.end(left).await;
+        self.shutdown(left).await;
         Ok(left)
     }
 
-    /// Waits for the next thing to do. What the person does comes first: nothing
-    /// that runs makes them wait.
-    async fn next(&mut self) -> Next {
-        if let Some(input) = self.ahead.pop_front() {
-            return Next::Input(input);
+    /// Waits for the next event. Input comes first, so running work never delays the user.
+    async fn next(&mut self) -> LoopEvent {
+        if let Some(input) = self.deferred_inputs.pop_front() {
+            return LoopEvent::Input(input);
         }
         let wakes_at = self.wakes_at();
         let Self {
-            signals, inputs, talk, happenings, questions, asking, watch, wake, outside, ..
+            signals,
+            inputs,
+            slot,
+            turn_events,
+            questions,
+            asking,
+            monitor,
+            wakeup,
+            outside,
+            ..
         } = self;
         let mut batch = Vec::new();
-        let given_up = async {
+        let abandoned = async {
             match asking.front_mut() {
-                Some(asking) => asking.given_up().await,
+                Some(asking) => asking.abandoned().await,
                 None => std::future::pending().await,
             }
         };
@@ -196,30 +202,30 @@ impl Chat {
         };
         tokio::select! {
             biased;
-            Some(signal) = signals.recv() => Next::Signal(signal),
-            input = inputs.recv() => Next::Input(input.unwrap_or(Input::Closed)),
-            pending = questions.next() => Next::Asked(pending),
-            () = given_up => Next::GivenUp,
-            // A frame is due: happenings that never end do not keep it back.
-            () = tick => Next::Tick,
-            _ = happenings.recv_many(&mut batch, BATCH) => Next::Happened(batch),
-            ended = talk.ended() => Next::Ended(Box::new(ended)),
-            Some(said) = outside.recv() => Next::Outside(said),
-            news = watch.next() => Next::News(news),
-            () = wake.comes() => Next::Woken,
+            Some(signal) = signals.recv() => LoopEvent::Signal(signal),
+            input = inputs.recv() => LoopEvent::Input(input.unwrap_or(Input::Closed)),
+            pending = questions.next() => LoopEvent::Asked(pending),
+            () = abandoned => LoopEvent::Abandoned,
+            // Before turn events: a flood of them must not delay a due frame.
+            () = tick => LoopEvent::Tick,
+            _ = turn_events.recv_many(&mut batch, BATCH) => LoopEvent::TurnEvents(batch),
+            ended = slot.ended() => LoopEvent::Ended(Box::new(ended)),
+            Some(message) = outside.recv() => LoopEvent::HostMessage(message),
+            update = monitor.next() => LoopEvent::SandboxUpdate(update),
+            () = wakeup.ready() => LoopEvent::Woken,
         }
     }
 
-    async fn take(&mut self, next: Next) {
+    async fn handle(&mut self, next: LoopEvent) {
         match next {
-            Next::Signal(Termination::Interrupt) => self.control_c(),
-            Next::Signal(signal) => self.leaving = Some(Left::Signal(signal)),
-            Next::Input(input) => {
+            LoopEvent::Signal(Termination::Interrupt) => self.control_c(),
+            LoopEvent::Signal(signal) => self.leaving = Some(ChatExit::Signal(signal)),
+            LoopEvent::Input(input) => {
                 self.input(input).await;
-                // All that has been typed by now is seen in one frame, at once.
+                // Everything typed so far is drawn in one frame, immediately.
                 while self.leaving.is_none()
                     && let Some(input) =
-                        self.ahead.pop_front().or_else(|| self.inputs.try_recv().ok())
+                        self.deferred_inputs.pop_front().or_else(|| self.inputs.try_recv().ok())
                 {
                     self.input(input).await;
                 }
@@ -227,102 +233,102 @@ impl Chat {
                     self.draw();
                 }
             }
-            Next::Happened(happenings) => {
-                for happening in happenings {
-                    self.happened(happening);
+            LoopEvent::TurnEvents(turn_events) => {
+                for turn_event in turn_events {
+                    self.on_turn_event(turn_event);
                 }
             }
-            Next::Ended(ended) => self.ended(*ended).await,
-            Next::Asked(pending) => self.ask(pending),
-            Next::GivenUp => self.forget_given_up(),
-            Next::News(news) => self.tell_news(news),
-            // What is done about it depends on the rest: see `wake_if_free`.
-            Next::Woken => {}
-            Next::Outside(said) => self.tell_outside(said),
-            Next::Tick => {
-                if let Talk::Running(running) = &mut self.talk {
+            LoopEvent::Ended(ended) => self.on_work_ended(*ended).await,
+            LoopEvent::Asked(pending) => self.ask(pending),
+            LoopEvent::Abandoned => self.drop_abandoned_questions(),
+            LoopEvent::SandboxUpdate(update) => self.apply_sandbox_update(update),
+            // Handled by `start_job_turn_if_idle` after every event.
+            LoopEvent::Woken => {}
+            LoopEvent::HostMessage(message) => self.show_host_message(message),
+            LoopEvent::Tick => {
+                if let ConversationSlot::Running(running) = &mut self.slot {
                     running.interrupt_if_wanted();
                 }
                 if self.hint.is_some_and(|hint| hint.until <= Instant::now()) {
                     self.hint = None;
                 }
-                self.hear();
+                self.arm_question();
                 self.is_dirty = true;
             }
         }
     }
 
-    /// Returns when something has to be done though nothing happens.
+    /// Returns when the loop must wake up without an event.
     fn wakes_at(&self) -> Option<Instant> {
         let drawn = self.drawn_at.unwrap_or(self.epoch);
-        let frame = self.is_dirty.then(|| drawn + FASTEST);
+        let frame = self.is_dirty.then(|| drawn + MIN_FRAME_INTERVAL);
         let is_moving =
-            self.talk.running().is_some() || self.live.is_moving() || self.outside_status.is_some();
+            self.slot.running().is_some() || self.live.is_moving() || self.outside_status.is_some();
         let moving = is_moving.then(|| drawn + FRAME);
         let counting = (!self.asking.is_empty()).then(|| drawn + Duration::from_secs(1));
         let hint = self.hint.map(|hint| hint.until);
-        [frame, moving, counting, hint, self.heard_at()].into_iter().flatten().min()
+        [frame, moving, counting, hint, self.armed_at()].into_iter().flatten().min()
     }
 
-    /// Draws, unless it was done a moment ago.
+    /// Draws a frame unless the last one is too recent.
     fn draw_if_due(&mut self) {
-        let is_due = self.drawn_at.is_none_or(|drawn| drawn.elapsed() >= FASTEST);
+        let is_due = self.drawn_at.is_none_or(|drawn| drawn.elapsed() >= MIN_FRAME_INTERVAL);
         if self.is_dirty && is_due {
             self.draw();
         }
     }
 
-    /// Shows what another part of the program says.
-    fn tell_outside(&mut self, said: Outside) {
+    /// Shows a message of the host.
+    fn show_host_message(&mut self, message: HostMessage) {
         self.is_dirty = true;
-        match said {
-            Outside::Line(line) => {
-                let plain = text::without_escapes(&line);
+        match message {
+            HostMessage::Line(line) => {
+                let plain = format::without_escapes(&line);
                 let width = self.width();
                 let lines = cells::wrapped(&plain, width, "  ", |_, text| Line::plain(text));
-                self.put(Said { kind: Kind::Notice, lines });
+                self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
             }
-            Outside::Status(what) => {
-                let what = what.map(|what| (Instant::now(), text::without_escapes(&what)));
+            HostMessage::Status(what) => {
+                let what = what.map(|what| (Instant::now(), format::without_escapes(&what)));
                 self.outside_status = what;
             }
         }
     }
 
-    /// Tells what has become of the sandbox.
-    fn tell_news(&mut self, news: News) {
-        if news.task != self.about.workshop.sandbox_task() {
+    /// Updates the status line, and prints jobs that have ended.
+    fn apply_sandbox_update(&mut self, update: SandboxUpdate) {
+        if update.task != self.info.sandbox.sandbox_task() {
             return;
         }
-        let place = self.place_of(self.about.workshop.task(), news.backend);
-        let before = (&self.status.place, self.status.state, self.status.jobs);
-        if before != (&place, news.state, news.running) {
-            self.status.place = place;
-            self.status.state = news.state;
-            self.status.jobs = news.running;
+        let sandbox = self.sandbox_label(self.info.sandbox.task(), update.backend);
+        let before = (&self.status.sandbox, self.status.state, self.status.jobs);
+        if before != (&sandbox, update.state, update.running) {
+            self.status.sandbox = sandbox;
+            self.status.state = update.state;
+            self.status.jobs = update.running;
             self.is_dirty = true;
         }
-        self.jobs = news.jobs;
-        for job in news.ended {
-            let words = crate::job::ended(&job);
+        self.jobs = update.jobs;
+        for job in update.ended {
+            let words = crate::sandbox_monitor::describe_ended_job(&job);
             let words = self.agent.redactor().redact(&words).into_owned();
-            let lines = cells::aside(&words, self.width());
-            self.put(Said { kind: Kind::Notice, lines });
-            self.ring();
+            let lines = cells::dimmed(&words, self.width());
+            self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
+            self.ring_if_unfocused();
         }
     }
 }
 
-/// A chat that is about to begin.
-struct Opening {
+/// A chat that is ready to start.
+struct StartingChat {
     chat: Chat,
     is_resumed: bool,
     notices: Vec<String>,
     first: Option<UserMessage>,
 }
 
-impl Opening {
-    async fn run(self) -> Result<Left, Trouble> {
+impl StartingChat {
+    async fn run(self) -> Result<ChatExit, ChatError> {
         let Self { mut chat, is_resumed, notices, first } = self;
         chat.greet();
         for notice in notices {
@@ -332,14 +338,104 @@ impl Opening {
             chat.show_last_exchanges().await;
         }
         if let Some(first) = first {
-            chat.begin_turn(first);
+            chat.start_turn(first);
         }
-        Box::pin(chat.talk()).await
+        Box::pin(chat.run_loop()).await
     }
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for ChatParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").field("history", &self.history).finish_non_exhaustive()
+        f.debug_struct("ChatParts").field("history", &self.history).finish_non_exhaustive()
+    }
+}
+
+/// How long a shutdown waits for the running turn to end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Chat {
+    /// Ends the chat: interrupts running work, waits up to `SHUTDOWN_TIMEOUT` so that
+    /// everything is stored, then closes the conversation.
+    pub(crate) async fn shutdown(&mut self, left: ChatExit) {
+        while let Some(asking) = self.asking.pop_front() {
+            self.return_answer_to_input(&asking);
+        }
+        self.editor.keep_draft();
+        let draft = self.editor.text();
+        if let ConversationSlot::Running(running) = &mut self.slot {
+            let is_second = running.interrupt != Interrupt::No && left == ChatExit::Quit;
+            running.interrupt();
+            if is_second {
+                // The user does not want to wait. Messages are stored as they come.
+                running.task.abort();
+            } else {
+                self.wait_for_turn_to_end(left).await;
+            }
+        }
+        // Messages that were returned to the input, or are still queued.
+        let is_unsaid = self.editor.text() != draft
+            || !self.live.queued.is_empty()
+            || !self.next_turns.is_empty();
+        if is_unsaid {
+            self.note(
+                "some messages did not reach the model; press Up in the next chat to find them",
+            );
+        }
+        if left != ChatExit::Closed {
+            self.print_farewell();
+        }
+        if let Some(conversation) = self.slot.take()
+            && let Err(error) = conversation.close(EndReason::Left).await
+        {
+            tracing::warn!(%error, "the conversation could not be closed");
+        }
+    }
+
+    async fn wait_for_turn_to_end(&mut self, left: ChatExit) {
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+        while self.slot.running().is_some() {
+            if let ConversationSlot::Running(running) = &mut self.slot {
+                running.interrupt_if_wanted();
+            }
+            let step = (Instant::now() + FRAME).min(deadline);
+            match tokio::time::timeout_at(step.into(), self.slot.ended()).await {
+                Ok(ended) => self.on_work_ended(ended).await,
+                Err(_) if Instant::now() >= deadline => return,
+                Err(_) => {
+                    // The user sees what the chat waits for, and can cancel.
+                    if left == ChatExit::Quit {
+                        self.draw();
+                        while let Ok(input) = self.inputs.try_recv() {
+                            if input == Input::Key(Key::control('c')) {
+                                return;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Clears the live area and prints how to resume.
+    fn print_farewell(&mut self) {
+        let has_words = match &self.slot {
+            ConversationSlot::Idle(conversation) => !conversation.messages().is_empty(),
+            ConversationSlot::Running(_) | ConversationSlot::Gone => true,
+        };
+        if has_words {
+            let profile = self.settings.home().profile().to_string();
+            let profile =
+                if profile == "default" { String::new() } else { format!(" -p {profile}") };
+            let words = format!(
+                "{} · to continue: vestal{profile} chat --resume {}",
+                self.info.id.short(),
+                self.info.id.short()
+            );
+            let lines = cells::dimmed(&words, self.width());
+            self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
+        }
+        if let Err(error) = self.screen.clear() {
+            tracing::debug!(%error, "the terminal could not be written to");
+        }
     }
 }

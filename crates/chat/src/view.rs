@@ -1,58 +1,56 @@
-//! The live area: what is at the bottom of the screen while the chat runs.
+//! The live area: the lines at the bottom of the screen while the chat runs.
 
 use std::time::{Duration, Instant};
 
-use vestal_tui::{Line, Span, View, style};
+use vestal_tui::{Line, Span, Style, View, style};
 
-use crate::cells;
-use crate::live::{Kind, Live, Waiting};
-use crate::status_line::Status;
-use crate::tails::Tails;
-use crate::text;
+use crate::live::{EntryKind, LiveTurn, Waiting};
+use crate::tool_output::OutputTails;
+use crate::{cells, format};
 
-/// Time between two pictures of what turns.
+/// Time between two frames of the spinner.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
 
-/// Lines of what a tool prints that are seen of it when it is unfolded.
+/// Lines of tool output that are shown while `shows_more_output` is on.
 const UNFOLDED: usize = 8;
 
-/// Rows that the input takes at most.
+/// Maximum rows of the input.
 const INPUT: usize = 10;
 
-/// What the live area is made from.
+/// Everything the live area shows.
 pub(crate) struct Scene<'a> {
     pub(crate) columns: u16,
     pub(crate) rows: u16,
     pub(crate) now: Instant,
-    /// Since when pictures turn.
+    /// Start of the spinner.
     pub(crate) epoch: Instant,
-    pub(crate) live: &'a Live,
-    /// What another part of the program is about.
+    pub(crate) live: &'a LiveTurn,
+    /// What the host is doing.
     pub(crate) outside: Option<&'a (Instant, String)>,
-    pub(crate) tails: &'a Tails,
-    /// Whether more than the last line of what tools print is seen.
-    pub(crate) is_unfolded: bool,
-    /// What was said and has to wait.
+    pub(crate) tails: &'a OutputTails,
+    /// Whether more than the last line of tool output is shown.
+    pub(crate) shows_more_output: bool,
+    /// Messages that wait.
     pub(crate) queued: Vec<String>,
-    /// The question that is asked.
+    /// The open question.
     pub(crate) question: Vec<Line>,
-    /// The input box, with the menu that belongs to it.
+    /// The input, with its menu.
     pub(crate) input: View,
-    /// What stands last in the transcript.
-    pub(crate) last: Option<Kind>,
-    /// Something to be known about the keys.
+    /// Kind of the last entry in the transcript.
+    pub(crate) last: Option<EntryKind>,
+    /// A hint in place of the status line.
     pub(crate) hint: Option<&'a str>,
     pub(crate) status: &'a Status,
 }
 
-/// Returns how many rows the input may take.
+/// Returns the maximum rows of the input.
 pub(crate) fn input_rows(rows: u16) -> usize {
     (usize::from(rows) / 2).clamp(1, INPUT)
 }
 
-/// Draws the live area: at most one row less than the terminal has, no line
-/// wider than it. Where there is little room, the input comes first, then the
-/// question, then what runs, then the answer.
+/// Composes the live area: at most one row less than the terminal has, no line wider than
+/// it. If there is little room, the input comes first, then the question, running work, and
+/// the answer.
 pub(crate) fn compose(scene: &Scene<'_>) -> View {
     let columns = usize::from(scene.columns).max(1);
     let most = usize::from(scene.rows).saturating_sub(1).max(1);
@@ -68,22 +66,22 @@ pub(crate) fn compose(scene: &Scene<'_>) -> View {
         scene.queued.iter().map(|words| cells::queued(words, columns)).collect();
     let queued = take(&mut room, queued);
     let work = take(&mut room, work(scene, columns));
-    // Things of different kinds stand apart, as they do in the transcript.
+    // A blank line separates different kinds, as in the transcript.
     let first = if scene.live.answer.is_begun() {
-        Some(Kind::Answer)
+        Some(EntryKind::Answer)
     } else {
-        (!work.is_empty()).then_some(Kind::Tool)
+        (!work.is_empty()).then_some(EntryKind::Tool)
     };
     let is_apart = first.is_some() && scene.last.is_some_and(|last| Some(last) != first);
     let apart =
         if is_apart && room > 1 { take(&mut room, vec![Line::empty()]) } else { Vec::new() };
-    let mut said = answer(scene, room);
-    // It stands apart from the transcript above it, and from what runs below it.
-    if !said.is_empty() && !work.is_empty() && said.len() < room {
-        said.push(Line::empty());
+    let mut answer_lines = answer(scene, room);
+    // A blank line separates the answer from running work.
+    if !answer_lines.is_empty() && !work.is_empty() && answer_lines.len() < room {
+        answer_lines.push(Line::empty());
     }
     let mut lines: Vec<Line> = Vec::with_capacity(most);
-    for part in [apart, said, work, queued, question, gap] {
+    for part in [apart, answer_lines, work, queued, question, gap] {
         lines.extend(part);
     }
     let above = lines.len();
@@ -96,7 +94,7 @@ pub(crate) fn compose(scene: &Scene<'_>) -> View {
     View { lines, cursor }
 }
 
-/// Takes as many of the last lines as there is room for.
+/// Takes the last lines that fit.
 fn take(room: &mut usize, mut lines: Vec<Line>) -> Vec<Line> {
     let over = lines.len().saturating_sub(*room);
     lines.drain(..over);
@@ -106,14 +104,14 @@ fn take(room: &mut usize, mut lines: Vec<Line>) -> Vec<Line> {
 
 fn answer(scene: &Scene<'_>, room: usize) -> Vec<Line> {
     let width = cells::prose_width(scene.columns);
-    let mut lines = scene.live.thoughts.live(width);
+    let mut lines = scene.live.reasoning.live(width);
     lines.extend(scene.live.answer.live(room));
     let over = lines.len().saturating_sub(room);
     lines.drain(..over);
     lines
 }
 
-/// Shows what runs.
+/// Renders running work.
 fn work(scene: &Scene<'_>, columns: usize) -> Vec<Line> {
     let Scene { live, tails, now, .. } = scene;
     let turned = now.saturating_duration_since(scene.epoch).as_millis() / FRAME.as_millis();
@@ -121,17 +119,17 @@ fn work(scene: &Scene<'_>, columns: usize) -> Vec<Line> {
     let since = |then: Instant| now.saturating_duration_since(then);
     let mut lines = Vec::new();
     for tool in &live.tools {
-        let last = if scene.is_unfolded { Vec::new() } else { tails.last(&tool.call, 1) };
+        let last = if scene.shows_more_output { Vec::new() } else { tails.last(&tool.call, 1) };
         let last = last.first().map(String::as_str);
         let elapsed = since(tool.since);
         lines.push(cells::running(&tool.name, &tool.summary, elapsed, last, frame, columns));
-        if scene.is_unfolded {
+        if scene.shows_more_output {
             let printed = tails.last(&tool.call, UNFOLDED);
             lines.extend(printed.iter().map(|line| Line::styled(format!("  {line}"), style::DIM)));
         }
     }
     for child in &live.children {
-        let doing = child.doing.last().map_or("is thinking", |(_, about)| about.as_str());
+        let doing = child.doing.last().map_or("thinking", |(_, about)| about.as_str());
         let name = format!("{}:", child.label);
         let room = columns.saturating_sub(2);
         let line = cells::running(&name, doing, since(child.since), None, frame, room);
@@ -148,16 +146,140 @@ fn work(scene: &Scene<'_>, columns: usize) -> Vec<Line> {
             Waiting::Summary => ("", "summarising the beginning of the conversation".to_owned()),
             Waiting::Retry(again) => {
                 let left = again.saturating_duration_since(*now) + Duration::from_millis(999);
-                ("", format!("asking again in {}", text::span(left)))
+                ("", format!("retrying in {}", format::span(left)))
             }
             Waiting::Work(what) => ("", what.clone()),
         };
-        // The answer itself shows that it comes.
+        // The answer itself shows progress.
         if !live.answer.is_begun() || *waiting != Waiting::Model {
             lines.push(cells::running(name, &summary, since(*then), None, frame, columns));
         }
     }
     lines
+}
+
+/// How running work is stopped.
+const INTERRUPT: &str = "Esc interrupts";
+
+/// Columns from which that is shown.
+const ROOM_FOR_HINT: usize = 40;
+
+/// Contents of the status line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) model: String,
+    /// Tokens of the last request and its answer.
+    pub(crate) used: u64,
+    /// Context window of the model in tokens, if known.
+    pub(crate) context_window: Option<u64>,
+    /// Cost of this chat, if known.
+    pub(crate) cost_micro_usd: Option<u64>,
+    /// Whether some calls have no known cost.
+    pub(crate) is_cost_partial: bool,
+    /// Where commands run: `native/default`.
+    pub(crate) sandbox: String,
+    /// State of the sandbox.
+    pub(crate) state: &'static str,
+    /// Running background jobs.
+    pub(crate) jobs: usize,
+    /// Whether approvals are off.
+    pub(crate) is_yolo: bool,
+    /// Duration of the running turn.
+    pub(crate) elapsed: Option<Duration>,
+}
+
+impl Status {
+    /// Renders the line. Parts that do not fit are left out from the right, but never
+    /// `YOLO`.
+    pub(crate) fn line(&self, columns: usize) -> Line {
+        let mut pieces: Vec<(String, Style)> = Vec::new();
+        let mut put = |text: String, style: Style| {
+            if !text.is_empty() {
+                pieces.push((text, style));
+            }
+        };
+        put(self.model.clone(), style::DIM);
+        put(self.context(), self.context_style());
+        put(self.cost(), style::DIM);
+        put(self.sandbox_state(), style::DIM);
+        if self.jobs > 0 {
+            put(format::count(self.jobs, "job"), style::DIM);
+        }
+        // Always shown: how to interrupt, and that approvals are off.
+        let mut tail: Vec<Span> = Vec::new();
+        if let Some(elapsed) = self.elapsed {
+            if columns >= ROOM_FOR_HINT {
+                tail.push(Span::new(
+                    format!("{INTERRUPT} · {}", format::span(elapsed)),
+                    style::DIM,
+                ));
+            } else {
+                put(format::span(elapsed), style::DIM);
+            }
+        }
+        if self.is_yolo {
+            tail.push(Span::new("YOLO", style::RED.bold()));
+        }
+        let reserved: usize =
+            tail.iter().map(|span| Line::from_spans(vec![span.clone()]).width() + 3).sum();
+        let mut line = Line::empty();
+        for (text, style) in pieces {
+            let piece = Span::new(text, style);
+            let gap = if line.width() == 0 { 0 } else { 3 };
+            let width = Line::from_spans(vec![piece.clone()]).width();
+            if line.width() + gap + width + reserved > columns {
+                break;
+            }
+            if gap > 0 {
+                line.push(Span::new(" · ", style::DIM));
+            }
+            line.push(piece);
+        }
+        for span in tail {
+            if line.width() > 0 {
+                line.push(Span::new(" · ", style::DIM));
+            }
+            line.push(span);
+        }
+        line.cut(columns)
+    }
+
+    fn context(&self) -> String {
+        match (self.used, self.context_window) {
+            (0, _) => String::new(),
+            (used, Some(holds)) if holds > 0 => format!(
+                "context {}/{} ({}%)",
+                format::tokens(used),
+                format::tokens(holds),
+                used.saturating_mul(100) / holds
+            ),
+            (used, _) => format!("context {}", format::tokens(used)),
+        }
+    }
+
+    /// A nearly full context is highlighted.
+    fn context_style(&self) -> Style {
+        match self.context_window {
+            Some(holds) if self.used.saturating_mul(100) / holds.max(1) >= 80 => style::YELLOW,
+            _ => style::DIM,
+        }
+    }
+
+    fn cost(&self) -> String {
+        match self.cost_micro_usd {
+            Some(paid) if self.is_cost_partial => format!("≥{}", format::dollars(paid)),
+            Some(paid) => format::dollars(paid),
+            None => String::new(),
+        }
+    }
+
+    fn sandbox_state(&self) -> String {
+        match (self.sandbox.is_empty(), self.state.is_empty()) {
+            (true, _) => String::new(),
+            (false, true) => self.sandbox.clone(),
+            (false, false) => format!("{} ({})", self.sandbox, self.state),
+        }
+    }
 }
 
 #[cfg(test)]

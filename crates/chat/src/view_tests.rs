@@ -2,24 +2,24 @@ use vestal_agent::{ApprovalRequest, Event, Question};
 use vestal_tui::{Colour, Editor, History};
 
 use super::*;
-use crate::cells::{self, Done};
-use crate::tails::Tail;
+use crate::cells::{self, EndedTool};
+use crate::tool_output::OutputTail;
 
-/// The widths everything has to fit.
+/// The widths at which everything must fit.
 const WIDTHS: [u16; 3] = [60, 80, 140];
 
 fn since(now: Instant, seconds: u64) -> Instant {
     now.checked_sub(Duration::from_secs(seconds)).unwrap()
 }
 
-fn status() -> Status {
+fn busy_status() -> Status {
     Status {
         model: "some/model".to_owned(),
         used: 12_400,
-        holds: Some(200_000),
-        paid: Some(42_000),
-        is_paid_partly: false,
-        place: "native/default".to_owned(),
+        context_window: Some(200_000),
+        cost_micro_usd: Some(42_000),
+        is_cost_partial: false,
+        sandbox: "native/default".to_owned(),
         state: "busy",
         jobs: 2,
         is_yolo: true,
@@ -27,11 +27,11 @@ fn status() -> Status {
     }
 }
 
-/// A live area with all that can be in it.
+/// A live area with every part.
 fn busy(columns: u16, rows: u16, question: Vec<Line>) -> View {
     let now = Instant::now();
-    let tails = Tails::default();
-    let mut live = Live::new(cells::prose_width(columns), false);
+    let tails = OutputTails::default();
+    let mut live = LiveTurn::new(cells::prose_width(columns), false);
     let started = |call: &str, name: &str, summary: &str| Event::ToolStarted {
         call: call.to_owned(),
         name: name.to_owned(),
@@ -67,13 +67,13 @@ fn busy(columns: u16, rows: u16, question: Vec<Line>) -> View {
         live: &live,
         outside: None,
         tails: &tails,
-        is_unfolded: false,
+        shows_more_output: false,
         queued: vec!["and look at the board, too\nplease".to_owned()],
         question,
         input,
-        last: Some(Kind::User),
+        last: Some(EntryKind::User),
         hint: None,
-        status: &status(),
+        status: &busy_status(),
     })
 }
 
@@ -118,9 +118,9 @@ fn request() -> ApprovalRequest {
     }
 }
 
-fn frame(columns: u16, rows: u16) -> cells::Frame {
+fn frame(columns: u16, rows: u16) -> cells::QuestionFrame {
     let width = cells::prose_width(columns);
-    cells::Frame { width, rows, is_heard: true, is_told: false }
+    cells::QuestionFrame { width, rows, is_armed: true, is_printed: false }
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn questions_at_60_80_and_140_columns() {
 fn the_transcript_at_60_80_and_140_columns() {
     for columns in WIDTHS {
         let width = cells::prose_width(columns);
-        let mut tail = Tail::default();
+        let mut tail = OutputTail::default();
         for number in 1..=12 {
             tail.push(&format!("test case_{number} ... ok\n"));
         }
@@ -176,7 +176,7 @@ fn the_transcript_at_60_80_and_140_columns() {
             "run the tests, and mind that they take a long time on this machine\nthen fix them",
             width,
         );
-        lines.extend(cells::ended(&Done {
+        lines.extend(cells::ended(&EndedTool {
             name: "terminal",
             summary: "cargo test",
             is_error: true,
@@ -186,30 +186,30 @@ fn the_transcript_at_60_80_and_140_columns() {
             exit_code: Some(101),
             changes: &[],
         }));
-        lines.extend(cells::ended(&Done {
+        lines.extend(cells::ended(&EndedTool {
             name: "patch",
             summary: "src/a.rs",
             is_error: false,
             took: Duration::from_millis(7),
-            tail: &Tail::default(),
+            tail: &OutputTail::default(),
             reason: None,
             exit_code: None,
             changes: &[diff.to_owned()],
         }));
         lines.extend(cells::note(
-            "the beginning of the conversation (12 messages) was summarised",
+            "summarised the beginning of the conversation (12 messages)",
             width,
         ));
         lines.extend(cells::warning(
             "settings changed since the sandbox was made: terminal.container_memory",
             width,
         ));
-        lines.extend(cells::trouble(
-            &crate::program::Trouble {
+        lines.extend(cells::error(
+            &crate::host::ChatError {
                 problem: "the provider scripted refused the key (HTTP 401)".to_owned(),
                 advice: vec![
                     "check OPENROUTER_API_KEY in .env".to_owned(),
-                    "/retry asks again".to_owned(),
+                    "/retry tries again".to_owned(),
                 ],
             },
             width,
@@ -244,4 +244,63 @@ fn what_a_tool_prints_cannot_command_the_terminal() {
     let line =
         cells::running("terminal", "x\x1b[2J", Duration::ZERO, Some("\x1b]0;title\x07"), 0, 80);
     assert!(!line.to_ansi(Colour::Off).contains(['\x1b', '\x07']), "{}", line.text());
+}
+
+fn status() -> Status {
+    Status {
+        model: "some/model".to_owned(),
+        used: 12_400,
+        context_window: Some(200_000),
+        cost_micro_usd: Some(42_000),
+        is_cost_partial: false,
+        sandbox: "native/default".to_owned(),
+        state: "up",
+        jobs: 2,
+        is_yolo: false,
+        elapsed: Some(Duration::from_secs(12)),
+    }
+}
+
+#[test]
+fn it_says_all_there_is_where_there_is_room() {
+    assert_eq!(
+        status().line(140).text(),
+        "some/model · context 12k/200k (6%) · $0.04 · native/default (up) · 2 jobs · Esc interrupts · 12s"
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_left_out_from_the_right() {
+    let status = Status { elapsed: None, ..status() };
+    for columns in 0..100 {
+        let line = status.line(columns);
+        assert!(line.width() <= columns, "{columns}: {}", line.text());
+        assert!(status.line(140).text().starts_with(line.text().trim_end_matches('…')));
+    }
+    assert_eq!(status.line(60).text(), "some/model · context 12k/200k (6%) · $0.04");
+}
+
+#[test]
+fn how_to_interrupt_is_seen_while_something_runs() {
+    for columns in 40..140 {
+        let line = status().line(columns).text();
+        assert!(line.ends_with("Esc interrupts · 12s"), "{columns}: {line}");
+    }
+    assert!(!Status { elapsed: None, ..status() }.line(140).text().contains("Esc"));
+}
+
+#[test]
+fn that_nothing_is_asked_about_is_always_seen() {
+    let status = Status { is_yolo: true, ..status() };
+    for columns in 4..140 {
+        assert!(status.line(columns).text().ends_with("YOLO"), "{columns}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_not_said() {
+    assert_eq!(Status { model: "m".to_owned(), ..Status::default() }.line(80).text(), "m");
+    let status =
+        Status { used: 900, cost_micro_usd: Some(1), is_cost_partial: true, ..Status::default() };
+    assert_eq!(status.line(80).text(), "context 900 · ≥$0.0000");
 }

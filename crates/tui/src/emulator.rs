@@ -2,18 +2,19 @@
 //! see it.
 
 mod pty;
-mod rows;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alacritty_terminal::event::{Event, EventListener};
 use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Term, TermMode};
-use alacritty_terminal::vte::ansi::Processor;
+use alacritty_terminal::vte::ansi::{Color, NamedColor, Processor};
 
-pub use self::pty::{Command, Pty};
-pub use self::rows::Styled;
 use crate::text::Size;
+
+pub use pty::{Command, Pty};
 
 /// How many lines can be scrolled back to.
 const HISTORY: usize = 100_000;
@@ -27,10 +28,10 @@ pub struct Emulator {
 
 /// What the terminal sends back.
 #[derive(Debug, Clone, Default)]
-struct Answers(Arc<Mutex<Told>>);
+struct Answers(Arc<Mutex<TerminalState>>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct TerminalState {
     bytes: Vec<u8>,
     bells: usize,
     title: Option<String>,
@@ -38,11 +39,11 @@ struct Told {
 
 impl EventListener for Answers {
     fn send_event(&self, event: Event) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::PtyWrite(text) => told.bytes.extend_from_slice(text.as_bytes()),
-            Event::Bell => told.bells += 1,
-            Event::Title(title) => told.title = Some(title),
+            Event::PtyWrite(text) => state.bytes.extend_from_slice(text.as_bytes()),
+            Event::Bell => state.bells += 1,
+            Event::Title(title) => state.title = Some(title),
             _ => {}
         }
     }
@@ -98,17 +99,17 @@ impl Emulator {
 
     /// Takes what the terminal has sent back.
     pub fn answers(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.told().bytes)
+        std::mem::take(&mut self.state().bytes)
     }
 
     /// Returns how often the bell has rung.
     pub fn bells(&self) -> usize {
-        self.told().bells
+        self.state().bells
     }
 
     /// Returns the title of the window, when a program has given it one.
     pub fn title(&self) -> Option<String> {
-        self.told().title.clone()
+        self.state().title.clone()
     }
 
     /// Returns the modes that a program has turned on and not off again: none, once it
@@ -129,7 +130,7 @@ impl Emulator {
         on.chain(off).map(|(_, name)| name).collect()
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn state(&self) -> std::sync::MutexGuard<'_, TerminalState> {
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,6 +141,131 @@ impl std::fmt::Debug for Emulator {
     }
 }
 
+/// Words of one look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Styled {
+    /// The words.
+    pub text: String,
+    /// How they look: `bold`, `dim`, `italic`, `underline`, `inverse`, `struck`, and
+    /// the names of their colours (`red`, `on blue`).
+    pub look: Vec<String>,
+}
+
+impl Emulator {
+    /// Returns the rows that are seen, without the blanks at their ends.
+    pub fn screen(&self) -> Vec<String> {
+        let rows = i32::try_from(self.term.screen_lines()).unwrap_or(i32::MAX);
+        (0..rows).map(|row| self.row(Line(row))).collect()
+    }
+
+    /// Returns the rows of the scroll-back and those that are seen, without the empty
+    /// ones at the end.
+    pub fn all(&self) -> Vec<String> {
+        let mut rows: Vec<_> = self.lines().map(|row| self.row(row)).collect();
+        drop_empty_end(&mut rows);
+        rows
+    }
+
+    /// As [`Emulator::all`], with what the terminal itself has folded as one line: as
+    /// someone gets it who selects and copies it.
+    pub fn copied(&self) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        let mut continues = false;
+        for row in self.lines() {
+            let text = self.text_of(row);
+            match lines.last_mut() {
+                Some(last) if continues => last.push_str(&text),
+                _ => lines.push(text),
+            }
+            let last = &self.term.grid()[row][self.term.last_column()];
+            continues = last.flags.contains(Flags::WRAPLINE);
+        }
+        let mut lines: Vec<_> = lines.iter().map(|line| line.trim_end().to_owned()).collect();
+        drop_empty_end(&mut lines);
+        lines
+    }
+
+    /// Returns the rows that are seen, with how their words look; without blanks that
+    /// have no look.
+    pub fn styled_screen(&self) -> Vec<Vec<Styled>> {
+        let rows = i32::try_from(self.term.screen_lines()).unwrap_or(i32::MAX);
+        (0..rows).map(|row| self.styled_row(Line(row))).collect()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = Line> + use<> {
+        (self.term.topmost_line().0..=self.term.bottommost_line().0).map(Line)
+    }
+
+    fn row(&self, row: Line) -> String {
+        self.text_of(row).trim_end().to_owned()
+    }
+
+    fn text_of(&self, row: Line) -> String {
+        self.cells(row).map(|(text, _)| text).collect()
+    }
+
+    fn styled_row(&self, row: Line) -> Vec<Styled> {
+        let mut spans: Vec<Styled> = Vec::new();
+        for (text, cell) in self.cells(row) {
+            let look = look(cell);
+            match spans.last_mut() {
+                Some(last) if last.look == look => last.text.push_str(&text),
+                _ => spans.push(Styled { text, look }),
+            }
+        }
+        if let Some(last) = spans.last_mut().filter(|last| last.look.is_empty()) {
+            last.text.truncate(last.text.trim_end().len());
+        }
+        spans.retain(|span| !span.text.is_empty());
+        spans
+    }
+
+    fn cells(&self, row: Line) -> impl Iterator<Item = (String, &Cell)> {
+        let cells =
+            (0..self.term.columns()).map(move |column| &self.term.grid()[row][Column(column)]);
+        // The second half of a wide character, and the place one did not fit into.
+        let spacer = Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER;
+        cells.filter(move |cell| !cell.flags.intersects(spacer)).map(|cell| {
+            let marks = cell.zerowidth().unwrap_or_default();
+            (std::iter::once(cell.c).chain(marks.iter().copied()).collect(), cell)
+        })
+    }
+}
+
+fn drop_empty_end(rows: &mut Vec<String>) {
+    while rows.last().is_some_and(String::is_empty) {
+        rows.pop();
+    }
+}
+
+fn look(cell: &Cell) -> Vec<String> {
+    let flags = [
+        (Flags::BOLD, "bold"),
+        (Flags::DIM, "dim"),
+        (Flags::ITALIC, "italic"),
+        (Flags::ALL_UNDERLINES, "underline"),
+        (Flags::INVERSE, "inverse"),
+        (Flags::STRIKEOUT, "struck"),
+    ];
+    let flags = flags.into_iter().filter(|(flag, _)| cell.flags.intersects(*flag));
+    let mut look: Vec<_> = flags.map(|(_, name)| name.to_owned()).collect();
+    if cell.fg != Color::Named(NamedColor::Foreground) {
+        look.push(name(cell.fg));
+    }
+    if cell.bg != Color::Named(NamedColor::Background) {
+        look.push(format!("on {}", name(cell.bg)));
+    }
+    look
+}
+
+fn name(colour: Color) -> String {
+    match colour {
+        Color::Named(name) => format!("{name:?}").to_lowercase(),
+        Color::Indexed(index) => format!("colour {index}"),
+        Color::Spec(rgb) => format!("#{:02x}{:02x}{:02x}", rgb.r, rgb.g, rgb.b),
+    }
+}
+
 #[cfg(test)]
-#[path = "emulator/tests.rs"]
+#[path = "emulator_tests.rs"]
 mod tests;

@@ -1,13 +1,16 @@
-//! What comes from the keyboard.
+//! Keys and other input of a terminal, decoded from its bytes.
 
-mod decode;
-mod frame;
-mod paste;
+mod sequences;
 
-pub use self::decode::Decoder;
+use std::time::Duration;
+
+use termina::Event;
+use termina::event::{KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as EventModifiers};
+
+use crate::key::sequences::{Frame, Paste, frame};
 use crate::text::Size;
 
-/// Something that a person, or the terminal, did.
+/// Input of the user or the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A key was pressed.
@@ -16,7 +19,7 @@ pub enum Input {
     Paste(String),
     /// The terminal has another size.
     Resized(Size),
-    /// The window is looked at, or is no longer.
+    /// The window gained or lost the focus.
     Focused(bool),
     /// The terminal is gone: nothing will come any more.
     Closed,
@@ -75,7 +78,7 @@ pub struct Modifiers {
     pub control: bool,
     /// Alt, or Option, or Escape pressed before.
     pub alt: bool,
-    /// Shift, where the terminal tells.
+    /// Shift, if the terminal reports it.
     pub shift: bool,
 }
 
@@ -91,3 +94,239 @@ impl Key {
         Self { code: KeyCode::Char(c), modifiers }
     }
 }
+
+/// How long a lone Escape may still be the beginning of a sequence.
+const ESCAPE_PATIENCE: Duration = Duration::from_millis(25);
+/// How long the rest of a sequence that has begun may take over a slow line.
+const SEQUENCE_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Decodes what a terminal sends, however it is cut into pieces.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The beginning of something.
+    begun: Vec<u8>,
+    paste: Option<Paste>,
+}
+
+impl Decoder {
+    /// Decodes bytes and appends the inputs they contain.
+    pub fn feed(&mut self, bytes: &[u8], inputs: &mut Vec<Input>) {
+        match &mut self.paste {
+            Some(paste) => paste.feed(bytes),
+            None => self.begun.extend_from_slice(bytes),
+        }
+        loop {
+            let goes_on = match &mut self.paste {
+                Some(paste) => match paste.ended(inputs) {
+                    Some(rest) => {
+                        self.leave_paste(rest);
+                        true
+                    }
+                    None => false,
+                },
+                None => self.decode(inputs),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Returns after how much silence [`Decoder::silence`] must be called.
+    pub fn patience(&self) -> Option<Duration> {
+        if let Some(paste) = &self.paste {
+            return paste.patience();
+        }
+        match self.begun[..] {
+            [] => None,
+            [0x1b] | [0x1b, 0x1b] => Some(ESCAPE_PATIENCE),
+            _ => Some(SEQUENCE_PATIENCE),
+        }
+    }
+
+    /// Handles silence: the start of a sequence was a key of its own or is broken, and a
+    /// paste may never end.
+    pub fn silence(&mut self, inputs: &mut Vec<Input>) {
+        if let Some(paste) = &mut self.paste {
+            let Some(keys) = paste.silence(inputs) else { return };
+            self.leave_paste(keys);
+            self.decode(inputs);
+        }
+        let begun = std::mem::take(&mut self.begun);
+        match begun[..] {
+            [0x1b] => inputs.push(Input::Key(Key::plain(KeyCode::Escape))),
+            [0x1b, 0x1b] => {
+                inputs.extend([(); 2].map(|()| Input::Key(Key::plain(KeyCode::Escape))))
+            }
+            [0x1b, byte] if byte.is_ascii_graphic() => {
+                inputs.push(Input::Key(alt(char::from(byte))))
+            }
+            _ => {}
+        }
+    }
+
+    /// Continues after a paste.
+    fn leave_paste(&mut self, rest: Vec<u8>) {
+        self.begun = rest;
+        self.paste = None;
+    }
+
+    /// Decodes as much as there is; returns whether a paste has begun.
+    fn decode(&mut self, inputs: &mut Vec<Input>) -> bool {
+        let mut at = 0;
+        let mut begins_paste = false;
+        while at < self.begun.len() && !begins_paste {
+            let rest = &self.begun[at..];
+            match frame(rest) {
+                Frame::Part => break,
+                // The sequence itself is decoded next, with Alt.
+                Frame::Alt => match frame(&rest[1..]) {
+                    // What is no key cannot be pressed with Alt: Escape was one of its own.
+                    Frame::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
+                        inputs.push(Input::Key(Key::plain(KeyCode::Escape)));
+                        at += 1;
+                    }
+                    Frame::Whole(length) => {
+                        inputs.extend(one(&rest[1..=length]).map(with_alt));
+                        at += length + 1;
+                    }
+                    Frame::Alt | Frame::Part => break,
+                },
+                Frame::Whole(length) if &rest[..length] == sequences::PASTE_BEGIN => {
+                    begins_paste = true;
+                    at += length;
+                }
+                Frame::Whole(length) => {
+                    inputs.extend(one(&rest[..length]));
+                    at += length;
+                }
+            }
+        }
+        self.begun.drain(..at);
+        if begins_paste {
+            self.paste = Some(Paste::new(std::mem::take(&mut self.begun)));
+        }
+        begins_paste
+    }
+}
+
+/// Returns whether a sequence comes from the terminal itself: the start of a paste, or a
+/// change of focus.
+fn is_told_by_terminal(bytes: &[u8]) -> bool {
+    bytes == sequences::PASTE_BEGIN || matches!(bytes, b"\x1b[I" | b"\x1b[O")
+}
+
+/// Decodes one whole sequence.
+fn one(bytes: &[u8]) -> Option<Input> {
+    if let [0x1b, b']' | b'P' | b'_', _, ..] = bytes {
+        // An unsolicited answer of the terminal.
+        return None;
+    }
+    let mut parser = termina::Parser::default();
+    let same = xterm_as_kitty(bytes).or_else(|| latin(bytes));
+    parser.parse(same.as_deref().unwrap_or(bytes), false);
+    match parser.pop()? {
+        Event::Key(key) => key_of_event(key, bytes).map(Input::Key),
+        Event::FocusIn => Some(Input::Focused(true)),
+        Event::FocusOut => Some(Input::Focused(false)),
+        _ => None,
+    }
+}
+
+/// Converts xterm's form of a modified key (`CSI 27 ; held ; key ~`) to kitty's (`CSI key ;
+/// held u`).
+fn xterm_as_kitty(bytes: &[u8]) -> Option<Vec<u8>> {
+    let numbers = bytes.strip_prefix(b"\x1b[27;")?.strip_suffix(b"~")?;
+    let (held, key) = std::str::from_utf8(numbers).ok()?.split_once(';')?;
+    Some(format!("\x1b[{key};{held}u").into_bytes())
+}
+
+/// Returns a shortcut that was pressed on a keyboard of another script
+/// (`CSI key : shifted : latin ; held u`) as the one that its keys have on a latin
+/// one: there is no other way to say Ctrl-C on it.
+fn latin(bytes: &[u8]) -> Option<Vec<u8>> {
+    let numbers = std::str::from_utf8(bytes.strip_prefix(b"\x1b[")?.strip_suffix(b"u")?).ok()?;
+    let (keys, held) = numbers.split_once(';')?;
+    let latin = keys.split(':').nth(2).filter(|key| !key.is_empty())?;
+    let mask = held.split([':', ';']).next()?.parse::<u16>().ok()?.checked_sub(1)?;
+    let is_shortcut = mask & 0b110 != 0;
+    is_shortcut.then(|| format!("\x1b[{latin};{held}u").into_bytes())
+}
+
+/// Returns a key as it is meant: a capital letter is itself, not a letter with
+/// Shift.
+fn key_of_event(KeyEvent { code, kind, modifiers, .. }: KeyEvent, bytes: &[u8]) -> Option<Key> {
+    let pressed = matches!(kind, KeyEventKind::Press | KeyEventKind::Repeat);
+    // What is pressed together with these is meant for a window manager.
+    if !pressed || modifiers.intersects(EventModifiers::SUPER | EventModifiers::HYPER) {
+        return None;
+    }
+    let mut held = Modifiers {
+        control: modifiers.contains(EventModifiers::CONTROL),
+        alt: modifiers.intersects(EventModifiers::ALT | EventModifiers::META),
+        shift: modifiers.contains(EventModifiers::SHIFT),
+    };
+    let code = match code {
+        Code::Char(c) => KeyCode::Char(character(c, &mut held, bytes)?),
+        Code::Enter => KeyCode::Enter,
+        Code::Tab => KeyCode::Tab,
+        Code::BackTab => {
+            held.shift = false;
+            KeyCode::BackTab
+        }
+        Code::Backspace => KeyCode::Backspace,
+        Code::Delete => KeyCode::Delete,
+        Code::Escape => KeyCode::Escape,
+        Code::Up => KeyCode::Up,
+        Code::Down => KeyCode::Down,
+        Code::Left => KeyCode::Left,
+        Code::Right => KeyCode::Right,
+        Code::Home => KeyCode::Home,
+        Code::End => KeyCode::End,
+        Code::PageUp => KeyCode::PageUp,
+        Code::PageDown => KeyCode::PageDown,
+        Code::Function(number) => KeyCode::F(number),
+        _ => return None,
+    };
+    Some(Key { code, modifiers: held })
+}
+
+fn character(c: char, held: &mut Modifiers, bytes: &[u8]) -> Option<char> {
+    let spelled_out = bytes.starts_with(b"\x1b[");
+    // Kitty encodes keys without a character as private-use characters.
+    if spelled_out && matches!(c, '\u{e000}'..='\u{f8ff}') {
+        return None;
+    }
+    if held.control {
+        // The last four control characters, as they are called.
+        return Some(match c {
+            '4'..='7' if !spelled_out => ['\\', ']', '^', '_'][usize::from(c as u8 - b'4')],
+            c => c.to_ascii_lowercase(),
+        });
+    }
+    let shifted = held.shift;
+    held.shift = false;
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(upper), None) if shifted => Some(upper),
+        _ => Some(c),
+    }
+}
+
+fn alt(c: char) -> Key {
+    Key { code: KeyCode::Char(c), modifiers: Modifiers { alt: true, ..Modifiers::default() } }
+}
+
+fn with_alt(input: Input) -> Input {
+    match input {
+        Input::Key(mut key) => {
+            key.modifiers.alt = true;
+            Input::Key(key)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

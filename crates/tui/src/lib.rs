@@ -1,5 +1,5 @@
-//! A terminal interface that leaves the terminal its own: what is said goes into
-//! its scroll-back, and only a few lines at the bottom are drawn again and again.
+//! A terminal interface that keeps the terminal's own scroll-back: output is printed once,
+//! and only a few lines at the bottom are redrawn.
 //!
 //! See the crate's README for the contract.
 

@@ -1,27 +1,21 @@
 //! Lines that stay, and below them lines that change.
 //!
-//! What is said is written once and is then the terminal's: it scrolls, it is
-//! selected and searched as all else there. Only the live area at the bottom is
-//! written again. Nothing is remembered of where on the terminal it is: only how
-//! far the cursor stands below its top.
+//! Printed lines are written once and then belong to the terminal, which scrolls, selects
+//! and searches them. Only the live area at the bottom is redrawn. Its position is not
+//! tracked, only how far the cursor is below its top.
 
 mod draw;
-mod fold;
-mod frame;
-mod view;
 
 use std::io::{self, Write};
 
-use self::frame::Frame;
-pub use self::view::View;
-use self::view::{Drawn, Folded};
+use crate::screen::draw::{Fold, Frame};
 use crate::style::Colour;
 use crate::text::{Line, Size};
 
 /// What a terminal does with its lines when it becomes narrower or wider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reflow {
-    /// It folds them anew, as nearly all do.
+    /// It wraps them again, as nearly all do.
     Yes,
     /// It cuts them off, as xterm and the Linux console do.
     No,
@@ -34,11 +28,11 @@ pub struct Screen<W: Write> {
     size: Size,
     colour: Colour,
     reflow: Reflow,
-    /// What has been said since the last frame.
+    /// Lines printed since the last frame.
     said: Vec<Line>,
     /// The live area as it was drawn.
     drawn: Drawn,
-    /// How many rows the cursor stands below the top of the live area.
+    /// Rows between the top of the live area and the cursor.
     above: usize,
     /// Whether what is on the terminal may differ from what was drawn.
     stale: bool,
@@ -49,8 +43,8 @@ pub struct Screen<W: Write> {
 }
 
 impl<W: Write> Screen<W> {
-    /// Returns the screen of a terminal whose cursor stands at the beginning of a
-    /// line. Nothing is written yet.
+    /// Returns the screen of a terminal whose cursor is at the start of a line. Writes
+    /// nothing yet.
     pub fn new(out: W, size: Size, colour: Colour) -> Self {
         Self {
             out,
@@ -84,13 +78,12 @@ impl<W: Write> Screen<W> {
         usize::from(self.size.rows).saturating_sub(1).max(1)
     }
 
-    /// Says a line: the next frame writes it above the live area, where it stays.
+    /// Prints a line: the next frame writes it above the live area, where it stays.
     pub fn print(&mut self, line: Line) {
         self.said.push(line);
     }
 
-    /// Says that the terminal has another size; with the same size, that all is to be
-    /// drawn again.
+    /// Sets the size of the terminal; with the same size, everything is redrawn.
     pub fn resized(&mut self, size: Size) {
         let is_folded_anew = size.columns != self.size.columns && self.reflow == Reflow::Yes;
         self.size = size;
@@ -102,8 +95,8 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Writes what was said since, and takes the live area away: the cursor stands at
-    /// the beginning of an empty line, for others to write.
+    /// Writes printed lines and removes the live area; the cursor is then at the start of an
+    /// empty line, for others to write.
     pub fn clear(&mut self) -> io::Result<()> {
         if self.drawn.lines.is_empty() && self.said.is_empty() && self.drawn.is_visible() {
             return Ok(());
@@ -112,7 +105,7 @@ impl<W: Write> Screen<W> {
         self.draw(&View { lines: Vec::new(), cursor: Some((0, 0)) })
     }
 
-    /// Moves all that is seen into the scroll-back, and begins at the top of an empty
+    /// Moves everything visible into the scroll-back and continues at the top of an empty
     /// screen.
     pub fn clear_screen(&mut self) -> io::Result<()> {
         self.clear()?;
@@ -123,8 +116,8 @@ impl<W: Write> Screen<W> {
             self.frame.end_line();
         }
         self.frame.home();
-        // Not in the very first row: tmux takes whoever erases from there on for
-        // somebody who clears the screen, and keeps what was there.
+        // Not from the first row: tmux treats erasing from there as clearing the screen and
+        // keeps its content.
         self.frame.end_line();
         self.frame.end(&mut self.out)
     }
@@ -145,6 +138,91 @@ impl<W: Write> Screen<W> {
     }
 }
 
+/// The live area: its lines and the position of the cursor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct View {
+    /// The lines. Those that are wider than the terminal are cut; where there are
+    /// more than fit, those around the cursor are shown.
+    pub lines: Vec<Line>,
+    /// The row and the column of the cursor; it is hidden when there is none.
+    pub cursor: Option<(usize, usize)>,
+}
+
+impl View {
+    /// Returns the view with the lines of another one below it, and its cursor.
+    #[must_use]
+    pub fn above(mut self, other: Self) -> Self {
+        let rows = self.lines.len();
+        self.lines.extend(other.lines);
+        self.cursor = other.cursor.map(|(row, column)| (rows + row, column)).or(self.cursor);
+        self
+    }
+
+    /// Returns what of the view is drawn on so many columns and at most so many rows.
+    fn fitted(&self, columns: usize, rows: usize) -> Drawn {
+        let last_row = self.lines.len().saturating_sub(1);
+        let typed_in = self.cursor.map(|(row, _)| row.min(last_row));
+        // The end is what matters most, but not more than what is being typed.
+        let last = self.lines.len().saturating_sub(rows);
+        let first = typed_in.map_or(last, |row| row.min(last));
+        let mut lines: Vec<_> = self.lines.iter().skip(first).take(rows).collect();
+        let mut place =
+            CursorPosition { row: lines.len().saturating_sub(1), column: 0, hidden: true };
+        if let Some((row, (_, column))) = typed_in.zip(self.cursor) {
+            let column = column.min(columns - 1);
+            let column = self.lines.get(row).map_or(0, |line| line.boundary_before(column));
+            place = CursorPosition { row: row - first, column, hidden: false };
+        }
+        // Blanks at the end of a line are not seen, but some terminals keep them when
+        // they fold it and some do not.
+        let lines = lines.drain(..).enumerate().map(|(row, line)| {
+            let seen = if row == place.row { place.column } else { 0 };
+            line.cut_to_be_safe(columns).without_blanks_after(seen)
+        });
+        Drawn { lines: lines.collect(), place }
+    }
+}
+
+/// The live area as it is on the terminal.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Drawn {
+    lines: Vec<Line>,
+    place: CursorPosition,
+}
+
+/// Where the cursor is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct CursorPosition {
+    row: usize,
+    column: usize,
+    hidden: bool,
+}
+
+impl Drawn {
+    fn is_visible(&self) -> bool {
+        !self.place.hidden
+    }
+
+    /// Returns the rows between the top and the cursor after a terminal of this width has
+    /// wrapped the lines again.
+    fn rows_above(&self, columns: usize, folded: Folded) -> usize {
+        let whole = self.lines.iter().take(self.place.row);
+        let whole: usize = whole.map(|line| Fold::of(line.cells(), columns).rows()).sum();
+        let line = self.lines.get(self.place.row).filter(|_| folded == Folded::Once);
+        let part = line.map_or(0, |line| Fold::up_to(line.cells(), self.place.column, columns).row);
+        whole + part
+    }
+}
+
+/// How often a terminal has wrapped the lines again since they were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Folded {
+    Once,
+    /// Some terminals then lose the cursor: it is in its line, but the row within it is
+    /// unknown.
+    Repeatedly,
+}
+
 #[cfg(test)]
-#[path = "screen/tests.rs"]
+#[path = "screen_tests.rs"]
 mod tests;

@@ -1,14 +1,13 @@
-//! The styles that are used, in the sixteen colours that a person has chosen
-//! for their terminal.
+//! The styles, in the sixteen colours of the terminal's theme.
 
 pub use anstyle::Style;
 use anstyle::{AnsiColor, Color};
 
 /// No style at all.
 pub const PLAIN: Style = Style::new();
-/// Said with weight.
+/// Important.
 pub const BOLD: Style = Style::new().bold();
-/// Said by the way.
+/// Less important.
 pub const DIM: Style = Style::new().dimmed();
 /// Leaning.
 pub const ITALIC: Style = Style::new().italic();

@@ -1,19 +1,16 @@
 //! Styled text, line by line.
 
-mod cells;
-mod cut;
-mod harmless;
-mod hidden;
+mod sanitize;
 mod wrap;
 
 use std::fmt::Write as _;
 
-pub use anstyle::Style;
-
-pub use self::cells::width;
-pub(crate) use self::cells::{Cell, char_width};
-pub use self::harmless::harmless;
 use crate::style::Colour;
+
+pub use anstyle::Style;
+pub use sanitize::harmless;
+pub use wrap::width;
+pub(crate) use wrap::{Cell, char_width};
 
 /// How many columns and rows a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +31,8 @@ pub struct Span {
     style: Style,
 }
 
-/// One line. It may be wider than the terminal: then the terminal folds it, and
-/// whoever copies it gets one line.
+/// One line. If it is wider than the terminal, the terminal wraps it, and copying it still
+/// gives one line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     spans: Vec<Span>,

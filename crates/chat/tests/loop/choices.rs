@@ -59,7 +59,7 @@ async fn what_does_not_come_to_an_end_is_seen_and_given_up_and_no_key_is_lost() 
             person.sees("opening the conversation").await;
             person.types("tw");
             person.presses(Key::control('c'));
-            person.sees("opening the conversation was given up").await;
+            person.sees("opening the conversation was cancelled").await;
             person.says("o");
             person.sees("heard two").await;
             rests(&person).await;
@@ -85,7 +85,7 @@ async fn what_children_took_is_counted_on_a_line_of_its_own_and_in_the_sum() {
             person.sees("all done").await;
             rests(&person).await;
             person.says("/usage");
-            person.sees("2 delegated parts, whoever was asked").await;
+            person.sees("2 delegated parts, all models").await;
             // Two calls of ours, and one of each child.
             person.sees("together  4 calls, ").await;
             person.leaves();
@@ -125,9 +125,9 @@ async fn an_address_that_was_put_right_counts_from_the_next_turn_on() {
     stage
         .play(async |person| {
             person.says("/model other");
-            person.sees("custom:other is asked in this conversation from now on").await;
+            person.sees("this conversation now uses custom:other").await;
             person.says("hello");
-            person.sees("/retry asks again").await;
+            person.sees("/retry tries again").await;
             rests(&person).await;
             config(&stage.model.base_url());
             person.says("/retry");

@@ -79,11 +79,11 @@ async fn turns_are_taken_back_for_good_and_said_again() {
     stage
         .play(async |person| {
             person.says("/undo");
-            person.sees("nothing was said yet").await;
+            person.sees("the conversation is empty").await;
             hears(&person, "one").await;
             hears(&person, "two").await;
             person.says("/undo");
-            person.sees("took back 1 turn (2 messages)").await;
+            person.sees("undid 1 turn (2 messages)").await;
             // What was said is in the input, to be said better.
             person.types(" and a half");
             person.presses(Key::plain(KeyCode::Enter));
@@ -95,7 +95,7 @@ async fn turns_are_taken_back_for_good_and_said_again() {
             rests(&person).await;
             assert_eq!(seen(&stage), ["one", "two and a half"]);
             person.says("/undo x");
-            person.sees("\"x\" is no number of turns").await;
+            person.sees("\"x\" is not a number of turns").await;
             person.leaves();
         })
         .await;
@@ -150,7 +150,7 @@ async fn a_branch_is_gone_on_with_and_named() {
     stage
         .play(async |person| {
             person.says("/branch");
-            person.sees("nowhere to branch from").await;
+            person.sees("nothing to branch from").await;
             hears(&person, "one").await;
             person.says("/branch it's another way");
             person.sees("this is a branch").await;
@@ -159,7 +159,7 @@ async fn a_branch_is_gone_on_with_and_named() {
             person.says("/title");
             person.sees("\"it's another way\"").await;
             person.says("/title mine");
-            person.sees("this conversation is \"mine\" now").await;
+            person.sees("the title is now \"mine\"").await;
             person.says("/branch mine");
             person.sees("the title \"mine\" belongs to").await;
             person.leaves();
@@ -179,9 +179,9 @@ async fn while_a_turn_runs_some_commands_act_at_once_and_others_wait() {
             person.says("talk");
             person.sees("the whole").await;
             person.says("/yolo on");
-            person.sees("nothing is asked about in this conversation any more").await;
+            person.sees("the agent no longer asks for approval").await;
             person.says("/status");
-            person.sees("at work for").await;
+            person.sees("turn running for").await;
             person.says("/undo 1");
             person.sees("/undo has to wait").await;
             person
@@ -216,7 +216,7 @@ async fn stop_interrupts_the_turn_and_ends_background_jobs_after_a_question() {
     stage
         .play(async |person| {
             person.says("/stop");
-            person.sees("nothing runs").await;
+            person.sees("nothing to stop").await;
             person.says("start");
             person.sees("it runs").await;
             rests(&person).await;
@@ -284,13 +284,13 @@ async fn another_model_is_asked_in_this_conversation_only() {
     stage
         .play(async |person| {
             person.says("/model other");
-            person.sees("custom:other is asked in this conversation from now on").await;
+            person.sees("this conversation now uses custom:other").await;
             person.says("hello");
             stage.model.wait_for_answers(1).await;
             rests(&person).await;
             assert_eq!(stage.model.requests()[0].model(), "other");
             person.says("/model nobody:x y");
-            person.sees("one model is enough").await;
+            person.sees("too many arguments").await;
             person.leaves();
         })
         .await;
@@ -334,7 +334,7 @@ async fn tools_are_taken_and_given() {
             person.says("/tools disable terminl");
             person.sees("did you mean terminal?").await;
             person.says("/tools disable terminal");
-            person.sees("the model does not have process, terminal any more").await;
+            person.sees("process, terminal disabled").await;
             person.says("hello");
             stage.model.wait_for_answers(1).await;
             rests(&person).await;
@@ -355,17 +355,17 @@ async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told(
             person.sees("default has no sandbox yet").await;
             // Also where nothing was said yet.
             person.says("/sandbox switch third");
-            person.sees("it works in the sandbox of third from now on").await;
+            person.sees("the agent now works in the sandbox of third").await;
             person.says("/sandbox switch default");
-            person.sees("it works in the sandbox of default from now on").await;
+            person.sees("the agent now works in the sandbox of default").await;
             person.says("$ echo one > here; ls");
             person.sees("heard $ echo one").await;
             rests(&person).await;
             person.says("/sandbox");
-            person.sees("none (/sandbox snapshot keeps one)").await;
+            person.sees("none (/sandbox snapshot creates one)").await;
             person.sees("local").await;
             person.says("/sandbox switch other");
-            person.sees("it works in the sandbox of other from now on").await;
+            person.sees("the agent now works in the sandbox of other").await;
             // What the model is told goes with what is said next.
             person.says("two");
             person.sees("heard [The user has moved this conversation").await;
@@ -373,7 +373,7 @@ async fn the_same_conversation_goes_on_in_another_sandbox_and_the_model_is_told(
             let seen = seen(&stage);
             assert!(seen.iter().any(|said| said.contains("the task other")), "{seen:?}");
             person.says("/sandbox switch other");
-            person.sees("this is where it works: other").await;
+            person.sees("already in the sandbox of other").await;
             person.leaves();
         })
         .await;
@@ -396,17 +396,17 @@ async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
             .await;
             person.says("/usage");
             person.sees("scripted:scripted-model").await;
-            person.sees("unknown (model.prices can say)").await;
+            person.sees("unknown (set model.prices)").await;
             person.says("/status");
-            person.sees("what is dangerous is asked about").await;
+            person.sees("asked before dangerous commands").await;
             person.says("/compress");
             person.sees("there is nothing to sum up").await;
             person.says("/approvals");
-            person.sees("nothing is approved for this conversation").await;
+            person.sees("there are no approvals for this conversation").await;
             person.says("/help undo");
             person.sees("take back the last turn").await;
             person.says("/help");
-            person.sees("/help keys says what the keys do.").await;
+            person.sees("/help keys lists the keys.").await;
             let rows = person.all();
             assert!(rows.iter().all(|row| row.chars().count() <= 60), "{rows:?}");
             assert!(rows.iter().any(|row| row == "  /new         begin a new conversation in the same sandbox"));
@@ -441,7 +441,7 @@ async fn help_ends_with_the_commands_and_names_the_way_to_the_keys() {
     stage
         .play(async |person| {
             person.says("/help");
-            person.sees("/help keys says what the keys do.").await;
+            person.sees("/help keys lists the keys.").await;
             assert!(!person.all().join("\n").contains("Keys of the"));
             person.leaves();
         })

@@ -14,7 +14,10 @@ use vestal_agent::{
     Agent, AgentParts, Approval, ApprovalRequest, ConversationOptions, Human, PromptParts,
     Question, Selection, Start, settings, tools,
 };
-use vestal_chat::{Left, Lend, Open, Opened, Outside, Parts, Program, Surface, Trouble};
+use vestal_chat::{
+    ChatError, ChatExit, ChatHost, ChatParts, ChatTerminal, HostMessage, OpenTarget,
+    OpenedConversation, SuspendTerminal,
+};
 use vestal_config::{Environment, Home, Isolation, Override, Settings};
 use vestal_conversations::{ConversationId, Store, Stored, Title};
 use vestal_model::{Api, Endpoint, Models, UserMessage};
@@ -40,7 +43,7 @@ pub(crate) struct Person {
     terminal: Terminal,
     inputs: UnboundedSender<Input>,
     pub(crate) signals: UnboundedSender<Termination>,
-    pub(crate) outside: UnboundedSender<Outside>,
+    pub(crate) outside: UnboundedSender<HostMessage>,
     pub(crate) lent: Arc<Mutex<Vec<&'static str>>>,
 }
 
@@ -118,10 +121,10 @@ impl Stage {
     pub(crate) async fn play<F: Future<Output = ()>>(
         &self,
         script: impl FnOnce(Person) -> F,
-    ) -> Left {
+    ) -> ChatExit {
         let settings = load(self.dir.path(), &self.set);
         let agent = self.agent(&settings).await;
-        let (human, questions) = vestal_chat::asked();
+        let (human, questions) = vestal_chat::question_channel();
         let human: Arc<dyn Human> = Arc::new(Clumsy(human));
         let start = match &self.resumed {
             Some(id) => Start::Resume(id.clone()),
@@ -141,7 +144,7 @@ impl Stage {
         let (signals, signalled) = unbounded_channel();
         let (outside, said) = unbounded_channel();
         let lent = Arc::default();
-        let program = Arc::new(Surroundings {
+        let host = Arc::new(TestHost {
             agent: agent.clone(),
             human,
             start,
@@ -149,8 +152,8 @@ impl Stage {
             verbs: terminal.clone(),
             until: self.file(VERB_GOES_ON),
         });
-        let parts = Parts {
-            program,
+        let parts = ChatParts {
+            host,
             agent: agent.clone(),
             settings: Arc::new(settings),
             colour: Colour::On,
@@ -159,13 +162,13 @@ impl Stage {
             outside: said,
             first: self.first.clone(),
         };
-        let surface = Surface {
+        let surface = ChatTerminal {
             inputs: typed,
             signals: signalled,
             out: Box::new(terminal.clone()),
             size: self.size,
             reflow: Reflow::Yes,
-            lend: Box::new(Lent(Arc::clone(&lent))),
+            terminal: Box::new(TestTerminal(Arc::clone(&lent))),
         };
         let person = Person { terminal, inputs, signals, outside, lent };
         let chat = Box::pin(vestal_chat::run_on(parts, surface));
@@ -303,15 +306,15 @@ impl Write for Terminal {
     }
 }
 
-struct Lent(Arc<Mutex<Vec<&'static str>>>);
+struct TestTerminal(Arc<Mutex<Vec<&'static str>>>);
 
-impl Lend for Lent {
-    fn lend(&mut self) -> io::Result<()> {
+impl SuspendTerminal for TestTerminal {
+    fn suspend(&mut self) -> io::Result<()> {
         self.0.lock().unwrap().push("lent");
         Ok(())
     }
 
-    fn take_back(&mut self) -> io::Result<Option<Size>> {
+    fn resume(&mut self) -> io::Result<Option<Size>> {
         self.0.lock().unwrap().push("back");
         Ok(None)
     }
@@ -323,7 +326,7 @@ impl Lend for Lent {
 }
 
 /// The program around the chat.
-struct Surroundings {
+struct TestHost {
     agent: Agent,
     human: Arc<dyn Human>,
     start: Start,
@@ -365,17 +368,17 @@ impl Human for Clumsy {
 }
 
 #[async_trait]
-impl Program for Surroundings {
-    async fn open(&self, what: Open) -> Result<Opened, Trouble> {
-        if matches!(&what, Open::New { title: Some(title), .. } if title == NEVER) {
+impl ChatHost for TestHost {
+    async fn open(&self, what: OpenTarget) -> Result<OpenedConversation, ChatError> {
+        if matches!(&what, OpenTarget::New { title: Some(title), .. } if title == NEVER) {
             return std::future::pending().await;
         }
         let (start, task) = match what {
-            Open::First => (self.start.clone(), None),
-            Open::New { task, title, .. } => {
+            OpenTarget::First => (self.start.clone(), None),
+            OpenTarget::New { task, title, .. } => {
                 (Start::New { source: "cli".to_owned(), title: title.map(Title::Given) }, task)
             }
-            Open::Resume { id, task, .. } => (Start::Resume(id), task),
+            OpenTarget::Resume { id, task, .. } => (Start::Resume(id), task),
         };
         let is_resumed = matches!(start, Start::Resume(_));
         let opening = ConversationOptions {
@@ -396,11 +399,11 @@ impl Program for Surroundings {
         };
         let opened = self.agent.open(opening).await;
         let conversation =
-            opened.map_err(|error| Trouble { problem: error.to_string(), advice: Vec::new() })?;
-        Ok(Opened { conversation, is_resumed, notices: Vec::new() })
+            opened.map_err(|error| ChatError { problem: error.to_string(), advice: Vec::new() })?;
+        Ok(OpenedConversation { conversation, is_resumed, notices: Vec::new() })
     }
 
-    async fn verb(&self, words: Vec<String>) -> bool {
+    async fn run_command(&self, words: Vec<String>) -> bool {
         let line = format!("ran: {}\r\n", words.join(" "));
         self.verbs.clone().write_all(line.as_bytes()).unwrap();
         if words.last().is_some_and(|word| word == SLOW) {
@@ -409,7 +412,7 @@ impl Program for Surroundings {
         true
     }
 
-    fn complete_verb(&self, _: &[String]) -> Vec<String> {
+    fn complete_command(&self, _: &[String]) -> Vec<String> {
         Vec::new()
     }
 }

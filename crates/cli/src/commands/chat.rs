@@ -243,13 +243,13 @@ async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Fai
     // Only what is typed names files: material that is piped in names what it likes.
     let typed = args.query.clone().filter(|query| query != "-").unwrap_or_default();
     let home = context.environment().non_empty("HOME").map(PathBuf::from);
-    let found = vestal_chat::image::attach(typed, home.as_deref());
+    let found = vestal_chat::attachments::attach(typed, home.as_deref());
     parts.extend(found.message.parts.into_iter().skip(1));
     for about in found.attached {
         context.console.note(&format!("attached {about}"));
     }
-    for trouble in found.troubles {
-        context.console.warn(&trouble.problem);
+    for error in found.errors {
+        context.console.warn(&error.problem);
     }
     Ok(UserMessage { parts })
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 use super::fragment::{ATOM, Fragment};
-use super::layout::{Cell, Layout, Place, Room};
+use super::layout::{Cell, Layout, Room, RowPosition};
 
 /// A text with a cursor, which is always between two graphemes.
 #[derive(Debug, Clone)]
@@ -173,30 +173,30 @@ impl Buffer {
 
     /// Returns where the cursor is on the screen: in which row, and in which column
     /// of it.
-    pub(super) fn place(&mut self) -> (Place, usize) {
+    pub(super) fn place(&mut self) -> (RowPosition, usize) {
         let place = self.layout.place(&self.text, self.cursor);
         let cells = self.layout.cells(&self.text, place);
         let before = cells.iter().take_while(|cell| cell.range.end <= self.cursor);
         (place, before.map(|cell| cell.width).sum())
     }
 
-    /// Returns the place nearest to one that may be there no longer.
-    pub(super) fn nearest(&mut self, place: Place) -> Place {
+    /// Returns the position nearest to one that may no longer exist.
+    pub(super) fn nearest(&mut self, place: RowPosition) -> RowPosition {
         self.layout.nearest(&self.text, place)
     }
 
     /// Returns the row above.
-    pub(super) fn above(&mut self, place: Place) -> Option<Place> {
+    pub(super) fn above(&mut self, place: RowPosition) -> Option<RowPosition> {
         self.layout.above(&self.text, place)
     }
 
     /// Returns the row below.
-    pub(super) fn below(&mut self, place: Place) -> Option<Place> {
+    pub(super) fn below(&mut self, place: RowPosition) -> Option<RowPosition> {
         self.layout.below(&self.text, place)
     }
 
     /// Returns what is in a row.
-    pub(super) fn cells(&mut self, place: Place) -> Vec<Cell<'_>> {
+    pub(super) fn cells(&mut self, place: RowPosition) -> Vec<Cell<'_>> {
         self.layout.cells(&self.text, place)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// grapheme, as control characters do not.
 pub(crate) const ATOM: char = '\u{fff0}';
 
-/// What takes the place of [`ATOM`] where somebody did type it.
+/// Replaces [`ATOM`] if it was typed.
 const NOT_A_CHARACTER: &str = "\u{fffd}";
 
 /// A paste of more lines than this is one thing.
@@ -17,11 +17,10 @@ const MOST_LINES: usize = 10;
 /// A paste of more characters than this is one thing.
 const MOST_CHARACTERS: usize = 2_000;
 
-/// Text that is set, not pasted, may be longer: a person wants to see what they
-/// wrote.
+/// Text that is set rather than pasted may be longer, because the user wrote it.
 const MOST_BYTES_SET: usize = 64 << 10;
 
-/// A line that is longer is slow to lay out, and nobody reads it in an input.
+/// A longer line is slow to lay out and not readable in an input.
 const LONGEST_LINE_SET: usize = 8 << 10;
 
 /// A large paste.
@@ -178,7 +177,7 @@ impl Fragment {
         (whole, ranges)
     }
 
-    /// Returns the text as a person sees it, pastes by their labels.
+    /// Returns the text as shown, with labels for pastes.
     pub(crate) fn shown(&self) -> String {
         let mut shown = String::with_capacity(self.text.len());
         for (words, paste) in self.pieces() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::fragment::{ATOM, Fragment, Paste};
+use crate::editor::fragment::{ATOM, Fragment, Paste};
 use crate::text::{Line, char_width, harmless};
 
 /// What is shown for a character that is wider than the screen.
@@ -48,13 +48,13 @@ pub(super) type Row = Range<usize>;
 struct LogicalLine {
     /// Bytes, without the end of line.
     len: usize,
-    /// How it is folded, once somebody looked at it.
+    /// Its rows, once they were needed.
     rows: Option<Vec<Row>>,
 }
 
 /// A row, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowPosition {
     /// Which line.
     pub(super) line: usize,
     /// Which row of that line.
@@ -63,9 +63,8 @@ pub(super) struct Place {
     pub(super) start: usize,
 }
 
-/// The lines of a text and how they are folded. A change is told line by line,
-/// and what nobody looks at is not folded, so that a key costs as much in a long
-/// text as in a short one.
+/// The lines of a text and their rows. Changes are applied line by line, and only visible
+/// lines are wrapped, so a key costs the same in a long text as in a short one.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     lines: Vec<LogicalLine>,
@@ -85,7 +84,7 @@ impl Layout {
         self.room
     }
 
-    /// Says how much room a row has.
+    /// Sets the width of a row.
     pub(super) fn resize(&mut self, room: Room) {
         if self.room != room {
             self.room = room;
@@ -93,7 +92,7 @@ impl Layout {
         }
     }
 
-    /// Says that `removed` bytes at `at` were replaced.
+    /// Records that `removed` bytes at `at` were replaced.
     pub(super) fn replaced(&mut self, at: usize, removed: usize, inserted: &str) {
         let first = self.place_of_line(at);
         let last = self.place_of_line(at + removed);
@@ -110,51 +109,51 @@ impl Layout {
     }
 
     /// Returns where an offset is.
-    pub(super) fn place(&mut self, text: &Fragment, offset: usize) -> Place {
+    pub(super) fn place(&mut self, text: &Fragment, offset: usize) -> RowPosition {
         let line = self.place_of_line(offset);
         let rows = self.rows(text, line);
         let row = rows.iter().rposition(|row| row.start <= offset - line.start).unwrap_or(0);
-        Place { row, ..line }
+        RowPosition { row, ..line }
     }
 
     /// Returns the nearest place that there is.
-    pub(super) fn nearest(&mut self, text: &Fragment, wanted: Place) -> Place {
+    pub(super) fn nearest(&mut self, text: &Fragment, wanted: RowPosition) -> RowPosition {
         let line = wanted.line.min(self.lines.len() - 1);
         let start = self.lines.iter().take(line).map(|line| line.len + 1).sum();
-        let place = Place { line, row: 0, start };
+        let place = RowPosition { line, row: 0, start };
         let last = self.rows(text, place).len() - 1;
-        Place { row: wanted.row.min(last), ..place }
+        RowPosition { row: wanted.row.min(last), ..place }
     }
 
     /// Returns the row above.
-    pub(super) fn above(&mut self, text: &Fragment, place: Place) -> Option<Place> {
+    pub(super) fn above(&mut self, text: &Fragment, place: RowPosition) -> Option<RowPosition> {
         if place.row > 0 {
-            return Some(Place { row: place.row - 1, ..place });
+            return Some(RowPosition { row: place.row - 1, ..place });
         }
         let line = place.line.checked_sub(1)?;
-        let above = Place { line, row: 0, start: place.start - self.len_of(line) - 1 };
+        let above = RowPosition { line, row: 0, start: place.start - self.len_of(line) - 1 };
         let row = self.rows(text, above).len() - 1;
-        Some(Place { row, ..above })
+        Some(RowPosition { row, ..above })
     }
 
     /// Returns the row below.
-    pub(super) fn below(&mut self, text: &Fragment, place: Place) -> Option<Place> {
+    pub(super) fn below(&mut self, text: &Fragment, place: RowPosition) -> Option<RowPosition> {
         if place.row + 1 < self.rows(text, place).len() {
-            return Some(Place { row: place.row + 1, ..place });
+            return Some(RowPosition { row: place.row + 1, ..place });
         }
         let line = place.line + 1;
         let start = place.start + self.len_of(place.line) + 1;
-        (line < self.lines.len()).then_some(Place { line, row: 0, start })
+        (line < self.lines.len()).then_some(RowPosition { line, row: 0, start })
     }
 
     /// Returns the bytes of the text that are in a row.
-    pub(super) fn bytes(&mut self, text: &Fragment, place: Place) -> Range<usize> {
+    pub(super) fn bytes(&mut self, text: &Fragment, place: RowPosition) -> Range<usize> {
         let row = self.rows(text, place).get(place.row).cloned().unwrap_or_default();
         place.start + row.start..place.start + row.end
     }
 
     /// Returns the cells of a row; their ranges are offsets in the text.
-    pub(super) fn cells<'t>(&mut self, text: &'t Fragment, place: Place) -> Vec<Cell<'t>> {
+    pub(super) fn cells<'t>(&mut self, text: &'t Fragment, place: RowPosition) -> Vec<Cell<'t>> {
         let bytes = self.bytes(text, place);
         let row = text.text().get(bytes.clone()).unwrap_or_default();
         let mut found: Vec<_> = cells(row, text.pastes_from(bytes.start), self.room).collect();
@@ -169,19 +168,19 @@ impl Layout {
         self.lines.get(line).map_or(0, |line| line.len)
     }
 
-    fn place_of_line(&self, offset: usize) -> Place {
+    fn place_of_line(&self, offset: usize) -> RowPosition {
         let mut start = 0;
         for (number, line) in self.lines.iter().enumerate() {
             if offset <= start + line.len {
-                return Place { line: number, row: 0, start };
+                return RowPosition { line: number, row: 0, start };
             }
             start += line.len + 1;
         }
         let line = self.lines.len() - 1;
-        Place { line, row: 0, start: start - self.len_of(line) - 1 }
+        RowPosition { line, row: 0, start: start - self.len_of(line) - 1 }
     }
 
-    fn rows(&mut self, text: &Fragment, place: Place) -> &[Row] {
+    fn rows(&mut self, text: &Fragment, place: RowPosition) -> &[Row] {
         let room = self.room;
         // There is always a line: a text without any is one empty line.
         let Some(line) = self.lines.get_mut(place.line) else { return &[] };

@@ -4,7 +4,7 @@ fn folded(text: &str, columns: usize) -> Vec<String> {
     let room = Room { columns, spare: 1 };
     let fragment = Fragment::plain(text);
     let mut layout = Layout::new(fragment.text(), room);
-    let mut place = Some(Place { line: 0, row: 0, start: 0 });
+    let mut place = Some(RowPosition { line: 0, row: 0, start: 0 });
     let mut rows = Vec::new();
     while let Some(here) = place {
         let cells = layout.cells(&fragment, here);
@@ -48,7 +48,7 @@ fn what_is_wider_than_the_screen_is_replaced() {
     assert_eq!(folded("\t", 2), ["  "]);
     let fragment = Fragment::pasted(&"x\n".repeat(100));
     let mut layout = Layout::new(fragment.text(), Room { columns: 10, spare: 1 });
-    let cells = layout.cells(&fragment, Place { line: 0, row: 0, start: 0 });
+    let cells = layout.cells(&fragment, RowPosition { line: 0, row: 0, start: 0 });
     assert_eq!(cells[0].shown, "[pasted 1…");
 }
 
@@ -57,7 +57,7 @@ fn a_change_lays_out_its_own_line_alone() {
     let text = "words of a line\n".repeat(1_000);
     let mut fragment = Fragment::plain(&text);
     let mut layout = Layout::new(fragment.text(), Room { columns: 20, spare: 1 });
-    let mut place = Some(Place { line: 0, row: 0, start: 0 });
+    let mut place = Some(RowPosition { line: 0, row: 0, start: 0 });
     while let Some(here) = place {
         place = layout.below(&fragment, here);
     }

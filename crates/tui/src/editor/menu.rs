@@ -2,11 +2,11 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::commands::drawn;
-use super::fragment::Fragment;
-use super::undo::Group;
-use super::{Editor, Last, Reaction};
 use crate::complete::{Completer, Completion};
+use crate::editor::fragment::Fragment;
+use crate::editor::keys::drawn;
+use crate::editor::undo::Group;
+use crate::editor::{Editor, Last, Reaction};
 use crate::key::{Key, KeyCode};
 
 /// What can be chosen from.
@@ -19,8 +19,8 @@ pub(super) struct Menu {
 }
 
 impl Editor {
-    /// Returns the text that is to be completed and where the cursor is in it. Each
-    /// large paste is one character here.
+    /// Returns the text to complete and the cursor in it. A large paste is one character
+    /// here.
     pub fn to_complete(&mut self) -> (&str, usize) {
         self.asked = Some(self.revision);
         (self.buffer.text(), self.buffer.cursor())

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::fragment::ATOM;
-use super::*;
 use crate::complete::{Completer, Completion};
+use crate::editor::fragment::ATOM;
+use crate::editor::*;
 use crate::key::Modifiers;
 use crate::text::{Span, harmless};
 
@@ -244,7 +244,7 @@ proptest! {
         let room = layout::Room { columns, spare: 1 };
         editor.buffer.layout.resize(room);
         let mut anew = Buffer::of(editor.buffer.fragment().clone(), room);
-        let top = layout::Place { line: 0, row: 0, start: 0 };
+        let top = layout::RowPosition { line: 0, row: 0, start: 0 };
         let (mut one, mut other) = (Some(top), Some(top));
         while let (Some(a), Some(b)) = (one, other) {
             prop_assert_eq!(a, b);

@@ -1,9 +1,9 @@
-//! What was done, so that it can be undone.
+//! Undo, and the kill ring.
 
 use std::collections::VecDeque;
 
-use super::buffer::Buffer;
-use super::fragment::Fragment;
+use crate::editor::buffer::{Buffer, Direction};
+use crate::editor::fragment::Fragment;
 
 /// Steps beyond these are forgotten, the oldest first.
 const MOST_STEPS: usize = 10_000;
@@ -31,7 +31,7 @@ pub(super) struct Step {
     pub(super) at: usize,
     /// What was there.
     pub(super) removed: Fragment,
-    /// What came in its place.
+    /// The replacement.
     pub(super) inserted: Fragment,
     /// Where the cursor was.
     pub(super) before: usize,
@@ -80,7 +80,7 @@ pub(super) struct Undo {
     done: VecDeque<Step>,
     undone: Vec<Step>,
     bytes: usize,
-    /// Whether the next step begins anew, whatever it is.
+    /// Whether the next step starts a new group.
     sealed: bool,
 }
 
@@ -111,12 +111,12 @@ impl Undo {
         self.done.push_back(step);
     }
 
-    /// Says that something else happened: the next step begins anew.
+    /// Ends the current group.
     pub(super) fn seal(&mut self) {
         self.sealed = true;
     }
 
-    /// Says that the next step may belong to the last one after all.
+    /// Reopens the last group.
     pub(super) fn unseal(&mut self) {
         self.sealed = false;
     }
@@ -148,6 +148,65 @@ fn begins_word(before: &Fragment, after: &Fragment) -> bool {
     blank_before && !after.text().starts_with(char::is_whitespace)
 }
 
+/// How many are kept.
+const MOST_KILLED: usize = 32;
+
+/// What was killed, the newest first.
+#[derive(Debug, Default)]
+pub(super) struct KillRing {
+    kept: VecDeque<Fragment>,
+    /// Which one was put in last.
+    turned: usize,
+}
+
+impl KillRing {
+    /// Keeps what was killed: with what was killed just before, when it belongs to
+    /// that.
+    pub(super) fn keep(&mut self, killed: &Fragment, direction: Direction, belongs: bool) {
+        self.turned = 0;
+        match (self.kept.front_mut(), direction) {
+            (Some(last), Direction::Back) if belongs => last.push_front(killed),
+            (Some(last), Direction::Forth) if belongs => last.push(killed),
+            _ => self.kept.push_front(killed.clone()),
+        }
+        self.kept.truncate(MOST_KILLED);
+    }
+
+    /// Returns what was killed last.
+    pub(super) fn newest(&mut self) -> Option<Fragment> {
+        self.turned = 0;
+        self.kept.front().cloned()
+    }
+
+    /// Returns what was killed before the one that was returned last, and after the
+    /// oldest the newest again.
+    pub(super) fn older(&mut self) -> Option<Fragment> {
+        self.turned = (self.turned + 1).checked_rem(self.kept.len())?;
+        self.kept.get(self.turned).cloned()
+    }
+}
+
 #[cfg(test)]
-#[path = "undo_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut undo = Undo::default();
+        let mut buffer = Buffer::new();
+        let large = Fragment::plain(&"x".repeat(1 << 20));
+        for _ in 0..20 {
+            let before = buffer.cursor();
+            let removed = buffer.replace(before..before, &large);
+            let group = Group::Alone;
+            undo.record(Step { at: before, removed, inserted: large.clone(), before, group });
+        }
+        assert!(undo.bytes <= MOST_BYTES, "{}", undo.bytes);
+        let mut undone = 0;
+        while undo.undo(&mut buffer) {
+            undone += 1;
+        }
+        assert_eq!(undone, 8);
+        assert_eq!(undo.bytes, 0);
+    }
+}

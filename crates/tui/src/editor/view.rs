@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Editor;
 use super::buffer::Buffer;
-use super::layout::{Place, Room};
+use super::layout::{Room, RowPosition};
 use super::menu::Menu;
 use crate::View;
 use crate::style::{BOLD, CYAN, DIM, PLAIN, REVERSED, Style};
@@ -68,7 +68,7 @@ impl Editor {
         let mut view = with_prompt(shown, prompt);
         view.lines.truncate(max_rows - 1);
         let label = if search.failed { "no such message: " } else { "search: " };
-        // The end of what is searched for is where people type.
+        // The end of the query is where the user types.
         let query = last_columns(&search.query, (columns - 1).saturating_sub(width(label)));
         let mut line = Line::styled(label, DIM);
         line.push(Span::plain(query));
@@ -83,7 +83,7 @@ impl Menu {
     /// Returns how many rows it would like.
     fn rows(&self) -> usize {
         let count = self.completions.len();
-        // One more says how many there are.
+        // One more row shows the count.
         if count > MENU_ROWS { MENU_ROWS + 1 } else { count }
     }
 
@@ -98,7 +98,7 @@ impl Menu {
         let mut lines: Vec<_> = seen()
             .map(|(number, completion)| {
                 let is_chosen = number == self.chosen;
-                // The mark says it where there is no colour.
+                // The mark shows it without colour.
                 let (mark, style) = if is_chosen { ("› ", BOLD) } else { ("  ", PLAIN) };
                 let mut line = Line::styled(mark, style);
                 let label = Span::new(&completion.label, style);
@@ -144,8 +144,13 @@ fn rows(buffer: &mut Buffer, scroll: &mut Scroll, max: usize, marked: &Range<usi
 
 /// Returns which rows are seen: as before where possible, so that the text stands
 /// still while the cursor moves in it.
-fn visible(buffer: &mut Buffer, scroll: Scroll, cursor: Place, max: usize) -> Vec<Place> {
-    let wanted = Place { line: scroll.line, row: scroll.row, start: 0 };
+fn visible(
+    buffer: &mut Buffer,
+    scroll: Scroll,
+    cursor: RowPosition,
+    max: usize,
+) -> Vec<RowPosition> {
+    let wanted = RowPosition { line: scroll.line, row: scroll.row, start: 0 };
     let mut top = buffer.nearest(wanted).min(cursor);
     let mut seen = vec![top];
     loop {
@@ -174,7 +179,7 @@ fn visible(buffer: &mut Buffer, scroll: Scroll, cursor: Place, max: usize) -> Ve
     seen
 }
 
-fn line(buffer: &mut Buffer, place: Place, marked: &Range<usize>) -> Line {
+fn line(buffer: &mut Buffer, place: RowPosition, marked: &Range<usize>) -> Line {
     let mut line = Line::empty();
     for cell in buffer.cells(place) {
         let style: Style = match cell.is_paste {

@@ -136,7 +136,7 @@ impl Pty {
         }
     }
 
-    /// Waits until a row that is seen contains a text.
+    /// Waits until a visible row contains a text.
     #[track_caller]
     pub fn wait_for_text(&self, text: &str, patience: Duration) {
         self.wait_for(|seen| seen.screen().iter().any(|row| row.contains(text)), patience);

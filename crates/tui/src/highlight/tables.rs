@@ -1,10 +1,10 @@
 //! What the words of languages are.
 
-use super::lexer::Trait::{
+use crate::highlight::lexer::Trait::{
     Annotations, AnyCase, Calls, Commands, Dashes, Dollars, Instructions, Keys, Preprocessor,
     Rules, Rust, Settings, Types,
 };
-use super::lexer::{Escapes, Extent, Quote, Syntax};
+use crate::highlight::lexer::{Escapes, Extent, Quote, Syntax};
 
 const fn quote(mark: &'static str) -> Quote {
     Quote { open: mark, close: mark, escapes: Escapes::Backslash, span: Extent::Line }

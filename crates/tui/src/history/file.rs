@@ -6,28 +6,27 @@
 //! the lock looks whether what it locked is still the file.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{MOST_BYTES, MOST_ENTRIES, entry};
 use crate::editor::Fragment;
+use crate::history::{self, MOST_BYTES, MOST_ENTRIES};
 
-/// A file beyond this is written anew. It is a good deal more than what is kept,
-/// so that this is rare.
+/// A larger file is rewritten. It is well above what is kept, so that this is rare.
 const MOST_FILE_BYTES: u64 = 2 * MOST_BYTES as u64;
 
-/// A file with more lines than this is written anew.
+/// A file with more lines is rewritten.
 const MOST_FILE_ENTRIES: usize = MOST_ENTRIES + MOST_ENTRIES / 4;
 
-/// Nobody holds the lock for longer than it takes to write a line, or the file.
+/// The lock is only held while a line or the file is written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where the messages are kept.
@@ -51,7 +50,7 @@ struct Counted {
 impl File {
     /// Returns the file at a path, which need not be there.
     pub(super) fn at(path: &Path) -> Self {
-        // Somebody may keep the file elsewhere and have a link to it: the link stays.
+        // The file may be a link to another place: the link stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self { path, patience: PATIENCE, counted: Counted::default() }
     }
@@ -65,7 +64,7 @@ impl File {
         match fs::File::open(&self.path) {
             Ok(mut file) => {
                 let lines = last_lines(&mut file)?;
-                Ok(split(&lines).filter_map(entry::read).collect())
+                Ok(split(&lines).filter_map(history::decode_entry).collect())
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -74,14 +73,14 @@ impl File {
 
     /// Adds a message.
     pub(super) fn append(&mut self, message: &Fragment) -> io::Result<()> {
-        let mut line = entry::write(message);
+        let mut line = history::encode_entry(message);
         // One that drives out all others when the file is written anew is not kept.
         if line.len() > MOST_BYTES || self.keeps_nothing() {
             return Ok(());
         }
         let mut file = self.locked()?;
         let len = file.metadata()?.len();
-        // Somebody may have died within a line.
+        // Another process may have died within a line.
         let mut last = [b'\n'];
         if len > 0 {
             file.read_exact_at(&mut last, len - 1)?;
@@ -152,7 +151,7 @@ impl File {
         }
     }
 
-    /// Writes the locked file anew when it is too long.
+    /// Rewrites the locked file when it is too long.
     fn shorten(&mut self, file: &mut fs::File) -> io::Result<()> {
         if file.metadata()?.len() <= MOST_FILE_BYTES {
             self.counted = self.counted.now(file)?;
@@ -191,7 +190,7 @@ impl Counted {
     fn now(self, file: &mut fs::File) -> io::Result<Self> {
         let found = file.metadata()?;
         let (inode, bytes) = (found.ino(), found.len());
-        // Another file, or a shorter one, was written anew by somebody.
+        // Another file, or a shorter one, was rewritten by another process.
         let is_same = inode == self.inode && bytes >= self.bytes;
         let known = if is_same { self } else { Self::default() };
         file.seek(SeekFrom::Start(known.bytes))?;
@@ -225,7 +224,8 @@ fn split(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn newest(lines: &[u8]) -> VecDeque<&[u8]> {
     let mut kept = VecDeque::new();
     let mut bytes = 0;
-    let messages: Vec<_> = split(lines).filter(|line| entry::read(line).is_some()).collect();
+    let messages: Vec<_> =
+        split(lines).filter(|line| history::decode_entry(line).is_some()).collect();
     for line in messages.into_iter().rev().take(MOST_ENTRIES) {
         bytes += line.len();
         if bytes > MOST_BYTES && !kept.is_empty() {

@@ -1,17 +1,15 @@
 //! The structure of blocks, read line by line.
 
-use super::code::{Fenced, Indented};
-use super::container::{Container, DEEPEST, Item};
-use super::inline;
-use super::paragraph::Paragraph;
-use super::starts::{self, Until, indented};
-use super::table::{self, Table};
+use crate::markdown::block_starts::{self, Container, DEEPEST, Item, Until, indented};
+use crate::markdown::inline;
+use crate::markdown::leaves::{Fenced, Indented, Paragraph};
+use crate::markdown::table::{self, Table};
 use crate::style::{self, Colour};
 use crate::text::{Line, Span};
 
 /// What lines depend on besides the source.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct RenderOptions {
     /// How many columns there are.
     pub(super) width: usize,
     /// Without styles the marks of emphasis and code stay.
@@ -21,7 +19,7 @@ pub(super) struct Look {
 /// What has been read and may still go on, and the lines that are final.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    pub(super) look: Look,
+    pub(super) options: RenderOptions,
     /// The containers that are open, the outermost first.
     pub(super) open: Vec<Container>,
     /// What is being read within the innermost container.
@@ -58,9 +56,9 @@ pub(super) enum End {
 }
 
 impl Blocks {
-    pub(super) fn new(look: Look) -> Self {
+    pub(super) fn new(options: RenderOptions) -> Self {
         Self {
-            look,
+            options,
             open: Vec::new(),
             leaf: Leaf::Nothing,
             blank: None,
@@ -74,7 +72,7 @@ impl Blocks {
     /// what would be.
     pub(super) fn trial(&self) -> Self {
         Self {
-            look: self.look,
+            options: self.options,
             open: self.open.clone(),
             leaf: self.leaf.clone(),
             blank: self.blank,
@@ -182,16 +180,16 @@ impl Blocks {
         matched: usize,
         in_paragraph: bool,
     ) -> Option<(Container, &'t str)> {
-        if matched >= DEEPEST || starts::is_rule(text) {
+        if matched >= DEEPEST || block_starts::is_rule(text) {
             return None;
         }
         if let Some(rest) = text.strip_prefix('>') {
             return Some((Container::Quote, rest.strip_prefix(' ').unwrap_or(rest)));
         }
-        if let Some((label, rest)) = starts::footnote(text) {
+        if let Some((label, rest)) = block_starts::footnote(text) {
             return Some((Container::Item(Item::of_footnote(label, rest)), rest));
         }
-        let marker = starts::item(text)?;
+        let marker = block_starts::item(text)?;
         // A number at the beginning of a line is seldom meant as a list.
         if in_paragraph && (marker.number != 1 || marker.rest.is_empty()) {
             return None;
@@ -207,20 +205,20 @@ impl Blocks {
     }
 
     fn begin_leaf(&mut self, text: &str, indent: usize, matched: usize) {
-        if let Some((level, words)) = starts::heading(text) {
+        if let Some((level, words)) = block_starts::heading(text) {
             self.close_to(matched);
             self.emit_heading(level, words);
-        } else if let Some(fence) = starts::fence(text, indent) {
+        } else if let Some(fence) = block_starts::fence(text, indent) {
             self.close_to(matched);
             self.begin_fenced(fence);
-        } else if let Some(until) = starts::html(text) {
+        } else if let Some(until) = block_starts::html(text) {
             self.close_to(matched);
             self.fill();
             self.emit(Line::plain(text.trim_end()));
             if !until.is_in(text) {
                 self.leaf = Leaf::Html(until);
             }
-        } else if starts::is_rule(text) {
+        } else if block_starts::is_rule(text) {
             self.close_to(matched);
             self.emit_rule();
         } else if matches!(self.leaf, Leaf::Paragraph(_)) {
@@ -245,7 +243,7 @@ impl Blocks {
             self.leaf = Leaf::Table(Box::new(Table::new(header, alignments)));
             return true;
         }
-        if let Some(level) = starts::underline(text)
+        if let Some(level) = block_starts::underline(text)
             && let Some(words) = paragraph.take_only()
         {
             self.leaf = Leaf::Nothing;
@@ -258,10 +256,10 @@ impl Blocks {
     fn emit_heading(&mut self, level: usize, words: &str) {
         self.fill();
         self.work += words.len() as u64;
-        // The marks stay: they tell the level, also without colour.
+        // The marks stay, so that the level is visible without colour.
         let mark = "#".repeat(level) + " ";
         let hanging = " ".repeat(mark.len());
-        for words in inline::render(&[words], self.look, style::BOLD).lines {
+        for words in inline::render(&[words], self.options, style::BOLD).lines {
             let line = words.prefixed(Span::new(&mark, style::BOLD));
             self.emit_prose(&line, &hanging);
         }
@@ -303,7 +301,7 @@ impl Blocks {
             Leaf::Paragraph(paragraph) => self.end_paragraph(&paragraph),
             Leaf::Fenced(code) => self.end_code(&code.fence.marks(), end),
             Leaf::Indented(code) => {
-                self.end_code(super::code::MARKS, end);
+                self.end_code(crate::markdown::leaves::MARKS, end);
                 self.blank = code.ends_blank().then_some(self.open.len());
             }
             Leaf::Table(table) => self.end_table(*table),

@@ -1,16 +1,16 @@
 //! What is within a line: emphasis, code, links.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-use super::blocks::Look;
-use super::emit::trimmed;
-use super::open;
+use crate::markdown::blocks::RenderOptions;
+use crate::markdown::stream::trimmed;
 use crate::style::{self, Colour, Style};
 use crate::text::{Line, Span};
 
-/// What is longer than this is nothing that a person has marked up.
+/// Longer text is not treated as markup.
 const LONGEST: usize = 64 * 1024;
 
 /// Comes before the text, so that the parser sees a paragraph that goes on, in which
@@ -29,7 +29,7 @@ pub(super) struct Inline {
 }
 
 /// Returns lines of a paragraph as they are shown.
-pub(super) fn render<T: AsRef<str>>(source: &[T], look: Look, base: Style) -> Inline {
+pub(super) fn render<T: AsRef<str>>(source: &[T], options: RenderOptions, base: Style) -> Inline {
     let length: usize = source.iter().map(|line| line.as_ref().len()).sum();
     if length == 0 {
         let lines = source.iter().map(|_| Line::empty()).collect();
@@ -45,8 +45,8 @@ pub(super) fn render<T: AsRef<str>>(source: &[T], look: Look, base: Style) -> In
         text.push_str(INDENT);
         text.push_str(line.as_ref());
     }
-    let mut writer = Writer::new(look, base);
-    let mut marks = open::Marks::new(&text);
+    let mut writer = Writer::new(options, base);
+    let mut marks = Marks::new(&text);
     for (event, range) in Parser::new_ext(&text, Options::ENABLE_STRIKETHROUGH).into_offset_iter() {
         if range.start < LEAD.len() {
             // The lead itself, and the paragraph it began.
@@ -61,7 +61,7 @@ pub(super) fn render<T: AsRef<str>>(source: &[T], look: Look, base: Style) -> In
 }
 
 struct Writer {
-    look: Look,
+    options: RenderOptions,
     lines: Vec<Line>,
     current: Line,
     styles: Vec<Style>,
@@ -76,9 +76,9 @@ struct Link {
 }
 
 impl Writer {
-    fn new(look: Look, base: Style) -> Self {
+    fn new(options: RenderOptions, base: Style) -> Self {
         Self {
-            look,
+            options,
             lines: Vec::new(),
             current: Line::empty(),
             styles: vec![base],
@@ -123,9 +123,9 @@ impl Writer {
         self.current.push(Span::new(text, style));
     }
 
-    /// Writes a mark that is seen only where styles are not.
+    /// Writes a mark that is shown only without styles.
     fn mark(&mut self, mark: &str) {
-        if self.look.colour == Colour::Off {
+        if self.options.colour == Colour::Off {
             self.current.push(Span::new(mark, self.style()));
         }
     }
@@ -237,4 +237,70 @@ fn with(style: Style, over: Style) -> Style {
     Style::new()
         .fg_color(over.get_fg_color().or(style.get_fg_color()))
         .effects(style.get_effects() | over.get_effects())
+}
+
+/// Looks for marks among what the parser took for mere text.
+pub(super) struct Marks<'t> {
+    source: &'t str,
+    /// Up to where the source is a backslash and what it escapes.
+    escaped: usize,
+    /// How many `[` wait for their `]`.
+    brackets: usize,
+    open: bool,
+}
+
+impl<'t> Marks<'t> {
+    pub(super) fn new(source: &'t str) -> Self {
+        // At the end of a line that is not the last one, a backslash is left out.
+        Self { source, escaped: 0, brackets: 0, open: source.ends_with('\\') }
+    }
+
+    pub(super) fn are_open(&self) -> bool {
+        self.open || self.brackets > 0
+    }
+
+    /// Looks at text that is not part of anything, where it stands in the source.
+    ///
+    /// To take something for open that is not only delays lines, so this is less
+    /// exact than the specification.
+    pub(super) fn look_at(&mut self, range: Range<usize>) {
+        let source = self.source;
+        let mut before = source[..range.start].chars().next_back();
+        // The parser begins another text behind the backslash of an escape, which
+        // may itself be what another one escapes.
+        let mut escape = before == Some('\\') && range.start > self.escaped;
+        if range.start == self.escaped {
+            before = Some('\\');
+        }
+        for (at, c) in source[range.clone()].char_indices() {
+            let end = range.start + at + c.len_utf8();
+            let after = &source[end..];
+            if std::mem::take(&mut escape) {
+                self.escaped = end;
+                // A mark that follows is the first of its row.
+                before = Some('\\');
+                continue;
+            }
+            match c {
+                '`' => self.open = true,
+                // Of several in a row the first decides.
+                '*' | '_' | '~' if before != Some(c) => {
+                    let next = after.trim_start_matches(c).chars().next();
+                    let within = c == '_' && before.is_some_and(char::is_alphanumeric);
+                    self.open |= !within && next.is_some_and(|next| !next.is_whitespace());
+                }
+                '<' => {
+                    let tag = |next: char| next.is_ascii_alphabetic() || "/!?".contains(next);
+                    self.open |= after.starts_with(tag);
+                }
+                '[' => self.brackets += 1,
+                ']' => {
+                    self.brackets = self.brackets.saturating_sub(1);
+                    self.open |= after.starts_with('(');
+                }
+                _ => {}
+            }
+            before = Some(c);
+        }
+    }
 }

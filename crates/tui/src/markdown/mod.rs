@@ -18,17 +18,12 @@
 //! `CommonMark` specification; what is within a line is read by `pulldown-cmark`,
 //! which wants a whole document before it says anything.
 
+mod block_starts;
 mod blocks;
-mod code;
-mod container;
-mod emit;
 mod inline;
-mod open;
-mod paragraph;
-mod starts;
+mod leaves;
 mod stream;
 mod table;
-mod table_layout;
 
 pub use stream::Markdown;
 

@@ -2,7 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{Markdown, blocks::Look, inline};
+use super::{Markdown, blocks::RenderOptions, inline};
 use crate::style::{self, Colour};
 use crate::text::Line;
 
@@ -96,9 +96,9 @@ proptest! {
         lines in vec("a[a *_~`\\[\\]()<>!\\\\\"/.]{0,8}", 2..8),
     ) {
         let source = lines.join("\n");
-        let look = Look { width: 10_000, colour: Colour::On };
+        let options = RenderOptions { width: 10_000, colour: Colour::On };
         let trimmed: Vec<_> = lines.iter().map(|line| line.trim_end()).collect();
-        let whole = inline::render(&trimmed, look, style::PLAIN).lines;
+        let whole = inline::render(&trimmed, options, style::PLAIN).lines;
         let whole: Vec<_> = whole.iter().flat_map(|line| line.wrap(100, "")).collect();
         prop_assert_eq!(at_once(&source, 10_000), whole);
     }

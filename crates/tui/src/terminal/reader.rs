@@ -4,18 +4,22 @@
 //! non-blocking. It reads only when there is something, so that it can be told to
 //! leave what comes to another program.
 
-use std::io;
+use std::future::poll_fn;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::key::{Decoder, Input};
+use crate::terminal::{self, size};
+use crate::text::Size;
 
 /// How long the thread may take to hear that it should not read. It is longer only
 /// if somebody else took what was there to be read; then the thread waits for more,
@@ -33,7 +37,7 @@ pub(super) struct Reader {
 
 #[derive(Debug)]
 struct State {
-    wish: Wish,
+    request: ReaderRequest,
     /// Whether the thread leaves the terminal alone.
     is_quiet: bool,
     /// Bytes that were typed before the terminal was taken. It was in its usual
@@ -43,7 +47,7 @@ struct State {
 
 /// What the thread should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum ReaderRequest {
     Read,
     Pause,
     End,
@@ -53,7 +57,8 @@ impl Reader {
     /// Starts the thread; it does not read yet.
     pub(super) fn start(terminal: OwnedFd) -> io::Result<(Arc<Self>, UnboundedReceiver<Input>)> {
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let state = Mutex::new(State { wish: Wish::Pause, is_quiet: true, typed_before: 0 });
+        let state =
+            Mutex::new(State { request: ReaderRequest::Pause, is_quiet: true, typed_before: 0 });
         let own = terminal.try_clone()?;
         let reader = Arc::new(Self { state, changed: Condvar::new(), wake, terminal: own });
         let (send, read) = unbounded_channel();
@@ -62,7 +67,7 @@ impl Reader {
             terminal,
             woken,
             decoder: Decoder::default(),
-            told: Vec::new(),
+            inputs: Vec::new(),
             send,
         };
         thread::Builder::new().name("keys".to_owned()).spawn(move || thread.run())?;
@@ -71,8 +76,8 @@ impl Reader {
 
     pub(super) fn go_on(&self) {
         let mut state = self.lock();
-        if state.wish != Wish::End {
-            state.wish = Wish::Read;
+        if state.request != ReaderRequest::End {
+            state.request = ReaderRequest::Read;
             state.is_quiet = false;
             // Where it cannot be told, nothing was.
             let typed = rustix::io::ioctl_fionread(&self.terminal).unwrap_or_default();
@@ -83,20 +88,20 @@ impl Reader {
 
     /// Returns when nothing is read any more.
     pub(super) fn pause(&self) -> io::Result<()> {
-        self.stop(Wish::Pause)
+        self.stop(ReaderRequest::Pause)
     }
 
     /// As [`Reader::pause`], for ever.
     pub(super) fn end(&self) -> io::Result<()> {
-        self.stop(Wish::End)
+        self.stop(ReaderRequest::End)
     }
 
-    fn stop(&self, wish: Wish) -> io::Result<()> {
+    fn stop(&self, request: ReaderRequest) -> io::Result<()> {
         let mut state = self.lock();
-        if state.wish == Wish::End {
+        if state.request == ReaderRequest::End {
             return Ok(());
         }
-        state.wish = wish;
+        state.request = request;
         self.changed.notify_all();
         match rustix::io::write(&self.wake, b"!") {
             // A pipe that is full wakes as well.
@@ -132,10 +137,10 @@ impl Reader {
     fn may_read(&self) -> bool {
         let mut state = self.lock();
         loop {
-            match state.wish {
-                Wish::Read => return true,
-                Wish::End => return false,
-                Wish::Pause => {
+            match state.request {
+                ReaderRequest::Read => return true,
+                ReaderRequest::End => return false,
+                ReaderRequest::Pause => {
                     state.is_quiet = true;
                     self.changed.notify_all();
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +156,7 @@ struct Reading {
     terminal: OwnedFd,
     woken: OwnedFd,
     decoder: Decoder,
-    told: Vec<Input>,
+    inputs: Vec<Input>,
     send: UnboundedSender<Input>,
 }
 
@@ -160,8 +165,8 @@ enum Woken {
     /// There is something to read, or there never will be again.
     Ready,
     /// It should look what is wished.
-    Told,
-    /// Nothing came for as long as the decoder has patience.
+    Notified,
+    /// The decoder's patience has run out.
     Silence,
 }
 
@@ -175,28 +180,28 @@ impl Reading {
                     Ok(0) => break,
                     Ok(count) => {
                         self.hand.as_keys(&mut bytes[..count]);
-                        self.decoder.feed(&bytes[..count], &mut self.told);
+                        self.decoder.feed(&bytes[..count], &mut self.inputs);
                     }
                     Err(Errno::INTR | Errno::AGAIN) => {}
                     Err(_) => break,
                 },
-                Ok(Woken::Told) => {}
-                Ok(Woken::Silence) => self.decoder.silence(&mut self.told),
+                Ok(Woken::Notified) => {}
+                Ok(Woken::Silence) => self.decoder.silence(&mut self.inputs),
                 Err(_) => break,
             }
-            if self.told.drain(..).any(|input| self.send.send(input).is_err()) {
+            if self.inputs.drain(..).any(|input| self.send.send(input).is_err()) {
                 break;
             }
         }
         // The words of a paste that was cut off are words all the same. Whoever hears
         // nothing any more misses nothing.
-        self.decoder.silence(&mut self.told);
-        self.told.drain(..).for_each(|input| self.send.send(input).unwrap_or_default());
+        self.decoder.silence(&mut self.inputs);
+        self.inputs.drain(..).for_each(|input| self.send.send(input).unwrap_or_default());
         let mut state = self.hand.lock();
-        state.wish = Wish::End;
+        state.request = ReaderRequest::End;
         state.is_quiet = true;
         self.hand.changed.notify_all();
-        // The end of the channel, which follows, is what tells of it.
+        // The end of the channel reports it.
     }
 
     fn wait(&self) -> io::Result<Woken> {
@@ -208,17 +213,91 @@ impl Reading {
             Ok(_) if !ready[1].revents().is_empty() => {
                 // However often it was woken, it looks once.
                 match rustix::io::read(&self.woken, &mut [0; 64]) {
-                    Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Woken::Told),
+                    Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Woken::Notified),
                     Err(error) => Err(error.into()),
                 }
             }
             Ok(_) => Ok(Woken::Ready),
-            Err(Errno::INTR) => Ok(Woken::Told),
+            Err(Errno::INTR) => Ok(Woken::Notified),
             Err(error) => Err(error.into()),
         }
     }
 }
 
+/// Input of the user and events of the terminal.
+#[derive(Debug)]
+pub struct Inputs {
+    read: UnboundedReceiver<Input>,
+    /// The terminal, to ask for its size.
+    terminal: OwnedFd,
+    last_size: Option<Size>,
+    resized: Signal,
+    continued: Signal,
+}
+
+impl Inputs {
+    pub(super) fn new(read: UnboundedReceiver<Input>, terminal: OwnedFd) -> io::Result<Self> {
+        let last_size = size(&terminal);
+        let resized = signal(SignalKind::window_change())?;
+        let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
+        Ok(Self { read, terminal, last_size, resized, continued })
+    }
+
+    /// Waits for the next. Once the terminal is gone, that is [`Input::Closed`] for
+    /// ever. What has come is not lost when this is dropped while it waits.
+    pub async fn next(&mut self) -> Input {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+        while self.continued.poll_recv(context).is_ready() {
+            // Others have had the terminal: its modes and its lines may be theirs.
+            terminal::reenter_after_stop();
+            if let Some(size) = size(&self.terminal) {
+                self.last_size = Some(size);
+                return Poll::Ready(Input::Resized(size));
+            }
+        }
+        while self.resized.poll_recv(context).is_ready() {
+            let now = size(&self.terminal);
+            if let Some(now) = now.filter(|now| Some(*now) != self.last_size) {
+                self.last_size = Some(now);
+                return Poll::Ready(Input::Resized(now));
+            }
+        }
+        self.read.poll_recv(context).map(|input| input.unwrap_or(Input::Closed))
+    }
+}
+
 #[cfg(test)]
-#[path = "reader_tests.rs"]
-mod tests;
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_a_terminal_that_is_gone() {
+        // A directory is always ready, and reading it always fails.
+        let (reader, mut read) = Reader::start(File::open("/").unwrap().into()).unwrap();
+        reader.go_on();
+        assert_eq!(read.blocking_recv(), None);
+        // Nothing waits for a thread that has ended.
+        let begun = Instant::now();
+        reader.pause().unwrap();
+        reader.go_on();
+        reader.end().unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn what_was_pasted_before_the_terminal_went_away_is_told() {
+        let (terminal, person) = rustix::pipe::pipe().unwrap();
+        let (reader, mut read) = Reader::start(terminal).unwrap();
+        rustix::io::write(&person, b"a\x1b[200~words that were cut o").unwrap();
+        drop(person);
+        reader.go_on();
+        let inputs: Vec<_> = std::iter::from_fn(|| read.blocking_recv()).collect();
+        let key = Input::Key(crate::key::Key::plain(crate::key::KeyCode::Char('a')));
+        assert_eq!(inputs, [key, Input::Paste("words that were cut o".to_owned())]);
+    }
+}

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, block_in_place};
 use vestal_agent::Human;
 use vestal_agent::slash::{self, Invocation, Reach, SlashError};
-use vestal_chat::{Open, Opened, Program, Trouble};
+use vestal_chat::{ChatError, ChatHost, OpenTarget, OpenedConversation};
 use vestal_conversations::Title;
 use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Which};
 use vestal_sandbox::{Overrides, Task, Terminations};
@@ -40,7 +40,7 @@ pub(super) struct ProgramHost {
 }
 
 impl ProgramHost {
-    fn request_for(&self, what: &Open) -> OpenRequest {
+    fn request_for(&self, what: &OpenTarget) -> OpenRequest {
         let base = || OpenRequest {
             cwd: self.request.cwd.clone(),
             toolsets: self.request.toolsets.clone(),
@@ -51,8 +51,8 @@ impl ProgramHost {
         let other =
             |task: &Task| Placement::In(SandboxChoice::new(task.clone(), Overrides::default()));
         match what {
-            Open::First => self.request.clone(),
-            Open::New { task, model, title } => OpenRequest {
+            OpenTarget::First => self.request.clone(),
+            OpenTarget::New { task, model, title } => OpenRequest {
                 model: model.clone(),
                 title: title.clone().map(Title::Given),
                 placement: match task {
@@ -61,7 +61,7 @@ impl ProgramHost {
                 },
                 ..base()
             },
-            Open::Resume { id, task, model } => OpenRequest {
+            OpenTarget::Resume { id, task, model } => OpenRequest {
                 which: Which::Id(id.clone()),
                 model: model.clone(),
                 placement: task.as_ref().map_or(Placement::Remembered, other),
@@ -118,20 +118,20 @@ impl Drop for Questions {
 }
 
 #[async_trait]
-impl Program for ProgramHost {
-    async fn open(&self, what: Open) -> Result<Opened, Trouble> {
+impl ChatHost for ProgramHost {
+    async fn open(&self, what: OpenTarget) -> Result<OpenedConversation, ChatError> {
         let request = self.request_for(&what);
         let opened = Box::pin(self.runtime.open(request, Arc::clone(&self.human))).await;
         let vestal_runtime::Opened { conversation, choice, is_resumed, notices } =
             opened.map_err(|error| trouble(&error.into()))?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
-        if what == Open::First {
+        if what == OpenTarget::First {
             conversation.guard().set_yolo(self.yolo);
         }
-        Ok(Opened { conversation, is_resumed, notices })
+        Ok(OpenedConversation { conversation, is_resumed, notices })
     }
 
-    async fn verb(&self, words: Vec<String>) -> bool {
+    async fn run_command(&self, words: Vec<String>) -> bool {
         let console = self.context.console;
         console::restore_messages();
         let cli = match cli::parse_words(&words) {
@@ -163,17 +163,17 @@ impl Program for ProgramHost {
         went_well
     }
 
-    fn words_for(&self, name: &str, words: &str) -> Option<Result<String, Trouble>> {
+    fn expand_command(&self, name: &str, words: &str) -> Option<Result<String, ChatError>> {
         let skills = self.runtime.skills();
         skills.find(name)?;
-        let trouble = |error: vestal_skills::SkillError| Trouble {
+        let trouble = |error: vestal_skills::SkillError| ChatError {
             problem: error.to_string(),
             advice: vec![format!("what is wrong with it: /skills check {name}")],
         };
         Some(skills.invocation(name, words).map_err(trouble))
     }
 
-    fn complete_verb(&self, words: &[String]) -> Vec<String> {
+    fn complete_command(&self, words: &[String]) -> Vec<String> {
         let command = cli::command();
         let (last, path) = match words.split_last() {
             Some((last, path)) => (last.as_str(), path),
@@ -204,8 +204,8 @@ impl ProgramHost {
     }
 }
 
-pub(super) fn trouble(failure: &Failure) -> Trouble {
-    Trouble {
+pub(super) fn trouble(failure: &Failure) -> ChatError {
+    ChatError {
         problem: failure.message().unwrap_or("nobody reads the output any more").to_owned(),
         advice: failure.advice().to_vec(),
     }

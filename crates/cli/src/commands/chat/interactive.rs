@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
-use vestal_chat::{Left, Outside, Parts};
+use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{BackendChoice, Environment, Settings, keys};
 use vestal_runtime::{OpenRequest, Placement, Which};
 use vestal_sandbox::Termination;
@@ -44,12 +44,12 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let wanted = toolsets(&settings, args.toolsets.as_deref())?;
     let runtime = agent::build(context, &settings, &wanted).await?;
     let agent = runtime.agent().clone();
-    let (human, questions) = vestal_chat::asked();
+    let (human, questions) = vestal_chat::question_channel();
     let (sender, outside) = unbounded_channel();
     let receiver = Arc::new(move |message| {
         let event = match message {
-            TerminalMessage::Line(line) => Outside::Line(without_style(&line)),
-            TerminalMessage::Status(what) => Outside::Status(what),
+            TerminalMessage::Line(line) => HostMessage::Line(without_style(&line)),
+            TerminalMessage::Status(what) => HostMessage::Status(what),
         };
         // A chat that has ended shows nothing any more.
         drop(sender.send(event));
@@ -66,8 +66,8 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     });
     let first = super::first_message(args)?;
     program.draw_again();
-    let chat = vestal_chat::run(Parts {
-        program: program.clone(),
+    let chat = vestal_chat::run(ChatParts {
+        host: program.clone(),
         agent: agent.clone(),
         settings: Arc::clone(&settings),
         colour: if context.console.is_coloured() { Colour::On } else { Colour::Off },
@@ -80,14 +80,14 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     vestal_tui::terminal::restore();
     console::restore_messages();
     match &left {
-        Ok(Left::Quit) => context.finish(agent.engine()).await,
+        Ok(ChatExit::Quit) => context.finish(agent.engine()).await,
         _ => context.close(agent.engine()).await,
     }
     runtime.close().await;
     match left {
-        Ok(Left::Quit) => Ok(Exit::Success),
-        Ok(Left::Signal(signal)) => Ok(Exit::Terminated(signal)),
-        Ok(Left::Closed) => Ok(Exit::Terminated(Termination::HangUp)),
+        Ok(ChatExit::Quit) => Ok(Exit::Success),
+        Ok(ChatExit::Signal(signal)) => Ok(Exit::Terminated(signal)),
+        Ok(ChatExit::Closed) => Ok(Exit::Terminated(Termination::HangUp)),
         Err(trouble) => {
             let failure = Failure::new(trouble.problem);
             Err(trouble.advice.into_iter().fold(failure, Failure::advise))

@@ -87,7 +87,7 @@ pub(super) fn read_image(path: &Path) -> Result<Image, Failure> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(Failure::usage(format!("the image {} is not a file", path.display())));
     }
-    match vestal_chat::image::read(path) {
+    match vestal_chat::attachments::read_image(path) {
         Ok((image, _)) => Ok(image),
         Err(trouble) => {
             let failure = Failure::usage(trouble.problem);

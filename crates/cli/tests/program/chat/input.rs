@@ -62,10 +62,10 @@ fn what_is_no_image_is_wrong_usage_and_nobody_is_asked() {
     fs::write(dir.join("text.png"), "just words").unwrap();
     fs::File::create(dir.join("huge.png")).unwrap().set_len(21 << 20).unwrap();
     for (file, why) in [
-        ("text.png", "PNG, JPEG, GIF and WebP"),
+        ("text.png", "PNG, JPEG, GIF, WebP"),
         ("absent.png", "No such file"),
         (".", "is not a file"),
-        ("huge.png", "the most that can be sent"),
+        ("huge.png", "is larger than the limit of"),
     ] {
         let outcome = chat.vestal(["chat", "--image", file, "-q", "x"]).exits(2);
         assert!(outcome.stderr.contains(why), "{outcome:?}");
@@ -98,6 +98,6 @@ fn a_file_that_is_mentioned_goes_with_the_question_and_one_that_is_not_there_is_
     chat.ask("what do @notes.txt say?").exits(0);
     assert!(said(&chat).contains("buy milk"), "{}", said(&chat));
     let outcome = chat.ask("what do @other.txt say?").exits(0);
-    assert!(outcome.stderr.contains("nothing is attached for @other.txt"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("@other.txt was not attached"), "{}", outcome.stderr);
     assert!(!said(&chat).contains("attached by the user"), "{}", said(&chat));
 }

@@ -107,7 +107,7 @@ fn what_was_undone_does_not_come_back() {
     seat.says("a mistake");
     seat.sees("Two.");
     seat.says("/undo");
-    seat.sees("took back 1 turn");
+    seat.sees("undid 1 turn");
     // What was said is there to be said differently.
     seat.sees("› a mistake");
     seat.types("\x15");

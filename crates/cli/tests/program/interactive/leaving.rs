@@ -51,7 +51,7 @@ fn ctrl_c_clears_the_input_and_twice_on_nothing_leaves() {
     seat.types(INTERRUPT);
     seat.sees_no_more("half a thought");
     seat.types(INTERRUPT);
-    seat.sees("again to leave");
+    seat.sees("again to quit");
     seat.types(INTERRUPT);
     assert_eq!(seat.ends(), 0);
 }

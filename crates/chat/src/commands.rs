@@ -1,0 +1,215 @@
+//! Slash commands. The table of commands is in `vestal_agent::slash`.
+
+mod agent;
+mod conversations;
+mod sandbox;
+mod status;
+
+use vestal_agent::Question;
+use vestal_agent::slash::{
+    self, COMMANDS, Command, Group, Invocation, Reach, SlashError, Timing, nearest, parse,
+};
+use vestal_tui::{Line, Span, style};
+
+use crate::chat::Chat;
+use crate::host::ChatError;
+use crate::input;
+use crate::questions::PendingQuestion;
+
+pub(crate) use agent::known_models;
+pub(crate) use conversations::store_error;
+
+/// Executes a slash command.
+pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
+    if invocation.timing() == Timing::BetweenTurns && chat.conversation().is_none() {
+        return wait_for_turn(chat, &invocation);
+    }
+    let command = invocation.command;
+    match (command.reach, command.name) {
+        (Reach::Verb(verb), _) => run_verb(chat, verb, &invocation).await,
+        (_, "new") => conversations::new_conversation(chat, &invocation).await,
+        (_, "resume") => conversations::resume(chat, &invocation).await,
+        (_, "branch") => conversations::branch(chat, &invocation).await,
+        (_, "title") => conversations::title(chat, &invocation).await,
+        (_, "undo") => conversations::undo(chat, &invocation).await,
+        (_, "retry") => conversations::retry(chat).await,
+        (_, "compress") => conversations::compress(chat),
+        (_, "status") => status::status(chat).await,
+        (_, "usage") => status::usage(chat).await,
+        (_, "stop") => sandbox::stop(chat, &invocation).await,
+        (_, "quit") => chat.quit(),
+        (_, "model") => agent::model(chat, &invocation).await,
+        (_, "tools") => agent::tools(chat, &invocation).await,
+        (_, "yolo") => agent::yolo(chat, &invocation),
+        (_, "approvals") => agent::approvals(chat, &invocation),
+        (_, "sandbox") => sandbox::sandbox(chat, &invocation).await,
+        (_, "jobs") => sandbox::jobs(chat, &invocation).await,
+        (_, "help") => help(chat, &invocation),
+        // A command of the table that the chat does not implement.
+        (_, name) => chat.warn(&format!("/{name} is not available in the chat")),
+    }
+}
+
+/// Reports input that is not a valid command, and leaves it in the editor.
+pub(crate) fn report_parse_error(chat: &mut Chat, error: &SlashError, typed: &str) {
+    let advice = vec![error.advice()];
+    chat.show_error(&ChatError { problem: error.to_string(), advice });
+    put_into_input(chat, typed);
+}
+
+/// Reports that a command cannot run during a turn, and leaves it in the editor.
+fn wait_for_turn(chat: &mut Chat, invocation: &Invocation) {
+    let name = invocation.command.name;
+    chat.note(&format!(
+        "/{name} cannot run during a turn; wait, or interrupt the turn with Ctrl-C or /stop"
+    ));
+    let typed = format!("/{name} {}", invocation.rest);
+    put_into_input(chat, typed.trim_end());
+}
+
+/// Puts text back into the input unless the user is typing something else.
+fn put_into_input(chat: &mut Chat, typed: &str) {
+    if chat.editor.is_empty() {
+        chat.editor.set_text(typed);
+    }
+}
+
+/// Reports wrong arguments of a command.
+fn report_usage_error(chat: &mut Chat, invocation: &Invocation, problem: &str) {
+    let command = invocation.command;
+    let advice = vec![format!("usage: {}; see /help {}", command.usage(), command.name)];
+    chat.show_error(&ChatError { problem: problem.to_owned(), advice });
+}
+
+/// Asks the user to choose, and runs the command that `then` makes of the answer, if any.
+///
+/// The chat goes on meanwhile; nothing blocks on the answer.
+pub(super) fn choose(
+    chat: &mut Chat,
+    question: &str,
+    choices: Vec<String>,
+    then: impl FnOnce(&str) -> Option<Invocation> + Send + 'static,
+) {
+    let question = Question { question: question.to_owned(), choices };
+    chat.ask(PendingQuestion::Choose { question, then: Box::new(then) });
+}
+
+/// Asks for confirmation, and runs a command after a yes.
+pub(super) fn confirm(chat: &mut Chat, question: &str, command: String) {
+    let choices = vec!["yes".to_owned(), "no".to_owned()];
+    choose(chat, question, choices, move |answer| {
+        is_yes(answer).then(|| parse_command(&command))?
+    });
+}
+
+/// Parses a slash command.
+pub(super) fn parse_command(command: &str) -> Option<Invocation> {
+    parse(command)?.ok()
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Prints rows of names and values; long values wrap below themselves.
+pub(super) fn print_table(chat: &mut Chat, rows: &[(&str, String)]) {
+    print_rows(chat, "", rows);
+}
+
+/// Prints an indented table, below a heading.
+pub(super) fn print_indented_table(chat: &mut Chat, rows: &[(&str, String)]) {
+    print_rows(chat, "  ", rows);
+}
+
+fn print_rows(chat: &mut Chat, indent: &str, rows: &[(&str, String)]) {
+    let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = chat.width();
+    let hanging = " ".repeat(indent.len() + widest + 2);
+    for (name, value) in rows {
+        for (number, value) in value.lines().enumerate() {
+            let name = if number == 0 { *name } else { "" };
+            let line = Line::from_spans(vec![
+                Span::new(format!("{indent}{name:widest$}  "), style::DIM),
+                Span::plain(value),
+            ]);
+            for line in line.wrap(width, &hanging) {
+                chat.print_line(line);
+            }
+        }
+    }
+}
+
+/// Runs a command of the command line; without arguments, its listing.
+pub(super) async fn run_verb(chat: &mut Chat, verb: &[&str], invocation: &Invocation) {
+    let mut words: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
+    if invocation.words.is_empty() {
+        words.extend(default_words(invocation.command.name).iter().map(|word| (*word).to_owned()));
+    }
+    words.extend(invocation.words.iter().cloned());
+    let went_well = chat.run_host_command(words).await;
+    if went_well
+        && matches!(
+            (invocation.command.name, invocation.strs().as_slice()),
+            ("config", ["set", ..])
+        )
+    {
+        chat.note(
+            "model and tool settings apply from the next conversation (/new), a model's address and key from the next turn, all others from the next chat",
+        );
+    }
+}
+
+/// Returns the arguments with which a command shows its listing.
+fn default_words(command: &str) -> &'static [&'static str] {
+    match command {
+        "sessions" | "kanban" | "profile" | "skills" | "mcp" => &["list"],
+        "config" | "memory" => &["show"],
+        _ => &[],
+    }
+}
+
+/// The topic that lists the keys.
+const KEYS: &str = "keys";
+
+pub(super) fn help(chat: &mut Chat, invocation: &Invocation) {
+    let Some(name) = invocation.words.first() else {
+        let is_heading = |line: &str| Group::ALL.iter().any(|group| group.heading() == line);
+        show_page(chat, &slash::help(), is_heading);
+        // Without the keys, which would scroll the commands away.
+        return chat.print_line(Line::plain("/help keys lists the keys."));
+    };
+    let name = name.trim_start_matches('/');
+    match slash::find(name) {
+        Some(command) => show_page(chat, &slash::help_of(command), |line| line == command.usage()),
+        None if name == KEYS => show_keys(chat),
+        None => {
+            let names = COMMANDS.iter().flat_map(Command::names).chain([KEYS]);
+            let advice = match nearest(name, names) {
+                Some(KEYS) => "did you mean /help keys?".to_owned(),
+                Some(meant) => format!("did you mean /{meant}?"),
+                None => "/help lists them".to_owned(),
+            };
+            let problem = format!("there is no command /{name}");
+            chat.show_error(&ChatError { problem, advice: vec![advice] });
+        }
+    }
+}
+
+/// Shows the keys of the editor and of the chat.
+fn show_keys(chat: &mut Chat) {
+    for (heading, keys) in
+        [("Keys of the input", input::input_keys()), ("Keys of the chat", input::chat_keys())]
+    {
+        chat.print_line(Line::styled(heading, style::BOLD));
+        let rows: Vec<(&str, String)> =
+            keys.iter().map(|(keys, what)| (*keys, (*what).to_owned())).collect();
+        print_indented_table(chat, &rows);
+    }
+}
+
+fn show_page(chat: &mut Chat, page: &str, is_heading: impl Fn(&str) -> bool) {
+    for line in page.trim_end().lines() {
+        let style = if is_heading(line) { style::BOLD } else { vestal_tui::Style::default() };
+        chat.print_line(Line::styled(line, style));
+    }
+}

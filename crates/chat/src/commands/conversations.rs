@@ -1,0 +1,229 @@
+//! Commands on conversations: `/new`, `/resume`, `/branch`, `/title`, `/undo`, `/retry`, `/compress`.
+
+use vestal_agent::CompressError;
+use vestal_agent::slash::Invocation;
+use vestal_conversations::{Error, Filter, Summary};
+
+use crate::chat::Chat;
+use crate::commands::{self, put_into_input, report_usage_error};
+use crate::format;
+use crate::host::{ChatError, OpenTarget};
+
+/// Conversations that are offered.
+const OFFERED: u32 = 10;
+
+/// Characters of a title that are shown.
+const TITLE: usize = 48;
+
+/// Starts a new conversation in the same sandbox.
+pub(super) async fn new_conversation(chat: &mut Chat, invocation: &Invocation) {
+    let title = Some(invocation.rest.clone()).filter(|title| !title.is_empty());
+    match chat.switch(OpenTarget::New { task: None, model: None, title }).await {
+        Ok(()) => chat.note(
+            "a new conversation in the same sandbox: files, tools and jobs stay; shell, model and approvals are new",
+        ),
+        Err(failure) => chat.show_error(&failure),
+    }
+}
+
+/// Resumes another conversation, or asks which one.
+pub(super) async fn resume(chat: &mut Chat, invocation: &Invocation) {
+    if invocation.rest.is_empty() {
+        return offer_conversations(chat).await;
+    }
+    let id = match chat.agent.store().find(&invocation.rest).await {
+        Ok(id) => id,
+        Err(error) => return chat.show_error(&store_error(&error)),
+    };
+    if id == chat.info.id {
+        return chat.note("already in this conversation");
+    }
+    if let Err(failure) = chat.switch(OpenTarget::Resume { id, task: None, model: None }).await {
+        chat.show_error(&failure);
+    }
+}
+
+async fn offer_conversations(chat: &mut Chat) {
+    let filter = Filter { limit: OFFERED + 1, ..Filter::default() };
+    let mut found = match chat.agent.store().list(&filter).await {
+        Ok(found) => found,
+        Err(error) => return chat.show_error(&store_error(&error)),
+    };
+    found.retain(|summary| summary.conversation.id != chat.info.id && summary.messages > 0);
+    found.truncate(OFFERED as usize);
+    if found.is_empty() {
+        return chat.note("there is no other conversation to resume");
+    }
+    let choices: Vec<String> = found.iter().map(in_a_line).collect();
+    let ids: Vec<String> =
+        found.iter().map(|summary| summary.conversation.id.to_string()).collect();
+    let offered = choices.clone();
+    commands::choose(chat, "Which conversation?", choices, move |answer| {
+        let chosen = offered.iter().position(|choice| choice == answer);
+        let name = chosen.and_then(|place| ids.get(place)).map_or(answer, String::as_str);
+        commands::parse_command(&format!("/resume {name}"))
+    });
+}
+
+/// Describes a conversation in one line: title, id and last use.
+fn in_a_line(summary: &Summary) -> String {
+    let conversation = &summary.conversation;
+    let title = conversation.title.as_deref().unwrap_or(&summary.preview);
+    let title = match title.char_indices().nth(TITLE) {
+        Some((end, _)) => format!("{}…", &title[..end]),
+        None => title.to_owned(),
+    };
+    let used = conversation.updated_at.to_zoned(jiff::tz::TimeZone::system());
+    format!("{title} ({}, {})", conversation.id.short(), used.strftime("%-d %b %H:%M"))
+}
+
+/// Branches the conversation.
+pub(super) async fn branch(chat: &mut Chat, invocation: &Invocation) {
+    let title = Some(invocation.rest.as_str()).filter(|title| !title.is_empty());
+    if chat.conversation().is_some_and(|conversation| conversation.messages().is_empty()) {
+        return chat.note("the conversation is empty; there is nothing to branch from");
+    }
+    let Some(mut conversation) = chat.slot.take() else { return };
+    let from = conversation.id().clone();
+    // Slow: it asks the shell for its directory.
+    let branching = Box::pin(conversation.branch(title));
+    let branch = chat.wait_for("creating the branch", branching).await;
+    chat.hold_conversation(conversation);
+    let branch = match branch {
+        Ok(Ok(branch)) => branch,
+        Ok(Err(error)) => return chat.show_error(&store_error(&error)),
+        Err(failure) => return chat.show_error(&failure),
+    };
+    match chat.switch(OpenTarget::Resume { id: branch, task: None, model: None }).await {
+        Ok(()) => chat.note(&format!(
+            "this is a branch in the same sandbox, with its own shell; to go back: /resume {}",
+            from.short()
+        )),
+        Err(failure) => chat.show_error(&failure),
+    }
+}
+
+/// Converts an error of the store.
+pub(crate) fn store_error(error: &Error) -> ChatError {
+    let advice = match error {
+        Error::NotFound { .. } => "/sessions lists the conversations",
+        Error::Ambiguous { .. } => "use the id or the full title",
+        Error::TitleTaken { .. } => "choose another title",
+        Error::Busy { .. } => "close it there first, or use /branch here",
+        Error::Database(_) | Error::Io { .. } => "`vestal doctor` checks the disk",
+        _ => "",
+    };
+    let advice = Some(advice.to_owned()).filter(|advice| !advice.is_empty());
+    ChatError { problem: error.to_string(), advice: advice.into_iter().collect() }
+}
+
+pub(super) async fn title(chat: &mut Chat, invocation: &Invocation) {
+    let Some(conversation) = chat.conversation() else { return };
+    let id = conversation.id().short().to_owned();
+    if invocation.rest.is_empty() {
+        return match conversation.title().await {
+            Ok(Some(title)) => chat.note(&format!("the title is {title:?} ({id})")),
+            Ok(None) => chat.note(&format!(
+                "this conversation ({id}) has no title yet; the first message provides it"
+            )),
+            Err(error) => chat.show_error(&store_error(&error)),
+        };
+    }
+    match conversation.set_title(&invocation.rest).await {
+        Ok(title) => chat.note(&format!("the title is now {title:?}")),
+        Err(error) => chat.show_error(&store_error(&error)),
+    }
+}
+
+pub(super) async fn undo(chat: &mut Chat, invocation: &Invocation) {
+    let turns: u32 = match invocation.strs().as_slice() {
+        [] => 1,
+        [number] => match number.parse() {
+            Ok(turns) if turns > 0 => turns,
+            _ => {
+                return report_usage_error(
+                    chat,
+                    invocation,
+                    &format!("{number:?} is not a number of turns"),
+                );
+            }
+        },
+        _ => return report_usage_error(chat, invocation, "too many arguments"),
+    };
+    let Some(conversation) = chat.conversation() else { return };
+    let undone = match conversation.undo(turns).await {
+        Ok(undone) => undone,
+        Err(error) => return chat.show_error(&store_error(&error)),
+    };
+    if undone.turns == 0 {
+        let why = nothing_to_undo(chat);
+        return chat.note(why);
+    }
+    let count = usize::try_from(undone.turns).unwrap_or(usize::MAX);
+    let turns = format::count(count, "turn");
+    let messages = format::count(undone.messages, "message");
+    chat.note(&format!("undid {turns} ({messages}); changes in the sandbox remain"));
+    refresh(chat);
+    // The undone message is often edited and sent again.
+    if let Some(message) = undone.first_message {
+        put_into_input(chat, &message.text());
+    }
+}
+
+pub(super) async fn retry(chat: &mut Chat) {
+    let Some(conversation) = chat.conversation() else { return };
+    match conversation.retry().await {
+        Ok(Some(message)) => chat.start_turn(message),
+        Ok(None) => {
+            let why = nothing_to_undo(chat);
+            chat.note(why);
+        }
+        Err(error) => chat.show_error(&store_error(&error)),
+    }
+}
+
+/// Returns why nothing can be undone.
+fn nothing_to_undo(chat: &mut Chat) -> &'static str {
+    match chat.conversation() {
+        Some(conversation) if !conversation.messages().is_empty() => {
+            "nothing can be undone: earlier turns were summarised"
+        }
+        _ => "the conversation is empty",
+    }
+}
+
+/// Updates the context usage in the status line.
+pub(super) fn refresh(chat: &mut Chat) {
+    if let Some(conversation) = chat.conversation() {
+        let used = conversation.context_used();
+        chat.status.used = used.tokens;
+        chat.status.context_window = used.window;
+        chat.is_dirty = true;
+    }
+}
+
+pub(super) fn compress(chat: &mut Chat) {
+    chat.start_work("summarising the conversation", |mut conversation, sink| async move {
+        let result = match conversation.compress(&sink).await {
+            // The number of messages was printed by then.
+            Ok(done) => Ok(Some(format!(
+                "about {} tokens now, {} before",
+                format::tokens(done.tokens),
+                format::tokens(done.tokens_before),
+            ))),
+            // Nothing went wrong.
+            Err(reason @ (CompressError::TooShort { .. } | CompressError::Interrupted)) => {
+                Ok(Some(reason.to_string()))
+            }
+            Err(reason @ CompressError::Model(_)) => {
+                Err((reason.to_string(), "try again, or use another model: /model NAME"))
+            }
+            Err(reason @ (CompressError::Empty | CompressError::Store(_))) => {
+                Err((reason.to_string(), "try again"))
+            }
+        };
+        let result = result
+            .map_err(|(problem, advice)| ChatError { problem, advice: vec![advice.to_owned()] });
+        (conversation, result)
+    });
+}

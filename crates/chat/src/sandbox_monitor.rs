@@ -1,0 +1,314 @@
+//! Observes the sandbox and its background jobs.
+//!
+//! The monitor connects as an observer: it starts nothing and keeps nothing alive.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select_all;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use vestal_sandbox::client::Connection;
+use vestal_sandbox::job::{self, JobFilter};
+use vestal_sandbox::{Engine, Error, Task};
+use vestal_wire::{Cause, JobId, JobInfo, JobState, Reply, Request};
+
+use crate::format;
+
+/// Time between observations.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Time between observations while the terminal is not focused.
+const PERIOD_UNSEEN: Duration = Duration::from_secs(30);
+
+/// Timeout of an observation.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Jobs that are listed, newest first.
+const JOBS: u32 = 100;
+
+/// Jobs whose end is awaited at the same time.
+const WAITED_FOR: usize = 16;
+
+/// An observation of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SandboxUpdate {
+    /// The task of the sandbox.
+    pub(crate) task: Task,
+    pub(crate) state: &'static str,
+    /// The backend, if there is a sandbox.
+    pub(crate) backend: Option<String>,
+    /// Number of running background jobs.
+    pub(crate) running: usize,
+    /// Known background jobs: ids and commands.
+    pub(crate) jobs: Vec<(String, String)>,
+    /// Background jobs that have ended since the last update.
+    pub(crate) ended: Vec<JobInfo>,
+}
+
+/// What the monitor observes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MonitorTarget {
+    task: Task,
+    is_seen: bool,
+    /// Incremented to request an observation now.
+    occasion: u64,
+}
+
+/// Observes the sandbox of a conversation until it is dropped.
+pub(crate) struct SandboxMonitor {
+    focus: watch::Sender<MonitorTarget>,
+    updates: mpsc::UnboundedReceiver<SandboxUpdate>,
+    task_handle: JoinHandle<()>,
+}
+
+impl SandboxMonitor {
+    /// Starts observing the sandbox of a task.
+    pub(crate) fn start(engine: Engine, task: Task) -> Self {
+        let (sender, receiver) = watch::channel(MonitorTarget { task, is_seen: true, occasion: 0 });
+        let (update_sender, updates) = mpsc::unbounded_channel();
+        let task_handle = tokio::spawn(async move {
+            let mut observer = Observer::new(engine, receiver);
+            loop {
+                let update = observer.observe().await;
+                if update_sender.send(update).is_err() || !observer.wait().await {
+                    return;
+                }
+            }
+        });
+        Self { focus: sender, updates, task_handle }
+    }
+
+    /// Waits for the next update.
+    pub(crate) async fn next(&mut self) -> SandboxUpdate {
+        match self.updates.recv().await {
+            Some(update) => update,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Observes the sandbox of another task from now on.
+    pub(crate) fn watch_task(&self, task: &Task) {
+        self.focus.send_modify(|focus| {
+            focus.task.clone_from(task);
+            focus.occasion += 1;
+        });
+    }
+
+    /// Observes now, because something may have changed.
+    pub(crate) fn refresh(&self) {
+        self.focus.send_modify(|focus| focus.occasion += 1);
+    }
+
+    /// Observes less often while the terminal is not focused.
+    pub(crate) fn set_seen(&self, is_seen: bool) {
+        self.focus.send_if_modified(|focus| {
+            let is_new = focus.is_seen != is_seen;
+            focus.is_seen = is_seen;
+            is_new
+        });
+    }
+}
+
+impl Drop for SandboxMonitor {
+    fn drop(&mut self) {
+        self.task_handle.abort();
+    }
+}
+
+struct Observer {
+    engine: Engine,
+    focus: watch::Receiver<MonitorTarget>,
+    /// The task that the following fields are about.
+    task: Task,
+    connection: Option<Arc<Connection>>,
+    backend: Option<String>,
+    /// Background jobs that were seen running.
+    running: BTreeSet<JobId>,
+    /// Jobs that started before this are not reported.
+    began_ms: u64,
+    /// Ended jobs that were reported already, or are too old.
+    reported: BTreeSet<JobId>,
+    jobs: Vec<(String, String)>,
+}
+
+impl Observer {
+    fn new(engine: Engine, focus: watch::Receiver<MonitorTarget>) -> Self {
+        let task = focus.borrow().task.clone();
+        Self {
+            engine,
+            focus,
+            task,
+            connection: None,
+            backend: None,
+            running: BTreeSet::new(),
+            began_ms: now_ms(),
+            reported: BTreeSet::new(),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// Observes once, with a timeout.
+    async fn observe(&mut self) -> SandboxUpdate {
+        let task = self.focus.borrow_and_update().task.clone();
+        if self.task != task {
+            self.reset_for(&task);
+        }
+        let looked = tokio::time::timeout(PATIENCE, self.ask(&task)).await;
+        let (state, running, ended) = match looked {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(ObserveError::Engine(Error::NoSandbox { .. }))) => {
+                ("not created yet", 0, Vec::new())
+            }
+            Ok(Err(ObserveError::Engine(Error::Stopped { .. }))) => ("stopped", 0, Vec::new()),
+            Ok(Err(_)) => ("unknown", 0, Vec::new()),
+            Err(_) => ("unresponsive", 0, Vec::new()),
+        };
+        let (backend, jobs) = (self.backend.clone(), self.jobs.clone());
+        if !matches!(state, "up" | "busy") {
+            // The next instance may have another backend.
+            self.connection = None;
+            self.backend = None;
+        }
+        SandboxUpdate { task, state, backend, running, jobs, ended }
+    }
+
+    async fn ask(
+        &mut self,
+        task: &Task,
+    ) -> Result<(&'static str, usize, Vec<JobInfo>), ObserveError> {
+        if self.backend.is_none() {
+            let found = Box::pin(self.engine.inspect(task)).await?;
+            self.backend = found.into_iter().next().map(|found| found.backend);
+        }
+        let connection = match &self.connection {
+            Some(connection) => Arc::clone(connection),
+            None => {
+                let connection = Arc::new(Box::pin(self.engine.observe(task)).await?);
+                self.connection = Some(Arc::clone(&connection));
+                connection
+            }
+        };
+        let Ok(Reply::Status(status)) = connection.call(Request::Status).await else {
+            return Err(ObserveError::Call);
+        };
+        let jobs =
+            job::jobs(&connection, JobFilter::All, JOBS).await.map_err(|_| ObserveError::Call)?;
+        let state = if status.jobs_running > 0 { "busy" } else { "up" };
+        let (running, ended) = self.sort(jobs.jobs);
+        Ok((state, running, ended))
+    }
+
+    /// Returns the number of running background jobs, and the ended ones that were not
+    /// reported yet.
+    fn sort(&mut self, jobs: Vec<JobInfo>) -> (usize, Vec<JobInfo>) {
+        let mut ended = Vec::new();
+        let mut running = BTreeSet::new();
+        let mut reported = BTreeSet::new();
+        let jobs: Vec<JobInfo> = jobs.into_iter().filter(|job| job.background).collect();
+        let named = |job: &JobInfo| (job.id.to_string(), job.summary.clone());
+        self.jobs = jobs.iter().rev().map(named).collect();
+        for job in jobs {
+            if !matches!(job.state, JobState::Ended(_)) {
+                running.insert(job.id);
+                continue;
+            }
+            reported.insert(job.id.clone());
+            let is_news = self.running.contains(&job.id) || job.started_ms >= self.began_ms;
+            if is_news && !self.reported.contains(&job.id) {
+                ended.push(job);
+            }
+        }
+        let count = running.len();
+        self.running = running;
+        self.reported = reported;
+        (count, ended)
+    }
+
+    /// Waits until the next observation is due. Returns false when the monitor was dropped.
+    async fn wait(&mut self) -> bool {
+        let is_seen = self.focus.borrow().is_seen;
+        let period = if is_seen { PERIOD } else { PERIOD_UNSEEN };
+        let connection = self.connection.clone();
+        let ends = async {
+            let Some(connection) = connection.filter(|_| !self.running.is_empty()) else {
+                return std::future::pending().await;
+            };
+            let waits = self.running.iter().take(WAITED_FOR).map(|id| {
+                let connection = Arc::clone(&connection);
+                Box::pin(async move {
+                    // The next observation notices a lost guest.
+                    if let Ok(info) = job::wait(&connection, id, None).await
+                        && matches!(info.state, JobState::Ended(_))
+                    {
+                        return;
+                    }
+                    std::future::pending::<()>().await;
+                })
+            });
+            select_all(waits).await;
+        };
+        tokio::select! {
+            changed = self.focus.changed() => changed.is_ok(),
+            () = ends => true,
+            () = tokio::time::sleep(period) => true,
+        }
+    }
+
+    /// Forgets the state of one sandbox, to observe another.
+    fn reset_for(&mut self, task: &Task) {
+        self.task.clone_from(task);
+        self.connection = None;
+        self.backend = None;
+        self.running.clear();
+        self.reported.clear();
+        self.jobs.clear();
+        self.began_ms = now_ms();
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+}
+
+/// Why an observation failed.
+enum ObserveError {
+    Engine(Error),
+    Call,
+}
+
+impl From<Error> for ObserveError {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// Characters of a command that are shown.
+const COMMAND: usize = 80;
+
+/// Describes how a job ended: `● job k3f9 ended: exit 0 after 12s: cargo build`.
+pub(crate) fn describe_ended_job(job: &JobInfo) -> String {
+    let how = match job.state {
+        JobState::Ended(exit) => match (exit.cause, exit.code) {
+            (Cause::Exited, Some(code)) => format!("exit {code}"),
+            (Cause::Signaled(signal), _) => format!("killed by signal {signal}"),
+            (Cause::TimedOut, _) => "timed out".to_owned(),
+            (Cause::Killed, _) => "killed".to_owned(),
+            (Cause::Lost, _) | (Cause::Exited, None) => "lost with its sandbox".to_owned(),
+        },
+        _ => "not ended".to_owned(),
+    };
+    let took = match (job.duration_us, job.ended_ms) {
+        (Some(micros), _) => Some(Duration::from_micros(micros)),
+        (None, Some(ended)) => Some(Duration::from_millis(ended.saturating_sub(job.started_ms))),
+        (None, None) => None,
+    };
+    let took = took.map(|took| format!(" after {}", format::took(took))).unwrap_or_default();
+    let command = job.summary.split_whitespace().collect::<Vec<_>>().join(" ");
+    let command = match command.char_indices().nth(COMMAND) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command,
+    };
+    format!("● job {} ended: {how}{took}: {command}", job.id)
+}

@@ -1,0 +1,204 @@
+//! What is shown besides the conversation: output, jobs, messages of the host.
+
+use std::time::Duration;
+
+use serde_json::json;
+use vestal_chat::HostMessage;
+use vestal_conversations::Kind;
+use vestal_scripted_model::{Reply, Rule, Script, ToolCall};
+use vestal_tui::{Input, Key, KeyCode};
+
+use crate::stage::{Stage, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_megabytes_of_output_do_not_keep_a_key_from_being_seen() {
+    let command = "while [ ! -e go ]; do head -c 1000000 /dev/zero | tr '\\0' 'x' | fold -w 99; \
+        printf x >> turns; done";
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": command})),
+        Reply::text("done"),
+    ]));
+    stage
+        .play(async |person| {
+            person.says("print");
+            person.sees("│ xxx").await;
+            // Each letter is seen while more is printed: in the order of events, not of a clock.
+            let mut typed = String::new();
+            for letter in "typing".chars() {
+                typed.push(letter);
+                person.presses(Key::plain(KeyCode::Char(letter)));
+                person.sees(&format!("› {typed}")).await;
+                assert!(!stage.file("go").exists());
+            }
+            let printed = || std::fs::metadata(stage.file("turns")).map_or(0, |file| file.len());
+            until("ten megabytes are printed", || printed() >= 10).await;
+            let frames = person.frames();
+            std::fs::write(stage.file("go"), "").unwrap();
+            person.sees("✓ terminal").await;
+            person.sees("done").await;
+            // A frame is not drawn for each piece of output.
+            assert!(frames < 5_000, "{frames}");
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_ends_is_told_once_at_the_prompt_and_rings_when_nobody_looks() {
+    let command = "while [ ! -e go ]; do sleep 0.02; done; exit 3";
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": command, "background": true})),
+        Reply::text("it runs"),
+    ]));
+    stage
+        .play(async |person| {
+            person.says("start it");
+            person.sees("it runs").await;
+            person.sees("1 job").await;
+            person.does(Input::Focused(false));
+            std::fs::write(stage.file("go"), "").unwrap();
+            person.sees("ended: exit 3 after").await;
+            person.sees_no("1 job").await;
+            assert_eq!(person.bells(), 1);
+            let told = person.all().iter().filter(|row| row.contains("● job")).count();
+            assert_eq!(told, 1);
+            assert_eq!(stage.model.requests().len(), 2, "no model is asked for it");
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watching_starts_no_sandbox() {
+    let stage = Stage::new(Script::replies([Reply::text("hello")]));
+    stage
+        .play(async |person| {
+            person.sees("not created yet").await;
+            person.says("hello?");
+            person.sees("hello").await;
+            person.leaves();
+        })
+        .await;
+    assert!(!stage.dir.path().join("vestal/sandboxes/default/sandbox.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_after_an_exclamation_mark_is_run_in_the_conversations_shell() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": "echo \"it is $COLOUR\""})),
+        Reply::text("I see"),
+    ]));
+    stage
+        .play(async |person| {
+            person.says("!export COLOUR=green; echo set");
+            person.sees("✓ shell export COLOUR=green; echo set").await;
+            person.sees("  set").await;
+            person.says("which colour?");
+            person.sees("it is green").await;
+            person.sees("I see").await;
+            person.leaves();
+        })
+        .await;
+    let (_, stored) = stage.stored().await;
+    assert_eq!(stored[0].kind, Kind::Note, "it is on record before anything is asked");
+    let told = stored[0].message.text();
+    assert!(told.contains("export COLOUR=green") && told.contains("set"), "{told}");
+    assert_eq!(stored[1].message.text(), "which colour?");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_run_together_and_children_are_seen_side_by_side() {
+    let wait = |name: &str| {
+        let command = format!("echo {name}; while [ ! -e go ]; do sleep 0.02; done");
+        json!({ "command": command })
+    };
+    let stage = Stage::new(Script::rules([
+        Rule::when_user_contains("hand it out").reply(Reply::tool_calls([ToolCall::new(
+            "delegate_task",
+            json!({"tasks": [
+                {"goal": "the north part"},
+                {"goal": "the south part"}
+            ]}),
+        )])),
+        Rule::when_user_contains("north").reply(Reply::tool_call("terminal", wait("north"))),
+        Rule::when_user_contains("south").reply(Reply::tool_call("terminal", wait("south"))),
+        Rule::after_tool_result_contains("summary").reply(Reply::text("all done")),
+        Rule::always().reply(Reply::text("my part is done")),
+    ]))
+    .with("approvals.unattended=allow");
+    stage
+        .play(async |person| {
+            person.says("hand it out");
+            person
+                .sees_that("both children at work", |rows| {
+                    let has = |words: &str| rows.iter().any(|row| row.contains(words));
+                    has("child 1: terminal echo north") && has("child 2: terminal echo south")
+                })
+                .await;
+            std::fs::write(stage.file("go"), "").unwrap();
+            person.sees("✓ child 1").await;
+            person.sees("✓ child 2").await;
+            person.sees("all done").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_other_parts_of_the_program_say_stands_above_the_input() {
+    let stage = Stage::new(Script::new());
+    stage
+        .play(async |person| {
+            person.types("a draft");
+            person
+                .outside
+                .send(HostMessage::Status(Some("unpacking the image".to_owned())))
+                .unwrap();
+            person.sees("unpacking the image").await;
+            person.outside.send(HostMessage::Status(None)).unwrap();
+            person
+                .outside
+                .send(HostMessage::Line("\x1b[33mwarning:\x1b[0m careful".to_owned()))
+                .unwrap();
+            person.sees("warning: careful").await;
+            person.sees_no("unpacking").await;
+            person.sees("› a draft").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chat_in_which_nothing_happens_draws_nothing() {
+    let stage = Stage::new(Script::replies([Reply::text("hello")]));
+    stage
+        .play(async |person| {
+            person.says("hello?");
+            person.sees("hello").await;
+            person.sees("not created yet").await;
+            person.sees_the_turn_end().await;
+            let frames = person.frames();
+            // Nothing is awaited here: that nothing happens can only be seen in time.
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            assert_eq!(person.frames(), frames);
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_picture_by_its_path_goes_with_the_words() {
+    let stage = Stage::new(Script::replies([Reply::text("a lantern")]));
+    let picture = stage.file("shot.png");
+    std::fs::write(&picture, b"\x89PNG\r\n\x1a\n rest").unwrap();
+    stage
+        .play(async |person| {
+            person.says(&format!("what is @{} about?", picture.display()));
+            person.sees("[image shot.png, 13 B]").await;
+            person.sees("a lantern").await;
+            person.leaves();
+        })
+        .await;
+    let request = &stage.model.requests()[0];
+    assert!(request.body.to_string().contains("image_url"), "{:?}", request.body);
+}

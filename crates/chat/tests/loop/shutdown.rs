@@ -1,0 +1,231 @@
+//! Interrupting, and leaving in all the ways there are.
+
+use serde_json::json;
+use vestal_chat::ChatExit;
+use vestal_model::{Finish, Message};
+use vestal_sandbox::Termination;
+use vestal_scripted_model::{Reply, Script};
+use vestal_tui::{Input, Key, KeyCode};
+
+use crate::stage::{BREAKS, Person, Stage, marker, processes_with, until};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
+    let marker = marker();
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("terminal", json!({"command": format!("sleep {marker}")})),
+        Reply::text("going on"),
+    ]));
+    stage
+        .play(async |person| {
+            person.says("sleep");
+            until("the command runs", || !processes_with(&marker).is_empty()).await;
+            person.sees("terminal sleep").await;
+            person.presses(Key::control('c'));
+            person.sees("interrupted; the conversation so far is kept").await;
+            assert_eq!(processes_with(&marker), Vec::<u32>::new());
+            person.says("go on");
+            person.sees("going on").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_clears_what_is_typed_before_it_interrupts_and_asks_before_it_leaves() {
+    let stage = Stage::new(Script::replies([Reply::text("words").chunked(2).stall_after(2)]));
+    let left = stage
+        .play(async |person| {
+            person.says("talk");
+            person.sees("wo").await;
+            person.types("a draft");
+            person.sees("› a draft").await;
+            person.presses(Key::control('c'));
+            person.sees_no("a draft").await;
+            assert!(!person.all().iter().any(|row| row.contains("interrupted")));
+            person.presses(Key::control('c'));
+            person.sees("interrupted").await;
+            person.presses(Key::control('c'));
+            person.sees("press Ctrl-C again to quit").await;
+            person.presses(Key::control('c'));
+        })
+        .await;
+    assert_eq!(left, ChatExit::Quit);
+    let (_, stored) = stage.stored().await;
+    let Message::Assistant(kept) = &stored[1].message else { panic!("{:?}", stored[1]) };
+    assert_eq!(kept.finish, Finish::Interrupted);
+    assert!("words".starts_with(&kept.text) && !kept.text.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
+    let stage = Stage::new(Script::replies([
+        Reply::text("I was about to say more").chunked(4).stall_after(3),
+        Reply::text("as I was saying"),
+    ]));
+    let left = stage
+        .play(async |person| {
+            person.says("talk");
+            person.sees("I was").await;
+            person.types("half a draft");
+            person.sees("half a draft").await;
+            person.breaks_the_terminal();
+            person.does(Input::Closed);
+        })
+        .await;
+    assert_eq!(left, ChatExit::Closed);
+    let (id, stored) = stage.stored().await;
+    assert_eq!(stored[0].message.text(), "talk");
+    assert!(stored[1].message.text().starts_with("I was"), "{:?}", stored[1]);
+    let history = std::fs::read_to_string(stage.history()).unwrap();
+    assert!(history.contains("half a draft"), "{history}");
+
+    // Whoever comes back finds it all, and the conversation is free to go on.
+    let stage = stage.resuming(id);
+    stage
+        .play(async |person| {
+            person.sees("› talk").await;
+            person.sees("I was").await;
+            person.says("go on");
+            person.sees("as I was saying").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_ends_the_turn_stores_it_and_leaves() {
+    let marker = marker();
+    let stage = Stage::new(Script::replies([Reply::tool_call(
+        "terminal",
+        json!({"command": format!("sleep {marker}")}),
+    )]));
+    let left = stage
+        .play(async |person| {
+            person.says("sleep");
+            until("the command runs", || !processes_with(&marker).is_empty()).await;
+            person.signals.send(Termination::Terminate).unwrap();
+        })
+        .await;
+    assert_eq!(left, ChatExit::Signal(Termination::Terminate));
+    assert_eq!(processes_with(&marker), Vec::<u32>::new());
+    let (_, stored) = stage.stored().await;
+    // What was said, the call, and what became of it.
+    assert_eq!(stored.len(), 3, "{stored:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_ctrl_c_leaves_at_once() {
+    let stage = Stage::new(Script::replies([Reply::stall()]));
+    let left = stage
+        .play(async |person| {
+            person.says("talk");
+            stage.model.wait_for_requests(1).await;
+            person.presses(Key::control('c'));
+            person.presses(Key::control('c'));
+            person.presses(Key::control('c'));
+        })
+        .await;
+    assert_eq!(left, ChatExit::Quit);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_fails_is_told_with_advice_and_the_chat_goes_on() {
+    let stage =
+        Stage::new(Script::replies([Reply::error(401, "wrong key"), Reply::text("back again")]));
+    stage
+        .play(async |person| {
+            person.says("hello");
+            person.sees("error: ").await;
+            person.sees("/retry tries again").await;
+            person.says("hello again");
+            person.sees("back again").await;
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_breaks_off_early_was_never_said() {
+    let stage = Stage::new(Script::replies([
+        Reply::text("first try").chunked(6).cut_after(1),
+        Reply::text("second try"),
+    ]))
+    .with("agent.api_max_retries=3");
+    stage
+        .play(async |person| {
+            person.says("talk");
+            person.sees("second try").await;
+            person.sees("warning: ").await;
+            let all = person.all().join("\n");
+            assert!(!all.contains("first"), "{all}");
+            person.leaves();
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
+    let stage = Stage::new(Script::replies([Reply::text("an answer").chunked(2).stall_after(1)]));
+    stage
+        .play(async |person| {
+            person.says("talk");
+            person.sees("an").await;
+            person.says("use tabs");
+            person.sees("› use tabs · queued").await;
+            person.leaves();
+            person.sees("some messages did not reach the model").await;
+        })
+        .await;
+    let history = std::fs::read_to_string(stage.history()).unwrap();
+    assert!(history.contains("use tabs"), "{history}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
+    let stage = Stage::new(Script::replies([
+        Reply::tool_call("clarify", json!({"question": BREAKS})).hold_after(1),
+        Reply::text("here I am again"),
+    ]));
+    stage
+        .play(async |person| {
+            person.says("go");
+            stage.model.wait_for_holds(1).await;
+            person.says("use tabs");
+            person.sees("› use tabs · queued").await;
+            stage.model.release();
+            person.sees("because of a bug in this program").await;
+            comes_back(&person, "use tabs").await;
+            person.presses(Key::plain(KeyCode::Enter));
+            person.sees("here I am again").await;
+            person.leaves();
+        })
+        .await;
+    let requests = stage.model.requests();
+    assert_eq!(requests[1].last_user_text().as_deref(), Some("use tabs"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_while_a_command_ran_comes_back_when_it_is_interrupted() {
+    let marker = marker();
+    let stage = Stage::new(Script::new());
+    stage
+        .play(async |person| {
+            person.says(&format!("!sleep {marker}"));
+            until("the command runs", || !processes_with(&marker).is_empty()).await;
+            person.says("and then");
+            person.sees("› and then · queued").await;
+            person.presses(Key::control('c'));
+            comes_back(&person, "and then").await;
+            person.leaves();
+        })
+        .await;
+    assert_eq!(stage.model.requests().len(), 0, "nobody was told to say it");
+}
+
+/// Waits until words are in the input.
+async fn comes_back(person: &Person, words: &str) {
+    let input = format!("› {words}");
+    person.sees_that("the input", |rows| rows.iter().any(|row| row.trim_end() == input)).await;
+    person.sees_no("queued").await;
+}
