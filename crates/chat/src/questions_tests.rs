@@ -35,7 +35,7 @@ fn a_number_chooses_and_other_words_are_an_answer_too() {
 
 #[tokio::test]
 async fn a_question_that_is_given_up_is_known_to_be() {
-    let (human, mut questions) = asked();
+    let (human, mut questions) = question_channel();
     let asking = tokio::spawn({
         let human = Arc::clone(&human);
         async move { human.approve(&request()).await }
@@ -49,7 +49,7 @@ async fn a_question_that_is_given_up_is_known_to_be() {
 
 #[tokio::test]
 async fn nobody_who_left_approves_of_anything() {
-    let (human, mut questions) = asked();
+    let (human, mut questions) = question_channel();
     let asking = tokio::spawn({
         let human = Arc::clone(&human);
         async move { human.approve(&request()).await }

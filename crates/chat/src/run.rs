@@ -126,7 +126,7 @@ impl Chat {
             turn_event_sender,
             editor,
             slot: ConversationSlot::Gone,
-            about,
+            info,
             live,
             tails: OutputTails::default(),
             folded: FoldedOutputs::default(),

@@ -156,10 +156,10 @@ impl Decoder {
         match begun[..] {
             [0x1b] => inputs.push(Input::Key(Key::plain(KeyCode::Escape))),
             [0x1b, 0x1b] => {
-                inputs.extend([(); 2].map(|()| Input::Key(Key::plain(KeyCode::Escape))))
+                inputs.extend([(); 2].map(|()| Input::Key(Key::plain(KeyCode::Escape))));
             }
             [0x1b, byte] if byte.is_ascii_graphic() => {
-                inputs.push(Input::Key(alt(char::from(byte))))
+                inputs.push(Input::Key(alt(char::from(byte))));
             }
             _ => {}
         }

@@ -35,7 +35,7 @@ struct SearchFilesArguments {
     limit: Option<Count<1>>,
     /// Results to pass over
     offset: Option<Count<0>>,
-    /// content: the lines; files_only: only which files have any; count: how many each file has
+    /// `content`: the lines; `files_only`: only which files have any; `count`: how many each file has
     #[serde(default)]
     output_mode: OutputMode,
     /// Lines to show before and after each match

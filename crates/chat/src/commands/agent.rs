@@ -2,7 +2,7 @@
 
 use vestal_agent::settings::{self, EndpointError};
 use vestal_agent::slash::{Invocation, nearest};
-use vestal_agent::{SwitchToolError, Switch, ToolInfo};
+use vestal_agent::{Switch, SwitchToolError, ToolInfo};
 use vestal_config::{ProfileName, Settings};
 use vestal_model::Endpoint;
 use vestal_tui::{Line, Span, style};

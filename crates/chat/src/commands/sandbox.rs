@@ -258,7 +258,9 @@ async fn offer_to_stop(chat: &mut Chat) {
     let nothing = "nothing to stop: this conversation has no running turn and no background job";
     // A sandbox that was never used has no jobs and must not be started for this.
     let Some(sandbox) = conversation_sandbox.attached() else { return chat.note(nothing) };
-    let Some(jobs) = background_jobs(chat, &sandbox, conversation_sandbox.session()).await else { return };
+    let Some(jobs) = background_jobs(chat, &sandbox, conversation_sandbox.session()).await else {
+        return;
+    };
     if jobs.is_empty() {
         return chat.note(nothing);
     }
@@ -288,8 +290,12 @@ async fn offer_to_stop(chat: &mut Chat) {
 
 async fn end_jobs(chat: &mut Chat) {
     let conversation_sandbox = chat.info.sandbox.clone();
-    let Some(sandbox) = conversation_sandbox.attached() else { return chat.note("nothing is running") };
-    let Some(jobs) = background_jobs(chat, &sandbox, conversation_sandbox.session()).await else { return };
+    let Some(sandbox) = conversation_sandbox.attached() else {
+        return chat.note("nothing is running");
+    };
+    let Some(jobs) = background_jobs(chat, &sandbox, conversation_sandbox.session()).await else {
+        return;
+    };
     let mut ended = 0;
     for job in jobs {
         match chat.wait_for("ending background jobs", Box::pin(sandbox.kill(&job.id))).await {

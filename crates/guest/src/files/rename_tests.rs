@@ -11,7 +11,7 @@ fn run(from: &Path, to: &Path, overwrite: Overwrite) -> Result<FileReply, Fault>
     rename(from, to, overwrite, &NEVER)
 }
 
-/// A directory on another filesystem than the test_dir's, where there is one.
+/// A directory on another filesystem than the test directory's, where there is one.
 fn elsewhere(test_dir: &TestDir) -> Option<tempfile::TempDir> {
     let here = std::fs::metadata(test_dir.root()).unwrap().dev();
     ["/dev/shm", "/var/tmp", "/run"].iter().find_map(|place| {

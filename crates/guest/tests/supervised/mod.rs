@@ -95,7 +95,7 @@ impl Supervised {
         loop {
             match self.report().unwrap() {
                 SupervisorReport::Started { pid, pid_start } => {
-                    ran.started = Some((pid, pid_start))
+                    ran.started = Some((pid, pid_start));
                 }
                 SupervisorReport::Failed { step, errno } => ran.failed = Some((step, errno)),
                 SupervisorReport::Ended { status, state } => {

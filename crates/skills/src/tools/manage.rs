@@ -31,11 +31,11 @@ struct SkillManageArguments {
     action: Action,
     /// The skill: lowercase letters, digits and hyphens.
     name: NonEmptyString,
-    /// For create, edit and write_file: all that is in the file.
+    /// For create, edit and `write_file`: all that is in the file.
     content: Option<String>,
     /// For create: a group to put it into.
     category: Option<String>,
-    /// For write_file, remove_file and patch: a file, relative to the skill's folder. Absent in patch: SKILL.md.
+    /// For `write_file`, `remove_file` and patch: a file, relative to the skill's folder. Absent in patch: SKILL.md.
     file: Option<String>,
     /// For patch: text that is there once.
     old_string: Option<String>,

@@ -28,7 +28,7 @@ run from there. With `file` it reads one of those files.";
 
 #[derive(Deserialize, JsonSchema)]
 struct SkillViewArguments {
-    /// The skill, as skills_list names it.
+    /// The skill, as `skills_list` names it.
     name: NonEmptyString,
     /// A file of the skill, relative to its folder. Absent: SKILL.md.
     file: Option<String>,

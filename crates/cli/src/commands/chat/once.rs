@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use vestal_agent::{Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult};
+use vestal_agent::{
+    Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult,
+};
 use vestal_api::{CostStatus, KnownCost};
 use vestal_config::keys;
 use vestal_model::UserMessage;

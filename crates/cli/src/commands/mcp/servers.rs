@@ -4,7 +4,7 @@ use clap::Args;
 use vestal_agent::redact::Redactor;
 use vestal_api::{McpServerView, McpTestView};
 use vestal_config::{McpConnection, McpServer, McpServerName, Settings, keys};
-use vestal_mcp::{Probe, Servers, ServerError};
+use vestal_mcp::{Probe, ServerError, Servers};
 
 use crate::console::{Cell, DIM, Table, YELLOW, text};
 use crate::context::Context;
@@ -185,6 +185,8 @@ pub(super) fn failure(settings: &Settings, name: &McpServerName, trouble: &Serve
                 log.display()
             ))
         }
-        ServerError::Settings(_) | ServerError::NotFound(_) | ServerError::Unauthorized(_) => failure,
+        ServerError::Settings(_) | ServerError::NotFound(_) | ServerError::Unauthorized(_) => {
+            failure
+        }
     }
 }
