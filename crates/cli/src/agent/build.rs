@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vestal_agent::redact::Redactor;
 use vestal_config::Settings;
 use vestal_runtime::Runtime;
-use vestal_worker::Desk;
+use vestal_worker::BoardContext;
 
 use crate::console::log;
 use crate::context::Context;
@@ -25,8 +25,8 @@ pub(crate) async fn build(
         let boards = vestal_board::settings::boards(settings)?;
         let choice = context.environment().kanban_board().map(Cow::into_owned);
         let name = settings.home().profile().to_string();
-        let desk = Desk::of_person(boards, choice, name);
-        builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &desk));
+        let kanban = BoardContext::for_person(boards, choice, name);
+        builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &kanban));
     }
     Ok(builder.build().await?)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use vestal_board::{RunId, TaskId, log_path, settings as board_settings};
 use vestal_config::keys;
 use vestal_sandbox::Terminations;
-use vestal_worker::{Ending, Limits, Log, SweepParts, WorkerParts};
+use vestal_worker::{WorkerExit, Limits, Log, SweepParts, WorkerParts};
 
 use super::desk::Desk;
 use crate::agent;
@@ -52,7 +52,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: WorkerArgs) -> Result<Exit, Failu
         Ok(signals) => work(desk, &args, signals).await,
         Err(error) => Err(Failure::io("listen for signals", &error)),
     };
-    done.map_err(|failure| failure.with_exit(Exit::Worker(Ending::Failed)))
+    done.map_err(|failure| failure.with_exit(Exit::Worker(WorkerExit::Failed)))
 }
 
 async fn work(desk: &Desk<'_>, args: &WorkerArgs, signals: Terminations) -> Result<Exit, Failure> {
@@ -78,7 +78,7 @@ async fn work(desk: &Desk<'_>, args: &WorkerArgs, signals: Terminations) -> Resu
         settings,
     };
     let report = Box::pin(vestal_worker::run(parts)).await;
-    Ok(Exit::Worker(report.ending))
+    Ok(Exit::Worker(report.exit))
 }
 
 async fn sweep(

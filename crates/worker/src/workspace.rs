@@ -1,4 +1,4 @@
-//! Where a task is worked on.
+//! Where a task is worked on: which sandbox, and which directory in it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -13,30 +13,30 @@ use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
 use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Reach, Sandbox, Task as SandboxTask};
 
-/// Where sandboxes with a system of their own have their files.
+/// The workspace of sandboxes that have their own file system.
 const WORKSPACE: &str = "/workspace";
-/// The directory of scratch places below a sandbox's workspace.
+/// The directory of scratch directories below a sandbox's workspace.
 const KANBAN: &str = "kanban";
-/// What the place of an attempt that failed is called, behind the task's name.
+/// Suffix of the directory that a failed attempt left.
 const FAILED: &str = ".failed";
-/// Bytes of a line that names a directory.
+/// The longest line read from a git file, in bytes.
 const LONGEST_LINE: u64 = 8 * 1024;
 /// The variable that names the directory a worker was given.
 pub(crate) const WORKSPACE_VARIABLE: &str = "VESTAL_KANBAN_WORKSPACE";
 /// The variable that names its branch.
 const BRANCH_VARIABLE: &str = "VESTAL_KANBAN_BRANCH";
 
-/// Why there is no place to work in.
+/// Why a task has no working directory.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PlaceError {
+pub(crate) enum WorkDirError {
     /// The directory is not there.
-    #[error("{} is not a directory of this host", path.display())]
+    #[error("{} is not a directory on this host; create it or change the task's workspace", path.display())]
     NoDirectory {
         /// Which.
         path: PathBuf,
     },
-    /// Whoever works there could change what Vestal itself goes by.
-    #[error("{} is in Vestal's own home, where no task is worked on", path.display())]
+    /// A task there could change Vestal's own settings and records.
+    #[error("{} is inside Vestal's home, where no task may work; choose another directory", path.display())]
     Home {
         /// Which.
         path: PathBuf,
@@ -44,14 +44,14 @@ pub(crate) enum PlaceError {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The task's name is none for a sandbox.
+    /// The task's id is not valid as the name of a sandbox.
     #[error(transparent)]
     Task(#[from] InvalidTask),
-    /// There is no sandbox to be had.
+    /// The sandbox could not be created or attached to.
     #[error(transparent)]
     Sandbox(#[from] Error),
     /// A directory or a file in it could not be made.
-    #[error("{action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// What was tried.
         action: &'static str,
@@ -62,36 +62,40 @@ pub(crate) enum PlaceError {
     },
 }
 
-/// The sandbox that a task is worked on in.
+/// The sandbox in which a task is worked on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ground {
-    /// The task whose sandbox it is.
+pub(crate) struct TaskSandbox {
+    /// The sandbox's name.
     pub(crate) task: SandboxTask,
-    /// What is asked of it.
+    /// Settings of the sandbox for this task.
     pub(crate) overrides: Overrides,
-    /// Whether it is for this task alone, and goes with it.
+    /// Whether it is for this task alone, and is removed with it.
     pub(crate) is_own: bool,
-    /// The directory of the host that is worked in; none: a scratch place.
+    /// The working directory on the host; `None` for a scratch directory.
     mounted: Option<PathBuf>,
     branch: Option<String>,
 }
 
-/// A place to work in, which is there.
+/// The working directory of a task, once it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The directory that is worked in, as the sandbox sees it.
+pub(crate) struct WorkDir {
+    /// The working directory, as the sandbox sees it.
     pub(crate) dir: PathBuf,
     /// The branch of a working tree.
     pub(crate) branch: Option<String>,
-    /// The directory of the sandbox's own for what is only there for the task.
-    pub(crate) side: PathBuf,
-    /// What an attempt left that failed.
-    pub(crate) before: Option<PathBuf>,
+    /// The task's own directory in the sandbox; the working directory of a scratch task.
+    pub(crate) task_dir: PathBuf,
+    /// The directory of an earlier attempt that failed.
+    pub(crate) failed_attempt: Option<PathBuf>,
 }
 
-impl Ground {
-    /// Finds out which sandbox a task is worked on in.
-    pub(crate) fn find(settings: &Settings, task: &Task, run: &Run) -> Result<Self, PlaceError> {
+impl TaskSandbox {
+    /// Decides in which sandbox a task is worked on.
+    pub(crate) fn for_task(
+        settings: &Settings,
+        task: &Task,
+        run: &Run,
+    ) -> Result<Self, WorkDirError> {
         let environment = settings.environment();
         let given = || {
             let given = environment.non_empty(WORKSPACE_VARIABLE).map(PathBuf::from);
@@ -106,11 +110,11 @@ impl Ground {
             return Ok(Self { task, overrides, is_own, mounted: None, branch: None });
         };
         if is_within(path, settings.home().root()) {
-            return Err(PlaceError::Home { path: path.to_owned() });
+            return Err(WorkDirError::Home { path: path.to_owned() });
         }
         let path = given().unwrap_or_else(|| path.to_owned());
         if !path.is_dir() {
-            return Err(PlaceError::NoDirectory { path });
+            return Err(WorkDirError::NoDirectory { path });
         }
         let mut binds = vec![path.clone()];
         let mut branch = None;
@@ -124,49 +128,49 @@ impl Ground {
         Ok(Self { task: own()?, overrides, is_own: true, mounted: Some(path), branch })
     }
 
-    /// Makes the sandbox, or attaches to it.
-    pub(crate) async fn attach(&self, engine: &Engine) -> Result<Sandbox, PlaceError> {
+    /// Attaches to the sandbox, creating it if needed.
+    pub(crate) async fn attach(&self, engine: &Engine) -> Result<Sandbox, WorkDirError> {
         Ok(Box::pin(engine.sandbox_with(&self.task, &self.overrides)).await?)
     }
 
-    /// Makes the place in it. What an attempt left that failed is put aside:
-    /// the next one begins with nothing, and can look at it.
-    pub(crate) async fn settle(
+    /// Creates the working directory. What a failed attempt left is moved aside, so that this one
+    /// starts empty and can still look at it.
+    pub(crate) async fn prepare(
         &self,
         engine: &Engine,
         sandbox: &Sandbox,
         task: &Task,
         last: Option<Outcome>,
-    ) -> Result<Place, PlaceError> {
-        let side = side(engine, sandbox, &task.id).await?;
+    ) -> Result<WorkDir, WorkDirError> {
+        let task_dir = task_dir(engine, sandbox, &task.id).await?;
         let files = sandbox.files(None).await?;
-        let mut before = None;
+        let mut failed_attempt = None;
         if self.mounted.is_none()
-            && last.is_some_and(leaves_a_mess)
-            && is_there(&files, &side).await
+            && last.is_some_and(leaves_unfinished_work)
+            && is_there(&files, &task_dir).await
         {
-            let aside = failed_side(&side);
+            let aside = failed_dir(&task_dir);
             let put_aside = async {
                 if is_there(&files, &aside).await {
                     files.delete(&aside, Depth::Recursive).await?;
                 }
-                files.rename(&side, &aside, Overwrite::Never).await
+                files.rename(&task_dir, &aside, Overwrite::Never).await
             };
-            put_aside.await.map_err(failed("put aside", &side))?;
-            before = Some(aside);
+            put_aside.await.map_err(failed("put aside", &task_dir))?;
+            failed_attempt = Some(aside);
         }
-        files.mkdir(&side, Parents::Make, None).await.map_err(failed("make", &side))?;
-        Ok(Place {
-            dir: self.mounted.clone().unwrap_or_else(|| side.clone()),
+        files.mkdir(&task_dir, Parents::Make, None).await.map_err(failed("make", &task_dir))?;
+        Ok(WorkDir {
+            dir: self.mounted.clone().unwrap_or_else(|| task_dir.clone()),
             branch: self.branch.clone(),
-            side,
-            before,
+            task_dir,
+            failed_attempt,
         })
     }
 }
 
-impl Place {
-    /// Returns what commands know the task by.
+impl WorkDir {
+    /// Returns the environment variables that describe the task.
     pub(crate) fn variables(&self, board: &Board, task: &Task) -> BTreeMap<&'static str, String> {
         let mut variables = BTreeMap::from([
             ("VESTAL_KANBAN_TASK", task.id.to_string()),
@@ -179,20 +183,19 @@ impl Place {
     }
 }
 
-/// Returns the name of the sandbox that is a task's own.
+/// Returns the name of a task's own sandbox.
 pub(crate) fn own_sandbox(task: &TaskId) -> String {
     format!("kanban-{task}")
 }
 
-/// Returns the directory of the sandbox's own that is a task's.
-pub(crate) async fn side(
+/// Returns a task's directory below the sandbox's workspace.
+pub(crate) async fn task_dir(
     engine: &Engine,
     sandbox: &Sandbox,
     task: &TaskId,
-) -> Result<PathBuf, PlaceError> {
+) -> Result<PathBuf, WorkDirError> {
     let workspace = if sandbox.reach().await == Reach::Host {
-        // A sandbox that sees the host's files has its own beside what is
-        // recorded of it, as the others do.
+        // A sandbox that shares the host's file system has its workspace beside its records.
         let found = engine.inspect(sandbox.task()).await?;
         found.first().map(|found| found.dir.join("workspace"))
     } else {
@@ -202,15 +205,15 @@ pub(crate) async fn side(
     Ok(workspace.ok_or_else(absent)?.join(KANBAN).join(task.as_str()))
 }
 
-/// Returns where what an attempt left that failed is put.
-pub(crate) fn failed_side(side: &Path) -> PathBuf {
-    let mut name = side.as_os_str().to_owned();
+/// Returns where the files of a failed attempt are moved.
+pub(crate) fn failed_dir(task_dir: &Path) -> PathBuf {
+    let mut name = task_dir.as_os_str().to_owned();
     name.push(FAILED);
     PathBuf::from(name)
 }
 
-/// Reports whether a run may have left things half done.
-fn leaves_a_mess(outcome: Outcome) -> bool {
+/// Reports whether a run with this outcome may have left unfinished work.
+fn leaves_unfinished_work(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Crashed
         | Outcome::TimedOut
@@ -232,27 +235,26 @@ pub(crate) async fn is_there(files: &Files, path: &Path) -> bool {
     files.stat(path, Links::Keep).await.is_ok()
 }
 
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(FileError) -> PlaceError {
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(FileError) -> WorkDirError {
     move |source| {
-        // The guest's own words say it without the wrapping.
+        // The guest's message alone says enough.
         let source = match source {
             FileError::Call(CallError::Fault(fault)) => {
                 FileError::Io(std::io::Error::other(fault.message))
             }
             other => other,
         };
-        PlaceError::File { action, path: path.to_owned(), source }
+        WorkDirError::File { action, path: path.to_owned(), source }
     }
 }
 
-/// Returns the directory that a working tree shares with its repository, so
-/// that git works in it.
+/// Returns the git directory that a working tree shares with its repository, so that git works
+/// inside the sandbox.
 ///
-/// The tree's `.git` can be written by whoever works in it, and what it names is
-/// mounted. So it is believed only where the repository it leads to says itself
-/// that this is one of its trees; nobody can say that of somebody else's. What is
-/// in the tree says nothing, and what is no git directory is none whatever the
-/// directories on the way to it are called.
+/// The tree's `.git` file is writable by the worker, and the directory it names gets mounted. So it
+/// is trusted only if the repository it points to lists this tree among its worktrees, which the
+/// worker of another tree cannot arrange. The directory must be outside the tree and must look like
+/// a git directory.
 fn common_git_dir(tree: &Path) -> Option<PathBuf> {
     let link = tree.join(".git");
     if fs::symlink_metadata(&link).ok()?.file_type().is_dir() {
@@ -273,13 +275,13 @@ fn common_git_dir(tree: &Path) -> Option<PathBuf> {
     (is_its_own && is_outside && is_git_dir(&common)).then_some(common)
 }
 
-/// Reports whether a directory is git's, by what git itself looks for.
+/// Reports whether a directory is a git directory, by the same test as git.
 fn is_git_dir(dir: &Path) -> bool {
     dir.join("HEAD").is_file() && dir.join("objects").is_dir() && dir.join("refs").is_dir()
 }
 
-/// Reads a file of one line. Whoever works in a tree may have put something else
-/// there, a pipe that nobody writes to or a link to what has no end.
+/// Reads a file of one line. The worker may have replaced it by a pipe or a link to an endless
+/// file; neither blocks.
 fn read_line(path: &Path) -> Option<String> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -292,5 +294,5 @@ fn read_line(path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "place_tests.rs"]
+#[path = "workspace_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Files of the board that a worker finds in its sandbox.
+//! Files of the board that are copied into a task's sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -8,32 +8,31 @@ use vestal_model::Image;
 use vestal_sandbox::Sandbox;
 use vestal_sandbox::files::{FileError, Files, Parents, WriteOptions};
 
-use crate::place::{Place, PlaceError, failed};
+use crate::workspace::{WorkDir, WorkDirError, failed};
 
-/// Files and bytes of the tasks before that are copied. What is beyond is named, with its size.
+/// The most files and bytes of parent tasks that are copied. The rest is listed with its size.
 const MOST_FILES: usize = 200;
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Pictures that the model is shown, and bytes of all of them. A request of that
-/// size is taken by every provider; what is beyond is named by its path.
+/// The most pictures shown to the model, and their bytes in total. Every provider accepts a request
+/// of that size; further pictures are listed by path.
 const MOST_PICTURES: usize = 10;
 const MOST_PICTURE_BYTES: u64 = Image::MOST_BYTES;
 
-/// What was laid out for a worker, by paths of its sandbox.
+/// The files copied for a worker, as paths in its sandbox.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// The whole text of the task, where the worker is told only its beginning.
-    pub(crate) text: Option<PathBuf>,
+pub(crate) struct Inputs {
+    /// The full text of the task, if the prompt has only its beginning.
+    pub(crate) full_text: Option<PathBuf>,
     /// The task's own files.
     pub(crate) own: Vec<PathBuf>,
-    /// The files that the tasks before it left, in a directory for each task.
+    /// The files of parent tasks, in a directory per task.
     pub(crate) handed_over: Vec<PathBuf>,
     /// What was not copied, and why.
     pub(crate) left_out: Vec<String>,
-    /// Which of the files are pictures that the model is shown, in that order.
+    /// The pictures shown to the model, in this order.
     pub(crate) pictures: Vec<Picture>,
-    /// Which are pictures that it is not shown, because there are too many or they
-    /// are too large.
+    /// Pictures not shown, because there are too many or they are too large.
     pub(crate) pictures_not_shown: Vec<PathBuf>,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Picture {
     pub(crate) size: u64,
 }
 
-/// What files are taken from and put into.
+/// Copies attachments from the board into the sandbox.
 struct Copier<'a> {
     board: &'a Board,
     files: Files,
@@ -57,41 +56,41 @@ enum Missing {
     /// The board does not have it here.
     Source(String),
     /// The sandbox does not take it.
-    Target(PlaceError),
+    Target(WorkDirError),
 }
 
-impl Place {
+impl WorkDir {
     /// Copies what the board has for the task to where the model can read it: beside the place it
     /// works in, in a directory of the sandbox's own, so that every profile and backend sees it and a
     /// directory of the host is left alone.
-    pub(crate) async fn lay_out(
+    pub(crate) async fn copy_inputs(
         &self,
         sandbox: &Sandbox,
         board: &Board,
         task: &Task,
         own: &[Attachment],
         handed_over: &[HandedOver],
-    ) -> Result<Layout, PlaceError> {
-        let mut layout = Layout::default();
+    ) -> Result<Inputs, WorkDirError> {
+        let mut inputs = Inputs::default();
         if own.is_empty() && handed_over.is_empty() && !task.is_told_in_part() {
-            return Ok(layout);
+            return Ok(inputs);
         }
         let copier = Copier { board, files: sandbox.files(None).await? };
         if task.is_told_in_part() {
-            let to = self.side.join("task.md");
+            let to = self.task_dir.join("task.md");
             let body = &mut task.body.as_bytes();
             copier.files.write_from(&to, body, options()).await.map_err(failed("write", &to))?;
-            layout.text = Some(to);
+            inputs.full_text = Some(to);
         }
         for attachment in own {
-            let to = self.side.join("attachments").join(&attachment.filename);
+            let to = self.task_dir.join("attachments").join(&attachment.filename);
             match copier.copy(attachment, &to).await {
                 Ok(()) => {
-                    copier.show(attachment, &to, &mut layout).await;
-                    layout.own.push(to);
+                    copier.show(attachment, &to, &mut inputs).await;
+                    inputs.own.push(to);
                 }
                 Err(Missing::Source(why)) => {
-                    layout.left_out.push(format!("{}: {why}", attachment.filename));
+                    inputs.left_out.push(format!("{}: {why}", attachment.filename));
                 }
                 Err(Missing::Target(error)) => return Err(error),
             }
@@ -99,29 +98,30 @@ impl Place {
         let mut bytes = 0;
         for HandedOver { task, files } in handed_over {
             for attachment in files {
-                let to = self.side.join("parents").join(task.as_str()).join(&attachment.filename);
+                let to =
+                    self.task_dir.join("parents").join(task.as_str()).join(&attachment.filename);
                 let named = || format!("{} of {task}", attachment.filename);
                 let fits =
-                    layout.handed_over.len() < MOST_FILES && bytes + attachment.size <= MOST_BYTES;
+                    inputs.handed_over.len() < MOST_FILES && bytes + attachment.size <= MOST_BYTES;
                 if !fits {
                     let size = attachment.size;
-                    layout.left_out.push(format!("{}: {size} bytes, too much to copy", named()));
+                    inputs.left_out.push(format!("{}: {size} bytes, too much to copy", named()));
                     continue;
                 }
                 match copier.copy(attachment, &to).await {
                     Ok(()) => {
                         bytes += attachment.size;
-                        copier.show(attachment, &to, &mut layout).await;
-                        layout.handed_over.push(to);
+                        copier.show(attachment, &to, &mut inputs).await;
+                        inputs.handed_over.push(to);
                     }
                     Err(Missing::Source(why)) => {
-                        layout.left_out.push(format!("{}: {why}", named()));
+                        inputs.left_out.push(format!("{}: {why}", named()));
                     }
                     Err(Missing::Target(error)) => return Err(error),
                 }
             }
         }
-        Ok(layout)
+        Ok(inputs)
     }
 }
 
@@ -140,19 +140,19 @@ impl Copier<'_> {
 }
 
 impl Copier<'_> {
-    /// Adds a copied file to what the model is shown, if it is a picture.
-    async fn show(&self, attachment: &Attachment, to: &Path, layout: &mut Layout) {
+    /// Adds a copied file to the pictures shown to the model, if it is one.
+    async fn show(&self, attachment: &Attachment, to: &Path, inputs: &mut Inputs) {
         let path = to.to_owned();
-        let shown: u64 = layout.pictures.iter().map(|picture| picture.size).sum();
+        let shown: u64 = inputs.pictures.iter().map(|picture| picture.size).sum();
         let left = MOST_PICTURE_BYTES.saturating_sub(shown);
-        let left = if layout.pictures.len() < MOST_PICTURES { left } else { 0 };
+        let left = if inputs.pictures.len() < MOST_PICTURES { left } else { 0 };
         match read_picture(&self.board.attachment_path(attachment), left).await {
             Ok(Read::Picture(image, size)) => {
-                layout.pictures.push(Picture { path, image, size });
+                inputs.pictures.push(Picture { path, image, size });
             }
-            Ok(Read::TooLarge) => layout.pictures_not_shown.push(path),
+            Ok(Read::TooLarge) => inputs.pictures_not_shown.push(path),
             Ok(Read::NoPicture) => {}
-            // It was copied a moment ago: the model finds it there all the same.
+            // The copy is in the sandbox; the model can still open it there.
             Err(error) => {
                 tracing::debug!(%error, name = attachment.filename, "not read as a picture");
             }
@@ -160,14 +160,13 @@ impl Copier<'_> {
     }
 }
 
-/// What a file is to a model that sees.
 enum Read {
     Picture(Image, u64),
     TooLarge,
     NoPicture,
 }
 
-/// Reads a file of at most `most` bytes if its content says that it is a picture.
+/// Reads a file of at most `most` bytes if its content is a picture.
 async fn read_picture(path: &Path, most: u64) -> std::io::Result<Read> {
     let mut file = tokio::fs::File::open(path).await?;
     let mut bytes = Vec::new();
@@ -181,7 +180,7 @@ async fn read_picture(path: &Path, most: u64) -> std::io::Result<Read> {
     if size > most {
         return Ok(Read::TooLarge);
     }
-    // The words name the picture's path, so a model that takes none has the task.
+    // The text names the picture's path, so a model without vision still has the task.
     let image = Image::from_bytes(&bytes).map(|image| Image { optional: true, ..image });
     Ok(image.map_or(Read::NoPicture, |image| Read::Picture(image, size)))
 }
