@@ -4,26 +4,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Longest time a test waits for what must happen. Far beyond what it takes:
-/// only a promise that is broken runs into it.
+/// The longest time a test waits. Far more than needed: only a broken promise takes as long.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     until_async(what, || std::future::ready(is_so())).await;
 }
 
-/// Waits until something is so that has to be awaited to be known.
+/// Waits until an asynchronous condition holds.
 pub async fn until_async<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = FIRST_PAUSE;
     while !is_so().await {
         assert!(Instant::now() < deadline, "never came true: {what}");
         tokio::time::sleep(pause).await;
-        // What takes long is looked at less often: looking takes its time too.
+        // Checking costs time too, so a long wait checks less often.
         pause = (pause * 5 / 4).min(LONGEST_PAUSE);
     }
 }

@@ -2,8 +2,8 @@
 
 use rustix::process::{Pid, Signal};
 
-/// Returns a number that no other process on the machine has on its command
-/// line, for `sleep` to be found by.
+/// Returns a number that no other process on the machine has on its command line, for `sleep` to be
+/// found by.
 pub fn marker() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).take(8).collect();
@@ -46,7 +46,7 @@ pub fn is_below(pid: u32, ancestors: &[u32]) -> bool {
         .any(|above| ancestors.contains(&above))
 }
 
-/// Kills a process as the kernel would for want of memory.
+/// Kills a process.
 pub fn kill(pid: u32) {
     let pid = Pid::from_raw(pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
