@@ -11,7 +11,7 @@ use clap::Args;
 use vestal_board::dispatch::{DispatchResult, Policy, Shown};
 use vestal_board::settings;
 use vestal_dispatcher::{
-    Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, Said,
+    Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, DispatchEvent,
 };
 
 pub(super) use presence::is_dispatched;
@@ -88,14 +88,14 @@ async fn once(desk: &Desk<'_>, policy: Policy, mode: Mode) -> Result<DispatchRes
         return Ok(DispatchResult::default());
     };
     let console = desk.console();
-    let tell = move |said: Said| match said {
+    let tell = move |said: DispatchEvent| match said {
         // What was done is told as a whole at the end.
-        Said::Started { .. }
-        | Said::Finished { .. }
-        | Said::Ended { .. }
-        | Said::Stopped { .. }
-        | Said::UnknownProfile { .. }
-        | Said::Collected { .. } => {}
+        DispatchEvent::Started { .. }
+        | DispatchEvent::Finished { .. }
+        | DispatchEvent::Ended { .. }
+        | DispatchEvent::Stopped { .. }
+        | DispatchEvent::UnknownProfile { .. }
+        | DispatchEvent::Collected { .. } => {}
         said => console.warn(&said.to_string()),
     };
     let dispatcher = Dispatcher::new(options(desk, policy, None, tell)?);
@@ -145,7 +145,7 @@ fn options(
     desk: &Desk<'_>,
     policy: Policy,
     retention: Option<GcPolicy>,
-    tell: impl Fn(Said) + Send + Sync + 'static,
+    tell: impl Fn(DispatchEvent) + Send + Sync + 'static,
 ) -> Result<Options, Failure> {
     let home = desk.context.home()?;
     let launcher = launcher(desk)?;
@@ -161,7 +161,7 @@ fn options(
         patience: PATIENCE,
         interval: settings::dispatch_interval(desk.settings())?,
         retention,
-        tell: Arc::new(tell),
+        on_event: Arc::new(tell),
     })
 }
 
