@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
+pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 
 use crate::approvals::{Guard, Mode, Policy, Unattended};
 use crate::delegation::{Delegates, NoDelegates};

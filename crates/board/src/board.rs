@@ -1,11 +1,11 @@
-//! A board in the hands of this process.
+//! A board as this process has it open.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Result;
-use crate::host::Host;
+use crate::id::Host;
 use crate::store::{Changes, Read, Store, Write};
 
 /// One board. Clones share its connections; any number of processes, on any
@@ -47,23 +47,22 @@ impl Board {
         &self.shared.host
     }
 
-    /// Begins to read: all of it sees the board at one moment.
+    /// Begins a read transaction: it sees the board at one moment.
     pub async fn read(&self) -> Result<Box<dyn Read + '_>> {
         self.shared.store.read().await
     }
 
-    /// Begins to write. What is not committed did not happen.
+    /// Begins a write transaction. Dropped without a commit, it is rolled back.
     pub async fn write(&self) -> Result<Box<dyn Write + '_>> {
         self.shared.store.write().await
     }
 
-    /// Returns what tells of changes, whoever makes them.
+    /// Returns a stream of changes by any process.
     pub fn changes(&self) -> Result<Box<dyn Changes>> {
         self.shared.store.changes()
     }
 
-    /// Closes it, for all clones. Nothing is lost without it; the file is
-    /// tidier with it.
+    /// Closes it for all clones. Nothing is lost without it; it merges the log into the file.
     pub async fn close(&self) -> Result<()> {
         self.shared.store.close().await
     }

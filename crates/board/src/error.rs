@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of a board.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use vestal_config::ProfileName;
 
 use crate::boards::BoardsError;
-use crate::host::HostName;
-use crate::id::{InvalidId, RunId, TaskId};
+use crate::id::{HostName, InvalidId, RunId, TaskId};
 use crate::status::Status;
 
-/// Why a board did not do what it was asked. Unless it says otherwise, nothing
-/// was changed.
+/// An error of a board. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such task.
@@ -20,18 +18,18 @@ pub enum Error {
         /// What was looked for.
         wanted: String,
     },
-    /// Several tasks begin like that.
+    /// Several tasks match.
     #[error("{wanted:?} may mean {} tasks: {}", candidates.len(), candidates.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", "))]
     Ambiguous {
         /// What was looked for.
         wanted: String,
-        /// Some of those it may mean.
+        /// Some of the matches.
         candidates: Vec<TaskId>,
     },
-    /// A text that names no task.
+    /// A text that is not a task id.
     #[error(transparent)]
     InvalidId(#[from] InvalidId),
-    /// What was given cannot be taken.
+    /// An argument is invalid.
     #[error("{what} {reason}")]
     Invalid {
         /// What: `the title`, `--max-runtime`, …
@@ -39,15 +37,15 @@ pub enum Error {
         /// Why, to be read after it: `is empty`.
         reason: String,
     },
-    /// Something about a board as such.
+    /// An error about boards.
     #[error(transparent)]
     Boards(#[from] BoardsError),
-    /// The task is not in a state for this.
+    /// The state of the task does not allow this.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A worker that does not hold its task any more asked for a change.
+    /// A worker that does not hold its task any more tried to change it.
     #[error(
-        "run {run} does not hold task {task} any more{}; nothing it does counts, so stop", successor(*now)
+        "run {run} does not hold task {task} any more{}; its changes are refused, so stop", successor(*now)
     )]
     Fenced {
         /// The task.
@@ -57,7 +55,7 @@ pub enum Error {
         /// The run that holds it now, if one does.
         now: Option<RunId>,
     },
-    /// A file or directory could not be made or read.
+    /// A file or directory could not be created or read.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried: `make`, `read`, …
@@ -67,7 +65,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// What is stored does not read as what it should be.
+    /// Stored data cannot be parsed.
     #[error("{what} is unreadable: {reason}")]
     Unreadable {
         /// What.
@@ -75,18 +73,18 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The system has no randomness to give.
-    #[error("failed to name a task: {0}")]
+    /// The system provides no randomness.
+    #[error("cannot generate a task id: {0}")]
     Name(io::Error),
-    /// The file of the board cannot be used.
+    /// The database of the board cannot be used.
     #[error(transparent)]
     Database(#[from] vestal_database::Error),
 }
 
-/// Why a task cannot go where somebody wants it.
+/// Why a task cannot be changed as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The verb means nothing for a task of this status.
+    /// The status of the task does not allow it.
     #[error("cannot {verb} {task}: it is {status}")]
     Status {
         /// The verb.
@@ -96,7 +94,7 @@ pub enum Refusal {
         /// Where it stands.
         status: Status,
     },
-    /// Somebody else holds it.
+    /// Another run holds it.
     #[error("cannot {verb} {task}: {owner} holds it (run {run})")]
     Held {
         /// The verb.
@@ -108,23 +106,23 @@ pub enum Refusal {
         /// Who.
         owner: String,
     },
-    /// It waits for other tasks.
+    /// It waits for its parents.
     #[error("cannot {verb} {task}: it waits for {}", names(parents))]
     UnfinishedParents {
         /// The verb.
         verb: &'static str,
         /// The task.
         task: TaskId,
-        /// Those it waits for, or some of them.
+        /// The parents, or some of them.
         parents: Vec<TaskId>,
     },
-    /// It is said to wait for other tasks, but is linked to none that is not done.
+    /// It is to wait for its parents, but has no unfinished one.
     #[error("{task} waits for no other task; link it to the one it needs first")]
     NothingToWaitFor {
         /// The task.
         task: TaskId,
     },
-    /// A task cannot wait for itself, not even by way of others.
+    /// A task cannot wait for itself, directly or through others.
     #[error("{child} cannot wait for {parent}: {parent} waits for {child}{}", if parent == child { " (they are the same)" } else { "" })]
     Cycle {
         /// What would be waited for.
@@ -133,7 +131,7 @@ pub enum Refusal {
         child: TaskId,
     },
     /// A directory is used by one task at a time.
-    #[error("cannot {verb} {task}: {by} is at work in {path}")]
+    #[error("cannot {verb} {task}: task {by} is using {path}")]
     WorkspaceBusy {
         /// The verb.
         verb: &'static str,
@@ -162,21 +160,21 @@ pub enum Refusal {
         /// The task.
         task: TaskId,
     },
-    /// A worker named tasks that it did not make.
-    #[error("these are not tasks that were made in this run: {}", names(tasks))]
+    /// A worker named tasks that it did not create.
+    #[error("these tasks were not created by this run: {}", names(tasks))]
     Phantoms {
         /// Which.
         tasks: Vec<TaskId>,
     },
-    /// A worker makes too many tasks.
-    #[error("a run may make {limit} tasks, and this one did")]
+    /// A worker creates too many tasks.
+    #[error("a run may create at most {limit} tasks; this one has reached the limit")]
     TooMany {
         /// How many it may.
         limit: u32,
     },
-    /// Workers whose workers make tasks would never come to an end.
+    /// Tasks that create tasks would never end.
     #[error(
-        "tasks may be made by workers {limit} deep, and this would be deeper; finish, and let a person decide"
+        "workers may create tasks at most {limit} levels deep; finish this task and let a person create further ones"
     )]
     TooDeep {
         /// How deep.

@@ -1,4 +1,4 @@
-//! What happened to a task.
+//! Events: what happened to tasks.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,110 +8,110 @@ use crate::status::words;
 use crate::time::Time;
 
 words! {
-    /// What kind of thing happened.
+    /// The kind of an event.
     Kind: "kind of event" {
-        /// The task was made.
+        /// The task was created.
         Created = "created",
-        /// It was given to a profile, or taken from one.
+        /// Its assignee changed.
         Assigned = "assigned",
-        /// It waits for another.
+        /// A parent was linked.
         Linked = "linked",
-        /// It does not any more.
+        /// A parent was unlinked.
         Unlinked = "unlinked",
-        /// Somebody said something.
+        /// A comment was added.
         Commented = "commented",
         /// A file was added.
         Attached = "attached",
-        /// A file was taken away.
+        /// A file was removed.
         AttachmentRemoved = "attachment_removed",
-        /// It can be worked on: what it waited for is there.
+        /// It became ready: its parents are done.
         Promoted = "promoted",
-        /// It can be worked on, because somebody says so.
+        /// A person made it ready.
         PromotedManual = "promoted_manual",
-        /// It has to wait again for a task that was taken up anew.
+        /// It waits again, because a parent was reopened.
         Demoted = "demoted",
-        /// Somebody holds it.
+        /// It was claimed.
         Claimed = "claimed",
         /// A worker was started.
         Spawned = "spawned",
-        /// A lease that ran out was extended, because its worker lives.
+        /// An expired lease was extended, because its worker is alive.
         ClaimExtended = "claim_extended",
         /// A worker could not be stopped, so the task stays with it.
         ReclaimDeferred = "reclaim_deferred",
         /// The task was taken from its holder.
         Reclaimed = "reclaimed",
-        /// Nothing was heard of the worker.
+        /// The worker was silent for too long.
         Stale = "stale",
         /// The worker took too long.
         TimedOut = "timed_out",
         /// The worker died.
         Crashed = "crashed",
-        /// The worker ended without a word about the task.
+        /// The worker ended without a report.
         ProtocolViolation = "protocol_violation",
-        /// The model's provider let it do no more for now.
+        /// The model's provider limited requests.
         RateLimited = "rate_limited",
-        /// The worker was told to end.
+        /// A signal terminated the worker.
         Terminated = "terminated",
         /// The worker could not be started.
         SpawnFailed = "spawn_failed",
-        /// It was tried too often.
+        /// It failed too often and was given up.
         GaveUp = "gave_up",
-        /// It waits before it is tried again.
+        /// A retry is delayed.
         RespawnGuarded = "respawn_guarded",
         /// It is done.
         Completed = "completed",
-        /// It names tasks that its worker did not make.
+        /// Its report names tasks that its worker did not create.
         CompletionBlockedHallucination = "completion_blocked_hallucination",
-        /// The work is done and waits to be looked at.
+        /// The work was submitted for review.
         Submitted = "submitted",
-        /// Whoever looked at the work wants it changed.
+        /// The reviewer requested changes.
         ChangesRequested = "changes_requested",
-        /// Something about it was changed.
+        /// It was edited.
         Edited = "edited",
-        /// It waits for a person, or for a passing trouble to pass.
+        /// It was blocked.
         Blocked = "blocked",
-        /// It waits for tasks it is linked to.
+        /// It waits for its parents.
         DependencyWait = "dependency_wait",
-        /// It is blocked again and again, and a person has to decide.
+        /// It was blocked repeatedly; a person has to decide.
         BlockLoopDetected = "block_loop_detected",
-        /// It goes on.
+        /// It was unblocked.
         Unblocked = "unblocked",
-        /// It was put off.
+        /// It was scheduled for later.
         Scheduled = "scheduled",
-        /// It was put away for good.
+        /// It was archived.
         Archived = "archived",
-        /// It was taken up anew.
+        /// It was reopened.
         Reopened = "reopened",
         /// Its priority was changed.
         Reprioritized = "reprioritized",
     }
 }
 
-/// Something that is about to have happened.
+/// An event to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
-    /// To which task.
+    /// The task.
     pub task: TaskId,
-    /// In which run.
+    /// The run.
     pub run: Option<RunId>,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// More about it: an object.
+    /// Details, as an object.
     pub payload: Value,
 }
 
-/// Something that happened.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// Its number; they grow.
+    /// Its number; later events have larger ones.
     pub id: i64,
     /// The task.
     pub task_id: TaskId,
     /// The run.
     pub run_id: Option<RunId>,
-    /// What: the name of a [`Kind`], or of one that a later version knows.
+    /// The name of a [`Kind`], perhaps one of a later version.
     pub kind: String,
-    /// More about it.
+    /// Details.
     pub payload: Value,
     /// When.
     pub created_at: Time,

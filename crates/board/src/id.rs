@@ -1,23 +1,25 @@
-//! Names of tasks and numbers of runs.
+//! Who and what: ids of tasks and runs, hosts, and who makes a change.
 
-use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::str::FromStr;
+use std::{fmt, io};
 
 use serde::{Serialize, Serializer};
+use vestal_config::ProfileName;
 
-/// What every task's name begins with.
+/// The prefix of every task id.
 const PREFIX: &str = "t_";
-/// Letters after the prefix: 60 bits, so that a million tasks collide once in
-/// two million boards; the store's key catches that one, and another is made.
+/// Letters after the prefix: 60 bits, so that a million tasks collide once in two million boards. The
+/// primary key catches that, and another id is generated.
 const LETTERS: usize = 12;
 /// Without letters that are mistaken for others when read aloud.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// The name of a task: `t_` and twelve letters or digits.
+/// The id of a task: `t_` and twelve letters or digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(String);
 
-/// A text that names no task.
+/// A text that is not a task id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not the name of a task; they look like t_4x7k2m9qwe3r")]
 pub struct InvalidId {
@@ -26,7 +28,7 @@ pub struct InvalidId {
 }
 
 impl TaskId {
-    /// Makes a name that nothing else has.
+    /// Generates a random id.
     pub fn generate() -> Result<Self, std::io::Error> {
         let mut random = getrandom::u64().map_err(std::io::Error::other)?;
         let mut name = String::with_capacity(PREFIX.len() + LETTERS);
@@ -44,8 +46,7 @@ impl TaskId {
         &self.0
     }
 
-    /// Reports whether a text may be the beginning of a name, so that it is
-    /// worth looking for tasks that have it.
+    /// Reports whether a text can be a prefix of an id.
     pub fn is_prefix(text: &str) -> bool {
         text.strip_prefix(PREFIX).is_some_and(|rest| {
             rest.len() <= LETTERS && rest.bytes().all(|byte| ALPHABET.contains(&byte))
@@ -77,9 +78,8 @@ impl Serialize for TaskId {
     }
 }
 
-/// The number of a run. It grows with every claim on a board, so it is the
-/// fencing token, too: of two runs of a task the one with the larger number is
-/// the valid one, and the store takes nothing from the other.
+/// The number of a run. It grows with every claim on a board, so it is also the fencing token: of two
+/// runs of a task the larger number is the valid one, and the store refuses writes of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RunId(i64);
 
@@ -98,6 +98,106 @@ impl RunId {
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// The name of a host, as people know it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Returns a name, without control characters and of bounded length.
+    pub fn new(name: &str) -> Self {
+        let clean: String = name.trim().chars().filter(|c| !c.is_control()).take(128).collect();
+        Self(if clean.is_empty() { "localhost".to_owned() } else { clean })
+    }
+
+    /// Returns the name of this machine.
+    pub fn of_this_machine() -> Self {
+        Self::new(&rustix::system::uname().nodename().to_string_lossy())
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl Serialize for HostName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// A host from one boot to the next. A pid is meaningful only within the same one.
+///
+/// Two containers may have the same name, and one machine may be several hosts of a board, so name,
+/// boot id and process namespace together identify it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Host {
+    /// Its name.
+    #[serde(rename = "host")]
+    pub name: HostName,
+    /// The kernel's boot id and the process namespace.
+    pub boot: String,
+}
+
+impl Host {
+    /// Returns this machine under a name.
+    pub fn this(name: HostName) -> io::Result<Self> {
+        let boot = vestal_process::boot_id()?;
+        let namespace = std::fs::metadata("/proc/self/ns/pid")?.ino();
+        Ok(Self { name, boot: format!("{boot}/{namespace}") })
+    }
+}
+
+/// A worker's hold on its task. The store takes what a worker writes only while
+/// this is the task's current run, so one that was taken for dead and woke up
+/// can write nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The task.
+    pub task: TaskId,
+    /// The run, whose number is the fencing token.
+    pub run: RunId,
+    /// The profile that works.
+    pub profile: ProfileName,
+}
+
+/// Who asks for a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Authority {
+    /// A person, or a program in their name, who may do anything.
+    Person(String),
+    /// A worker, who may change its own task while it holds it, and otherwise
+    /// only add: comments, tasks, links between tasks it made.
+    Worker(Fence),
+    /// A dispatcher.
+    Dispatcher(HostName),
+}
+
+impl Authority {
+    /// Returns the name that is written down.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Person(name) => name,
+            Self::Worker(fence) => fence.profile.as_str(),
+            Self::Dispatcher(_) => "dispatcher",
+        }
+    }
+
+    /// Returns the worker's hold, where a worker asks.
+    pub fn fence(&self) -> Option<&Fence> {
+        match self {
+            Self::Worker(fence) => Some(fence),
+            Self::Person(_) | Self::Dispatcher(_) => None,
+        }
     }
 }
 

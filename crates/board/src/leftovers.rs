@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
 use crate::Result;
-use crate::host::HostName;
-use crate::id::TaskId;
+use crate::id::{HostName, TaskId};
 use crate::store::{Read, Write};
 use crate::task::Task;
 use crate::time::Time;

@@ -1,11 +1,9 @@
 //! The task board. See the crate's README for the contract and an example.
 
 mod attachments;
-mod authority;
 mod board;
 mod error;
 mod event;
-mod host;
 mod id;
 mod run;
 mod status;
@@ -24,12 +22,10 @@ pub mod testing;
 pub mod verbs;
 
 pub use attachments::{MAX_ATTACHMENT, Source};
-pub use authority::{Authority, Fence};
 pub use board::Board;
 pub use error::{Error, Refusal};
 pub use event::{Event, Kind, NewEvent};
-pub use host::{Host, HostName};
-pub use id::{InvalidId, RunId, TaskId};
+pub use id::{Authority, Fence, Host, HostName, InvalidId, RunId, TaskId};
 pub use log::{LogPolicy, log_path};
 pub use run::{Outcome, Process, Role, Run};
 pub use status::{BlockKind, Status};

@@ -5,17 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 use vestal_config::ProfileName;
 
-use crate::host::{Host, HostName};
-use crate::id::{RunId, TaskId};
+use crate::id::{Host, HostName, RunId, TaskId};
 use crate::status::words;
 use crate::time::Time;
 
 words! {
-    /// What a run is for.
+    /// The role of a run.
     Role: "role" {
-        /// To do the task.
+        /// Do the task.
         Work = "work",
-        /// To look at what was done.
+        /// Review the work.
         Review = "review",
     }
 }
@@ -25,13 +24,13 @@ words! {
     Outcome: "outcome" {
         /// The task is done.
         Completed = "completed",
-        /// The work is done and waits to be looked at.
+        /// The work is done and waits for review.
         Submitted = "submitted",
-        /// Whoever looked at the work wants it changed.
+        /// The reviewer requested changes.
         ChangesRequested = "changes_requested",
         /// The task is blocked.
         Blocked = "blocked",
-        /// The task was put off.
+        /// The task was scheduled for later.
         Scheduled = "scheduled",
         /// The worker died.
         Crashed = "crashed",
@@ -39,15 +38,15 @@ words! {
         TimedOut = "timed_out",
         /// The worker could not be started.
         SpawnFailed = "spawn_failed",
-        /// Nothing was heard of the worker for too long.
+        /// The worker was silent for too long.
         Stale = "stale",
-        /// Its lease ran out, or somebody took the task away.
+        /// Its lease expired, or the task was taken away.
         Reclaimed = "reclaimed",
-        /// The model's provider let it do no more for now.
+        /// The model's provider limited requests.
         RateLimited = "rate_limited",
-        /// The worker ended without a word about the task.
+        /// The worker ended without a report.
         NoReport = "no_report",
-        /// The worker was told to end.
+        /// A signal terminated the worker.
         Terminated = "terminated",
     }
 }
@@ -58,63 +57,61 @@ pub struct Process {
     /// The host.
     #[serde(flatten)]
     pub host: Host,
-    /// Its number there.
+    /// Its pid.
     pub pid: u32,
     /// When it started, in clock ticks since the host's boot.
     pub start: u64,
 }
 
-/// An attempt at a task, by a worker or by a person who claimed it. While it
-/// has not ended it is the task's lease.
+/// An attempt at a task, by a worker or by a person who claimed it. Until it ends it is the lease of
+/// the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// Its number, and its fencing token.
     pub id: RunId,
     /// The task.
     pub task_id: TaskId,
-    /// The profile that works, where one does.
+    /// The profile that works; `None` for a person.
     pub profile: Option<ProfileName>,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// Who holds the lease, in words.
+    /// Who holds the lease, for people to read.
     pub owner: String,
     /// The host that starts, or started, the worker; none for a person's claim.
     pub host: Option<Host>,
     /// The worker, once it was started.
     pub process: Option<Process>,
-    /// When it began.
+    /// When it started.
     pub started_at: Time,
-    /// When others may take the task, unless the lease is renewed before; of a
-    /// run that ended, until when its worker may take to leave.
+    /// When the lease expires, unless it is renewed. For an ended run: until when its worker may take
+    /// to exit.
     pub expires_at: Time,
     /// When the worker last renewed the lease.
     pub heartbeat_at: Option<Time>,
-    /// When the worker last got anything done.
+    /// When the worker was last active.
     pub activity_at: Option<Time>,
-    /// What the worker said last about its progress.
+    /// The worker's last note on its progress.
     pub note: Option<String>,
-    /// Whether a lease that ran out was extended because its worker lives; that
-    /// is done once between two renewals.
+    /// Whether an expired lease was extended because its worker is alive. That happens once between two
+    /// renewals.
     pub graced: bool,
-    /// Time it may take.
+    /// The longest time it may take.
     pub max_runtime: Option<Duration>,
-    /// What is to become of the run once its worker is gone; the worker is
-    /// being stopped.
+    /// How the run will end; set while its worker is being stopped.
     pub stopping: Option<Outcome>,
     /// When it ended.
     pub ended_at: Option<Time>,
-    /// How.
+    /// How it ended.
     pub outcome: Option<Outcome>,
-    /// What whoever worked says about it.
+    /// The summary of the work.
     pub summary: Option<String>,
-    /// The same for machines.
+    /// Structured facts for programs.
     pub metadata: Option<serde_json::Value>,
-    /// What went wrong.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// Whether nothing of the worker is left, by proof. A run without a worker
-    /// has nothing to leave.
+    /// Whether the worker is proven gone. True for a run without a worker.
     pub gone: bool,
-    /// Where it works, on its host or in its sandbox.
+    /// Its workspace, on the host or in the sandbox.
     pub workspace: Option<String>,
     /// The conversation of the worker.
     pub session_id: Option<String>,
@@ -126,7 +123,7 @@ impl Run {
         self.host.as_ref().map(|host| &host.name)
     }
 
-    /// Reports whether it is still going on.
+    /// Reports whether it has not ended.
     pub const fn is_open(&self) -> bool {
         self.ended_at.is_none()
     }

@@ -7,7 +7,7 @@ use vestal_config::{AnyKey as _, Cap, ConfigError, Key, ProfileName, Resolved, S
 
 use crate::boards::Boards;
 use crate::dispatch::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
-use crate::host::{Host, HostName};
+use crate::id::{Host, HostName};
 use crate::log::LogPolicy;
 use crate::store::{Durability, Retention};
 use crate::verbs::Thresholds;

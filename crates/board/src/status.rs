@@ -1,4 +1,4 @@
-//! Where a task stands.
+//! Statuses of tasks, and why they are blocked.
 
 /// Declares an enum whose values have public names.
 macro_rules! words {
@@ -56,31 +56,31 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// Where a task stands.
+    /// The status of a task.
     Status: "status" {
-        /// A rough idea that somebody has to make a task of.
+        /// A rough idea that a person has to turn into a task.
         Triage = "triage",
-        /// It waits for other tasks.
+        /// It waits for its parents.
         Todo = "todo",
-        /// It waits for a moment, or is put away until somebody takes it up.
+        /// It waits for a time, or until a person takes it up.
         Scheduled = "scheduled",
-        /// It can be worked on.
+        /// It can be started.
         Ready = "ready",
-        /// Somebody holds it and works on it.
+        /// A run holds it.
         Running = "running",
-        /// It waits for a person, or, after a passing trouble, for a moment.
+        /// It waits for a person, or after a transient error for a time.
         Blocked = "blocked",
-        /// The work is done and has to be looked at.
+        /// The work is done and waits for review.
         Review = "review",
         /// It is done.
         Done = "done",
-        /// It is put away for good.
+        /// It is archived.
         Archived = "archived",
     }
 }
 
 impl Status {
-    /// Reports whether tasks that wait for one of this status need not any more.
+    /// Reports whether children of a task with this status can start.
     pub const fn satisfies_children(self) -> bool {
         matches!(self, Self::Done | Self::Archived)
     }
@@ -91,15 +91,15 @@ words! {
     BlockKind: "kind of block" {
         /// A person has to answer or decide.
         NeedsInput = "needs_input",
-        /// The worker cannot do it: a right, a tool, a login is missing.
+        /// The worker cannot do it: a permission, a tool or a login is missing.
         Capability = "capability",
-        /// Something passing is in the way; it is tried again by itself.
+        /// A transient error; it is tried again automatically.
         Transient = "transient",
-        /// It waits for other tasks that it is linked to.
+        /// It waits for its parents.
         Dependency = "dependency",
-        /// It was tried too often.
+        /// It failed too often.
         GaveUp = "gave_up",
-        /// It was made to wait for a person from the start.
+        /// It was created to wait for a person.
         Gate = "gate",
     }
 }

@@ -1,4 +1,4 @@
-//! A task and what hangs on it.
+//! Tasks, and what belongs to them: comments, attachments, failures, lanes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,16 +6,15 @@ use std::time::Duration;
 use serde::Serialize;
 use vestal_config::ProfileName;
 
-use crate::host::HostName;
-use crate::id::{RunId, TaskId};
+use crate::id::{HostName, RunId, TaskId};
 use crate::run::Role;
 use crate::status::{BlockKind, Status};
 use crate::time::Time;
 
-/// How much waiting a point of priority is worth: a task is overtaken by later
-/// ones of higher priority, but only for so long.
+/// How much waiting a point of priority is worth: a later task of higher priority goes first, but only
+/// within this time.
 pub const PRIORITY_IS_WORTH: Duration = Duration::from_mins(10);
-/// The largest priority, and with a minus the smallest.
+/// The largest priority; the smallest is its negative.
 pub const MAX_PRIORITY: i64 = 1_000_000;
 
 /// A task, as the store has it.
@@ -23,30 +22,29 @@ pub const MAX_PRIORITY: i64 = 1_000_000;
 pub struct Task {
     /// Its name.
     pub id: TaskId,
-    /// Its place among all tasks of the board by when they were made. The store
-    /// sets it; it is 0 before that.
+    /// Its number on the board in the order of creation. The store sets it; it is 0 before.
     pub seq: i64,
-    /// What it is about, in a line.
+    /// The title, one line.
     pub title: String,
-    /// What is to be done.
+    /// The description of the work.
     pub body: String,
     /// The profile that works on it.
     pub assignee: Option<ProfileName>,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
     /// Higher goes first.
     pub priority: i64,
     /// A namespace, with its own share of the slots.
     pub tenant: Option<String>,
-    /// Who made it.
+    /// Who created it.
     pub created_by: String,
-    /// The run that made it, where a worker did.
+    /// The run that created it, if a worker did.
     pub created_by_run: Option<RunId>,
-    /// How many workers stand between it and a person: 0 for what a person made.
+    /// How many workers stand between it and a person: 0 if a person created it.
     pub depth: u32,
-    /// The conversation it was made in.
+    /// The conversation in which it was created.
     pub session_id: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
@@ -62,23 +60,23 @@ pub struct Task {
     pub workspace_host: Option<HostName>,
     /// Time that a run may take.
     pub max_runtime: Option<Duration>,
-    /// Failures at which it is given up, of whatever cause; none: as the settings say.
+    /// Failures, of any cause, after which it is given up; `None` for the settings.
     pub max_retries: Option<u32>,
-    /// Skills the worker is to use.
+    /// Skills for the worker.
     pub skills: Vec<String>,
-    /// Model to ask in place of the profile's.
+    /// The model, if not the profile's.
     pub model: Option<String>,
-    /// What came of it.
+    /// The result.
     pub result: Option<String>,
-    /// With the same key the same task is meant.
+    /// The idempotency key: creating with the same key returns the same task.
     pub idempotency_key: Option<String>,
-    /// The run that holds it, while one does.
+    /// The run that holds it.
     pub current_run: Option<RunId>,
     /// The profile of that run.
     pub running_as: Option<ProfileName>,
     /// Why it is, or was last, blocked.
     pub block_kind: Option<BlockKind>,
-    /// The same in words.
+    /// The reason in words.
     pub block_reason: Option<String>,
     /// How often it was blocked for the same kind of reason in a row.
     pub block_recurrences: u32,
@@ -86,16 +84,16 @@ pub struct Task {
     pub gate: bool,
     /// Why a person should look at it.
     pub attention: Option<String>,
-    /// When it goes on by itself: a scheduled task, one blocked by a passing
-    /// trouble, or a ready one that failed a moment ago.
+    /// When it continues automatically: a scheduled task, one blocked as `transient`, or a ready one
+    /// that failed recently.
     pub wake_at: Option<Time>,
-    /// Why a ready task waits for that moment: `backoff` or `rate_limit_cooldown`.
+    /// Why a ready task waits until then: `backoff` or `rate_limit_cooldown`.
     pub guard: Option<String>,
-    /// Whether the work has to be looked at before it counts as done.
+    /// Whether the work needs a review before it is done.
     pub needs_review: bool,
-    /// The profile that looks at it; none: a person does.
+    /// The profile that reviews it; `None` for a person.
     pub reviewer: Option<ProfileName>,
-    /// How many of the tasks it waits for are neither done nor archived.
+    /// How many of its parents are neither done nor archived.
     pub pending_parents: u32,
 }
 
@@ -108,14 +106,14 @@ pub enum Workspace {
     Scratch,
     /// A directory of the host.
     Dir {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
     /// A working tree of a git repository of the host.
     Worktree {
         /// The repository, or a directory for the tree.
         path: PathBuf,
-        /// The branch; none: `wt/<task>`.
+        /// The branch; `None` for `wt/<task>`.
         branch: Option<String>,
     },
 }
@@ -147,19 +145,17 @@ impl Workspace {
     }
 }
 
-/// The queue a task stands in: whoever would run it next, its tenant, and the
-/// only host that can run it. An empty profile stands for tasks that nobody is
-/// assigned to, an empty host for tasks that any host can run.
+/// The lane of a task: the profile that would run it next, its tenant, and the only host that can run
+/// it. The profile is empty for unassigned tasks, the host for tasks that any host can run.
 ///
-/// The host is part of it so that what another host has to do is counted, and
-/// passed over, without a look at the tasks.
+/// The host is part of the key so that tasks of other hosts are counted without reading them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneKey {
-    /// The profile, or nothing.
+    /// The profile, or empty.
     pub profile: String,
-    /// The tenant, or nothing.
+    /// The tenant, or empty.
     pub tenant: String,
-    /// The host that has the tasks' directories, or nothing.
+    /// The host that has the tasks' directories, or empty.
     pub host: String,
 }
 
@@ -168,15 +164,15 @@ pub struct LaneKey {
 pub enum LaneShare {
     /// It could be started at once.
     Queued,
-    /// It could be, but for a guard that time lifts.
+    /// It could be started once its guard expires.
     Guarded,
     /// It is being worked on.
     Running,
 }
 
 impl Task {
-    /// Returns the profile that would run it next: of a ready task its
-    /// assignee, of one to be looked at its reviewer, if a profile does that.
+    /// Returns the profile that would run it next: the assignee of a ready task, the reviewer of one in
+    /// review.
     fn next_profile(&self) -> Option<&str> {
         match self.status {
             Status::Ready => Some(self.assignee.as_ref().map_or("", ProfileName::as_str)),
@@ -193,14 +189,14 @@ impl Task {
         }
     }
 
-    /// Returns whose queue it stands in: nobody's, where it cannot be started now.
+    /// Returns the profile whose queue it is in; `None` if it cannot be started now.
     pub fn queue_as(&self) -> Option<&str> {
         self.next_profile().filter(|_| self.wake_at.is_none())
     }
 
-    /// Returns its place in the queue; smaller goes first. It is worth the same
-    /// for ever, so that the queue can be an index, and yet age counts: a point
-    /// of priority is worth [`PRIORITY_IS_WORTH`] of waiting and no more.
+    /// Returns its rank in the queue; smaller goes first. The rank does not change with time, so that
+    /// an index can order the queue, and still age counts: a point of priority is worth
+    /// [`PRIORITY_IS_WORTH`] of waiting.
     pub fn rank(&self) -> i64 {
         let worth = i64::try_from(PRIORITY_IS_WORTH.as_millis()).unwrap_or(i64::MAX);
         let since = self.queued_at.unwrap_or(self.created_at).millis();
@@ -208,7 +204,7 @@ impl Task {
         since.saturating_sub(priority.saturating_mul(worth))
     }
 
-    /// Returns what it counts as, and where.
+    /// Returns its lane and what it counts as there.
     pub fn lane_share(&self) -> Option<(LaneKey, LaneShare)> {
         let tenant = self.tenant.clone().unwrap_or_default();
         let host = self.workspace_host.as_ref().map_or("", HostName::as_str).to_owned();
@@ -226,7 +222,7 @@ impl Task {
     }
 }
 
-/// What somebody said about a task.
+/// A comment on a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Comment {
     /// Its number.
@@ -239,8 +235,8 @@ pub struct Comment {
     pub created_at: Time,
 }
 
-/// A file that belongs to a task. Its bytes are in the board's directory of
-/// attachments on the host that took it in.
+/// A file that belongs to a task. Its bytes are in the attachments directory of the board, on the host
+/// where it was added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attachment {
     /// Its number.
@@ -249,14 +245,14 @@ pub struct Attachment {
     pub task_id: TaskId,
     /// Its name, safe as a file name.
     pub filename: String,
-    /// The file below the board's directory of attachments.
+    /// The file below the attachments directory of the board.
     #[serde(skip)]
     pub stored_as: String,
     /// The host that has it.
     pub host: HostName,
-    /// What is in it.
+    /// Its content type.
     pub content_type: Option<String>,
-    /// Bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// Who added it.
     pub uploaded_by: String,
@@ -264,16 +260,16 @@ pub struct Attachment {
     pub created_at: Time,
 }
 
-/// How often a task failed for one cause since somebody last set it on its way.
+/// How often a task failed for one cause since a person last restarted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The cause, by the name of the outcome.
     pub cause: crate::run::Outcome,
     /// How often.
     pub count: u32,
-    /// What was said last.
+    /// The last error.
     pub error: String,
-    /// When that was.
+    /// When it last happened.
     pub at: Time,
 }
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 use vestal_config::ProfileName;
 
 use crate::board::Board;
-use crate::host::{Host, HostName};
-use crate::id::{RunId, TaskId};
+use crate::id::{Host, HostName, RunId, TaskId};
 use crate::run::{Role, Run};
 use crate::status::Status;
 use crate::store::{Clock, Durability, Options, SqliteStore};
@@ -24,7 +23,7 @@ pub const BEGINNING: Time = Time::from_millis(1_600_000_000_000);
 
 /// A board in a directory, with a clock that stands until it is moved. It
 /// answers as the board itself does.
-pub struct Place {
+pub struct TestBoard {
     board: Board,
     clock: Clock,
     dir: PathBuf,
@@ -32,7 +31,7 @@ pub struct Place {
     _guard: Box<dyn Any + Send + Sync>,
 }
 
-impl Place {
+impl TestBoard {
     /// Returns a board in a directory that goes with it, such as
     /// `tempfile::tempdir()` makes.
     pub async fn new<D: AsRef<Path> + Send + Sync + 'static>(dir: D) -> Result<Self> {
@@ -73,7 +72,7 @@ impl Place {
     }
 }
 
-impl Deref for Place {
+impl Deref for TestBoard {
     type Target = Board;
 
     fn deref(&self) -> &Board {

@@ -18,7 +18,7 @@ use vestal_config::Settings;
 use vestal_model::ModelError;
 use vestal_runtime::Runtime;
 use vestal_sandbox::Termination;
-use vestal_worker::Desk;
+use vestal_worker::BoardContext;
 
 use crate::console::{Console, logging, text};
 use crate::context::Context;
@@ -38,8 +38,8 @@ pub(crate) async fn build(
         let boards = vestal_board::settings::boards(settings)?;
         let choice = context.environment().kanban_board().map(Cow::into_owned);
         let name = settings.home().profile().to_string();
-        let desk = Desk::of_person(boards, choice, name);
-        builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &desk));
+        let board = BoardContext::for_person(boards, choice, name);
+        builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &board));
     }
     Ok(builder.build().await?)
 }

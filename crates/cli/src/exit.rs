@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use vestal_sandbox::Termination;
-use vestal_worker::Ending;
+use vestal_worker::WorkerExit;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) enum Exit {
     /// The exit code of a command in a sandbox.
     Command(u8),
     /// How a worker of the board ended.
-    Worker(Ending),
+    Worker(WorkerExit),
 }
 
 impl Exit {
@@ -54,7 +54,7 @@ impl Exit {
             Self::BrokenPipe => 141,
             Self::Terminated(signal) => 128 + signal.number(),
             Self::Command(code) => code,
-            Self::Worker(ending) => ending.code(),
+            Self::Worker(exit) => exit.code(),
         }
     }
 }

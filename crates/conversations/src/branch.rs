@@ -1,24 +1,21 @@
-//! Going another way.
+//! Branching: a conversation that starts with the messages of another.
 
 use serde_json::Value;
 
-use crate::compact::{Wanted, place};
-use crate::conversation::{Conversation, New, ParentKind};
-use crate::id::ConversationId;
+use crate::conversation::{Conversation, ConversationId, New, ParentKind};
+use crate::history::{Wanted, place};
 use crate::message::Seq;
-use crate::store::Store;
+use crate::store::{Store, Write};
 use crate::title::Title;
-use crate::write::Write;
-use crate::{Result, create, row, state};
+use crate::{Result, lifecycle, row};
 
 impl Store {
-    /// Makes a conversation that begins with what the model saw of another, up
-    /// to and with message `at`, or all of it. A message that a summary stands
-    /// for by now can be gone back to: the branch has what the model saw then.
+    /// Creates a conversation with the messages that the model saw of another, up to and including
+    /// `at`, or all of them. `at` may be a message that was compacted since: the branch has what the
+    /// model saw then.
     ///
-    /// The messages keep their numbers. What they took is counted where it was
-    /// spent, and the other's [state](Store::state) stays its own. Without a
-    /// title the branch gets the other's with a number.
+    /// The messages keep their numbers. Usage stays with the original, and so does its
+    /// [state](Store::state). Without a title the branch gets the original's with a number.
     pub async fn branch(
         &self,
         id: &ConversationId,
@@ -26,14 +23,13 @@ impl Store {
         title: Option<Title>,
     ) -> Result<Conversation> {
         let mut write = self.write().await?;
-        let (branch, _, _) = self.copied(&mut write, id, at, title).await?;
+        let (branch, _, _) = self.copy(&mut write, id, at, title).await?;
         write.commit().await?;
         self.get(&branch).await
     }
 
-    /// As [`Store::branch`] of all that the model saw, and the branch remembers
-    /// what the other does, with `own` in the place of what has the same names.
-    /// Whatever ends the process, there is no branch without its state.
+    /// Branches at the last message and copies the state, with `own` replacing entries of the same
+    /// name. Both happen in one transaction: there is never a branch without its state.
     pub async fn branch_with_state(
         &self,
         id: &ConversationId,
@@ -41,25 +37,25 @@ impl Store {
         own: &[(&str, &Value)],
     ) -> Result<Conversation> {
         let mut write = self.write().await?;
-        let (branch, from, to) = self.copied(&mut write, id, None, title).await?;
-        state::copy(&mut write, from, to).await?;
+        let (branch, from, to) = self.copy(&mut write, id, None, title).await?;
+        lifecycle::copy_state(&mut write, from, to).await?;
         for (name, value) in own {
-            state::put(&mut write, to, name, Some(value)).await?;
+            lifecycle::put_state(&mut write, to, name, Some(value)).await?;
         }
         write.commit().await?;
         self.get(&branch).await
     }
 
-    /// Makes the branch within a transaction, and returns its name with the rows
-    /// of both.
-    async fn copied(
+    /// Creates the branch within a transaction. Returns its id and the keys of the original and the
+    /// branch.
+    async fn copy(
         &self,
         write: &mut Write<'_>,
         id: &ConversationId,
         at: Option<Seq>,
         title: Option<Title>,
     ) -> Result<(ConversationId, i64, i64)> {
-        // Nobody writes meanwhile, so that a reader sees what is copied.
+        // The write lock is held, so a reader sees exactly what is copied.
         let from = self.get(id).await?;
         let system_prompt = self.system_prompt(id).await?;
         let key = row::key(write, id).await?;
@@ -77,7 +73,7 @@ impl Store {
             cwd: from.cwd,
             system_prompt,
         };
-        let (branch, branch_key) = create::insert(write, &new).await?;
+        let (branch, branch_key) = lifecycle::insert_conversation(write, &new).await?;
         for step in COPY {
             sqlx::query(step)
                 .bind(key)
@@ -94,8 +90,8 @@ impl Store {
 
 /// Copies messages from ?1 to ?2 up to (?3, ?4).
 ///
-/// A summary counts where it stands before that point; what it stands for is
-/// then left out, and what a later one stands for is not.
+/// Messages are left out if a summary before that point replaces them; a later summary does not
+/// count.
 const COPY: [&str; 3] = [
     "INSERT INTO messages \
      (conversation, seq, place, kind, role, at, calls, provider, model, body) \

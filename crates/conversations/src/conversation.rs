@@ -1,44 +1,46 @@
-//! A conversation without its messages.
+//! A conversation without its messages, and its id.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use crate::id::ConversationId;
 use crate::title::Title;
 use crate::usage::Totals;
 
-/// A conversation to be made.
+/// A conversation to be created.
 #[derive(Debug, Clone, Default)]
 pub struct New {
-    /// Its name; `None`: a new one.
+    /// Its id; `None` to generate one.
     pub id: Option<ConversationId>,
     /// Its title.
     pub title: Option<Title>,
-    /// Who makes it: `cli`, `delegate`, `api`, …
+    /// Its front end: `cli`, `delegate`, `api`, …
     pub source: String,
-    /// Where it comes from.
+    /// The conversation it comes from, and how.
     pub parent: Option<(ParentKind, ConversationId)>,
     /// The provider that is asked.
     pub provider: String,
     /// The model that is asked.
     pub model: String,
-    /// The directory of the host it was begun in.
+    /// The working directory on the host when it started.
     pub cwd: Option<PathBuf>,
-    /// What the model is told before it.
+    /// The system prompt.
     pub system_prompt: String,
 }
 
-/// How a conversation comes from another.
+/// How a conversation relates to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentKind {
-    /// It goes another way from some message on.
+    /// It branches off at a message.
     Branch,
-    /// It was given a part of the work.
+    /// It does a delegated part of the work.
     Delegation,
-    /// It goes on where the other ended.
+    /// It continues where the parent ended.
     Continuation,
 }
 
@@ -61,12 +63,12 @@ impl ParentKind {
     }
 }
 
-/// Where a conversation comes from.
+/// The parent of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// How.
+    /// The relation.
     pub kind: ParentKind,
-    /// From which; `None` once that was deleted.
+    /// The parent's id; `None` once it was deleted.
     pub id: Option<ConversationId>,
 }
 
@@ -77,30 +79,30 @@ pub struct Conversation {
     pub id: ConversationId,
     /// Its title, if it has one.
     pub title: Option<String>,
-    /// Who made it.
+    /// Its front end.
     pub source: String,
-    /// Where it comes from.
+    /// The conversation it comes from, and how.
     pub parent: Option<Parent>,
     /// The provider that is asked.
     pub provider: String,
     /// The model that is asked.
     pub model: String,
-    /// The directory of the host it was begun in.
+    /// The working directory on the host when it started.
     pub cwd: Option<PathBuf>,
     /// When it was made.
     pub started_at: Timestamp,
     /// When it was last used.
     pub updated_at: Timestamp,
-    /// When and why it ended, if nobody has used it since.
+    /// When and why it ended; `None` while it is open.
     pub ended: Option<Ended>,
 }
 
 /// The end of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When.
+    /// When it ended.
     pub at: Timestamp,
-    /// Why.
+    /// Why it ended.
     pub reason: String,
 }
 
@@ -109,13 +111,105 @@ pub struct Ended {
 pub struct Summary {
     /// The conversation.
     pub conversation: Conversation,
-    /// Messages, those not counted that were taken back and those that stand
-    /// for others.
+    /// Number of messages, without undone ones and summaries.
     pub messages: u64,
-    /// Calls of tools in them.
+    /// Number of tool calls in them.
     pub tool_calls: u64,
-    /// What it took so far, what was taken back included.
+    /// Its usage so far, including undone turns.
     pub totals: Totals,
-    /// How the first message of a person begins.
+    /// The beginning of the first message of a person.
     pub preview: String,
 }
+
+const MAX_LENGTH: usize = 64;
+const RANDOM: usize = 6;
+/// Letters and digits that nobody takes for another: 32, so that five random
+/// bits are one of them.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// The name of a conversation: the time it began and six random letters, as in
+/// `20261115-103001-k3f9ab`. Names sort by time, are safe as file names, and
+/// any unambiguous beginning, or the last part alone, finds them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ConversationId(String);
+
+/// A text that cannot name a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} cannot name a conversation; allowed: up to {MAX_LENGTH} of a-z, A-Z, 0-9, _ and -, a letter or a digit first"
+)]
+pub struct InvalidId {
+    /// The text, shortened.
+    pub text: String,
+}
+
+impl ConversationId {
+    /// Makes a new name.
+    ///
+    /// Fails only when the system has no randomness to give.
+    pub fn generate() -> std::io::Result<Self> {
+        Self::generate_at(Timestamp::now())
+    }
+
+    pub(crate) fn generate_at(now: Timestamp) -> std::io::Result<Self> {
+        let mut random = [0_u8; RANDOM];
+        getrandom::fill(&mut random).map_err(std::io::Error::other)?;
+        let letters: String = random.iter().map(|byte| char::from(letter(*byte))).collect();
+        let began = now.to_zoned(TimeZone::UTC).strftime("%Y%m%d-%H%M%S").to_string();
+        Ok(Self(format!("{began}-{letters}")))
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the part after the last `-`: short enough to type.
+    pub fn short(&self) -> &str {
+        self.0.rsplit('-').next().filter(|short| !short.is_empty()).unwrap_or(&self.0)
+    }
+}
+
+fn letter(byte: u8) -> u8 {
+    ALPHABET.get(usize::from(byte & 31)).copied().unwrap_or(b'0')
+}
+
+impl FromStr for ConversationId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let valid = text.len() <= MAX_LENGTH
+            && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        if valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidId { text: text.chars().take(2 * MAX_LENGTH).collect() })
+        }
+    }
+}
+
+impl TryFrom<String> for ConversationId {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<ConversationId> for String {
+    fn from(id: ConversationId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+#[path = "conversation_tests.rs"]
+mod tests;

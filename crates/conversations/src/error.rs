@@ -1,14 +1,13 @@
-//! What can go wrong.
+//! Errors of the store.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::id::{ConversationId, InvalidId};
+use crate::conversation::{ConversationId, InvalidId};
 use crate::message::Seq;
 use crate::title::InvalidTitle;
 
-/// Why a store did not do what it was asked. Unless it says otherwise, nothing
-/// was changed.
+/// An error of the store. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such conversation.
@@ -17,57 +16,57 @@ pub enum Error {
         /// What was looked for.
         wanted: String,
     },
-    /// There is nothing to go on with.
+    /// There is no conversation to continue.
     #[error("there is no conversation yet")]
     NoneYet,
-    /// Several conversations answer to it.
-    #[error("{wanted:?} may mean {} conversations: {}", candidates.len(), list(candidates))]
+    /// Several conversations match.
+    #[error("{wanted:?} matches {} conversations: {}", candidates.len(), list(candidates))]
     Ambiguous {
         /// What was looked for.
         wanted: String,
-        /// Those it may mean, the most recently used first.
+        /// The matches, most recently used first.
         candidates: Vec<Candidate>,
     },
     /// There is no such message in the conversation.
-    #[error("conversation {id} has no message {seq} that counts")]
+    #[error("conversation {id} has no message {seq}, or it was undone or compacted")]
     NoMessage {
         /// The conversation.
         id: ConversationId,
         /// The message.
         seq: Seq,
     },
-    /// A compaction that would leave nothing in place of what it takes away.
+    /// A compaction without a summary.
     #[error("a compaction needs a summary")]
     NoSummary,
-    /// A conversation of that name is there already.
-    #[error("there is a conversation {id} already")]
+    /// A conversation with that id exists.
+    #[error("conversation {id} exists already")]
     Exists {
         /// The name.
         id: ConversationId,
     },
     /// Another conversation has the title.
-    #[error("the title {title:?} belongs to conversation {by}")]
+    #[error("conversation {by} already has the title {title:?}; choose another one")]
     TitleTaken {
         /// The title.
         title: String,
-        /// Whose it is.
+        /// The conversation that has it.
         by: ConversationId,
     },
     /// A text that is no title.
     #[error(transparent)]
     InvalidTitle(#[from] InvalidTitle),
-    /// A text that names no conversation.
+    /// A text that is not a conversation id.
     #[error(transparent)]
     InvalidId(#[from] InvalidId),
-    /// Another process is at work in the conversation.
-    #[error("{} is at work in conversation {id}", holder(*pid))]
+    /// Another process runs a turn in the conversation.
+    #[error("{} is using conversation {id}; try again when it has finished", holder(*pid))]
     Busy {
         /// The conversation.
         id: ConversationId,
-        /// The process, where it could be told.
+        /// The process, if known.
         pid: Option<u32>,
     },
-    /// A file or directory could not be made or read.
+    /// A file or directory could not be created or read.
     #[error("cannot use {}: {source}", path.display())]
     Io {
         /// The file or directory.
@@ -75,7 +74,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// What is stored does not read as what it should be.
+    /// Stored data cannot be parsed.
     #[error("{what} of conversation {id} is unreadable: {source}")]
     Unreadable {
         /// The conversation.
@@ -85,15 +84,15 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
-    /// What was given cannot be written as JSON.
-    #[error("what was to be stored is not JSON: {0}")]
+    /// The given data cannot be written as JSON.
+    #[error("cannot encode as JSON: {0}")]
     Unwritable(serde_json::Error),
     /// The file of the conversations cannot be used.
     #[error(transparent)]
     Database(#[from] vestal_database::Error),
 }
 
-/// One of several conversations that may be meant.
+/// One of several matching conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name.

@@ -1,23 +1,93 @@
-//! Which conversation is meant.
+//! Listing conversations, and finding the one a person means.
 
+use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
+use crate::conversation::{ConversationId, Summary};
 use crate::error::{Candidate, Error};
-use crate::id::ConversationId;
 use crate::store::Store;
-use crate::{Result, row};
+use crate::{Result, row, usage};
 
-/// Letters of the last part of a name that are enough to mean it.
-const SHORTEST: usize = 4;
+/// Which conversations to list.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// Only those of this front end.
+    pub source: Option<String>,
+    /// Only those last used before this moment.
+    pub before: Option<Timestamp>,
+    /// At most this many.
+    pub limit: u32,
+    /// Also ended ones.
+    pub include_ended: bool,
+    /// Also delegated ones.
+    pub include_delegated: bool,
+}
 
-/// Of those that may be meant, how many are told.
-const MOST: i64 = 50;
+impl Default for Filter {
+    /// The fifty most recently used, without delegated ones.
+    fn default() -> Self {
+        Self {
+            source: None,
+            before: None,
+            limit: 50,
+            include_ended: true,
+            include_delegated: false,
+        }
+    }
+}
+
+macro_rules! summaries {
+    ($rest:literal) => {
+        concat!(
+            "SELECT ",
+            row::conversation_columns!(),
+            ", c.messages, c.tool_calls, c.preview, ",
+            usage::total_columns!(),
+            " FROM (",
+            $rest,
+            ") c LEFT JOIN conversations p ON p.key = c.parent \
+             LEFT JOIN usage u ON u.conversation = c.key \
+             GROUP BY c.key ORDER BY c.updated_at DESC, c.key DESC"
+        )
+    };
+}
 
 impl Store {
-    /// Finds the conversation that a person means: by its name or title, else
-    /// by the beginning of its name, of the name's last part (four letters at
-    /// least) or of its title, if that means only one.
+    /// Lists conversations, most recently used first.
+    pub async fn list(&self, filter: &Filter) -> Result<Vec<Summary>> {
+        let mut reader = self.reader().await?;
+        let rows = sqlx::query(summaries!(
+            "SELECT * FROM conversations WHERE (?1 IS NULL OR source = ?1) \
+             AND (?2 IS NULL OR updated_at < ?2) AND (?3 OR ended_at IS NULL) \
+             AND (?4 OR parent_kind IS NOT 'delegation') \
+             ORDER BY updated_at DESC, key DESC LIMIT ?5"
+        ))
+        .bind(filter.source.as_deref())
+        .bind(filter.before.map(Timestamp::as_microsecond))
+        .bind(filter.include_ended)
+        .bind(filter.include_delegated)
+        .bind(i64::from(filter.limit))
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        rows.iter().map(summary).collect::<sqlx::Result<_>>().map_err(|error| self.explain(error))
+    }
+
+    /// Returns one conversation as in a list.
+    pub async fn summary(&self, id: &ConversationId) -> Result<Summary> {
+        let mut reader = self.reader().await?;
+        let found = sqlx::query(summaries!("SELECT * FROM conversations WHERE id = ?"))
+            .bind(id.as_str())
+            .fetch_optional(&mut *reader)
+            .await
+            .map_err(|error| self.explain(error))?
+            .ok_or_else(|| row::not_found(id))?;
+        summary(&found).map_err(|error| self.explain(error))
+    }
+
+    /// Finds a conversation by its id or title, or by an unambiguous prefix of its id, of the id's
+    /// last part (at least four letters) or of its title.
     pub async fn find(&self, wanted: &str) -> Result<ConversationId> {
         let wanted = wanted.trim();
         let mut reader = self.reader().await?;
@@ -61,8 +131,7 @@ impl Store {
         }
     }
 
-    /// Returns the conversation that was last used from the command line,
-    /// delegated ones left out.
+    /// Returns the conversation last used from the command line, without delegated ones.
     pub async fn latest(&self) -> Result<ConversationId> {
         let mut reader = self.reader().await?;
         let latest: Option<String> = sqlx::query_scalar(
@@ -76,11 +145,27 @@ impl Store {
     }
 }
 
+fn summary(row: &SqliteRow) -> sqlx::Result<Summary> {
+    Ok(Summary {
+        conversation: row::conversation(row)?,
+        messages: row::count(row, "messages")?,
+        tool_calls: row::count(row, "tool_calls")?,
+        totals: usage::totals(row)?,
+        preview: row.try_get("preview")?,
+    })
+}
+
+/// The shortest prefix of an id's last part that is searched for.
+const SHORTEST: usize = 4;
+
+/// The most candidates that are returned.
+const MOST: i64 = 50;
+
 fn candidate(row: &SqliteRow) -> sqlx::Result<Candidate> {
     Ok(Candidate { id: row::id(row.try_get(0)?)?, title: row.try_get(1)? })
 }
 
-/// Takes the special meaning from the signs of a pattern.
+/// Escapes the wildcards of a `LIKE` pattern.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

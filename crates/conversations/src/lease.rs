@@ -1,4 +1,4 @@
-//! One process at a time is at work in a conversation.
+//! Leases: one process at a time runs turns in a conversation.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::Result;
+use crate::conversation::ConversationId;
 use crate::error::Error;
-use crate::id::ConversationId;
 use crate::store::Store;
 
-/// The right to run turns in a conversation, until it is dropped. The kernel
-/// takes it back when the process dies, however it does.
+/// The right to run turns in a conversation, until it is dropped. It is a file lock, so the kernel
+/// releases it when the process dies.
 #[derive(Debug)]
 #[must_use = "the lease ends when it is dropped"]
 pub struct Lease {
@@ -22,8 +22,8 @@ pub struct Lease {
 }
 
 impl Store {
-    /// Takes a conversation for this process, or says who has it. It does not
-    /// wait; within a process, too, only one has it.
+    /// Takes the lease of a conversation, or fails at once with the process that has it. Within a
+    /// process, too, only one can have it.
     pub fn lease(&self, id: &ConversationId) -> Result<Lease> {
         let dir = self.path().parent().unwrap_or(Path::new("")).join("run");
         let path = dir.join(format!("conv-{id}.lock"));
@@ -62,15 +62,14 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// What came of trying to lock a file.
+/// The result of trying to lock a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
-    /// It is locked, for this process.
+    /// This process holds the lock.
     Locked,
-    /// Somebody else has it locked.
+    /// Another holder has it.
     Held,
-    /// Its last holder removed it after it was opened: nobody else would find
-    /// a lock on it.
+    /// Its last holder removed the file after it was opened, so a lock on it means nothing.
     Stale,
 }
 
@@ -95,8 +94,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns who wrote its number into the lock, for people to read; nothing is
-/// decided by it.
+/// Returns the pid written into the lock file, for messages only.
 fn holder(path: &Path) -> Option<u32> {
     let mut text = String::new();
     File::open(path).ok()?.take(16).read_to_string(&mut text).ok()?;
@@ -105,7 +103,7 @@ fn holder(path: &Path) -> Option<u32> {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Removed while it is still held, so that it is this one and no other's.
+        // Removed while the lock is held, so that it cannot be the file of another holder.
         if is_at(&self.file, &self.path).unwrap_or(false)
             && let Err(error) = std::fs::remove_file(&self.path)
         {

@@ -1,14 +1,18 @@
-//! A message as it is stored.
+//! A stored message, and reading messages.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sqlx::Row as _;
 use vestal_model::{Completion, Cost, Message, Usage};
 
-/// The number of a message in its conversation, from 1, never used twice.
-/// Numbers grow as messages come; only a summary stands before messages of
-/// lower numbers.
+use crate::conversation::{Conversation, ConversationId};
+use crate::store::Store;
+use crate::{Result, row};
+
+/// The number of a message in its conversation, from 1, never reused. Numbers grow in the order of
+/// messages; only a summary comes before messages of lower numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub i64);
@@ -23,14 +27,14 @@ impl fmt::Display for Seq {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Somebody said it. Such a message of a person begins a turn.
+    /// Part of the dialogue. Such a message of a person begins a turn.
     #[default]
     Said,
-    /// A person said it while a turn ran; it belongs to that turn.
+    /// Sent by a person while a turn ran; it belongs to that turn.
     Aside,
-    /// The program put it in for the model; it begins no turn.
+    /// Added by the program for the model; it begins no turn.
     Note,
-    /// It stands for messages before it.
+    /// Replaces the messages before it.
     Summary,
 }
 
@@ -57,32 +61,32 @@ impl Kind {
 /// A message to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
-    /// What is said.
+    /// Its content.
     pub message: Message,
     /// Why it is there.
     pub kind: Kind,
-    /// What the call took that brought it; counted once, here.
+    /// The usage of the call that produced it; counted once, here.
     pub usage: Option<Usage>,
-    /// What that call cost.
+    /// The cost of that call.
     pub cost: Option<Cost>,
-    /// The provider that was asked, if not the conversation's.
+    /// The provider asked, if not the conversation's.
     pub provider: Option<String>,
-    /// The model that was asked, if not the conversation's.
+    /// The model asked, if not the conversation's.
     pub model: Option<String>,
 }
 
 impl NewMessage {
-    /// Makes one that somebody said.
+    /// Creates one of the dialogue.
     pub fn said(message: Message) -> Self {
         Self { message, kind: Kind::Said, usage: None, cost: None, provider: None, model: None }
     }
 
-    /// Makes one that a person said while a turn ran.
+    /// Creates one that a person sent while a turn ran.
     pub fn aside(message: Message) -> Self {
         Self { kind: Kind::Aside, ..Self::said(message) }
     }
 
-    /// Makes one that the program puts in.
+    /// Creates one of the program.
     pub fn note(message: Message) -> Self {
         Self { kind: Kind::Note, ..Self::said(message) }
     }
@@ -94,7 +98,7 @@ impl From<Message> for NewMessage {
     }
 }
 
-/// What a model answered, with what it took.
+/// The answer of a model, with its usage.
 impl From<&Completion> for NewMessage {
     fn from(completion: &Completion) -> Self {
         Self {
@@ -107,15 +111,15 @@ impl From<&Completion> for NewMessage {
     }
 }
 
-/// Whether a message still counts.
+/// Whether a message is part of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// The model sees it.
     Active,
-    /// A summary stands for it; it is kept and found by a search.
+    /// A summary replaces it; it is kept and found by search.
     Compacted,
-    /// It was taken back; it is kept, and nobody is shown it unasked.
+    /// It was undone; it is kept, and shown only on request.
     Undone,
 }
 
@@ -130,14 +134,106 @@ pub struct Stored {
     pub standing: Standing,
     /// When it was stored.
     pub at: Timestamp,
-    /// What is said.
+    /// Its content.
     pub message: Message,
-    /// What the call took that brought it.
+    /// The usage of the call that produced it.
     pub usage: Option<Usage>,
-    /// What that call cost.
+    /// The cost of that call.
     pub cost: Option<Cost>,
-    /// The provider that was asked, where it was told.
+    /// The provider asked, if recorded.
     pub provider: Option<String>,
-    /// The model that was asked, where it was told.
+    /// The model asked, if recorded.
     pub model: Option<String>,
+}
+
+/// The whole range of message numbers.
+const EVERY: (Seq, Seq) = (Seq(i64::MIN), Seq(i64::MAX));
+
+impl Store {
+    /// Returns a conversation without its messages.
+    pub async fn get(&self, id: &ConversationId) -> Result<Conversation> {
+        let mut reader = self.reader().await?;
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            row::conversation_columns!(),
+            " FROM conversations c LEFT JOIN conversations p ON p.key = c.parent WHERE c.id = ?"
+        ))
+        .bind(id.as_str())
+        .fetch_optional(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?
+        .ok_or_else(|| row::not_found(id))?;
+        row::conversation(&found).map_err(|error| self.explain(error))
+    }
+
+    /// Returns the system prompt.
+    pub async fn system_prompt(&self, id: &ConversationId) -> Result<String> {
+        let mut reader = self.reader().await?;
+        sqlx::query_scalar(
+            "SELECT p.text FROM conversations c JOIN prompts p ON p.conversation = c.key \
+             WHERE c.id = ?",
+        )
+        .bind(id.as_str())
+        .fetch_optional(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?
+        .ok_or_else(|| row::not_found(id))
+    }
+
+    /// Returns the messages that the model sees, in order: those neither undone nor compacted.
+    pub async fn messages(&self, id: &ConversationId) -> Result<Vec<Stored>> {
+        self.read(id, Some(Standing::Active), EVERY).await
+    }
+
+    /// Returns all messages in order, also undone and compacted ones.
+    pub async fn history(&self, id: &ConversationId) -> Result<Vec<Stored>> {
+        self.read(id, None, EVERY).await
+    }
+
+    /// Returns all messages with numbers from `first` to `last` in order, also undone and compacted
+    /// ones.
+    pub async fn history_between(
+        &self,
+        id: &ConversationId,
+        first: Seq,
+        last: Seq,
+    ) -> Result<Vec<Stored>> {
+        self.read(id, None, (first, last)).await
+    }
+
+    async fn read(
+        &self,
+        id: &ConversationId,
+        only: Option<Standing>,
+        (first, last): (Seq, Seq),
+    ) -> Result<Vec<Stored>> {
+        let mut reader = self.reader().await?;
+        // One statement, so that no write of another process is seen half. A conversation without
+        // messages is one row without a number.
+        let rows = sqlx::query(
+            "SELECT m.seq, m.kind, m.at, m.undone, m.archived_by, m.provider, m.model, m.usage, \
+             m.cost, m.body FROM conversations c LEFT JOIN messages m \
+             ON m.conversation = c.key AND (NOT ?2 OR (m.undone = 0 AND m.archived_by IS NULL)) \
+             AND m.seq BETWEEN ?3 AND ?4 WHERE c.id = ?1 ORDER BY m.place, m.seq",
+        )
+        .bind(id.as_str())
+        .bind(only.is_some())
+        .bind(first.0)
+        .bind(last.0)
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        drop(reader);
+        if rows.is_empty() {
+            return Err(row::not_found(id));
+        }
+        let mut messages = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let seq: Option<i64> = row.try_get("seq").map_err(|error| self.explain(error))?;
+            if seq.is_some() {
+                messages.push(row::stored(self, id, row)?);
+            }
+        }
+        Ok(messages)
+    }
 }

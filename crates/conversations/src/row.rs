@@ -1,4 +1,4 @@
-//! Rows of the database and what they mean.
+//! Reading rows of the database.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,14 +10,12 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use crate::Result;
-use crate::conversation::{Conversation, Ended, Parent, ParentKind};
+use crate::conversation::{Conversation, ConversationId, Ended, Parent, ParentKind};
 use crate::error::Error;
-use crate::id::ConversationId;
 use crate::message::{Kind, Seq, Standing, Stored};
-use crate::store::Store;
-use crate::write::Write;
+use crate::store::{Store, Write};
 
-/// Finds the row of a conversation.
+/// Returns the key of a conversation.
 pub(crate) async fn key(write: &mut Write<'_>, id: &ConversationId) -> Result<i64> {
     let found = find_key(write.on(), id).await.map_err(|error| write.explain(error))?;
     found.ok_or_else(|| not_found(id))
@@ -71,7 +69,7 @@ pub(crate) fn conversation(row: &SqliteRow) -> sqlx::Result<Conversation> {
     })
 }
 
-/// Reads the name of a conversation.
+/// Reads the id of a conversation.
 pub(crate) fn id(text: &str) -> sqlx::Result<ConversationId> {
     text.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
@@ -110,11 +108,11 @@ fn json<T: DeserializeOwned>(of: &ConversationId, seq: Seq, what: &str, text: &s
 
 /// Returns the time of a number in the database.
 pub(crate) fn time(micros: i64) -> Timestamp {
-    // A number no clock can show is damage that should not hide the rest.
+    // An impossible time is damage that should not hide the rest.
     Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Returns the number in the database for this moment.
+/// Returns the current time as a number of the database.
 pub(crate) fn now() -> i64 {
     Timestamp::now().as_microsecond()
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use crate::id::ConversationId;
+use crate::conversation::ConversationId;
 use crate::message::Seq;
 use crate::store::Store;
 use crate::{Result, row};

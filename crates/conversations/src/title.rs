@@ -1,42 +1,40 @@
-//! Titles: one line, each of one conversation only.
+//! Titles: one line each, unique among conversations.
 
 use sqlx::{Row as _, SqliteConnection};
 
+use crate::conversation::ConversationId;
 use crate::error::Error;
-use crate::id::ConversationId;
-use crate::store::Store;
-use crate::write::Write;
+use crate::store::{Store, Write};
 use crate::{Result, row};
 
-/// Characters of the longest title.
+/// The longest title, in characters.
 const MAX_LENGTH: usize = 200;
 
 /// A title to be given to a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Title {
-    /// As a person wants it: no other conversation may have it.
+    /// Chosen by a person. It is an error if another conversation has it.
     Given(String),
-    /// As the program thought it up: where another conversation has it, a
-    /// number is put behind it.
+    /// Generated. If another conversation has it, a number is appended.
     Generated(String),
 }
 
-/// A text that is no title.
+/// Why a text cannot be a title.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTitle {
-    /// It has no letters.
+    /// It is blank.
     #[error("a title cannot be empty")]
     Empty,
-    /// It has too many.
-    #[error("a title has at most {MAX_LENGTH} characters, and this one has {length}")]
+    /// It is too long.
+    #[error("a title may have at most {MAX_LENGTH} characters; this one has {length}")]
     TooLong {
-        /// How many it has.
+        /// Its length in characters.
         length: usize,
     },
 }
 
 impl Store {
-    /// Gives a conversation a title and returns it as it became.
+    /// Sets the title of a conversation and returns it as stored.
     pub async fn set_title(&self, id: &ConversationId, title: &Title) -> Result<String> {
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;
@@ -52,7 +50,7 @@ impl Store {
     }
 }
 
-/// Returns the title as `whose` may have it.
+/// Returns the title that `whose` may have: checked if given, numbered if generated.
 pub(crate) async fn settle(
     write: &mut Write<'_>,
     title: &Title,
@@ -84,7 +82,7 @@ async fn owner(connection: &mut SqliteConnection, title: &str) -> sqlx::Result<O
         .await
 }
 
-/// Returns the title, with the next number behind it if others have it.
+/// Returns the title, with the next number appended if it is taken.
 async fn numbered(
     connection: &mut SqliteConnection,
     title: &str,
@@ -127,8 +125,7 @@ fn number(title: &str) -> Option<u64> {
     split(title).map(|(_, number)| number)
 }
 
-/// Returns the text with its white space and control characters made single
-/// blanks.
+/// Checks a title and returns it as one line.
 pub(crate) fn one_line(text: &str) -> std::result::Result<String, InvalidTitle> {
     let line = collapse(text);
     match line.chars().count() {
@@ -138,7 +135,7 @@ pub(crate) fn one_line(text: &str) -> std::result::Result<String, InvalidTitle> 
     }
 }
 
-/// Makes white space and control characters single blanks.
+/// Replaces runs of white space and control characters by single blanks.
 pub(crate) fn collapse(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")

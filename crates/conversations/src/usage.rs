@@ -1,25 +1,24 @@
-//! What conversations took.
+//! Token usage and cost of conversations.
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use vestal_model::{Cost, Usage};
 
-use crate::id::ConversationId;
-use crate::store::Store;
-use crate::write::Write;
+use crate::conversation::ConversationId;
+use crate::store::{Store, Write};
 use crate::{Result, row};
 
-/// What several calls took together.
+/// The usage of several calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
     /// Their tokens.
     pub usage: Usage,
-    /// What those cost whose cost is known, in millionths of a US dollar.
+    /// The cost of the calls whose cost is known, in millionths of a US dollar.
     pub micro_usd: u64,
-    /// How many calls have no known cost.
+    /// Number of calls of unknown cost.
     pub unpriced: u64,
 }
 
@@ -32,19 +31,19 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
-/// What one model took.
+/// The usage of one model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelTotals {
     /// Its provider.
     pub provider: String,
     /// The model.
     pub model: String,
-    /// What it took.
+    /// Its usage.
     pub totals: Totals,
 }
 
 impl Store {
-    /// Counts a call that brings no message of its own, as for a title.
+    /// Counts a call that adds no message, such as one that generates a title.
     pub async fn record_usage(
         &self,
         id: &ConversationId,
@@ -59,8 +58,7 @@ impl Store {
         write.commit().await
     }
 
-    /// Returns what each model took, over one conversation or all there are,
-    /// the most tokens first.
+    /// Returns the usage of each model, in one conversation or all, most tokens first.
     pub async fn usage(&self, of: Option<&ConversationId>) -> Result<Vec<ModelTotals>> {
         let mut reader = self.reader().await?;
         let rows = sqlx::query(concat!(
@@ -85,8 +83,7 @@ impl Store {
     }
 }
 
-/// The most a counter holds. Whatever a provider claims to have counted, sums
-/// of counters stay within what the database can add.
+/// The largest value of a counter. It keeps sums within 64 bits whatever a provider reports.
 const MOST: i64 = 1 << 50;
 
 /// Counts a call.

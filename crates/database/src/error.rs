@@ -1,18 +1,22 @@
-//! What errors of a database mean to people.
+//! Errors of a database, and waiting while others use it.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use vestal_process::{Lock, lock_holder};
+
+use crate::Result;
 
 /// How long the database itself waits for another connection.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a file could not be used. What was asked for did not happen.
+/// Why a file could not be used. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file was written by a later version of this program.
     #[error(
-        "{} has version {found}, and this program knows versions up to {supported}; nothing was changed; use a newer vestal",
+        "{} has version {found}; this program supports versions up to {supported}; nothing was changed; use a newer vestal",
         path.display()
     )]
     Newer {
@@ -23,15 +27,15 @@ pub enum Error {
         /// The latest version this program knows.
         supported: i64,
     },
-    /// The file is a database of something else.
-    #[error("{} is a database of something else; nothing was changed; move it away", path.display())]
+    /// The file is a database of another program.
+    #[error("{} is a database of another program; nothing was changed; move it away", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// The file is no database, or a broken one.
+    /// The file is not a database, or is damaged.
     #[error(
-        "{} is damaged: {detail}; nothing was changed; move it away, with the files -wal and -shm beside it, or bring back a copy",
+        "{} is damaged: {detail}; nothing was changed; move it away together with its -wal and -shm files, or restore a copy",
         path.display()
     )]
     Damaged {
@@ -40,23 +44,23 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
-    /// There is no room to write.
-    #[error("the disk of {} is full; nothing was written; make room and try again", path.display())]
+    /// The disk is full.
+    #[error("the disk of {} is full; nothing was written; free some space and try again", path.display())]
     Full {
         /// The file.
         path: PathBuf,
     },
-    /// Other processes wrote without a pause.
-    #[error("{} was in use by others for over {} s", path.display(), waited.as_secs())]
+    /// Other processes kept the file locked.
+    #[error("{} was locked by other processes for over {} s; try again", path.display(), waited.as_secs())]
     Contended {
         /// The file.
         path: PathBuf,
         /// How long this process waited.
         waited: Duration,
     },
-    /// A process that is stopped has begun to write and not ended it.
+    /// A stopped process holds the write lock.
     #[error(
-        "{} is held by process {pid}, which is stopped; let it go on (kill -CONT {pid}), or end it",
+        "{} is locked by process {pid}, which is stopped; continue it (kill -CONT {pid}) or kill it",
         path.display()
     )]
     Stopped {
@@ -65,7 +69,7 @@ pub enum Error {
         /// The process.
         pid: u32,
     },
-    /// The system does not let this process at the file.
+    /// The system denies access to the file.
     #[error("cannot use {}: {reason}", path.display())]
     Access {
         /// The file.
@@ -73,7 +77,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The file, or its directory, could not be made or looked at.
+    /// The file or its directory could not be created or read.
     #[error("cannot use {}: {source}", path.display())]
     Io {
         /// The file.
@@ -81,7 +85,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The database refused for another reason.
+    /// Any other error of the database.
     #[error("{} failed: {source}", path.display())]
     Refused {
         /// The file.
@@ -91,13 +95,13 @@ pub enum Error {
     },
 }
 
-/// Result codes of the database that mean something to a user.
+/// Result codes of `SQLite` that are reported to users.
 mod code {
     pub(super) const PERM: i32 = 3;
     pub(super) const BUSY: i32 = 5;
     pub(super) const READONLY: i32 = 8;
     pub(super) const IOERR: i32 = 10;
-    /// The file of shared memory could not grow.
+    /// The shared-memory file could not grow.
     pub(super) const IOERR_SHMSIZE: i32 = IOERR | (19 << 8);
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
@@ -111,24 +115,70 @@ fn code(error: &sqlx::Error) -> Option<i32> {
     error.as_database_error()?.code()?.parse().ok()
 }
 
-/// Reports whether another connection stood in the way for a moment.
+/// Reports whether another connection holds a lock.
 pub fn is_busy(error: &sqlx::Error) -> bool {
     code(error).is_some_and(|code| matches!(code & code::PRIMARY, code::BUSY | code::PROTOCOL))
 }
 
-/// Says what an error of the database means.
+/// Turns an error of the database into one that says what it means.
 pub fn explain(path: &Path, error: sqlx::Error) -> Error {
     let path = path.to_owned();
     let Some(code) = code(&error) else { return Error::Refused { path, source: error } };
-    let said = error.as_database_error().map(|error| error.message().to_owned());
-    let said = said.unwrap_or_default();
+    let message = error.as_database_error().map(|error| error.message().to_owned());
+    let message = message.unwrap_or_default();
     match (code, code & code::PRIMARY) {
         (code::IOERR_SHMSIZE, _) | (_, code::FULL) => Error::Full { path },
-        (_, code::CORRUPT | code::NOTADB) => Error::Damaged { path, detail: said },
+        (_, code::CORRUPT | code::NOTADB) => Error::Damaged { path, detail: message },
         (_, code::BUSY | code::PROTOCOL) => Error::Contended { path, waited: BUSY_TIMEOUT },
         (_, code::PERM | code::READONLY | code::CANTOPEN | code::IOERR) => {
-            Error::Access { path, reason: said }
+            Error::Access { path, reason: message }
         }
         _ => Error::Refused { path, source: error },
     }
+}
+
+/// How long to wait for others.
+const WAIT_WITHIN: Duration = Duration::from_mins(1);
+
+/// The byte of the shared-memory file that a writer locks, in files with a write-ahead log.
+const WRITER: Lock = Lock::Byte(120);
+
+/// Waits for other processes with random pauses, so that several waiters do not retry at the same
+/// moment.
+#[derive(Debug)]
+pub struct BusyWait {
+    path: PathBuf,
+    since: Instant,
+}
+
+impl BusyWait {
+    /// Begins to wait for a file.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), since: Instant::now() }
+    }
+
+    /// Pauses. Fails if the wait took too long or the writer is a stopped process.
+    pub async fn pause(&mut self) -> Result<()> {
+        let waited = self.since.elapsed();
+        // SQLite has waited for its own timeout before.
+        if let Some(pid) =
+            writing_process(&self.path).filter(|pid| vestal_process::is_stopped(*pid))
+        {
+            return Err(Error::Stopped { path: self.path.clone(), pid });
+        }
+        if waited >= WAIT_WITHIN {
+            return Err(Error::Contended { path: self.path.clone(), waited });
+        }
+        // Without randomness the pauses are even: slower, not wrong.
+        let spread = getrandom::u32().map_or(0, |random| random % 20_000);
+        tokio::time::sleep(Duration::from_micros(1_000 + u64::from(spread))).await;
+        Ok(())
+    }
+}
+
+/// Returns the process that holds the write lock, if the system tells.
+fn writing_process(path: &Path) -> Option<u32> {
+    let mut shared = path.as_os_str().to_owned();
+    shared.push("-shm");
+    lock_holder(Path::new(&shared), WRITER).ok().flatten()
 }

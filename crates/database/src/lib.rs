@@ -1,14 +1,12 @@
 //! `SQLite` files that many processes share. See the crate's README for the contract.
 
+mod connect;
 mod error;
 mod layout;
-mod make;
-mod patience;
 
-pub use error::{BUSY_TIMEOUT, Error, explain, is_busy};
-pub use layout::Layout;
-pub use make::{is_there, make};
-pub use patience::Patience;
+pub use connect::{Durability, begin_write, reader_options, writer_options};
+pub use error::{BUSY_TIMEOUT, BusyWait, Error, explain, is_busy};
+pub use layout::{Layout, is_there, make};
 
 /// The result of what is done with a file.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,9 +1,8 @@
-//! The dispatcher: it carries out what a plan decides.
+//! The dispatcher, its options, and dispatching a board once.
 //!
-//! A pass decides about some boards together: it looks, plans, and writes down what
-//! it is about to do in one short transaction of each board. What takes time,
-//! starting and stopping workers, comes after, each by itself and outside of any
-//! lock.
+//! A pass decides about some boards together: it takes snapshots, plans, and records what it is about to do in
+//! one short transaction per board. Starting and stopping workers takes time and happens afterwards, each by itself and
+//! outside of any lock.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -11,51 +10,54 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use vestal_board::dispatch::Policy;
+use tokio::task::JoinSet;
+use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Spawned};
+use vestal_board::{Board, Result};
 use vestal_config::Environment;
 use vestal_process::Patience;
 
-use crate::GIT_TIMEOUT;
+use crate::event::DispatchEvent;
 use crate::gc::GcPolicy;
-use crate::launch::Launcher;
-use crate::life::{Children, RunKey};
-use crate::memory::Room;
-use crate::said::Said;
-use crate::workspace::Git;
+use crate::git::{GIT_TIMEOUT, Git};
+use crate::launcher::Launcher;
+use crate::liveness::{Children, RunKey};
+use crate::load::Room;
+use crate::lock::IfHeld;
+use crate::pass::Pass;
 
-/// What a dispatcher goes by.
+/// Options of a dispatcher.
 pub struct Options {
     /// The file that dispatchers of this host lock while they decide.
     pub lock: PathBuf,
-    /// What may be done.
+    /// The policy that plans are made by.
     pub policy: Policy,
-    /// Returns how many more workers this host has room for; none: that is not asked.
+    /// Returns how many more workers this host has room for; `None` for no such limit.
     pub room: Option<Room>,
-    /// What starts workers.
+    /// Starts workers.
     pub launcher: Arc<dyn Launcher>,
-    /// Returns the profiles there are.
+    /// Returns the existing profiles.
     pub profiles: Arc<dyn Fn() -> BTreeSet<String> + Send + Sync>,
     /// The environment that git is run with.
     pub environment: Environment,
-    /// How much time a worker that is stopped gets.
+    /// How long a worker may take to stop.
     pub patience: Patience,
-    /// How often to look although nothing tells to.
+    /// How often to look at the boards even without a change.
     pub interval: Duration,
-    /// What is kept when boards are tidied, once a day; none: they are not.
+    /// The retention policy of the daily clean-up; `None` for no clean-up.
     pub retention: Option<GcPolicy>,
-    /// Hears what is done, as it happens.
-    pub tell: Arc<dyn Fn(Said) + Send + Sync>,
+    /// Receives events as they happen.
+    pub on_event: Arc<dyn Fn(DispatchEvent) + Send + Sync>,
 }
 
-/// Workers that a host has, however little room there is.
-const FEWEST: u64 = 2;
+/// Workers that a host may run however little memory it has.
+const MIN_WORKERS: u64 = 2;
 
-/// How much time a worker that is stopped gets, unless somebody says otherwise:
-/// enough to end what it runs in its sandbox, and to report.
+/// How long a worker may take to stop by default: enough to end its commands in the sandbox and to
+/// report.
 pub const PATIENCE: Patience =
     Patience { grace: Duration::from_secs(25), kill: Duration::from_secs(10) };
 
-/// Carries out what plans decide. Clones share the workers they started.
+/// Carries out plans. Clones share the workers they started.
 #[derive(Clone)]
 pub struct Dispatcher {
     pub(crate) shared: Arc<Shared>,
@@ -65,12 +67,12 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) git: Git,
     pub(crate) children: Children,
-    /// Runs whose workers are being stopped by this process.
-    pub(crate) stopping: Mutex<HashSet<RunKey>>,
-    /// Directories that workers are being started in by this process.
-    pub(crate) taken: Mutex<HashSet<PathBuf>>,
-    /// What was said that is said once.
-    pub(crate) said: Mutex<HashSet<String>>,
+    /// Runs that this process is stopping or sweeping.
+    pub(crate) locked_runs: Mutex<HashSet<RunKey>>,
+    /// Directories in which this process is starting workers.
+    pub(crate) locked_dirs: Mutex<HashSet<PathBuf>>,
+    /// Events that were emitted and are not repeated.
+    pub(crate) reported: Mutex<HashSet<String>>,
 }
 
 impl Dispatcher {
@@ -81,9 +83,9 @@ impl Dispatcher {
             options,
             git,
             children: Children::default(),
-            stopping: Mutex::default(),
-            taken: Mutex::default(),
-            said: Mutex::default(),
+            locked_runs: Mutex::default(),
+            locked_dirs: Mutex::default(),
+            reported: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -96,26 +98,85 @@ impl Dispatcher {
         &self.shared.options.policy
     }
 
-    /// Returns what may be done while so many workers are at work on this host.
+    /// Returns the policy while this many workers run on this host.
     pub(crate) fn policy_with(&self, workers: u64) -> Policy {
         let mut policy = self.policy().clone();
         if let Some(room) = self.options().room.as_ref().and_then(|room| room()) {
-            let most = workers.saturating_add(room).max(FEWEST);
+            let most = workers.saturating_add(room).max(MIN_WORKERS);
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             policy.caps.host = Some(policy.caps.host.map_or(most, |cap| cap.min(most)));
         }
         policy
     }
 
-    pub(crate) fn tell(&self, said: Said) {
-        (self.shared.options.tell)(said);
+    pub(crate) fn emit(&self, event: DispatchEvent) {
+        (self.shared.options.on_event)(event);
     }
 
-    /// Says something unless it was said before.
-    pub(crate) fn tell_once(&self, said: Said) {
-        if lock(&self.shared.said).insert(said.to_string()) {
-            self.tell(said);
+    /// Emits an event unless the same was emitted before.
+    pub(crate) fn emit_once(&self, event: DispatchEvent) {
+        if lock(&self.shared.reported).insert(event.to_string()) {
+            self.emit(event);
         }
+    }
+
+    /// Dispatches the tasks of a board once. The other boards of `all` count towards the caps that
+    /// all boards share.
+    ///
+    /// Returns when all planned workers are started and stopped.
+    pub async fn tick(&self, board: &Board, all: &[Board], mode: Mode) -> Result<DispatchResult> {
+        match mode {
+            Mode::DryRun => self.look(board, all).await,
+            Mode::Real => {
+                let passed = self.pass(std::slice::from_ref(board), all, IfHeld::Skip).await?;
+                match passed.into_iter().next() {
+                    Some(pass) => Ok(self.finish(pass?).await),
+                    None => Ok(DispatchResult::default()),
+                }
+            }
+        }
+    }
+
+    async fn finish(&self, pass: Pass) -> DispatchResult {
+        let Pass { mut result, launches, stops, sweeps, events, .. } = pass;
+        for event in events {
+            self.emit(event);
+        }
+        let shown = self.policy().shown;
+        let mut jobs: JoinSet<Option<Spawned>> = JoinSet::new();
+        let planned: Vec<_> = launches.iter().map(|pending| pending.run.task_id.clone()).collect();
+        for pending in launches {
+            let dispatcher = self.clone();
+            jobs.spawn(async move { dispatcher.launch(pending).await });
+        }
+        for pending in stops {
+            let dispatcher = self.clone();
+            jobs.spawn(async move {
+                dispatcher.stop(pending).await;
+                None
+            });
+        }
+        for pending in sweeps {
+            let dispatcher = self.clone();
+            jobs.spawn(async move {
+                dispatcher.clean_up(pending).await;
+                None
+            });
+        }
+        let mut spawned = Vec::new();
+        while let Some(done) = jobs.join_next().await {
+            match done {
+                Ok(started) => spawned.extend(started),
+                Err(error) => tracing::error!(%error, "a task of the dispatcher panicked"),
+            }
+        }
+        // In the order of the plan, not of completion.
+        spawned.sort_by_key(|one| planned.iter().position(|task| *task == one.task_id));
+        result.spawned = Bucket::default();
+        for one in spawned {
+            result.spawned.add(one, shown);
+        }
+        result
     }
 }
 
@@ -127,4 +188,13 @@ impl fmt::Debug for Dispatcher {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the plan is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Only returns what would be done. Nothing is written, no process is signalled.
+    DryRun,
+    /// Carries it out.
+    Real,
 }

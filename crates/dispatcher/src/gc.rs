@@ -1,37 +1,43 @@
-//! Removing what is not needed any more.
+//! Removing what is not needed any more: old events, logs, attachments, working trees, and what finished tasks
+//! left in sandboxes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fmt, fs, io};
 
 use serde::Serialize;
+use vestal_board::dispatch::Liveness;
+use vestal_board::leftovers::{self, Cursor, RUNS};
 use vestal_board::log::log_dir;
-use vestal_board::store::Retention;
-use vestal_board::{Board, Error, Result, Status, TaskId};
-use vestal_config::Environment;
+use vestal_board::store::{Read, Retention};
+use vestal_board::{
+    Board, Error, Outcome, Result, Run, RunId, Status, TaskId, Time, Workspace, log_path,
+};
+use vestal_config::{Environment, ProfileName};
 
-use crate::GIT_TIMEOUT;
-use crate::launch::Launcher;
-use crate::places::sweep_finished;
-use crate::workspace::{Git, Kept, Removed, WorkspaceError, Workspaces};
+use crate::git::{GIT_TIMEOUT, Git};
+use crate::launcher::Launcher;
+use crate::liveness::{ChildState, liveness};
+use crate::stop::{bare_spec, sweep, sweep_as};
+use crate::workspace::{WorkspaceError, Workspaces};
+use crate::worktree::{Kept, Removed};
 
-/// How long a file that belongs to no task is left alone: whoever attaches one
-/// writes it before the board knows of it.
+/// How old an unknown attachment must be. A new one is written before the board knows of it.
 const ORPHAN_AGE: Duration = Duration::from_hours(1);
 
-/// What is kept.
+/// What is kept, and for how long.
 #[derive(Debug, Clone)]
 pub struct GcPolicy {
-    /// Of events and runs.
+    /// Retention of events and runs.
     pub retention: Retention,
-    /// How long logs are kept after they were last written to; none: for ever.
+    /// How long logs are kept after the last write; `None` for ever.
     pub logs: Option<Duration>,
     /// How long the working tree of a finished task is kept.
     pub trees: Duration,
     /// The environment that git is run with.
     pub environment: Environment,
-    /// Whether it is only to be found out what would go.
+    /// Whether to report only, and remove nothing.
     pub dry_run: bool,
 }
 
@@ -83,9 +89,9 @@ impl fmt::Display for Collected {
             (self.events, "events"),
             (self.runs, "runs"),
             (self.logs, "logs"),
-            (self.attachments, "files of no task"),
+            (self.attachments, "attachments without a task"),
             (self.worktrees, "worktrees"),
-            (self.places, "places in sandboxes"),
+            (self.places, "scratch directories in sandboxes"),
         ];
         let some: Vec<String> = counts
             .into_iter()
@@ -96,8 +102,8 @@ impl fmt::Display for Collected {
     }
 }
 
-/// Removes what is not needed any more of a board, on this host; in sandboxes
-/// where there is somebody to do it. A dry run does not look into them.
+/// Removes what a board does not need any more on this host. Sandboxes are swept if there is a
+/// launcher, and not in a dry run.
 pub async fn gc(
     board: &Board,
     policy: &GcPolicy,
@@ -106,7 +112,7 @@ pub async fn gc(
     let mut write = board.write().await?;
     let (events, runs) = write.prune(&policy.retention).await?;
     if policy.dry_run {
-        // What is not committed did not happen.
+        // Dropped without a commit: nothing is changed.
         drop(write);
     } else {
         write.commit().await?;
@@ -160,7 +166,7 @@ async fn attachments(board: &Board, policy: &GcPolicy) -> Result<u64> {
     if found.is_empty() {
         return Ok(0);
     }
-    // Read after the files were listed: what was attached since is known.
+    // Read after listing the files, so that files attached since are known.
     let mut read = board.read().await?;
     let known: HashSet<PathBuf> =
         read.stored_files().await?.into_iter().map(|name| root.join(name)).collect();
@@ -172,7 +178,7 @@ async fn attachments(board: &Board, policy: &GcPolicy) -> Result<u64> {
             continue;
         }
         removed += u64::from(remove(path)?);
-        // The directory of a task goes with its last file.
+        // The directory of a task is removed with its last file.
         if let Some(dir) = path.parent().filter(|dir| *dir != root)
             && let Err(error) = fs::remove_dir(dir)
             && !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound)
@@ -202,17 +208,17 @@ async fn trees(board: &Board, policy: &GcPolicy, collected: &mut Collected) -> R
             Ok(Removed::Nothing) => {}
             Ok(Removed::Gone(_)) => collected.worktrees += 1,
             Ok(Removed::Kept(path, Kept::Dirty)) => {
-                keep(path, "there is something in it that is not committed".to_owned());
+                keep(path, "it has uncommitted changes".to_owned());
             }
             Ok(Removed::Kept(path, Kept::Strange(why))) => keep(path, why),
-            // One repository that is in disorder keeps no other from being tidied.
+            // One broken repository does not stop the others.
             Err(error) => keep(PathBuf::new(), error.to_string()),
         }
     }
     Ok(())
 }
 
-/// Reports whether nobody works on a task any more, and has not for a while.
+/// Reports whether a task is finished for this long and no run holds it.
 async fn is_finished(board: &Board, id: &TaskId, age: Duration) -> Result<bool> {
     let mut read = board.read().await?;
     let now = read.now();
@@ -227,7 +233,7 @@ fn refused(error: &WorkspaceError) -> Error {
     Error::Unreadable { what: "the list of working trees".to_owned(), reason: error.to_string() }
 }
 
-/// Returns the regular files of a directory that were not written to for so long.
+/// Returns the regular files of a directory that are at least this old.
 fn files(dir: &Path, age: Duration) -> Result<Vec<PathBuf>> {
     let failed = |source| Error::Io { action: "read", path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
@@ -238,7 +244,7 @@ fn files(dir: &Path, age: Duration) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        // What went in the meantime is no concern.
+        // It was removed meanwhile.
         let Ok(about) = entry.metadata() else { continue };
         let modified = about.modified().map_err(failed)?;
         let old = SystemTime::now().duration_since(modified).is_ok_and(|is| is >= age);
@@ -255,4 +261,133 @@ fn remove(path: &Path) -> Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(source) => Err(Error::Io { action: "remove", path: path.to_owned(), source }),
     }
+}
+
+/// How far back finished tasks are searched. Sandboxes unused for longer are collected anyway.
+const WINDOW: Duration = Duration::from_hours(7 * 24);
+/// The most tasks per call; the rest follows next time.
+const AT_ONCE: u32 = 100;
+
+/// Sweeps what tasks left in the sandboxes of this host that were finished or deleted since the last
+/// time. Returns the number of tasks.
+///
+/// A worker cleans up after itself when it finishes its task. But other profiles may have worked on
+/// the task before, a person may finish it after its worker exited, or its files may be kept for a
+/// child that another profile works on. Of a deleted task only a note is left.
+pub(crate) async fn sweep_finished(board: &Board, launcher: &dyn Launcher) -> Result<u64> {
+    let host = &board.host().name;
+    let mut read = board.read().await?;
+    let now = read.now();
+    let window = i64::try_from(WINDOW.as_millis()).unwrap_or(i64::MAX);
+    let oldest = Cursor { at: Time::from_millis(now.millis().saturating_sub(window)), seq: 0 };
+    let begun = leftovers::cursor(&mut *read, host).await?.map_or(oldest, |seen| seen.max(oldest));
+    let mut seen = begun;
+    let mut waits = false;
+    let mut left = BTreeMap::new();
+    for (at, seq, task) in read.finished_after(begun.at, begun.seq, AT_ONCE).await? {
+        let runs = read.runs(&task, RUNS).await?;
+        if runs.iter().any(|run| may_live(run, board)) {
+            // Its worker may still clean up.
+            waits = true;
+            continue;
+        }
+        if !waits {
+            seen = Cursor { at, seq };
+        }
+        let tidied = finisher(&runs);
+        for run in parents_runs(&mut *read, &task, board, tidied.as_ref()).await? {
+            left.entry((run.task_id.clone(), run.profile.clone())).or_insert(run);
+        }
+        for run in runs_here(runs, board, tidied.as_ref()) {
+            left.insert((run.task_id.clone(), run.profile.clone()), run);
+        }
+    }
+    let deleted = leftovers::deleted(&mut *read, host).await?;
+    drop(read);
+    let tasks: BTreeSet<&TaskId> =
+        left.keys().map(|(task, _)| task).chain(deleted.iter().map(|(task, _)| task)).collect();
+    let count = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+    // One after the other; nothing waits for it.
+    for run in left.values() {
+        if let Some(under_way) = sweep(board, run, launcher).await
+            && let Err(error) = under_way.await
+        {
+            tracing::warn!(%error, task = %run.task_id, "a sweep panicked");
+        }
+    }
+    for (task, profile) in &deleted {
+        let spec = bare_spec(board, task.clone(), RunId::new(0), profile.clone());
+        if let Some(under_way) = sweep_as(&spec, launcher).await
+            && let Err(error) = under_way.await
+        {
+            tracing::warn!(%error, %task, "a sweep panicked");
+        }
+        // The sweep wrote to the log of a task that does not exist any more.
+        if board.read().await?.task(task).await?.is_none()
+            && let Err(error) = std::fs::remove_file(log_path(board.dir(), task))
+        {
+            tracing::debug!(%error, %task, "cannot remove the log of a deleted task");
+        }
+    }
+    if seen == begun && deleted.is_empty() {
+        return Ok(count);
+    }
+    let mut write = board.write().await?;
+    leftovers::set_cursor(&mut *write, host, seen).await?;
+    let rest: Vec<_> = leftovers::deleted(&mut *write, host)
+        .await?
+        .into_iter()
+        .filter(|entry| !deleted.contains(entry))
+        .collect();
+    leftovers::set_deleted(&mut *write, host, &rest).await?;
+    write.commit().await?;
+    Ok(count)
+}
+
+/// Reports whether the worker of a run may still be alive on this host.
+fn may_live(run: &Run, board: &Board) -> bool {
+    let life = liveness(run, board.host(), ChildState::NotOurs);
+    matches!(life, Liveness::Alive | Liveness::Unknown) && (run.is_open() || !run.gone)
+}
+
+/// Returns the profile whose worker completed a task. That worker has cleaned up its own profile's
+/// sandbox.
+fn finisher(runs: &[Run]) -> Option<ProfileName> {
+    let last = runs.iter().max_by_key(|run| run.id)?;
+    last.profile.clone().filter(|_| last.outcome == Some(Outcome::Completed))
+}
+
+/// Returns the last run on this host of each profile but one.
+fn runs_here(runs: Vec<Run>, board: &Board, but: Option<&ProfileName>) -> Vec<Run> {
+    let mut last: BTreeMap<ProfileName, Run> = BTreeMap::new();
+    for run in runs {
+        let here = run.process.is_some() && run.host_name() == Some(&board.host().name);
+        if let Some(profile) = run.profile.clone().filter(|_| here)
+            && but != Some(&profile)
+        {
+            last.insert(profile, run);
+        }
+    }
+    last.into_values().collect()
+}
+
+/// Returns the runs on this host of parents whose scratch directories were kept for this task alone.
+async fn parents_runs(
+    read: &mut (dyn Read + '_),
+    task: &TaskId,
+    board: &Board,
+    but: Option<&ProfileName>,
+) -> Result<Vec<Run>> {
+    let mut found = Vec::new();
+    for parent in read.parents(task).await? {
+        let Some(parent) = read.task(&parent.id).await? else { continue };
+        if parent.workspace != Workspace::Scratch || !parent.status.satisfies_children() {
+            continue;
+        }
+        let children = read.children(&parent.id).await?;
+        if children.iter().all(|child| child.status.satisfies_children()) {
+            found.extend(runs_here(read.runs(&parent.id, RUNS).await?, board, but));
+        }
+    }
+    Ok(found)
 }

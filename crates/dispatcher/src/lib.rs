@@ -1,44 +1,32 @@
-//! Workers: the processes that work on tasks, where they work, and what becomes
-//! of them. See the crate's README for the contract.
+//! Starts, watches and stops the worker processes of boards. See the crate's README for the contract.
 
-mod catalogue;
+mod boards;
 mod dispatcher;
-mod environment;
+mod event;
 mod failpoint;
 mod gc;
-mod launch;
-mod launching;
-mod life;
+mod git;
+mod launcher;
+mod liveness;
+mod load;
 mod lock;
-mod memory;
 mod pass;
-mod places;
-mod program;
-mod said;
-mod stopping;
-mod surroundings;
-mod sweeping;
-mod tick;
+mod start;
+mod stop;
 mod watch;
 mod watch_lock;
 mod workspace;
+mod worktree;
 
-use std::time::Duration;
-
-pub use catalogue::OpenBoards;
-pub use dispatcher::{Dispatcher, Options, PATIENCE};
+pub use boards::OpenBoards;
+pub use dispatcher::{Dispatcher, Mode, Options, PATIENCE};
+pub use event::DispatchEvent;
 pub use gc::{Collected, GcPolicy, KeptTree, gc};
-pub use launch::{LaunchError, Launched, Launcher, Order};
-pub use memory::{Room, memory_room};
-pub use program::ProgramLauncher;
-pub use said::Said;
-pub use stopping::{Stopped, stop_worker};
-pub use tick::Mode;
+pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};
+pub use load::{Room, memory_room};
+pub use stop::{Stopped, stop_worker};
 pub use watch_lock::{WatchLock, host_lock_path, is_watched};
-pub use workspace::{Place, WorkspaceError};
-
-/// How long git may take for one thing.
-const GIT_TIMEOUT: Duration = Duration::from_mins(1);
+pub use workspace::{WorkspaceDir, WorkspaceError};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,8 +1,7 @@
-//! One dispatcher of a host decides at a time, as far as that can be had.
+//! The lock that dispatchers of a host hold while they decide.
 //!
-//! The lock only keeps dispatchers out of each other's way. No cap depends on it:
-//! what was claimed is counted again before it is started. So whoever finds the
-//! lock in the hands of a process that does not come back goes on without it.
+//! The lock is an optimisation: no cap depends on it, because claims are counted again before
+//! workers start. So a dispatcher that finds the lock held by a stopped process goes on without it.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -13,56 +12,51 @@ use std::time::Duration;
 use vestal_board::{Error, Result};
 use vestal_process::{Lock, lock_holder};
 
-/// How long to wait before the lock is tried again. Whoever has it keeps it for
-/// the time of a plan and a short transaction.
+/// Pause between attempts. A lock is held for the time of a plan and a short transaction.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// How long a lock is held before it is worth to look at who holds it.
+/// How long to wait before checking whether the holder is stopped.
 const SUSPECT: Duration = Duration::from_millis(50);
 
-/// Whether to decide what is started on this host.
+/// The result of taking the lock.
 #[derive(Debug)]
-pub(crate) enum Turn {
-    /// Nobody else of this host decides while this is there. The system takes the
-    /// lock back from a process that dies.
-    Mine {
-        /// What is locked.
-        _file: File,
-    },
-    /// Whoever has the lock does not come back with it.
-    Unguarded,
-    /// Another dispatcher decides.
-    Others,
+pub(crate) enum DispatchLock {
+    /// This process holds the lock. The system releases it when the process dies.
+    Held { _file: File },
+    /// The holder is stopped or too slow; go on without the lock.
+    Bypassed,
+    /// Another dispatcher holds the lock.
+    HeldByOther,
 }
 
-/// What to do when another dispatcher has the lock.
+/// What to do if another dispatcher holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// Wait so long for it.
+pub(crate) enum IfHeld {
+    /// Wait this long, then go on without it.
     Wait(Duration),
-    /// Leave it.
-    Leave,
+    /// Give up.
+    Skip,
 }
 
-impl Turn {
-    /// Takes the lock, or finds out whether to go on without it.
-    pub(crate) async fn take(path: &Path, held: Held) -> Result<Self> {
+impl DispatchLock {
+    /// Takes the lock.
+    pub(crate) async fn take(path: &Path, if_held: IfHeld) -> Result<Self> {
         let failed = |source| Error::Io { action: "lock", path: path.to_owned(), source };
         let file = open(path).map_err(failed)?;
         let begun = tokio::time::Instant::now();
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Self::Mine { _file: file }),
+                Ok(()) => return Ok(Self::Held { _file: file }),
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            match held {
-                Held::Leave if is_stopped(path) => return Ok(Self::Unguarded),
-                Held::Leave => return Ok(Self::Others),
-                Held::Wait(patience) => {
+            match if_held {
+                IfHeld::Skip if is_stopped(path) => return Ok(Self::Bypassed),
+                IfHeld::Skip => return Ok(Self::HeldByOther),
+                IfHeld::Wait(patience) => {
                     let waited = begun.elapsed();
                     if waited >= patience || waited >= SUSPECT && is_stopped(path) {
-                        return Ok(Self::Unguarded);
+                        return Ok(Self::Bypassed);
                     }
                 }
             }
@@ -71,13 +65,12 @@ impl Turn {
     }
 }
 
-/// Reports whether the process that locked a file is stopped. Where the system
-/// does not say, it is not.
+/// Reports whether the process that locked a file is known to be stopped.
 fn is_stopped(path: &Path) -> bool {
     match lock_holder(path, Lock::Whole) {
         Ok(holder) => holder.is_some_and(vestal_process::is_stopped),
         Err(error) => {
-            tracing::debug!(%error, "it is not known who holds the lock");
+            tracing::debug!(%error, "cannot find out who holds the lock");
             false
         }
     }

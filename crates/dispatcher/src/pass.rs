@@ -1,11 +1,11 @@
-//! Deciding about boards, and writing the decision down.
+//! A pass: decide about boards, and record the decision.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use vestal_board::dispatch::{
-    Bucket, Caps, DispatchResult, Life, Plan, Policy, Repair, Snapshot, View, Watched,
+    Bucket, Caps, DispatchResult, Liveness, Plan, Policy, Repair, Snapshot, View, WatchedRun,
     plan_together,
 };
 use vestal_board::store::Write;
@@ -13,68 +13,65 @@ use vestal_board::verbs::{Claim, RunEnd, steps};
 use vestal_board::{Authority, Board, Error, Outcome, Result, Run, RunId, TaskId};
 
 use crate::dispatcher::Dispatcher;
+use crate::event::DispatchEvent;
 use crate::failpoint;
-use crate::launching::Launching;
-use crate::lock::{Held, Turn};
-use crate::said::Said;
-use crate::stopping::{Stopping, is_tidy};
-use crate::surroundings::{Shares, left_over};
-use crate::sweeping::Sweeping;
+use crate::load::{BoardLoads, left_over};
+use crate::lock::{DispatchLock, IfHeld};
+use crate::start::PendingStart;
+use crate::stop::{PendingStop, PendingSweep, is_tidy};
 
-/// How often a plan is made anew because somebody else was faster.
+/// How often a plan is made again because another dispatcher was faster.
 const ATTEMPTS: usize = 5;
 
-/// How long a pass waits for others that write to a board.
+/// How long a pass waits for a board that others write to.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// What a pass decided.
+/// The decisions of a pass about one board.
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
-    /// What it did so far, as far as it is decided.
+    /// The result so far.
     pub(crate) result: DispatchResult,
     /// Workers to be started.
-    pub(crate) launches: Vec<Launching>,
+    pub(crate) launches: Vec<PendingStart>,
     /// Workers to be stopped.
-    pub(crate) stops: Vec<Stopping>,
+    pub(crate) stops: Vec<PendingStop>,
     /// Workers that are gone and may have left something in their sandbox.
-    pub(crate) sweeps: Vec<Sweeping>,
-    /// Runs that ended, and what is to be said about them.
-    pub(crate) said: Vec<Said>,
+    pub(crate) sweeps: Vec<PendingSweep>,
+    /// Events to emit.
+    pub(crate) events: Vec<DispatchEvent>,
     /// When to look again, at the latest.
     pub(crate) next: Option<Duration>,
 }
 
-/// What is decided, and what it was decided on.
+/// A plan and the snapshot it is based on.
 struct Decision {
     snapshot: Snapshot,
     plan: Plan,
 }
 
 impl Dispatcher {
-    /// Decides what would be done, and does nothing.
+    /// Plans only, for a dry run.
     pub(crate) async fn look(&self, board: &Board, all: &[Board]) -> Result<DispatchResult> {
         let decided = self.decide(&[board], all).await.pop();
         Ok(decided.transpose()?.map(|decision| decision.plan.result).unwrap_or_default())
     }
 
-    /// Decides what is to be done about some boards, and writes down that it is
-    /// about to be. Returns what came of it for each of them, in their order.
+    /// Plans for some boards and records the plans. Returns the result for each board, in order.
     ///
-    /// A board that cannot be written to keeps the others waiting for a moment
-    /// at most.
+    /// A board that cannot be written delays the others only for a moment.
     pub(crate) async fn pass(
         &self,
         boards: &[Board],
         all: &[Board],
-        held: Held,
+        if_held: IfHeld,
     ) -> Result<Vec<Result<Pass>>> {
-        let _turn = match Turn::take(&self.options().lock, held).await? {
-            Turn::Others => {
+        let _lock = match DispatchLock::take(&self.options().lock, if_held).await? {
+            DispatchLock::HeldByOther => {
                 let skipped = || DispatchResult { skipped_locked: true, ..Default::default() };
                 let skip = |_| Ok(Pass { result: skipped(), ..Pass::default() });
                 return Ok(boards.iter().map(skip).collect());
             }
-            turn @ (Turn::Mine { .. } | Turn::Unguarded) => turn,
+            lock @ (DispatchLock::Held { .. } | DispatchLock::Bypassed) => lock,
         };
         let mut passes: Vec<Option<Result<Pass>>> = boards.iter().map(|_| None).collect();
         for _ in 0..ATTEMPTS {
@@ -85,7 +82,7 @@ impl Dispatcher {
             }
             let undecided: Vec<&Board> = open.iter().filter_map(|at| boards.get(*at)).collect();
             let decisions = self.decide(&undecided, all).await;
-            // Each board is a file of its own, so none waits for another.
+            // Each board is a file of its own, so they are written in parallel.
             let mut writing = JoinSet::new();
             for ((at, board), decision) in open.into_iter().zip(undecided).zip(decisions) {
                 let (dispatcher, board) = (self.clone(), board.clone());
@@ -104,7 +101,7 @@ impl Dispatcher {
                             *pass = written;
                         }
                     }
-                    Err(error) => tracing::error!(%error, "a part of a dispatch did not end well"),
+                    Err(error) => tracing::error!(%error, "a task of the dispatcher panicked"),
                 }
             }
         }
@@ -117,15 +114,14 @@ impl Dispatcher {
         Ok(passes)
     }
 
-    /// Decides about some boards together, and returns what is decided for each
-    /// that could be read.
+    /// Plans for some boards together.
     async fn decide(&self, boards: &[&Board], all: &[Board]) -> Vec<Result<Decision>> {
-        let shares = self.shares(all).await;
-        let policy = self.policy_with(shares.total().running_here);
+        let loads = self.loads(all).await;
+        let policy = self.policy_with(loads.total().running_here);
         let profiles = (self.options().profiles)();
         let mut snapshots = Vec::new();
         for board in boards {
-            snapshots.push(self.snapshot(board, &policy, &shares, &profiles).await);
+            snapshots.push(self.snapshot(board, &policy, &loads, &profiles).await);
         }
         let read: Vec<&Snapshot> =
             snapshots.iter().filter_map(|snapshot| snapshot.as_ref().ok()).collect();
@@ -147,10 +143,10 @@ impl Dispatcher {
         &self,
         board: &Board,
         policy: &Policy,
-        shares: &Shares,
+        loads: &BoardLoads,
         profiles: &BTreeSet<String>,
     ) -> Result<Snapshot> {
-        let (outside, busy_elsewhere) = shares.outside(board);
+        let (outside, busy_elsewhere) = loads.outside(board);
         let view = View {
             profiles: profiles.clone(),
             outside,
@@ -161,44 +157,42 @@ impl Dispatcher {
         Snapshot::take(&mut *read, policy, view).await
     }
 
-    /// Writes down what was decided about a board; nothing, where it has to be
-    /// decided anew.
+    /// Records the decision about a board. Returns `None` if it has to be planned again.
     async fn settle(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
         let next = self.next_look(board, &decision.snapshot).await?;
         let written = self.write_down(board, decision).await?;
         Ok(written.map(|pass| Pass { next, ..pass }))
     }
 
-    /// Gives back what was claimed beyond the caps that several boards share:
-    /// dispatchers that decided at the same moment, each about another board, may
-    /// have counted on the same slot. Whoever wrote last sees all of it, so no
-    /// worker is started beyond a cap.
+    /// Releases claims beyond the caps that boards share. Dispatchers that plan at the same moment
+    /// for different boards may count on the same slot. The last one to write sees all claims, so no
+    /// worker starts beyond a cap.
     async fn keep_caps(&self, all: &[Board], passes: &mut [Result<Pass>]) {
         let Caps { global, host, .. } = self.policy().caps;
         let mut claimed = passes.iter_mut().flatten().filter(|pass| !pass.launches.is_empty());
         if all.len() < 2 || (global.is_none() && host.is_none()) || claimed.next().is_none() {
             return;
         }
-        let total = self.shares(all).await.total();
+        let total = self.loads(all).await.total();
         let over =
             |cap: Option<u32>, count: u64| cap.map_or(0, |cap| count.saturating_sub(cap.into()));
         let excess = over(global, total.running).max(over(host, total.running_here));
         for _ in 0..excess {
             let largest = passes.iter_mut().flatten().max_by_key(|pass| pass.launches.len());
             let Some(pass) = largest else { return };
-            let Some(launching) = pass.launches.pop() else { return };
-            let task = &launching.run.task_id;
+            let Some(pending) = pass.launches.pop() else { return };
+            let task = &pending.run.task_id;
             pass.result.spawned.entries.retain(|spawned| spawned.task_id != *task);
             pass.result.spawned.count = pass.result.spawned.count.saturating_sub(1);
-            let given = give_back(&launching.board, launching.run.id).await;
+            let given = give_back(&pending.board, pending.run.id).await;
             if let Err(error) = given {
-                // Its lease runs out, and the task is taken back.
-                self.tell_trouble(Some(launching.board.slug()), &error);
+                // Its lease expires, and the task is ready again.
+                self.emit_error(Some(pending.board.slug()), &error);
             }
         }
     }
 
-    /// Returns how long nothing has to be looked at unless something changes.
+    /// Returns after which time the board needs another pass even without a change.
     async fn next_look(&self, board: &Board, snapshot: &Snapshot) -> Result<Option<Duration>> {
         let mut read = board.read().await?;
         let now = read.now();
@@ -207,8 +201,8 @@ impl Dispatcher {
         for watched in &snapshot.runs {
             let run = &watched.run;
             if !run.is_open() {
-                // Until then its worker may leave by itself.
-                let may_be_there = matches!(watched.life, Life::Alive | Life::Unknown);
+                // Until then its worker may exit by itself.
+                let may_be_there = matches!(watched.life, Liveness::Alive | Liveness::Unknown);
                 moments.extend(may_be_there.then_some(run.expires_at));
                 continue;
             }
@@ -216,19 +210,21 @@ impl Dispatcher {
             let quiet_since = run.activity_at.map_or(run.started_at, |at| at.max(run.started_at));
             moments.extend(self.policy().stale_after.map(|limit| quiet_since.after(limit)));
         }
-        let leaving = |watched: &&Watched| {
-            !watched.run.is_open() && watched.life == Life::Alive && watched.run.expires_at > now
+        let leaving = |watched: &&WatchedRun| {
+            !watched.run.is_open()
+                && watched.life == Liveness::Alive
+                && watched.run.expires_at > now
         };
         moments.extend(snapshot.runs.iter().filter(leaving).map(|watched| watched.run.expires_at));
         Ok(moments.into_iter().min().map(|moment| now.until(moment)))
     }
 
-    /// Writes down what was decided, each step checked again. Returns nothing
-    /// where somebody took a slot since, so that caps would not hold.
+    /// Records the plan in one transaction; each step checks its conditions again. Returns `None` if
+    /// another dispatcher took a slot since, so that a cap would be exceeded.
     async fn write_down(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
         let Decision { snapshot, plan } = decision;
         for name in &plan.unknown_profiles {
-            self.tell_once(Said::UnknownProfile { name: name.clone() });
+            self.emit_once(DispatchEvent::UnknownProfile { name: name.clone() });
         }
         let live: Vec<RunId> = snapshot.runs.iter().map(|watched| watched.run.id).collect();
         self.shared.children.forget(board.slug(), &live);
@@ -287,12 +283,12 @@ impl Dispatcher {
                 host: Some(self.policy().host.clone()),
             };
             match steps::claim_in(&mut *tx, &by, &start.task, &claim).await {
-                Ok(run) => pass.launches.push(Launching {
+                Ok(run) => pass.launches.push(PendingStart {
                     board: board.clone(),
                     run,
                     profile: start.profile.clone(),
                 }),
-                // It is not what it was any more; the next plan sees that.
+                // The task has changed; the next plan sees that.
                 Err(Error::Refused(_) | Error::NotFound { .. }) => {
                     refused.insert(start.task.clone());
                 }
@@ -319,17 +315,16 @@ impl Dispatcher {
         board: &Board,
         repair: &Repair,
         run: Run,
-        life: Life,
+        life: Liveness,
         left: bool,
         pass: &mut Pass,
     ) -> Result<()> {
-        // It may have ended, with proof, since the board was looked at; and what
-        // this process is about to do with it is not done twice.
+        // The run may have ended since the snapshot, or this process may be stopping it already.
         let now = tx.run(run.id).await?.filter(|run| !run.gone || run.is_open());
-        let Some(now) = now.filter(|_| !self.is_begun(board, run.id)) else { return Ok(()) };
+        let Some(now) = now.filter(|_| !self.is_run_locked(board, run.id)) else { return Ok(()) };
         let code = match life {
-            Life::Gone { code } => code,
-            Life::Unknown | Life::Alive | Life::Foreign | Life::Person => None,
+            Liveness::Gone { code } => code,
+            Liveness::Unknown | Liveness::Alive | Liveness::Foreign | Liveness::Person => None,
         };
         match repair {
             Repair::Extend { run } => {
@@ -338,7 +333,7 @@ impl Dispatcher {
             Repair::Stop { outcome, reason, .. } => {
                 self.intend(tx, board, run, *outcome, reason, pass).await?;
             }
-            // Its leader is gone, but not all that it started.
+            // The worker is gone, but not all processes it started.
             Repair::End { outcome, reason, .. } if left => {
                 self.intend(tx, board, run, *outcome, reason, pass).await?;
             }
@@ -350,7 +345,7 @@ impl Dispatcher {
                 let end = RunEnd { outcome: *outcome, error: reason.clone(), exit_code: code };
                 let moved = steps::end_run_in(tx, run.id, &end, &self.policy().failures).await?;
                 match moved.ended {
-                    Some(_) => pass.said.push(Said::Ended {
+                    Some(_) => pass.events.push(DispatchEvent::Ended {
                         board: board.slug().to_owned(),
                         task: run.task_id.clone(),
                         outcome: *outcome,
@@ -358,13 +353,13 @@ impl Dispatcher {
                     }),
                     None => {
                         forget(&mut pass.result, &run.task_id, *outcome);
-                        // It reported, and left, while the board was looked at.
-                        if matches!(life, Life::Gone { .. }) {
+                        // It reported and exited after the snapshot.
+                        if matches!(life, Liveness::Gone { .. }) {
                             return self.leave(tx, board, now, code, pass).await;
                         }
                     }
                 }
-                if matches!(life, Life::Gone { .. }) {
+                if matches!(life, Liveness::Gone { .. }) {
                     self.sweep_later(board, run, pass);
                 }
             }
@@ -373,7 +368,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Sees to a worker that is gone after its run had ended.
+    /// Handles a worker that exited after its run had ended.
     async fn leave(
         &self,
         tx: &mut dyn Write,
@@ -385,7 +380,7 @@ impl Dispatcher {
         let tidy = code.is_some_and(is_tidy);
         if let Some(outcome) = run.outcome.filter(|_| run.process.is_some()) {
             let (board, task) = (board.slug().to_owned(), run.task_id.clone());
-            pass.said.push(Said::Finished { board, task, outcome });
+            pass.events.push(DispatchEvent::Finished { board, task, outcome });
         }
         if tidy || run.process.is_none() {
             steps::gone_in(tx, run.id).await?;
@@ -395,18 +390,17 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Has cleaned up what a worker left that is gone. Only then does its run
-    /// count as gone, so that it is done even if this process dies before.
+    /// Plans a sweep. The run counts as gone only after that, so that the sweep happens even if this
+    /// process dies first.
     fn sweep_later(&self, board: &Board, run: Run, pass: &mut Pass) {
         if run.process.is_some()
-            && let Some(begun) = self.begin(board, run.id)
+            && let Some(lock) = self.try_lock_run(board, run.id)
         {
-            pass.sweeps.push(Sweeping { board: board.clone(), run, begun });
+            pass.sweeps.push(PendingSweep { board: board.clone(), run, lock });
         }
     }
 
-    /// Writes down that a worker is about to be stopped, unless this process is
-    /// at it.
+    /// Records that a worker is about to be stopped, unless this process is doing so already.
     async fn intend(
         &self,
         tx: &mut dyn Write,
@@ -416,12 +410,12 @@ impl Dispatcher {
         reason: &str,
         pass: &mut Pass,
     ) -> Result<()> {
-        let Some(begun) = self.begin(board, run.id) else { return Ok(()) };
+        let Some(lock) = self.try_lock_run(board, run.id) else { return Ok(()) };
         if run.is_open() {
             steps::stop_in(tx, run.id, outcome, reason).await?;
         }
         let reason = reason.to_owned();
-        pass.stops.push(Stopping { board: board.clone(), run, outcome, reason, begun });
+        pass.stops.push(PendingStop { board: board.clone(), run, outcome, reason, lock });
         Ok(())
     }
 }
@@ -432,7 +426,7 @@ async fn give_back(board: &Board, run: RunId) -> Result<()> {
     tx.commit().await
 }
 
-/// Takes out of a result what did not come about.
+/// Removes from a result what did not happen.
 fn forget(result: &mut DispatchResult, task: &TaskId, outcome: Outcome) {
     match outcome {
         Outcome::Crashed => take(&mut result.crashed, task),

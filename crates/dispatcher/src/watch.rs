@@ -1,4 +1,4 @@
-//! Dispatching for as long as somebody wants it.
+//! Dispatching until shutdown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -12,82 +12,80 @@ use tokio::time::{Instant, sleep_until, timeout};
 use vestal_board::{Board, Error, Result, Time};
 use vestal_database::Error as DatabaseError;
 
-use crate::catalogue::{OpenBoards, Signs};
+use crate::boards::{BoardsWatch, OpenBoards};
 use crate::dispatcher::{Dispatcher, lock};
-use crate::gc::{Collected, GcPolicy, gc};
-use crate::launch::Launcher;
-use crate::lock::Held;
+use crate::event::DispatchEvent;
+use crate::gc::{Collected, GcPolicy, gc, sweep_finished};
+use crate::launcher::Launcher;
+use crate::lock::IfHeld;
 use crate::pass::Pass;
-use crate::places::sweep_finished;
-use crate::said::Said;
 
-/// How long to wait for another dispatcher of this host that decides.
+/// How long to wait for the lock of this host.
 const LOCK: Duration = Duration::from_secs(2);
-/// The shortest time between two rounds, so that a stampede of changes is one.
+/// The shortest time between two rounds, so that many changes at once cause one round.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long to wait after a moment that has come and changed nothing.
+/// How long to wait when a due time passed and nothing changed.
 const OVERDUE: Duration = Duration::from_secs(1);
-/// How long to wait after something did not work.
+/// How long to wait after an error.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long, and how often, to look for a board whose directory has come: its
-/// database comes a moment later.
+/// How long and how often to look for a board whose directory has appeared; its database follows a
+/// moment later.
 const SETTLING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(50));
-/// How long to leave a board alone that others have been writing to for too long.
+/// How long to skip a board that others kept locked.
 const REST: Duration = Duration::from_secs(10);
-/// How long workers that are about to be started when this ends are waited for.
-const FAREWELL: Duration = Duration::from_secs(30);
-/// How often a board is tidied.
+/// How long shutdown waits for workers that are being started.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(30);
+/// How often a board is cleaned up.
 const TIDY: Duration = Duration::from_hours(24);
-/// How often to look whether it is time for that.
+/// How often to check whether that is due.
 const TIDY_LOOK: Duration = Duration::from_mins(10);
-/// Where it is kept when that was done last.
+/// The note with the time of the last clean-up.
 const TIDIED: &str = "gc";
 
-/// That something happened on a board, and which boards are not there any more.
+/// Signals that a board changed, and which boards have disappeared.
 #[derive(Debug, Clone, Default)]
-struct News {
+struct Changes {
     lost: Arc<Mutex<BTreeSet<String>>>,
     arrived: Arc<Notify>,
 }
 
-/// A board and what listens to it.
+/// A board and the task that listens to it.
 struct Listening {
     board: Board,
-    ear: JoinHandle<()>,
+    listener: JoinHandle<()>,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.ear.abort();
+        self.listener.abort();
     }
 }
 
-/// What is under way.
+/// The state of a watch.
 struct Watch<'a> {
     dispatcher: &'a Dispatcher,
     open: &'a OpenBoards,
-    news: News,
+    news: Changes,
     listening: BTreeMap<String, Listening>,
     launches: JoinSet<()>,
     others: JoinSet<()>,
-    /// When to look for boards, whether or not anything tells of them.
+    /// When to look for new boards.
     look_at: Instant,
     settling_until: Instant,
-    /// When to look at each board again.
+    /// When each board needs another pass.
     next: BTreeMap<String, Instant>,
-    /// Until when boards are left alone that could not be read or written to.
+    /// Until when boards that failed are skipped.
     rests: BTreeMap<String, Instant>,
-    /// When to look whether each board is to be tidied.
+    /// When to check whether each board is due for a clean-up.
     tidy: BTreeMap<String, Instant>,
 }
 
 impl Dispatcher {
-    /// Dispatches until `shutdown` comes: woken by changes of the boards, by the
-    /// end of workers, by moments that come, and now and then by itself. Any
-    /// number may do so on a host; each pass is made by one of them, and when one
-    /// dies the others go on.
+    /// Dispatches until `shutdown` resolves. Changes of the boards, exits of workers, due times and
+    /// the interval wake it. Any number of dispatchers may run on a host: they share the passes, and
+    /// when one dies the others go on.
     ///
-    /// Workers go on when this ends.
+    /// Workers go on after this returns.
     pub async fn watch(
         &self,
         boards: &OpenBoards,
@@ -98,7 +96,7 @@ impl Dispatcher {
         let mut watch = Watch {
             dispatcher: self,
             open: boards,
-            news: News::default(),
+            news: Changes::default(),
             listening: BTreeMap::new(),
             launches: JoinSet::new(),
             others: JoinSet::new(),
@@ -110,7 +108,7 @@ impl Dispatcher {
         };
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
-            // Never left in the middle: what was claimed is started.
+            // Not interrupted: what was claimed must be started.
             watch.round().await;
             tokio::select! {
                 biased;
@@ -124,7 +122,7 @@ impl Dispatcher {
 }
 
 impl Watch<'_> {
-    /// Looks at every board.
+    /// Makes a pass over all boards that are due.
     async fn round(&mut self) {
         for slug in std::mem::take(&mut *lock(&self.news.lost)) {
             self.open.forget(&slug);
@@ -139,14 +137,14 @@ impl Watch<'_> {
         let rests = |slug: &str| self.rests.get(slug).is_some_and(|until| now < *until);
         let is_due = |board: &&Board| self.open.is_dispatched(board) && !rests(board.slug());
         let boards: Vec<Board> = all.iter().filter(is_due).cloned().collect();
-        match self.dispatcher.pass(&boards, &all, Held::Wait(LOCK)).await {
+        match self.dispatcher.pass(&boards, &all, IfHeld::Wait(LOCK)).await {
             Ok(passes) => {
                 for (board, pass) in boards.iter().zip(passes) {
                     self.dispatch(board, pass);
                 }
             }
             Err(error) => {
-                self.dispatcher.tell_trouble(None, &error);
+                self.dispatcher.emit_error(None, &error);
                 for board in &boards {
                     self.next.insert(board.slug().to_owned(), now + RETRY);
                 }
@@ -154,7 +152,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Begins what was decided about a board.
+    /// Carries out the decisions about a board.
     fn dispatch(&mut self, board: &Board, pass: Result<Pass>) {
         let slug = board.slug().to_owned();
         let interval = self.dispatcher.options().interval;
@@ -162,8 +160,8 @@ impl Watch<'_> {
             Ok(pass) if pass.result.skipped_locked => RETRY.min(interval),
             Ok(pass) => self.carry_out(pass).min(interval),
             Err(error) => {
-                self.dispatcher.tell_trouble(Some(&slug), &error);
-                // Those who wait for this board would delay the others again.
+                self.dispatcher.emit_error(Some(&slug), &error);
+                // Waiting for this board would delay the others again.
                 let contended = matches!(error, Error::Database(DatabaseError::Contended { .. }));
                 let rest = if contended { REST } else { RETRY };
                 self.rests.insert(slug.clone(), Instant::now() + rest);
@@ -174,25 +172,25 @@ impl Watch<'_> {
         self.tidy(board);
     }
 
-    /// Begins what was decided, and returns when to look again.
+    /// Starts what was decided, and returns when the next pass is due.
     fn carry_out(&mut self, pass: Pass) -> Duration {
-        let Pass { launches, stops, sweeps, said, next, .. } = pass;
-        for said in said {
-            self.dispatcher.tell(said);
+        let Pass { launches, stops, sweeps, events, next, .. } = pass;
+        for event in events {
+            self.dispatcher.emit(event);
         }
-        for launching in launches {
+        for pending in launches {
             let dispatcher = self.dispatcher.clone();
             self.launches.spawn(async move {
-                dispatcher.launch(launching).await;
+                dispatcher.launch(pending).await;
             });
         }
-        for stopping in stops {
+        for pending in stops {
             let dispatcher = self.dispatcher.clone();
-            self.others.spawn(async move { dispatcher.stop(stopping).await });
+            self.others.spawn(async move { dispatcher.stop(pending).await });
         }
-        for sweeping in sweeps {
+        for pending in sweeps {
             let dispatcher = self.dispatcher.clone();
-            self.others.spawn(async move { dispatcher.clean_up(sweeping).await });
+            self.others.spawn(async move { dispatcher.clean_up(pending).await });
         }
         match next {
             Some(next) if next.is_zero() => OVERDUE,
@@ -209,13 +207,13 @@ impl Watch<'_> {
         let found = match self.open.refresh().await {
             Ok(found) => found,
             Err(error) => {
-                self.dispatcher.tell_trouble(None, &error);
+                self.dispatcher.emit_error(None, &error);
                 self.look_at = now + RETRY;
                 return;
             }
         };
         for (slug, error) in &found.troubles {
-            self.dispatcher.tell_trouble(Some(slug), error);
+            self.dispatcher.emit_error(Some(slug), error);
         }
         self.listening.retain(|slug, _| found.all.iter().any(|board| board.slug() == slug));
         self.next.retain(|slug, _| found.all.iter().any(|board| board.slug() == slug));
@@ -227,29 +225,29 @@ impl Watch<'_> {
         }
     }
 
-    /// Listens to a board, from this moment on.
+    /// Starts to listen to a board.
     fn listen(&mut self, board: Board) {
         let mut changes = match board.changes() {
             Ok(changes) => changes,
             Err(error) => {
-                self.dispatcher.tell_trouble(Some(board.slug()), &error);
+                self.dispatcher.emit_error(Some(board.slug()), &error);
                 self.look_at = Instant::now() + RETRY;
                 return;
             }
         };
         let (news, slug) = (self.news.clone(), board.slug().to_owned());
-        let ear = tokio::spawn(async move {
+        let listener = tokio::spawn(async move {
             while changes.next().await.is_ok() {
                 news.arrived.notify_one();
             }
-            // The board is not there any more, or another is in its place.
+            // The board is gone or was replaced.
             lock(&news.lost).insert(slug);
             news.arrived.notify_one();
         });
-        self.listening.insert(board.slug().to_owned(), Listening { board, ear });
+        self.listening.insert(board.slug().to_owned(), Listening { board, listener });
     }
 
-    async fn wait(&mut self, signs: &mut Signs) {
+    async fn wait(&mut self, signs: &mut BoardsWatch) {
         let earliest = Instant::now() + PAUSE;
         let until = self.next.values().copied().chain([self.look_at]).min();
         let until = until.unwrap_or(self.look_at);
@@ -260,19 +258,19 @@ impl Watch<'_> {
             () = self.dispatcher.shared.children.ended() => {}
             sign = signs.next() => {
                 if let Err(error) = sign {
-                    self.dispatcher.tell_trouble(None, &error);
+                    self.dispatcher.emit_error(None, &error);
                     sleep_until(Instant::now() + RETRY).await;
                 }
                 let now = Instant::now();
                 (self.look_at, self.settling_until) = (now, now + SETTLING.0);
             }
-            Some(done) = self.launches.join_next() => told(done),
-            Some(done) = self.others.join_next() => told(done),
+            Some(done) = self.launches.join_next() => log_failed(done),
+            Some(done) = self.others.join_next() => log_failed(done),
         }
         sleep_until(earliest).await;
     }
 
-    /// Tidies a board, if nobody has for a day.
+    /// Cleans up a board, at most once a day.
     fn tidy(&mut self, board: &Board) {
         let Some(policy) = self.dispatcher.options().retention.clone() else { return };
         let now = Instant::now();
@@ -281,48 +279,46 @@ impl Watch<'_> {
         }
         self.tidy.insert(board.slug().to_owned(), now + TIDY_LOOK);
         let (dispatcher, board) = (self.dispatcher.clone(), board.clone());
-        // More than one at a time would only be in each other's way.
+        // One clean-up of a board at a time. Run 0 does not exist, so its lock is free for this.
         let key = vestal_board::RunId::new(0);
-        let Some(begun) = dispatcher.begin(&board, key) else { return };
+        let Some(lock) = dispatcher.try_lock_run(&board, key) else { return };
         self.others.spawn(async move {
             let launcher = Arc::clone(&dispatcher.options().launcher);
             match tidy(&board, &policy, &*launcher).await {
                 Ok(what) => {
                     for kept in &what.kept {
                         let (path, reason) = (kept.path.clone(), kept.reason.clone());
-                        dispatcher.tell_once(Said::KeptTree { path, reason });
+                        dispatcher.emit_once(DispatchEvent::KeptTree { path, reason });
                     }
                     if !what.is_nothing() {
                         let board = board.slug().to_owned();
-                        dispatcher.tell(Said::Collected { board, what });
+                        dispatcher.emit(DispatchEvent::Collected { board, what });
                     }
                 }
-                Err(error) => dispatcher.tell_trouble(Some(board.slug()), &error),
+                Err(error) => dispatcher.emit_error(Some(board.slug()), &error),
             }
-            drop(begun);
+            drop(lock);
         });
     }
 
-    /// Ends: workers that are about to be started are, so that nothing false is
-    /// written down; those that are about to be stopped are stopped by the next
-    /// dispatcher, who finds it written down.
+    /// Shuts down. Workers that are being started are waited for, so that the record stays true.
+    /// Stops are recorded already; the next dispatcher finishes them.
     async fn end(mut self) {
         let started = async { while self.launches.join_next().await.is_some() {} };
-        if timeout(FAREWELL, started).await.is_err() {
-            tracing::warn!("some workers were still about to be started");
+        if timeout(SHUTDOWN_WITHIN, started).await.is_err() {
+            tracing::warn!("shutdown did not wait for all workers to start");
         }
         self.others.abort_all();
     }
 }
 
-fn told(done: std::result::Result<(), tokio::task::JoinError>) {
+fn log_failed(done: std::result::Result<(), tokio::task::JoinError>) {
     if let Err(error) = done {
-        tracing::error!(%error, "a part of a dispatch did not end well");
+        tracing::error!(%error, "a task of the dispatcher panicked");
     }
 }
 
-/// Tidies a board: what grows slowly once a day, what finished tasks left in
-/// sandboxes each time.
+/// Cleans up a board: what grows slowly once a day, leftovers in sandboxes every time.
 async fn tidy(board: &Board, policy: &GcPolicy, launcher: &dyn Launcher) -> Result<Collected> {
     let mut collected =
         if is_turn(board).await? { gc(board, policy, None).await? } else { Collected::default() };
@@ -330,7 +326,7 @@ async fn tidy(board: &Board, policy: &GcPolicy, launcher: &dyn Launcher) -> Resu
     Ok(collected)
 }
 
-/// Reports whether a board was not tidied for a day, and is from now on.
+/// Reports whether the daily clean-up is due, and records that it is done.
 async fn is_turn(board: &Board) -> Result<bool> {
     let due = |note: Option<serde_json::Value>, now: Time| {
         let at = note.and_then(|note| note.get("at")?.as_i64()).map(Time::from_millis);
@@ -347,7 +343,7 @@ async fn is_turn(board: &Board) -> Result<bool> {
     if !due(write.note(TIDIED).await?, now) {
         return Ok(false);
     }
-    // Before it is done, so that of several dispatchers one does it.
+    // Recorded before it is done, so that only one of several dispatchers does it.
     write.set_note(TIDIED, Some(&json!({ "at": now.millis() }))).await?;
     write.commit().await?;
     Ok(true)

@@ -1,26 +1,21 @@
 //! The agent at work on a task of the board. See the crate's README for the contract.
 
-mod account;
-mod clean;
-mod desk;
-mod ending;
-mod layout;
+mod attempt;
+mod cleanup;
+mod context;
+mod inputs;
 mod limits;
 mod log;
-mod place;
 mod prompt;
+mod report;
 mod run;
-mod skilled;
-mod sweep;
-mod verdict;
-mod watch;
-mod work;
+mod workspace;
 
 pub mod tools;
 
-pub use desk::Desk;
-pub use ending::{Ending, Report};
+pub use cleanup::{SweepError, SweepParts, sweep};
+pub use context::BoardContext;
 pub use limits::Limits;
 pub use log::Log;
+pub use report::{WorkerExit, WorkerReport};
 pub use run::{WorkerParts, run};
-pub use sweep::{SweepError, SweepParts, sweep};

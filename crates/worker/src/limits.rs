@@ -1,17 +1,17 @@
-//! What a worker may take of its host.
+//! Resource limits of a worker process.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
-/// What a worker may take.
+/// Resource limits of a worker process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Files it may have open.
+    /// Open files.
     pub open_files: u64,
-    /// How much it stands back behind others for the processors.
+    /// Niceness.
     pub nice: i32,
-    /// How much rather it, than others, is killed where memory runs out.
+    /// Adjustment of its score for the out-of-memory killer.
     pub oom_score: i32,
 }
 
@@ -22,9 +22,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sets the limits of this process and of what it starts from now on. Where
-    /// the system does not allow one, the others are set all the same, and the
-    /// first refusal is returned.
+    /// Sets the limits of this process and its future children. If the system refuses one, the others
+    /// are still set, and the first error is returned.
     pub fn apply(&self) -> io::Result<()> {
         let results = [
             // A core would hold the keys.

@@ -1,20 +1,23 @@
-//! The log of a task's workers: what a person wants to read afterwards.
+//! The log of a task's workers, and the events of a turn that go into it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Zoned;
 use vestal_agent::redact::Redactor;
+use vestal_agent::{Event, EventSink};
 use vestal_board::LogPolicy;
 
-/// Bytes of one entry; what is longer is in the conversation.
+use crate::run::Activity;
+
+/// The longest entry in bytes. The whole text is in the conversation.
 const LONGEST: usize = 16 * 1024;
 
-/// A log that is written line by line and never grows without bound, however
-/// long its worker runs. Clones write to the same one.
+/// The log of a task's workers, of bounded size. Clones write to the same file.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<Mutex<Writer>>,
@@ -22,7 +25,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens a log; what is in it stays.
+    /// Opens a log to append to it.
     pub fn open(path: &Path, policy: LogPolicy, redactor: Arc<Redactor>) -> io::Result<Self> {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
@@ -32,10 +35,10 @@ impl Log {
         Ok(Self { shared: Arc::new(Mutex::new(writer)), redactor })
     }
 
-    /// Writes an entry, without secrets and with the time before it. A log that
-    /// cannot be written stops no work: what is said goes into the program's own.
+    /// Writes an entry with a timestamp and masked secrets. If that fails, the program's own log says
+    /// so, and the work goes on.
     pub fn write(&self, text: &str) {
-        // Masked before it is cut: half of a secret would not be known as one.
+        // Masked before truncation: half a secret would not be recognised.
         let mut shown = self.redactor.redact(text).into_owned();
         if shown.len() > LONGEST {
             shown.truncate(shown.floor_char_boundary(LONGEST));
@@ -61,7 +64,7 @@ impl std::fmt::Debug for Log {
     }
 }
 
-/// Leaves out what could command the terminal of whoever reads it.
+/// Replaces control characters, which could command the reader's terminal.
 fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
@@ -77,16 +80,16 @@ impl Writer {
         let own = self.file.metadata()?;
         let is_there = fs::metadata(&self.path).is_ok_and(|there| same(&own, &there));
         if !is_there {
-            // Another worker of the task put it aside, or somebody removed it.
+            // Another worker of the task rotated it, or it was removed.
             self.reopen()?;
         } else if own.len() > 0 && own.len() + bytes.len() as u64 > self.policy.rotate_at {
-            self.put_aside()?;
+            self.rotate()?;
             self.reopen()?;
         }
         self.file.write_all(bytes)
     }
 
-    fn put_aside(&self) -> io::Result<()> {
+    fn rotate(&self) -> io::Result<()> {
         let numbered = |number: u32| {
             let mut name = self.path.clone().into_os_string();
             name.push(format!(".{number}"));
@@ -104,8 +107,7 @@ impl Writer {
         fs::rename(&self.path, numbered(1))
     }
 
-    /// Goes on in a new file, and so does what this process prints, where that
-    /// went to the old one: else it would be written to a file that is gone.
+    /// Opens a new file. If stdout or stderr go to the old one, they are redirected to it too.
     fn reopen(&mut self) -> io::Result<()> {
         let file = append_to(&self.path)?;
         let old = self.file.metadata()?;
@@ -132,6 +134,93 @@ fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
 fn append_to(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// The most bytes of one answer of the model that are logged.
+const MOST_TEXT: usize = 64 * 1024;
+
+/// Returns an event sink that writes the log and records activity.
+pub(crate) fn event_sink(log: Log, activity: Activity) -> EventSink {
+    let logger = Arc::new(EventLogger { log, activity, words: Mutex::default() });
+    EventSink::new(move |event| logger.record(&event, ""))
+}
+
+struct EventLogger {
+    log: Log,
+    activity: Activity,
+    /// The model's answer so far; it arrives in pieces.
+    words: Mutex<String>,
+}
+
+impl EventLogger {
+    fn record(&self, event: &Event, who: &str) {
+        match event {
+            Event::Text { text } => {
+                self.activity.note();
+                if who.is_empty() {
+                    let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+                    if words.len() < MOST_TEXT {
+                        words.push_str(text);
+                    }
+                }
+            }
+            Event::Reasoning { .. } | Event::CallAnnounced { .. } | Event::ToolOutput { .. } => {
+                self.activity.note();
+            }
+            Event::ModelCalled { .. } => {
+                self.activity.note();
+                if who.is_empty() {
+                    self.flush();
+                }
+            }
+            Event::ToolStarted { name, summary, .. } => {
+                self.activity.note();
+                let about = if summary.is_empty() { String::new() } else { format!(": {summary}") };
+                self.log.write(&format!("{who}{name}{about}"));
+            }
+            Event::ToolEnded { name, is_error, took, preview, .. } => {
+                self.activity.note();
+                let took = took.as_secs_f64();
+                if *is_error {
+                    let first = preview.lines().next().unwrap_or_default();
+                    self.log.write(&format!("{who}{name} failed after {took:.1} s: {first}"));
+                } else if took >= 10.0 {
+                    self.log.write(&format!("{who}{name} took {took:.0} s"));
+                }
+            }
+            Event::Discarded { reason, retry_after } => {
+                if who.is_empty() {
+                    self.words.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                }
+                let again = retry_after
+                    .map(|after| format!("; trying again in {:.0} s", after.as_secs_f64()));
+                self.log.write(&format!("{who}warning: {reason}{}", again.unwrap_or_default()));
+            }
+            Event::Warning { text } => self.log.write(&format!("{who}warning: {text}")),
+            Event::Compressed { messages, .. } => {
+                self.log.write(&format!("{who}summarised {messages} messages"));
+            }
+            Event::Child { index, event, .. } => {
+                self.record(event, &format!("{who}[helper {}] ", index + 1));
+            }
+            Event::TurnEnded { .. } => {
+                if who.is_empty() {
+                    self.flush();
+                }
+            }
+            Event::TurnStarted { .. }
+            | Event::Compressing { .. }
+            | Event::Steered { .. }
+            | Event::FileChanged { .. } => {}
+        }
+    }
+
+    fn flush(&self) {
+        let words = std::mem::take(&mut *self.words.lock().unwrap_or_else(PoisonError::into_inner));
+        if !words.trim().is_empty() {
+            self.log.write(words.trim());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,33 +1,32 @@
-//! A worker's whole life.
+//! A worker from start to exit: it checks that it holds the task, works, and reports.
+//! Around the work it renews the lease and watches the clock and the signals.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 use vestal_board::dispatch::FailurePolicy;
+use vestal_board::verbs::Heartbeat;
 use vestal_board::{
     Authority, Block, Board, Error, Fence, LogPolicy, Outcome, Process, Run, RunEnd, RunId, Task,
     TaskId, log_path,
 };
 use vestal_config::{ProfileName, Settings};
-use vestal_sandbox::{CLOSE_WITHIN, Engine, Terminations};
+use vestal_sandbox::{CLOSE_WITHIN, Engine, Termination, Terminations};
 
-use crate::desk::{Desk, Said};
-use crate::ending::{Ending, Report};
+use crate::context::{BoardContext, Reported};
 use crate::limits::Limits;
 use crate::log::Log;
-use crate::place::WORKSPACE_VARIABLE;
-use crate::verdict::Verdict;
-use crate::watch::{Activity, Stop, Watch};
-use crate::work::Work;
+use crate::report::{Resolution, WorkerExit, WorkerReport};
+use crate::workspace::WORKSPACE_VARIABLE;
 
-/// How long the work may take to end once it was told to: a tool that does not
-/// come back is given up before.
+/// How long the work may take to stop. A tool call that does not return is abandoned earlier.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 
-/// What a worker is made of.
+/// What a worker needs.
 pub struct WorkerParts {
     /// The board.
     pub board: Board,
@@ -39,42 +38,52 @@ pub struct WorkerParts {
     pub settings: Arc<Settings>,
     /// Where its commands run.
     pub engine: Engine,
-    /// What keeps secrets out of what is stored and shown.
+    /// Masks secrets in everything stored or shown.
     pub redactor: Arc<Redactor>,
-    /// How long its lease lasts without being renewed.
+    /// How long its lease lasts without renewal.
     pub lease: Duration,
-    /// What becomes of tasks that fail.
+    /// What happens to tasks that fail.
     pub failures: FailurePolicy,
-    /// What is kept of its log.
+    /// How its log is rotated.
     pub log: LogPolicy,
-    /// What it may take of its host.
+    /// Its limits on this host.
     pub limits: Limits,
-    /// The signals that ask this process to end.
+    /// The signals that ask this process to stop.
     pub signals: Terminations,
 }
 
 /// Works on a task until there is something to report, and reports it.
-pub async fn run(parts: WorkerParts) -> Report {
-    match Worker::new(parts).await {
-        Ok(mut worker) => worker.run().await,
-        Err(report) => report,
-    }
+pub async fn run(parts: WorkerParts) -> WorkerReport {
+    let (worker, mut signals) = match Worker::new(parts).await {
+        Ok(ready) => ready,
+        Err(report) => return report,
+    };
+    worker.run(&mut signals).await
 }
 
 /// A worker that holds its task.
-struct Worker {
-    parts: WorkerParts,
-    fence: Fence,
-    task: Task,
-    run: Run,
-    log: Log,
-    desk: Desk,
+pub(crate) struct Worker {
+    pub(crate) board: Board,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) engine: Engine,
+    pub(crate) redactor: Arc<Redactor>,
+    pub(crate) limits: Limits,
+    lease: Duration,
+    failures: FailurePolicy,
+    pub(crate) fence: Fence,
+    pub(crate) task: Task,
+    pub(crate) run: Run,
+    pub(crate) log: Log,
+    pub(crate) kanban: BoardContext,
+    pub(crate) activity: Activity,
+    /// Cancelled when the work has to end.
+    pub(crate) stop: CancellationToken,
 }
 
 impl Worker {
-    /// Looks whether the task is this worker's; nothing is done before.
-    async fn new(parts: WorkerParts) -> Result<Self, Report> {
-        let failed = |trouble: String| Report { ending: Ending::Failed, trouble: Some(trouble) };
+    /// Checks that the run still holds the task. Nothing is changed before that.
+    async fn new(parts: WorkerParts) -> Result<(Self, Terminations), WorkerReport> {
+        let failed = |error: String| WorkerReport::new(WorkerExit::Failed, Some(error));
         let path = log_path(parts.board.dir(), &parts.task);
         let log = Log::open(&path, parts.log, Arc::clone(&parts.redactor))
             .map_err(|error| failed(format!("cannot open the log {}: {error}", path.display())))?;
@@ -84,19 +93,37 @@ impl Worker {
             failed(error.to_string())
         })?;
         let Some((task, run)) = held else {
-            let trouble = format!("run {} does not hold {} any more", parts.run, parts.task);
-            log.write(&trouble);
-            return Err(Report { ending: Ending::Lost, trouble: Some(trouble) });
+            let report = lost(parts.run, &parts.task);
+            log.write(report.error.as_deref().unwrap_or_default());
+            return Err(report);
         };
         let fence = Fence { task: task.id.clone(), run: run.id, profile };
-        let desk = Desk::of_worker(parts.board.clone(), fence.clone(), run.role, parts.lease);
-        Ok(Self { parts, fence, task, run, log, desk })
+        let board = parts.board;
+        let kanban = BoardContext::for_worker(board.clone(), fence.clone(), run.role, parts.lease);
+        let worker = Self {
+            board,
+            settings: parts.settings,
+            engine: parts.engine,
+            redactor: parts.redactor,
+            limits: parts.limits,
+            lease: parts.lease,
+            failures: parts.failures,
+            fence,
+            task,
+            run,
+            log,
+            kanban,
+            activity: Activity::default(),
+            stop: CancellationToken::new(),
+        };
+        Ok((worker, parts.signals))
     }
 
-    async fn run(&mut self) -> Report {
-        // So that it can be ended with all it starts, and by nobody by accident.
+    async fn run(&self, signals: &mut Terminations) -> WorkerReport {
+        // A session of its own: it can be killed with everything it starts, and a signal to another
+        // process group does not reach it.
         if let Err(error) = vestal_process::lead_session() {
-            self.log.write(&format!("warning: it leads no session of its own: {error}"));
+            self.log.write(&format!("warning: cannot start a session of its own: {error}"));
         }
         self.log.write(&format!(
             "run {} begins: {} {:?} as {} (process {})",
@@ -107,170 +134,194 @@ impl Worker {
             std::process::id(),
         ));
         self.note_start().await;
-        let report = self.work().await;
-        let said = report.trouble.as_ref().map(|trouble| format!(": {trouble}"));
+        let report = self.work(signals).await;
+        let detail = report.error.as_ref().map(|error| format!(": {error}"));
         self.log.write(&format!(
             "run {} ends: {} (exit code {}){}",
             self.run.id,
-            report.ending,
-            report.ending.code(),
-            said.unwrap_or_default()
+            report.exit,
+            report.exit.code(),
+            detail.unwrap_or_default()
         ));
         report
     }
 
-    /// Writes down which process this is, in case whoever started it died before
-    /// it could: from then on it can be watched, and ended.
+    /// Records which process this is, in case the dispatcher died before it could. From then on the
+    /// worker can be watched and stopped.
     async fn note_start(&self) {
-        let board = &self.parts.board;
+        let board = &self.board;
         let noted = match vestal_process::ProcessId::current() {
             Ok(me) => {
                 let host = board.host().clone();
                 let process = Process { host, pid: me.pid, start: me.start };
-                let given = self.parts.settings.environment().non_empty(WORKSPACE_VARIABLE);
+                let given = self.settings.environment().non_empty(WORKSPACE_VARIABLE);
                 let place = given.map(|place| place.to_string_lossy().into_owned());
                 let place = place.unwrap_or_else(|| self.task.workspace.kind().to_owned());
                 board.started(&self.fence, process, &place).await.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
         };
-        // A task that was lost is noticed by the first heartbeat.
+        // If the task was lost meanwhile, the first heartbeat notices.
         if let Err(error) = noted {
-            self.log.write(&format!("warning: the start could not be noted: {error}"));
+            self.log.write(&format!("warning: the start could not be recorded: {error}"));
         }
     }
 
-    async fn work(&mut self) -> Report {
+    async fn work(&self, signals: &mut Terminations) -> WorkerReport {
         let deadline = match self.deadline().await {
             Ok(deadline) => deadline,
             Err(error) => {
-                return self.report(Verdict::End(Outcome::Crashed, error.to_string())).await;
+                return self.report(Resolution::End(Outcome::Crashed, error.to_string())).await;
             }
         };
-        let activity = Activity::default();
-        let token = CancellationToken::new();
-        let watch = Watch {
-            board: &self.parts.board,
-            fence: &self.fence,
-            lease: self.parts.lease,
-            deadline,
-            activity: activity.clone(),
-            log: &self.log,
-        };
-        let mut work = Box::pin(
-            Work {
-                board: &self.parts.board,
-                settings: &self.parts.settings,
-                engine: &self.parts.engine,
-                redactor: &self.parts.redactor,
-                limits: self.parts.limits,
-                fence: &self.fence,
-                task: &self.task,
-                run: &self.run,
-                desk: &self.desk,
-                log: &self.log,
-                activity,
-                stop: token.clone(),
-            }
-            .run(),
-        );
+        let mut work = Box::pin(self.attempt());
         let mut stop = None;
-        let signals = &mut self.parts.signals;
         let worked = tokio::select! {
             biased;
             worked = &mut work => Ok(worked),
-            why = watch.until_stop(signals) => {
+            why = self.until_stop(deadline, signals) => {
                 self.log.write(&format!("stopping: {}", in_words(why)));
                 stop = Some(why);
-                token.cancel();
-                // The first signal is waited for; the second is not.
+                self.stop.cancel();
+                // After the first signal the work may finish cleaning up; a second one ends it at once.
                 tokio::select! {
                     biased;
-                    _ = signals.next() => Err("a second signal came before all was put in order"),
+                    _ = signals.next() => Err("a second signal came before cleanup was done"),
                     worked = tokio::time::timeout(STOP_WITHIN, &mut work) => {
-                        worked.map_err(|_| "the work did not end in time")
+                        worked.map_err(|_| "the work did not stop in time")
                     }
                 }
             }
         };
         drop(work);
-        let verdict = match worked {
-            Ok(verdict) => verdict,
-            Err(trouble) => {
-                // Whoever started this worker finds what is left, by its session.
-                let ending = stop.map_or(Ending::Terminated, |why| match why {
-                    Stop::Signal(_) => Ending::Terminated,
-                    Stop::Lost => Ending::Lost,
-                    Stop::TimedOut => Ending::TimedOut,
+        let resolution = match worked {
+            Ok(resolution) => resolution,
+            Err(error) => {
+                // The dispatcher finds and ends what is left, by its session.
+                let exit = stop.map_or(WorkerExit::Terminated, |why| match why {
+                    Stop::Signal(_) => WorkerExit::Terminated,
+                    Stop::Lost => WorkerExit::Lost,
+                    Stop::TimedOut => WorkerExit::TimedOut,
                 });
-                return Report { ending, trouble: Some(trouble.to_owned()) };
+                return WorkerReport::new(exit, Some(error.to_owned()));
             }
         };
-        let report = match (self.desk.said(), stop, verdict) {
-            (Some(Said::Finished), ..) => Report { ending: Ending::Done, trouble: None },
-            (Some(Said::Waits), ..) => Report { ending: Ending::Waiting, trouble: None },
-            (Some(Said::Lost), ..) | (None, Some(Stop::Lost), _) => self.lost(),
+        let report = match (self.kanban.reported(), stop, resolution) {
+            (Some(Reported::Finished), ..) => WorkerReport::new(WorkerExit::Done, None),
+            (Some(Reported::Waits), ..) => WorkerReport::new(WorkerExit::Waiting, None),
+            (Some(Reported::Lost), ..) | (None, Some(Stop::Lost), _) => {
+                lost(self.run.id, &self.task.id)
+            }
             (None, Some(Stop::TimedOut), _) => {
                 let limit = self.run.max_runtime.unwrap_or_default().as_secs();
-                let words = format!("it took longer than the {limit} s it had");
-                self.report(Verdict::End(Outcome::TimedOut, words)).await
+                let reason = format!("it took longer than its limit of {limit} s");
+                self.report(Resolution::End(Outcome::TimedOut, reason)).await
             }
             (None, Some(Stop::Signal(_)), _) => {
-                let words = "a signal asked the worker to end".to_owned();
-                self.report(Verdict::End(Outcome::Terminated, words)).await
+                let reason = "a signal asked the worker to stop".to_owned();
+                self.report(Resolution::End(Outcome::Terminated, reason)).await
             }
-            (None, None, Some(verdict)) => self.report(verdict).await,
+            (None, None, Some(resolution)) => self.report(resolution).await,
             (None, None, None) => {
-                let words = "the worker ended without knowing why".to_owned();
-                self.report(Verdict::End(Outcome::Crashed, words)).await
+                let reason = "the worker ended without a result".to_owned();
+                self.report(Resolution::End(Outcome::Crashed, reason)).await
             }
         };
-        if !self.parts.engine.close(CLOSE_WITHIN).await {
+        if !self.engine.close(CLOSE_WITHIN).await {
             self.log.write("warning: a sandbox of this process was not removed in time");
         }
         report
     }
 
-    /// Returns when the run's time is up. The board's clock decides how much is
-    /// gone, as it does for everybody else.
+    /// Returns when the run's time is up, by the board's clock.
     async fn deadline(&self) -> Result<Option<Instant>, Error> {
         let Some(limit) = self.run.max_runtime else { return Ok(None) };
-        let now = self.parts.board.read().await?.now();
+        let now = self.board.read().await?.now();
         let left = limit.saturating_sub(self.run.started_at.until(now));
         Ok(Instant::now().checked_add(left))
     }
 
-    /// Tells the board how the run ended, and returns how the worker does.
-    async fn report(&self, verdict: Verdict) -> Report {
-        let ending = verdict.ending();
-        let words = self.parts.redactor.redact(verdict.words()).into_owned();
-        let board = &self.parts.board;
-        let told = match verdict {
-            Verdict::End(outcome, _) => {
-                let exit_code = Some(i32::from(ending.code()));
-                let end = RunEnd { outcome, error: words.clone(), exit_code };
-                board.end_run(self.run.id, end, &self.parts.failures).await.map(drop)
+    /// Records on the board how the run ended.
+    async fn report(&self, resolution: Resolution) -> WorkerReport {
+        let exit = resolution.exit();
+        let reason = self.redactor.redact(resolution.reason()).into_owned();
+        let board = &self.board;
+        let recorded = match resolution {
+            Resolution::End(outcome, _) => {
+                let exit_code = Some(i32::from(exit.code()));
+                let end = RunEnd { outcome, error: reason.clone(), exit_code };
+                board.end_run(self.run.id, end, &self.failures).await.map(drop)
             }
-            Verdict::Block(kind, _) => {
+            Resolution::Block(kind, _) => {
                 let by = Authority::Worker(self.fence.clone());
-                let block = Block { reason: words.clone(), kind: Some(kind) };
+                let block = Block { reason: reason.clone(), kind: Some(kind) };
                 board.block(&by, &self.task.id, block).await.map(drop)
             }
         };
-        match told {
-            Ok(()) => Report { ending, trouble: Some(words) },
-            Err(Error::Fenced { .. } | Error::NotFound { .. }) => self.lost(),
-            Err(error) => Report {
-                ending,
-                trouble: Some(format!("{words}; and the board was not told: {error}")),
-            },
+        match recorded {
+            Ok(()) => WorkerReport::new(exit, Some(reason)),
+            Err(Error::Fenced { .. } | Error::NotFound { .. }) => lost(self.run.id, &self.task.id),
+            Err(error) => WorkerReport::new(
+                exit,
+                Some(format!("{reason}; the board could not be updated: {error}")),
+            ),
         }
     }
 
-    fn lost(&self) -> Report {
-        let trouble = format!("run {} does not hold {} any more", self.run.id, self.task.id);
-        Report { ending: Ending::Lost, trouble: Some(trouble) }
+    /// Waits until the worker has to stop.
+    async fn until_stop(&self, deadline: Option<Instant>, signals: &mut Terminations) -> Stop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => Stop::Signal(signal),
+            () = self.lease_lost() => Stop::Lost,
+            () = until(deadline) => Stop::TimedOut,
+        }
     }
+
+    /// Renews the lease until it is lost.
+    async fn lease_lost(&self) {
+        let third = (self.lease / 3).max(Duration::from_millis(100));
+        let mut ticks = tokio::time::interval(third.min(ACTIVITY));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut renewed: Option<Instant> = None;
+        let mut recorded: Option<Instant> = None;
+        let mut failing = false;
+        loop {
+            ticks.tick().await;
+            let due = |since: Option<Instant>, after: Duration| {
+                since.is_none_or(|since| since.elapsed() >= after)
+            };
+            let active = due(recorded, ACTIVITY) && self.activity.take();
+            if !active && !due(renewed, third) {
+                continue;
+            }
+            let beat = Heartbeat { lease: self.lease, activity: active, note: None };
+            match self.board.heartbeat(&self.fence, beat).await {
+                Ok(_) => {
+                    renewed = Some(Instant::now());
+                    if active {
+                        recorded = renewed;
+                    }
+                    failing = false;
+                }
+                Err(Error::Fenced { .. } | Error::NotFound { .. }) => return,
+                Err(error) => {
+                    // The worker holds the task until another takes it, so the work and the
+                    // renewals go on.
+                    if !std::mem::replace(&mut failing, true) {
+                        self.log.write(&format!("warning: the lease was not renewed: {error}"));
+                    }
+                    if active {
+                        self.activity.note();
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn lost(run: RunId, task: &TaskId) -> WorkerReport {
+    WorkerReport::new(WorkerExit::Lost, Some(format!("run {run} does not hold {task} any more")))
 }
 
 /// Returns the task and the run, if that is the one that holds it.
@@ -289,8 +340,43 @@ async fn held(parts: &WorkerParts, profile: &ProfileName) -> Result<Option<(Task
 
 fn in_words(stop: Stop) -> &'static str {
     match stop {
-        Stop::Signal(_) => "a signal asks for it",
-        Stop::Lost => "the task is not this worker's any more",
+        Stop::Signal(_) => "received a signal",
+        Stop::Lost => "another run holds the task",
         Stop::TimedOut => "its time is up",
+    }
+}
+
+/// How often activity is recorded, at most.
+const ACTIVITY: Duration = Duration::from_mins(1);
+
+/// Why a worker has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// It received a signal.
+    Signal(Termination),
+    /// Another run holds its task.
+    Lost,
+    /// It took too long.
+    TimedOut,
+}
+
+/// Whether anything happened since the last heartbeat. Clones share the flag.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Activity(Arc<AtomicBool>);
+
+impl Activity {
+    pub(crate) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }

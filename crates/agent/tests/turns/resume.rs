@@ -132,7 +132,7 @@ async fn the_words_of_an_answer_that_was_coming_outlive_a_process_that_is_killed
     let ears = stage.ears();
     let turn = tokio::spawn(async move { conversation.run(said("tell me"), &ears).await });
     let store = vestal_conversations::Store::open(stage.store_file()).await.unwrap();
-    vestal_witness::until_async("its beginning is on record", || async {
+    vestal_testkit::until_async("its beginning is on record", || async {
         store.state(&id, "partial_answer").await.unwrap().is_some()
     })
     .await;

@@ -15,7 +15,7 @@ use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
-pub(crate) use vestal_witness::{PATIENCE, marker, processes_with};
+pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with};
 
 /// A home, a scripted model and an agent. The sandbox is removed when it is dropped.
 pub(crate) struct Stage {

@@ -8,7 +8,7 @@ use vestal_bench::report::{Bar, Figure, Row};
 use vestal_bench::sample::Samples;
 use vestal_board::Board;
 use vestal_board::dispatch::{
-    Caps, Elsewhere, FailurePolicy, Life, Policy, Shown, Snapshot, View, plan,
+    Caps, FailurePolicy, Liveness, OutsideLoad, Policy, Shown, Snapshot, View, plan,
 };
 
 use crate::Scale;
@@ -39,9 +39,9 @@ pub(crate) async fn measure(board: &Board, scale: Scale, size: usize) -> Result<
         let mut read = board.read().await?;
         let view = View {
             profiles: PROFILES.iter().map(|&name| name.to_owned()).collect(),
-            outside: Elsewhere::default(),
+            outside: OutsideLoad::default(),
             busy_elsewhere: BTreeSet::new(),
-            life: &|_| Life::Unknown,
+            life: &|_| Liveness::Unknown,
         };
         let snapshot = Snapshot::take(&mut *read, &policy, view).await?;
         let plan = plan(&snapshot, &policy);

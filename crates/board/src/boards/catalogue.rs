@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::error::BoardsError;
 use super::info::{BoardEdit, BoardInfo, Guard};
-use super::slug::Slug;
-use crate::host::Host;
+use super::slug::{BoardsError, Slug};
+use crate::id::Host;
 use crate::status::Status;
 use crate::store::{Durability, Options, SqliteStore};
 use crate::{Board, Error, Result};

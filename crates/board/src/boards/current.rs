@@ -1,14 +1,14 @@
 //! Which board is meant when nobody says.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::catalogue::{Boards, Make};
-use super::error::BoardsError;
-use super::lock::CatalogueLock;
-use super::slug::Slug;
+use super::lifecycle::CatalogueLock;
+use super::slug::{BoardsError, Slug};
 use crate::{Error, Result};
 
 const FILE: &str = "current";

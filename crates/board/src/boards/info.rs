@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::slug::Slug;
-use crate::host::HostName;
+use crate::id::HostName;
 use crate::store::Read;
 use crate::time::Time;
 use crate::{Board, Error, Result};

@@ -5,18 +5,15 @@
 //! tasks is kept in its database.
 
 mod catalogue;
-mod create;
 mod current;
-mod error;
 mod info;
-mod lock;
-mod remove;
+mod lifecycle;
 mod slug;
 
 pub use catalogue::{Boards, Listed, Make};
-pub use create::{Creation, NewBoard};
 pub use current::{ChosenBy, Current};
-pub use error::BoardsError;
-pub(crate) use info::refuse_archived;
 pub use info::{BoardEdit, BoardInfo};
-pub use slug::{InvalidSlug, Slug};
+pub use lifecycle::{Creation, NewBoard};
+pub use slug::{BoardsError, InvalidSlug, Slug};
+
+pub(crate) use info::refuse_archived;

@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allot::{self, Busy, Candidate, Chosen, Queue};
-use super::load::Load;
 use super::policy::Policy;
 use super::repair::{self, Repair};
-use super::snapshot::{Snapshot, Watched};
-use crate::authority::Authority;
-use crate::id::TaskId;
+use super::slots;
+use super::slots::{Busy, Candidate, Chosen, Load, Queue};
+use super::snapshot::{Snapshot, WatchedRun};
+use crate::id::{Authority, TaskId};
 use crate::run::Outcome;
 use crate::status::Status;
 use crate::task::{LaneKey, LaneShare, Task};
@@ -27,7 +26,7 @@ pub(super) enum Aside {
 /// A run that is to be mended, and what becomes of its task.
 #[derive(Debug)]
 pub(super) struct Mended<'a> {
-    pub(super) watched: &'a Watched,
+    pub(super) watched: &'a WatchedRun,
     pub(super) repair: Repair,
     /// The task once the run has ended, where it ends.
     pub(super) after: Option<Task>,
@@ -75,7 +74,7 @@ impl<'a> Draft<'a> {
     /// Decides about one board.
     pub(super) fn new(snapshot: &'a Snapshot, policy: &Policy) -> Self {
         let mut draft = Self::begin(snapshot, policy);
-        allot::allot(std::slice::from_mut(&mut draft));
+        slots::allot(std::slice::from_mut(&mut draft));
         draft
     }
 
@@ -83,7 +82,7 @@ impl<'a> Draft<'a> {
     pub(super) fn together(snapshots: &[&'a Snapshot], policy: &Policy) -> Vec<Self> {
         let mut drafts: Vec<Self> =
             snapshots.iter().map(|snapshot| Self::begin(snapshot, policy)).collect();
-        allot::allot(&mut drafts);
+        slots::allot(&mut drafts);
         drafts
     }
 
@@ -150,7 +149,7 @@ impl<'a> Draft<'a> {
 }
 
 fn mend<'a>(snapshot: &'a Snapshot, policy: &Policy, by: &Authority) -> Vec<Mended<'a>> {
-    let mend = |watched: &'a Watched| {
+    let mend = |watched: &'a WatchedRun| {
         let repair = repair::of(watched, snapshot.now, policy)?;
         let after = after(watched, &repair, snapshot, policy, by);
         Some(Mended { watched, repair, after })
@@ -160,7 +159,7 @@ fn mend<'a>(snapshot: &'a Snapshot, policy: &Policy, by: &Authority) -> Vec<Mend
 
 /// Returns what becomes of the task of a run that ends.
 fn after(
-    watched: &Watched,
+    watched: &WatchedRun,
     repair: &Repair,
     snapshot: &Snapshot,
     policy: &Policy,
@@ -182,7 +181,7 @@ fn after(
 
 /// Returns the runs that go on, or something of whose worker may, when the
 /// repairs are done.
-fn going<'a>(snapshot: &'a Snapshot, policy: &'a Policy) -> impl Iterator<Item = &'a Watched> {
+fn going<'a>(snapshot: &'a Snapshot, policy: &'a Policy) -> impl Iterator<Item = &'a WatchedRun> {
     snapshot.runs.iter().filter(|watched| repair::takes_slot(watched, snapshot.now, policy))
 }
 
@@ -254,7 +253,7 @@ impl Queues {
             let queue = self.queue(key.clone());
             first.extend(queue.heads.drain(..).map(|candidate| (candidate, key.clone())));
         }
-        first.sort_by_key(|(candidate, _)| candidate.place());
+        first.sort_by_key(|(candidate, _)| candidate.position());
         // Those that come later stay with nobody, each where it was.
         let later = first.split_off(first.len().min(policy.shown.limit()));
         for (candidate, key) in later {

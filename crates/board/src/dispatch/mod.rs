@@ -4,15 +4,13 @@
 //! the dispatcher (`vestal-dispatcher`) does what was decided. A dry run ends after
 //! the second step, so it cannot change anything.
 
-mod allot;
 mod draft;
-mod load;
 mod plan;
 mod policy;
 mod repair;
 mod result;
+mod slots;
 mod snapshot;
-mod take;
 #[cfg(test)]
 mod testing;
 
@@ -20,5 +18,4 @@ pub use plan::{Plan, Start, plan, plan_together};
 pub use policy::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
 pub use repair::{Repair, takes_slot};
 pub use result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
-pub use snapshot::{Elsewhere, Life, Snapshot, Watched};
-pub use take::View;
+pub use snapshot::{Liveness, OutsideLoad, Snapshot, View, WatchedRun};

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vestal_config::ProfileName;
 
-use super::allot::{Candidate, Queue};
 use super::draft::{Aside, Draft};
-use super::load::Limit;
 use super::policy::Policy;
 use super::repair::Repair;
 use super::result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
+use super::slots::{Candidate, Limit, Queue};
 use super::snapshot::Snapshot;
 use crate::id::TaskId;
 use crate::run::{Outcome, Role};
@@ -191,7 +190,7 @@ pub(super) fn left<'a>(draft: &'a Draft<'_>) -> BTreeMap<Why, Left<'a>> {
         }
     }
     for left in left.values_mut() {
-        left.known.sort_by_key(|waiting| waiting.candidate.place());
+        left.known.sort_by_key(|waiting| waiting.candidate.position());
     }
     left
 }

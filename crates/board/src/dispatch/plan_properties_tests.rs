@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::testing::{Desk, NOW, capped, dir, name, policy};
-use super::super::{Caps, Elsewhere, Life, Shown};
+use super::super::testing::{NOW, PlanInput, capped, dir, name, policy};
+use super::super::{Caps, Liveness, OutsideLoad, Shown};
 use super::*;
 use crate::time::Time;
 
@@ -14,8 +14,8 @@ fn started(plan: &Plan) -> Vec<TaskId> {
     plan.starts.iter().map(|start| start.task.clone()).collect()
 }
 
-fn planned(desk: &Desk, policy: &Policy) -> Plan {
-    plan(&desk.snapshot(), policy)
+fn planned(input: &PlanInput, policy: &Policy) -> Plan {
+    plan(&input.snapshot(), policy)
 }
 
 /// What a random task is like.
@@ -44,9 +44,9 @@ fn card() -> impl Strategy<Value = Card> {
     )
 }
 
-fn lay(cards: &[Card], outside: Elsewhere) -> Desk {
-    let mut desk = Desk::of(&PROFILES[..3]);
-    desk.outside = outside;
+fn lay(cards: &[Card], outside: OutsideLoad) -> PlanInput {
+    let mut input = PlanInput::of(&PROFILES[..3]);
+    input.outside = outside;
     for card in cards {
         let profile = PROFILES.get(card.profile).copied().unwrap_or_default();
         let dress = |task: &mut crate::Task| {
@@ -61,13 +61,13 @@ fn lay(cards: &[Card], outside: Elsewhere) -> Desk {
             };
         };
         let life = match card.state {
-            0 | 1 => Life::Alive,
-            2 => Life::Foreign,
-            3 => Life::Gone { code: Some(143) },
-            4 => Life::Gone { code: Some(1) },
-            5 => Life::Unknown,
+            0 | 1 => Liveness::Alive,
+            2 => Liveness::Foreign,
+            3 => Liveness::Gone { code: Some(143) },
+            4 => Liveness::Gone { code: Some(1) },
+            5 => Liveness::Unknown,
             _ => {
-                desk.ready_with(profile, |task| {
+                input.ready_with(profile, |task| {
                     dress(task);
                     if card.state == 6 {
                         task.status = Status::Scheduled;
@@ -80,7 +80,7 @@ fn lay(cards: &[Card], outside: Elsewhere) -> Desk {
             }
         };
         let profile = if profile.is_empty() { "ada" } else { profile };
-        desk.running_with(profile, life, |run, task| {
+        input.running_with(profile, life, |run, task| {
             dress(task);
             if card.age % 5 == 0 {
                 run.expires_at = NOW;
@@ -92,7 +92,7 @@ fn lay(cards: &[Card], outside: Elsewhere) -> Desk {
             }
         });
     }
-    desk
+    input
 }
 
 fn caps() -> impl Strategy<Value = Caps> {
@@ -107,7 +107,7 @@ fn caps() -> impl Strategy<Value = Caps> {
 }
 
 /// Counts what a cap counts, in the plainest way there is.
-struct Tally {
+struct Counts {
     global: u64,
     host: u64,
     board: u64,
@@ -115,10 +115,10 @@ struct Tally {
     by_tenant: BTreeMap<String, u64>,
 }
 
-fn tally(desk: &Desk, plan: &Plan) -> Tally {
-    let mut tally = Tally {
-        global: desk.outside.running,
-        host: desk.outside.running_here,
+fn counts(input: &PlanInput, plan: &Plan) -> Counts {
+    let mut counts = Counts {
+        global: input.outside.running,
+        host: input.outside.running_here,
         board: 0,
         by_profile: BTreeMap::new(),
         by_tenant: BTreeMap::new(),
@@ -131,7 +131,7 @@ fn tally(desk: &Desk, plan: &Plan) -> Tally {
         .collect();
     let here = super::super::testing::host("here");
     let going =
-        desk.runs.iter().filter(|watched| !freed.contains(&watched.run.id)).map(|watched| {
+        input.runs.iter().filter(|watched| !freed.contains(&watched.run.id)).map(|watched| {
             let run = &watched.run;
             let tenant = watched.task.as_ref().and_then(|task| task.tenant.clone());
             (
@@ -141,26 +141,26 @@ fn tally(desk: &Desk, plan: &Plan) -> Tally {
             )
         });
     let starts = plan.starts.iter().map(|start| {
-        (start.profile.as_str().to_owned(), desk.tasks[&start.task].tenant.clone(), true)
+        (start.profile.as_str().to_owned(), input.tasks[&start.task].tenant.clone(), true)
     });
     for (profile, tenant, is_here) in going.chain(starts) {
-        tally.global += 1;
-        tally.board += 1;
-        tally.host += u64::from(is_here);
-        *tally.by_profile.entry(profile).or_default() += 1;
+        counts.global += 1;
+        counts.board += 1;
+        counts.host += u64::from(is_here);
+        *counts.by_profile.entry(profile).or_default() += 1;
         if let Some(tenant) = tenant {
-            *tally.by_tenant.entry(tenant).or_default() += 1;
+            *counts.by_tenant.entry(tenant).or_default() += 1;
         }
     }
-    tally
+    counts
 }
 
 proptest! {
     #[test]
     fn no_plan_goes_over_any_cap(cards in vec(card(), 0..40), caps in caps(), outside in 0..3_u64) {
-        let desk = lay(&cards, Elsewhere { running: outside, running_here: outside / 2 });
-        let plan = planned(&desk, &capped(caps));
-        let (before, after) = (tally(&desk, &Plan { starts: Vec::new(), ..plan.clone() }), tally(&desk, &plan));
+        let input = lay(&cards, OutsideLoad { running: outside, running_here: outside / 2 });
+        let plan = planned(&input, &capped(caps));
+        let (before, after) = (counts(&input, &Plan { starts: Vec::new(), ..plan.clone() }), counts(&input, &plan));
         // What is over a cap already may stay so, and nothing is added to it.
         let kept = |cap: Option<u32>, before: u64, after: u64| {
             cap.is_none_or(|cap| after <= u64::from(cap).max(before))
@@ -184,20 +184,20 @@ proptest! {
         caps in caps(),
         default in any::<bool>(),
     ) {
-        let desk = lay(&cards, Elsewhere::default());
+        let input = lay(&cards, OutsideLoad::default());
         let mut policy = capped(caps);
         policy.default_assignee = default.then(|| name("ada"));
         policy.shown = Shown::All;
-        let plan = planned(&desk, &policy);
-        let again = planned(&desk, &policy);
+        let plan = planned(&input, &policy);
+        let again = planned(&input, &policy);
         prop_assert_eq!(&plan, &again);
 
         // Those in the queue, and those that come into it by the plan itself.
         let mut queued: BTreeSet<TaskId> =
-            desk.tasks.values().filter(|task| task.queue_as().is_some()).map(|task| task.id.clone()).collect();
+            input.tasks.values().filter(|task| task.queue_as().is_some()).map(|task| task.id.clone()).collect();
         queued.extend(plan.wakes.iter().cloned());
         for repair in &plan.repairs {
-            let watched = desk.runs.iter().find(|watched| watched.run.id == repair.run()).unwrap();
+            let watched = input.runs.iter().find(|watched| watched.run.id == repair.run()).unwrap();
             let unworked = watched.run.process.is_none();
             if unworked && matches!(repair, Repair::End { outcome: Outcome::Reclaimed, .. }) {
                 queued.insert(watched.run.task_id.clone());
@@ -221,12 +221,12 @@ proptest! {
 
     #[test]
     fn no_two_tasks_are_put_into_one_directory(cards in vec(card(), 0..40)) {
-        let desk = lay(&cards, Elsewhere::default());
-        let plan = planned(&desk, &policy());
+        let input = lay(&cards, OutsideLoad::default());
+        let plan = planned(&input, &policy());
         let dirs: Vec<_> = plan
             .starts
             .iter()
-            .filter_map(|start| desk.tasks[&start.task].workspace.path())
+            .filter_map(|start| input.tasks[&start.task].workspace.path())
             .collect();
         for (index, one) in dirs.iter().enumerate() {
             for other in &dirs[index + 1..] {
@@ -244,9 +244,9 @@ proptest! {
         priority in 0..30_i64,
         slow in 1..4_usize,
     ) {
-        let mut desk = Desk::of(&["ada", "grace"]);
+        let mut input = PlanInput::of(&["ada", "grace"]);
         let mut waiting: BTreeSet<TaskId> =
-            ["ada", "grace", "ada"].iter().map(|profile| desk.ready(profile)).collect();
+            ["ada", "grace", "ada"].iter().map(|profile| input.ready(profile)).collect();
         let policy = capped(Caps { board: Some(slots), ..Caps::default() });
         let mut rounds = 0;
         while !waiting.is_empty() {
@@ -255,14 +255,14 @@ proptest! {
             let now = Time::from_millis(NOW.millis() + rounds * 5 * 60_000);
             for number in 0..flood {
                 let profile = if number % slow == 0 { "grace" } else { "ada" };
-                desk.ready_with(profile, |task| {
+                input.ready_with(profile, |task| {
                     task.priority = priority;
                     task.queued_at = Some(now);
                 });
             }
-            for id in started(&planned(&desk, &policy)) {
+            for id in started(&planned(&input, &policy)) {
                 waiting.remove(&id);
-                desk.tasks.remove(&id);
+                input.tasks.remove(&id);
             }
             rounds += 1;
             prop_assert!(rounds < 1_000, "{} wait for ever", waiting.len());

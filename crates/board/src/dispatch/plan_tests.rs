@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use super::super::testing::{Desk, NOW, capped, dir, name, policy};
-use super::super::{Caps, Elsewhere, Life, Shown};
 use super::*;
-use crate::host::HostName;
+use crate::dispatch::testing::{NOW, PlanInput, capped, dir, name, policy};
+use crate::dispatch::{Caps, Liveness, OutsideLoad, Shown};
+use crate::id::HostName;
 use crate::status::BlockKind;
 use crate::time::Time;
 
@@ -11,8 +11,8 @@ fn started(plan: &Plan) -> Vec<TaskId> {
     plan.starts.iter().map(|start| start.task.clone()).collect()
 }
 
-fn planned(desk: &Desk, policy: &Policy) -> Plan {
-    plan(&desk.snapshot(), policy)
+fn planned(input: &PlanInput, policy: &Policy) -> Plan {
+    plan(&input.snapshot(), policy)
 }
 
 fn profiles(plan: &Plan) -> Vec<&str> {
@@ -21,33 +21,33 @@ fn profiles(plan: &Plan) -> Vec<&str> {
 
 #[test]
 fn caps_are_not_held_against_each_other() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     for _ in 0..4 {
-        desk.running("ada");
+        input.running("ada");
     }
     for _ in 0..9 {
-        desk.ready("ada");
+        input.ready("ada");
     }
     let caps = Caps { board: Some(10), global: Some(6), ..Caps::default() };
-    assert_eq!(planned(&desk, &capped(caps)).starts.len(), 2);
+    assert_eq!(planned(&input, &capped(caps)).starts.len(), 2);
     let caps = Caps { board: Some(6), global: Some(10), ..Caps::default() };
-    assert_eq!(planned(&desk, &capped(caps)).starts.len(), 2);
+    assert_eq!(planned(&input, &capped(caps)).starts.len(), 2);
     let caps = Caps { board: Some(6), global: Some(6), host: Some(6), ..Caps::default() };
-    assert_eq!(planned(&desk, &capped(caps)).starts.len(), 2);
+    assert_eq!(planned(&input, &capped(caps)).starts.len(), 2);
 }
 
 #[test]
 fn a_task_that_is_held_back_is_told_the_first_cap_in_its_way() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.outside = Elsewhere { running: 5, running_here: 3 };
-    desk.running_with("ada", Life::Alive, |_, task| task.tenant = Some("acme".to_owned()));
-    let waiting = desk.ready_with("ada", |task| task.tenant = Some("acme".to_owned()));
+    let mut input = PlanInput::of(&["ada"]);
+    input.outside = OutsideLoad { running: 5, running_here: 3 };
+    input.running_with("ada", Liveness::Alive, |_, task| task.tenant = Some("acme".to_owned()));
+    let waiting = input.ready_with("ada", |task| task.tenant = Some("acme".to_owned()));
     let all =
         Caps { global: Some(6), host: Some(4), board: Some(1), profile: Some(1), tenant: Some(1) };
-    let result = planned(&desk, &capped(all)).result;
+    let result = planned(&input, &capped(all)).result;
     assert_eq!(result.skipped_per_profile_capped.entries, [(waiting.clone(), "ada".to_owned(), 1)]);
     let told = |caps: Caps| {
-        let result = planned(&desk, &capped(caps)).result;
+        let result = planned(&input, &capped(caps)).result;
         assert!(result.spawned.is_empty() && result.skipped_per_profile_capped.is_empty());
         assert_eq!(result.skipped_capped.count, 1);
         let entry = result.skipped_capped.entries[0].clone();
@@ -66,86 +66,87 @@ fn a_task_that_is_held_back_is_told_the_first_cap_in_its_way() {
 
 #[test]
 fn what_other_hosts_do_counts_for_all_boards_and_not_for_this_host() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Foreign, |_, _| {});
-    desk.ready("ada");
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Foreign, |_, _| {});
+    input.ready("ada");
     let here = Caps { host: Some(1), ..Caps::default() };
-    assert_eq!(planned(&desk, &capped(here)).starts.len(), 1);
+    assert_eq!(planned(&input, &capped(here)).starts.len(), 1);
     let global = Caps { global: Some(1), ..Caps::default() };
-    assert_eq!(planned(&desk, &capped(global)).starts.len(), 0);
+    assert_eq!(planned(&input, &capped(global)).starts.len(), 0);
 }
 
 #[test]
 fn tasks_of_no_tenant_share_no_cap() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     for _ in 0..3 {
-        desk.ready("ada");
-        desk.ready_with("ada", |task| task.tenant = Some("acme".to_owned()));
+        input.ready("ada");
+        input.ready_with("ada", |task| task.tenant = Some("acme".to_owned()));
     }
     let caps = Caps { tenant: Some(1), ..Caps::default() };
-    let plan = planned(&desk, &capped(caps));
+    let plan = planned(&input, &capped(caps));
     assert_eq!(plan.starts.len(), 4);
     assert_eq!(plan.result.skipped_capped.count, 2);
 }
 
 #[test]
 fn a_slot_goes_to_the_profile_with_the_fewest_workers() {
-    let mut desk = Desk::of(&["ada", "grace", "joan"]);
-    desk.running("ada");
+    let mut input = PlanInput::of(&["ada", "grace", "joan"]);
+    input.running("ada");
     for _ in 0..5 {
-        desk.ready("ada");
+        input.ready("ada");
     }
-    desk.ready("grace");
-    desk.ready("grace");
-    desk.ready("joan");
+    input.ready("grace");
+    input.ready("grace");
+    input.ready("joan");
     let caps = Caps { board: Some(5), ..Caps::default() };
     // All have one worker after two slots, and then age decides.
-    assert_eq!(profiles(&planned(&desk, &capped(caps))), ["grace", "joan", "ada", "grace"]);
+    assert_eq!(profiles(&planned(&input, &capped(caps))), ["grace", "joan", "ada", "grace"]);
 }
 
 #[test]
 fn an_idle_profile_gets_its_turn_whatever_the_priority_of_others() {
-    let mut desk = Desk::of(&["ada", "grace"]);
+    let mut input = PlanInput::of(&["ada", "grace"]);
     for _ in 0..50 {
-        desk.ready_with("ada", |task| task.priority = 1_000);
+        input.ready_with("ada", |task| task.priority = 1_000);
     }
-    let low = desk.ready_with("grace", |task| task.priority = -1_000);
+    let low = input.ready_with("grace", |task| task.priority = -1_000);
     let caps = Caps { board: Some(2), ..Caps::default() };
-    assert!(started(&planned(&desk, &capped(caps))).contains(&low));
+    assert!(started(&planned(&input, &capped(caps))).contains(&low));
 }
 
 #[test]
 fn what_a_person_claimed_takes_nobodys_turn() {
-    let mut desk = Desk::of(&["ada", "grace"]);
-    desk.running_with("ada", Life::Person, |_, _| {});
-    desk.ready("ada");
-    desk.ready("grace");
+    let mut input = PlanInput::of(&["ada", "grace"]);
+    input.running_with("ada", Liveness::Person, |_, _| {});
+    input.ready("ada");
+    input.ready("grace");
     let caps = Caps { board: Some(2), ..Caps::default() };
-    assert_eq!(profiles(&planned(&desk, &capped(caps))), ["ada"], "the older of two");
+    assert_eq!(profiles(&planned(&input, &capped(caps))), ["ada"], "the older of two");
 }
 
 #[test]
 fn what_a_person_claimed_without_a_name_counts_for_the_profile_it_waited_for() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Person, |run, _| run.profile = None);
-    let waiting = desk.ready("ada");
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Person, |run, _| run.profile = None);
+    let waiting = input.ready("ada");
     let caps = Caps { profile: Some(1), ..Caps::default() };
-    let result = planned(&desk, &capped(caps)).result;
+    let result = planned(&input, &capped(caps)).result;
     assert_eq!(result.skipped_per_profile_capped.entries, [(waiting, "ada".to_owned(), 1)]);
 }
 
 #[test]
 fn boards_take_turns_whatever_the_backlog_of_one() {
     let boards = || {
-        let mut boards = [Desk::of(&["ada"]), Desk::of(&["ada"]), Desk::of(&["ada"])];
+        let mut boards =
+            [PlanInput::of(&["ada"]), PlanInput::of(&["ada"]), PlanInput::of(&["ada"])];
         for board in &mut boards[..2] {
             (0..40).for_each(|_| drop(board.ready_with("ada", |task| task.priority = 9)));
         }
         boards[2].ready("ada");
         boards
     };
-    let shared = |boards: &[Desk], slots: u32| -> Vec<usize> {
-        let snapshots: Vec<Snapshot> = boards.iter().map(Desk::snapshot).collect();
+    let shared = |boards: &[PlanInput], slots: u32| -> Vec<usize> {
+        let snapshots: Vec<Snapshot> = boards.iter().map(PlanInput::snapshot).collect();
         let caps = Caps { host: Some(slots), ..Caps::default() };
         let plans = plan_together(&snapshots.iter().collect::<Vec<_>>(), &capped(caps));
         plans.iter().map(|plan| plan.starts.len()).collect()
@@ -159,14 +160,14 @@ fn boards_take_turns_whatever_the_backlog_of_one() {
         uneven[0].running("ada");
     }
     for board in &mut uneven[1..] {
-        board.outside = Elsewhere { running: 3, running_here: 3 };
+        board.outside = OutsideLoad { running: 3, running_here: 3 };
     }
     assert_eq!(shared(&uneven, 7), [0, 3, 1]);
 }
 
 #[test]
 fn of_boards_with_as_many_workers_the_one_is_first_whose_task_has_waited_longest() {
-    let mut boards = [Desk::of(&["ada"]), Desk::of(&["ada"])];
+    let mut boards = [PlanInput::of(&["ada"]), PlanInput::of(&["ada"])];
     boards[0].ready("ada");
     let aged = |task: &mut crate::Task| {
         task.queued_at = Some(Time::from_millis(NOW.millis() - 3_600_000));
@@ -180,48 +181,48 @@ fn of_boards_with_as_many_workers_the_one_is_first_whose_task_has_waited_longest
 
 #[test]
 fn tenants_of_a_profile_take_turns() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     let of = |tenant: &'static str| move |task: &mut crate::Task| task.tenant = Some(tenant.into());
     for _ in 0..9 {
-        desk.ready_with("ada", of("acme"));
+        input.ready_with("ada", of("acme"));
     }
-    let other = desk.ready_with("ada", of("umbra"));
+    let other = input.ready_with("ada", of("umbra"));
     let caps = Caps { board: Some(2), ..Caps::default() };
-    assert!(started(&planned(&desk, &capped(caps))).contains(&other));
+    assert!(started(&planned(&input, &capped(caps))).contains(&other));
 }
 
 #[test]
 fn a_task_overtakes_older_ones_by_priority_only_for_so_long() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     let day = 24 * 60 * 60 * 1000;
-    let old = desk.ready_with("ada", |task| {
+    let old = input.ready_with("ada", |task| {
         task.queued_at = Some(Time::from_millis(NOW.millis() - day));
     });
-    let fresh = desk.ready_with("ada", |task| task.priority = 100);
-    let urgent = desk.ready_with("ada", |task| task.priority = 200);
-    let plan = planned(&desk, &policy());
+    let fresh = input.ready_with("ada", |task| task.priority = 100);
+    let urgent = input.ready_with("ada", |task| task.priority = 200);
+    let plan = planned(&input, &policy());
     assert_eq!(started(&plan), [urgent, old, fresh], "100 points are worth 1000 minutes");
 }
 
 #[test]
 fn tasks_of_the_same_moment_go_in_the_order_they_were_made() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     let made: Vec<TaskId> =
-        (0..20).map(|_| desk.ready_with("ada", |task| task.queued_at = Some(NOW))).collect();
-    assert_eq!(started(&planned(&desk, &policy())), made);
+        (0..20).map(|_| input.ready_with("ada", |task| task.queued_at = Some(NOW))).collect();
+    assert_eq!(started(&planned(&input, &policy())), made);
 }
 
 #[test]
 fn a_directory_is_given_to_one_task_at_a_time() {
-    let mut desk = Desk::of(&["ada", "grace"]);
+    let mut input = PlanInput::of(&["ada", "grace"]);
     let at = |path: &'static str| move |task: &mut crate::Task| task.workspace = dir(path);
-    let first = desk.ready_with("ada", at("/srv/site"));
-    let same = desk.ready_with("grace", at("/srv/site"));
-    let below = desk.ready_with("ada", at("/srv/site/assets"));
-    let above = desk.ready_with("ada", at("/srv"));
-    let beside = desk.ready_with("ada", at("/srv/site-two"));
-    let scratch = desk.ready("ada");
-    let plan = planned(&desk, &policy());
+    let first = input.ready_with("ada", at("/srv/site"));
+    let same = input.ready_with("grace", at("/srv/site"));
+    let below = input.ready_with("ada", at("/srv/site/assets"));
+    let above = input.ready_with("ada", at("/srv"));
+    let beside = input.ready_with("ada", at("/srv/site-two"));
+    let scratch = input.ready("ada");
+    let plan = planned(&input, &policy());
     let all: BTreeSet<_> = started(&plan).into_iter().collect();
     assert_eq!(all, BTreeSet::from([first, beside, scratch]));
     assert_eq!(plan.result.skipped_workspace_busy.entries, [same, below, above]);
@@ -230,62 +231,62 @@ fn a_directory_is_given_to_one_task_at_a_time() {
 
 #[test]
 fn a_directory_somebody_is_at_work_in_is_busy_until_the_worker_is_gone() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Alive, |run, task| {
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Alive, |run, task| {
         task.workspace = dir("/srv/site");
         task.current_run = None;
         task.status = Status::Archived;
         run.ended_at = Some(NOW);
     });
-    desk.ready_with("ada", |task| task.workspace = dir("/srv/site"));
-    assert_eq!(planned(&desk, &policy()).result.skipped_workspace_busy.count, 1);
-    desk.runs[0].life = Life::Gone { code: None };
-    assert_eq!(planned(&desk, &policy()).starts.len(), 1);
+    input.ready_with("ada", |task| task.workspace = dir("/srv/site"));
+    assert_eq!(planned(&input, &policy()).result.skipped_workspace_busy.count, 1);
+    input.runs[0].life = Liveness::Gone { code: None };
+    assert_eq!(planned(&input, &policy()).starts.len(), 1);
 }
 
 #[test]
 fn a_task_is_not_given_out_while_an_earlier_worker_of_it_lives() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     // Somebody took it from its worker, so that it is ready again.
-    desk.running_with("ada", Life::Alive, |run, task| {
+    input.running_with("ada", Liveness::Alive, |run, task| {
         run.ended_at = Some(NOW);
         task.status = Status::Ready;
         task.current_run = None;
     });
-    let task = desk.runs[0].run.task_id.clone();
-    let plan = planned(&desk, &policy());
+    let task = input.runs[0].run.task_id.clone();
+    let plan = planned(&input, &policy());
     assert!(plan.starts.is_empty());
     assert_eq!(plan.result.skipped_workspace_busy.entries, std::slice::from_ref(&task));
-    desk.runs[0].life = Life::Gone { code: None };
-    assert_eq!(started(&planned(&desk, &policy())), [task]);
+    input.runs[0].life = Liveness::Gone { code: None };
+    assert_eq!(started(&planned(&input, &policy())), [task]);
 }
 
 #[test]
 fn directories_of_other_boards_tasks_are_busy_too() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.ready_with("ada", |task| task.workspace = dir("/srv/site"));
-    let mut snapshot = desk.snapshot();
+    let mut input = PlanInput::of(&["ada"]);
+    input.ready_with("ada", |task| task.workspace = dir("/srv/site"));
+    let mut snapshot = input.snapshot();
     snapshot.busy_elsewhere.insert("/srv/site".into());
     assert_eq!(plan(&snapshot, &policy()).result.skipped_workspace_busy.count, 1);
 }
 
 #[test]
 fn a_task_whose_directory_is_on_another_host_is_left_to_that_host() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     let on = |host: &'static str| {
         move |task: &mut crate::Task| task.workspace_host = Some(HostName::new(host))
     };
-    let there = desk.ready_with("ada", on("there"));
-    let here = desk.ready_with("ada", on("here"));
-    let plan = planned(&desk, &policy());
+    let there = input.ready_with("ada", on("there"));
+    let here = input.ready_with("ada", on("here"));
+    let plan = planned(&input, &policy());
     assert_eq!(started(&plan), [here]);
     assert_eq!(plan.result.skipped_other_host.entries, [there]);
 }
 
 #[test]
 fn a_task_that_comes_due_competes_at_once() {
-    let mut desk = Desk::of(&["ada"]);
-    let later = desk.ready("ada");
+    let mut input = PlanInput::of(&["ada"]);
+    let later = input.ready("ada");
     let due = |status: Status| {
         move |task: &mut crate::Task| {
             task.status = status;
@@ -293,19 +294,19 @@ fn a_task_that_comes_due_competes_at_once() {
             task.priority = 5;
         }
     };
-    let scheduled = desk.ready_with("ada", due(Status::Scheduled));
-    let guarded = desk.ready_with("ada", due(Status::Ready));
-    let waits = desk.ready_with("ada", |task| {
+    let scheduled = input.ready_with("ada", due(Status::Scheduled));
+    let guarded = input.ready_with("ada", due(Status::Ready));
+    let waits = input.ready_with("ada", |task| {
         due(Status::Scheduled)(task);
         task.pending_parents = 1;
     });
-    let gated = desk.ready_with("ada", |task| {
+    let gated = input.ready_with("ada", |task| {
         due(Status::Blocked)(task);
         task.gate = true;
         task.block_kind = Some(BlockKind::NeedsInput);
     });
     let caps = Caps { board: Some(2), ..Caps::default() };
-    let plan = planned(&desk, &capped(caps));
+    let plan = planned(&input, &capped(caps));
     assert_eq!(plan.wakes, [scheduled.clone(), guarded.clone(), waits]);
     assert!(!plan.wakes.contains(&gated));
     assert_eq!(plan.result.promoted, 3);
@@ -316,13 +317,13 @@ fn a_task_that_comes_due_competes_at_once() {
 
 #[test]
 fn a_task_that_waits_after_a_failure_is_shown_with_why_and_until_when() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     let until = NOW.after(Duration::from_mins(5));
-    let guarded = desk.ready_with("ada", |task| {
+    let guarded = input.ready_with("ada", |task| {
         task.wake_at = Some(until);
         task.guard = Some("rate_limit_cooldown".to_owned());
     });
-    let plan = planned(&desk, &policy());
+    let plan = planned(&input, &policy());
     assert!(plan.starts.is_empty() && plan.wakes.is_empty());
     let expected = Guarded { task_id: guarded, reason: "rate_limit_cooldown".to_owned(), until };
     assert_eq!(plan.result.respawn_guarded, Bucket { count: 1, entries: vec![expected] });
@@ -330,9 +331,9 @@ fn a_task_that_waits_after_a_failure_is_shown_with_why_and_until_when() {
 
 #[test]
 fn a_profile_that_does_not_exist_starts_nothing_and_is_named() {
-    let mut desk = Desk::of(&["ada"]);
-    let lost = desk.ready("grcae");
-    let plan = planned(&desk, &policy());
+    let mut input = PlanInput::of(&["ada"]);
+    let lost = input.ready("grcae");
+    let plan = planned(&input, &policy());
     assert_eq!(plan.result.skipped_nonspawnable.entries, [lost]);
     assert_eq!(plan.unknown_profiles, ["grcae"]);
     assert!(plan.starts.is_empty());
@@ -340,10 +341,10 @@ fn a_profile_that_does_not_exist_starts_nothing_and_is_named() {
 
 #[test]
 fn a_default_assignee_that_does_not_exist_gets_nothing_and_is_named() {
-    let mut desk = Desk::of(&["ada"]);
-    let nobodys = desk.ready("");
+    let mut input = PlanInput::of(&["ada"]);
+    let nobodys = input.ready("");
     let policy = Policy { default_assignee: Some(name("nobody")), ..policy() };
-    let plan = planned(&desk, &policy);
+    let plan = planned(&input, &policy);
     assert_eq!(plan.result.skipped_unassigned.entries, [nobodys]);
     assert!(plan.assigns.is_empty() && plan.starts.is_empty());
     assert_eq!(plan.unknown_profiles, ["nobody"]);
@@ -351,12 +352,12 @@ fn a_default_assignee_that_does_not_exist_gets_nothing_and_is_named() {
 
 #[test]
 fn the_default_assignee_gets_the_first_tasks_whether_or_not_they_start_now() {
-    let mut desk = Desk::of(&["ada"]);
-    let made: Vec<TaskId> = (0..7).map(|_| desk.ready("")).collect();
+    let mut input = PlanInput::of(&["ada"]);
+    let made: Vec<TaskId> = (0..7).map(|_| input.ready("")).collect();
     let mut policy = Policy { default_assignee: Some(name("Ada")), ..policy() };
     policy.caps.profile = Some(2);
     policy.shown = Shown::First(5);
-    let plan = planned(&desk, &policy);
+    let plan = planned(&input, &policy);
     assert_eq!(plan.assigns, made[..5]);
     assert_eq!(plan.result.auto_assigned_default.entries, made[..5]);
     assert_eq!(started(&plan), made[..2]);
@@ -370,48 +371,48 @@ fn the_default_assignee_gets_the_first_tasks_whether_or_not_they_start_now() {
     assert_eq!(held, made[2..5]);
     assert_eq!(plan.result.skipped_unassigned.entries, made[5..]);
     policy.shown = Shown::All;
-    assert_eq!(planned(&desk, &policy).assigns, made);
+    assert_eq!(planned(&input, &policy).assigns, made);
 }
 
 #[test]
 fn assigned_and_unassigned_tasks_of_one_profile_share_its_cap() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running("ada");
-    desk.ready("ada");
-    desk.ready("");
+    let mut input = PlanInput::of(&["ada"]);
+    input.running("ada");
+    input.ready("ada");
+    input.ready("");
     let mut policy = Policy { default_assignee: Some(name("ADA")), ..policy() };
     policy.caps.profile = Some(2);
-    let plan = planned(&desk, &policy);
+    let plan = planned(&input, &policy);
     assert_eq!((plan.starts.len(), plan.result.skipped_per_profile_capped.count), (1, 1));
 }
 
 #[test]
 fn reviews_keep_to_the_caps_like_all_other_work() {
-    let mut desk = Desk::of(&["ada", "grace"]);
-    desk.running("grace");
-    let review = desk.ready_with("ada", |task| {
+    let mut input = PlanInput::of(&["ada", "grace"]);
+    input.running("grace");
+    let review = input.ready_with("ada", |task| {
         task.status = Status::Review;
         task.reviewer = Some(name("grace"));
     });
     let caps = Caps { profile: Some(1), ..Caps::default() };
-    let plan = planned(&desk, &capped(caps));
+    let plan = planned(&input, &capped(caps));
     assert!(plan.starts.is_empty());
     assert_eq!(plan.result.skipped_per_profile_capped.entries, [(review, "grace".to_owned(), 1)]);
     let caps = Caps { global: Some(1), ..Caps::default() };
-    assert_eq!(planned(&desk, &capped(caps)).result.skipped_capped.count, 1);
-    let free = planned(&desk, &policy());
+    assert_eq!(planned(&input, &capped(caps)).result.skipped_capped.count, 1);
+    let free = planned(&input, &policy());
     assert_eq!((free.starts[0].role, free.starts[0].profile.as_str()), (Role::Review, "grace"));
 }
 
 #[test]
 fn counts_are_whole_where_only_the_first_are_shown() {
-    let mut desk = Desk::of(&["ada"]);
+    let mut input = PlanInput::of(&["ada"]);
     for _ in 0..9 {
-        desk.ready("ada");
-        desk.ready("");
-        desk.ready("nobody");
+        input.ready("ada");
+        input.ready("");
+        input.ready("nobody");
     }
-    let mut snapshot = desk.snapshot();
+    let mut snapshot = input.snapshot();
     // The lanes count what nobody read.
     for lane in &mut snapshot.lanes {
         lane.queued += 1_000;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vestal_config::ProfileName;
 
-use crate::host::Host;
+use crate::id::Host;
 use crate::run::{Outcome, Run};
 
 /// Everything that decides about a plan besides the board itself.

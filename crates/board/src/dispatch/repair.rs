@@ -1,22 +1,22 @@
-//! What is to be done about a run, by what can be seen of it.
+//! Repairs: what to do about a run, given whether its worker is alive.
 
 use std::time::Duration;
 
 use super::policy::Policy;
-use super::snapshot::{Life, Watched};
+use super::snapshot::{Liveness, WatchedRun};
 use crate::id::RunId;
 use crate::run::{Outcome, Run};
 use crate::time::Time;
 
-/// What is to be done about a run.
+/// What to do about a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repair {
-    /// Its lease ran out, but its worker lives: it gets one more, once.
+    /// Its lease expired, but its worker is alive: extend it once.
     Extend {
         /// The run.
         run: RunId,
     },
-    /// Its worker lives and must not any more; when it is gone, the run ends so.
+    /// Stop its worker; once that is gone, the run ends with this outcome.
     Stop {
         /// The run.
         run: RunId,
@@ -25,7 +25,7 @@ pub enum Repair {
         /// Why, in words.
         reason: String,
     },
-    /// It has ended, by itself or long ago: only the books are to be put right.
+    /// Its worker is gone; record the end.
     End {
         /// The run.
         run: RunId,
@@ -34,7 +34,7 @@ pub enum Repair {
         /// Why, in words.
         reason: String,
     },
-    /// It ended before, and now nothing is left of its worker.
+    /// It ended before, and now its worker is gone.
     Gone {
         /// The run.
         run: RunId,
@@ -52,14 +52,13 @@ impl Repair {
         }
     }
 
-    /// Reports whether the run holds nothing any more once this is done.
+    /// Reports whether the run holds nothing after this.
     pub const fn frees(&self) -> bool {
         matches!(self, Self::End { .. } | Self::Gone { .. })
     }
 }
 
-/// What a worker says with its exit code, as the second witness: the first is
-/// what it wrote to the board.
+/// The outcome that an exit code means, for a worker that recorded none on the board.
 mod exit {
     pub(super) const DONE: i32 = 0;
     pub(super) const BLOCKED: i32 = 10;
@@ -70,7 +69,7 @@ mod exit {
     pub(super) const TERMINATED: i32 = 143;
 }
 
-/// Returns how a run ended whose worker is gone without having ended it.
+/// Returns the outcome of a run whose worker is gone without recording one.
 fn outcome_of(code: Option<i32>) -> (Outcome, String) {
     match code {
         // It says that it reported, and the board knows nothing of it.
@@ -84,7 +83,7 @@ fn outcome_of(code: Option<i32>) -> (Outcome, String) {
             (Outcome::TimedOut, "the worker took longer than it had".to_owned())
         }
         Some(exit::TERMINATED | exit::INTERRUPTED) => {
-            (Outcome::Terminated, "the worker was told to end".to_owned())
+            (Outcome::Terminated, "a signal terminated the worker".to_owned())
         }
         Some(code) if code > 128 => {
             (Outcome::Crashed, format!("signal {} ended the worker", code - 128))
@@ -94,8 +93,8 @@ fn outcome_of(code: Option<i32>) -> (Outcome, String) {
     }
 }
 
-/// Returns what is to be done about a run; nothing, where it goes on well.
-pub(super) fn of(watched: &Watched, now: Time, policy: &Policy) -> Option<Repair> {
+/// Returns what to do about a run; `None` if nothing.
+pub(super) fn of(watched: &WatchedRun, now: Time, policy: &Policy) -> Option<Repair> {
     let run = &watched.run;
     if run.is_open() {
         return of_open(run, watched.life, now, policy);
@@ -103,34 +102,34 @@ pub(super) fn of(watched: &Watched, now: Time, policy: &Policy) -> Option<Repair
     let gone = Some(Repair::Gone { run: run.id });
     match watched.life {
         _ if run.gone => None,
-        // Whoever has reported leaves by itself.
-        Life::Alive if run.expires_at > now => None,
-        Life::Alive => Some(Repair::Stop {
+        // A worker that has reported exits by itself.
+        Liveness::Alive if run.expires_at > now => None,
+        Liveness::Alive => Some(Repair::Stop {
             run: run.id,
             outcome: run.outcome.unwrap_or(Outcome::Reclaimed),
             reason: "its run has ended".to_owned(),
         }),
-        Life::Gone { .. } | Life::Person => gone,
+        Liveness::Gone { .. } | Liveness::Person => gone,
         // Whoever was to start it may be about to; after the lease it is not.
-        Life::Unknown => (run.expires_at <= now).then_some(Repair::Gone { run: run.id }),
+        Liveness::Unknown => (run.expires_at <= now).then_some(Repair::Gone { run: run.id }),
         // Only its own host can prove it.
-        Life::Foreign => None,
+        Liveness::Foreign => None,
     }
 }
 
-fn of_open(run: &Run, life: Life, now: Time, policy: &Policy) -> Option<Repair> {
+fn of_open(run: &Run, life: Liveness, now: Time, policy: &Policy) -> Option<Repair> {
     let id = run.id;
     let stop = |outcome, reason: String| Some(Repair::Stop { run: id, outcome, reason });
     let end = |outcome, reason: String| Some(Repair::End { run: id, outcome, reason });
     let expired = run.expires_at <= now;
     match (life, run.stopping) {
-        (Life::Alive, Some(outcome)) => stop(outcome, said(run, "it is being stopped")),
-        (Life::Gone { .. }, Some(outcome)) => end(outcome, said(run, "it was stopped")),
-        (Life::Gone { code }, None) => {
+        (Liveness::Alive, Some(outcome)) => stop(outcome, said(run, "it is being stopped")),
+        (Liveness::Gone { .. }, Some(outcome)) => end(outcome, said(run, "it was stopped")),
+        (Liveness::Gone { code }, None) => {
             let (outcome, reason) = outcome_of(code);
             end(outcome, reason)
         }
-        (Life::Alive, None) => {
+        (Liveness::Alive, None) => {
             if let Some(limit) = run.max_runtime.filter(|limit| over(run.started_at, *limit, now)) {
                 stop(Outcome::TimedOut, format!("it took longer than {} s", limit.as_secs()))
             } else if let Some(limit) = quiet(run, now, policy) {
@@ -142,12 +141,14 @@ fn of_open(run: &Run, life: Life, now: Time, policy: &Policy) -> Option<Repair> 
             }
         }
         _ if !expired => None,
-        (Life::Foreign, _) => {
+        (Liveness::Foreign, _) => {
             let host = run.host_name().map_or_else(String::new, |name| format!(" by {name}"));
             end(Outcome::Reclaimed, format!("its lease was not renewed{host}"))
         }
-        (Life::Person, _) => end(Outcome::Reclaimed, "the claim ran out".to_owned()),
-        (Life::Unknown, _) => end(Outcome::Reclaimed, "its worker was never heard of".to_owned()),
+        (Liveness::Person, _) => end(Outcome::Reclaimed, "the claim ran out".to_owned()),
+        (Liveness::Unknown, _) => {
+            end(Outcome::Reclaimed, "its worker was never heard of".to_owned())
+        }
     }
 }
 
@@ -170,16 +171,17 @@ fn quiet(run: &Run, now: Time, policy: &Policy) -> Option<Duration> {
 /// What another host does not prove is believed for one more lease: its worker
 /// finds itself fenced by then, or the host is gone, and a host that never comes
 /// back must not hold a slot for ever.
-pub(super) fn counts(watched: &Watched, now: Time, policy: &Policy) -> bool {
+pub(super) fn counts(watched: &WatchedRun, now: Time, policy: &Policy) -> bool {
     let run = &watched.run;
     run.is_open()
-        || !run.gone && (watched.life != Life::Foreign || run.expires_at.after(policy.lease) > now)
+        || !run.gone
+            && (watched.life != Liveness::Foreign || run.expires_at.after(policy.lease) > now)
 }
 
 /// Reports whether a run takes a slot, as far as can be seen from here. It does
 /// not once it is over and only the books of its board are to be put right:
 /// whoever does that may never come, and the slot is free all the same.
-pub fn takes_slot(watched: &Watched, now: Time, policy: &Policy) -> bool {
+pub fn takes_slot(watched: &WatchedRun, now: Time, policy: &Policy) -> bool {
     let freed = of(watched, now, policy).is_some_and(|repair| repair.frees());
     !freed && counts(watched, now, policy)
 }

@@ -1,4 +1,4 @@
-use super::super::testing::{Desk, LEASE, NOW, host, policy};
+use super::super::testing::{LEASE, NOW, PlanInput, host, policy};
 use super::super::{Plan, Shown, plan};
 use super::*;
 use crate::id::TaskId;
@@ -10,11 +10,11 @@ fn earlier(duration: Duration) -> Time {
 }
 
 /// Plans for a board on which one run goes on.
-fn planned(life: Life, with: impl FnOnce(&mut Run)) -> (Plan, RunId, TaskId) {
-    let mut desk = Desk::of(&["ada"]);
-    let run = desk.running_with("ada", life, |run, _| with(run));
-    let task = desk.runs[0].run.task_id.clone();
-    (plan(&desk.snapshot(), &policy()), run, task)
+fn planned(life: Liveness, with: impl FnOnce(&mut Run)) -> (Plan, RunId, TaskId) {
+    let mut input = PlanInput::of(&["ada"]);
+    let run = input.running_with("ada", life, |run, _| with(run));
+    let task = input.runs[0].run.task_id.clone();
+    (plan(&input.snapshot(), &policy()), run, task)
 }
 
 fn expired(run: &mut Run) {
@@ -28,7 +28,7 @@ fn ended(run: &mut Run) {
 
 #[test]
 fn a_run_that_goes_on_well_is_left_alone() {
-    for life in [Life::Alive, Life::Foreign, Life::Person, Life::Unknown] {
+    for life in [Liveness::Alive, Liveness::Foreign, Liveness::Person, Liveness::Unknown] {
         let (plan, ..) = planned(life, |_| {});
         assert_eq!(plan.repairs, [], "{life:?}");
     }
@@ -50,7 +50,7 @@ fn the_exit_code_says_how_a_run_ended_that_did_not_say_itself() {
         (None, Outcome::Crashed),
     ];
     for (code, expected) in cases {
-        let (plan, id, _) = planned(Life::Gone { code }, |_| {});
+        let (plan, id, _) = planned(Liveness::Gone { code }, |_| {});
         let [Repair::End { run, outcome, reason }] = plan.repairs.as_slice() else {
             panic!("{code:?}: {:?}", plan.repairs);
         };
@@ -61,9 +61,9 @@ fn the_exit_code_says_how_a_run_ended_that_did_not_say_itself() {
 
 #[test]
 fn a_lease_that_ran_out_is_extended_once_while_its_worker_lives() {
-    let (plan, run, _) = planned(Life::Alive, expired);
+    let (plan, run, _) = planned(Liveness::Alive, expired);
     assert_eq!(plan.repairs, [Repair::Extend { run }]);
-    let (plan, id, task) = planned(Life::Alive, |run| {
+    let (plan, id, task) = planned(Liveness::Alive, |run| {
         expired(run);
         run.graced = true;
     });
@@ -76,9 +76,9 @@ fn a_lease_that_ran_out_is_extended_once_while_its_worker_lives() {
 
 #[test]
 fn an_expired_lease_that_nobody_here_can_prove_is_taken_back() {
-    for life in [Life::Foreign, Life::Person, Life::Unknown] {
+    for life in [Liveness::Foreign, Liveness::Person, Liveness::Unknown] {
         let (plan, id, task) = planned(life, expired);
-        let worked = life == Life::Foreign;
+        let worked = life == Liveness::Foreign;
         let [Repair::End { run, outcome: Outcome::Reclaimed, .. }] = plan.repairs.as_slice() else {
             panic!("{life:?}: {:?}", plan.repairs);
         };
@@ -92,7 +92,7 @@ fn an_expired_lease_that_nobody_here_can_prove_is_taken_back() {
 #[test]
 fn a_run_that_takes_too_long_is_stopped_and_only_then_ended() {
     let limit = Duration::from_mins(1);
-    let (plan, id, task) = planned(Life::Alive, |run| run.max_runtime = Some(limit));
+    let (plan, id, task) = planned(Liveness::Alive, |run| run.max_runtime = Some(limit));
     let [Repair::Stop { run, outcome: Outcome::TimedOut, .. }] = plan.repairs.as_slice() else {
         panic!("{:?}", plan.repairs);
     };
@@ -103,17 +103,17 @@ fn a_run_that_takes_too_long_is_stopped_and_only_then_ended() {
 
 #[test]
 fn the_time_of_a_run_is_its_own_and_not_that_of_its_task() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Alive, |run, task| {
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Alive, |run, task| {
         task.started_at = Some(earlier(Duration::from_hours(100)));
         run.max_runtime = Some(Duration::from_mins(2));
     });
-    assert_eq!(plan(&desk.snapshot(), &policy()).repairs, []);
+    assert_eq!(plan(&input.snapshot(), &policy()).repairs, []);
 }
 
 #[test]
 fn a_worker_that_gets_nothing_done_is_stopped_though_it_renews_its_lease() {
-    let (plan, id, task) = planned(Life::Alive, |run| {
+    let (plan, id, task) = planned(Liveness::Alive, |run| {
         run.started_at = earlier(Duration::from_hours(5));
         run.activity_at = Some(earlier(Duration::from_hours(4)));
     });
@@ -122,7 +122,7 @@ fn a_worker_that_gets_nothing_done_is_stopped_though_it_renews_its_lease() {
     };
     assert_eq!((*run, plan.result.stale.entries), (id, vec![task]));
     // One that never got anything done is measured from its start.
-    let (plan, ..) = planned(Life::Alive, |run| {
+    let (plan, ..) = planned(Liveness::Alive, |run| {
         run.started_at = earlier(Duration::from_hours(5));
         run.activity_at = None;
     });
@@ -135,108 +135,108 @@ fn a_worker_whose_run_has_ended_is_stopped_and_then_forgotten() {
         ended(run);
         expired(run);
     };
-    let (plan, id, _) = planned(Life::Alive, taken);
+    let (plan, id, _) = planned(Liveness::Alive, taken);
     let [Repair::Stop { run, outcome: Outcome::Blocked, .. }] = plan.repairs.as_slice() else {
         panic!("{:?}", plan.repairs);
     };
     assert_eq!(*run, id);
-    let (plan, run, _) = planned(Life::Gone { code: Some(0) }, ended);
+    let (plan, run, _) = planned(Liveness::Gone { code: Some(0) }, ended);
     assert_eq!(plan.repairs, [Repair::Gone { run }]);
     assert!(plan.result.no_report.is_empty(), "its run ended as it should");
 }
 
 #[test]
 fn a_worker_that_has_reported_is_given_time_to_leave() {
-    let (plan, ..) = planned(Life::Alive, ended);
+    let (plan, ..) = planned(Liveness::Alive, ended);
     assert_eq!(plan.repairs, []);
 }
 
 #[test]
 fn a_worker_that_is_being_stopped_ends_as_was_decided() {
     let stopping = |run: &mut Run| run.stopping = Some(Outcome::TimedOut);
-    let (plan, id, _) = planned(Life::Gone { code: Some(143) }, stopping);
+    let (plan, id, _) = planned(Liveness::Gone { code: Some(143) }, stopping);
     let [Repair::End { run, outcome: Outcome::TimedOut, .. }] = plan.repairs.as_slice() else {
         panic!("{:?}", plan.repairs);
     };
     assert_eq!((*run, plan.result.timed_out.count), (id, 1));
-    let (plan, ..) = planned(Life::Alive, stopping);
+    let (plan, ..) = planned(Liveness::Alive, stopping);
     assert!(matches!(plan.repairs.as_slice(), [Repair::Stop { outcome: Outcome::TimedOut, .. }]));
     assert!(plan.result.timed_out.is_empty(), "that it took too long was told before");
 }
 
 #[test]
 fn a_worker_that_is_not_proven_gone_keeps_its_slot() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Alive, |run, task| {
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Alive, |run, task| {
         ended(run);
         task.status = Status::Blocked;
         task.current_run = None;
     });
-    let waiting = desk.ready("ada");
+    let waiting = input.ready("ada");
     let caps = super::super::Caps { profile: Some(1), ..Default::default() };
     let capped = super::super::testing::capped(caps);
-    let plan_of = |desk: &Desk| plan(&desk.snapshot(), &capped);
-    assert!(plan_of(&desk).starts.is_empty());
-    let capped_entries = plan_of(&desk).result.skipped_per_profile_capped.entries;
+    let plan_of = |input: &PlanInput| plan(&input.snapshot(), &capped);
+    assert!(plan_of(&input).starts.is_empty());
+    let capped_entries = plan_of(&input).result.skipped_per_profile_capped.entries;
     assert_eq!(capped_entries, [(waiting.clone(), "ada".to_owned(), 1)]);
-    desk.runs[0].life = Life::Gone { code: None };
-    assert_eq!(plan_of(&desk).starts[0].task, waiting);
+    input.runs[0].life = Liveness::Gone { code: None };
+    assert_eq!(plan_of(&input).starts[0].task, waiting);
 }
 
 #[test]
 fn a_host_that_never_comes_back_holds_no_slot_for_ever() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Foreign, |run, _| {
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Foreign, |run, _| {
         ended(run);
         run.expires_at = earlier(Duration::from_secs(1));
     });
-    desk.ready("ada");
+    input.ready("ada");
     let policy =
         super::super::testing::capped(super::super::Caps { global: Some(1), ..Default::default() });
-    assert!(plan(&desk.snapshot(), &policy).starts.is_empty(), "its worker may not know yet");
-    desk.runs[0].run.expires_at = earlier(LEASE);
-    assert_eq!(plan(&desk.snapshot(), &policy).starts.len(), 1);
-    assert_eq!(plan(&desk.snapshot(), &policy).repairs, [], "only its host can prove it");
+    assert!(plan(&input.snapshot(), &policy).starts.is_empty(), "its worker may not know yet");
+    input.runs[0].run.expires_at = earlier(LEASE);
+    assert_eq!(plan(&input.snapshot(), &policy).starts.len(), 1);
+    assert_eq!(plan(&input.snapshot(), &policy).repairs, [], "only its host can prove it");
 }
 
 #[test]
 fn the_budget_of_a_cause_decides_when_a_task_is_given_up() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Gone { code: Some(70) }, |_, _| {});
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Gone { code: Some(70) }, |_, _| {});
     let failed = |count| Failure { cause: Outcome::Crashed, count, error: String::new(), at: NOW };
-    let task = desk.runs[0].run.task_id.clone();
+    let task = input.runs[0].run.task_id.clone();
     let mut policy = policy();
     for (budget, before, given_up) in [(1, 0, true), (2, 0, false), (2, 1, true), (10, 5, false)] {
         policy.failures.budgets.crashed = budget;
-        desk.runs[0].failures = vec![failed(before)];
-        let result = plan(&desk.snapshot(), &policy).result;
+        input.runs[0].failures = vec![failed(before)];
+        let result = plan(&input.snapshot(), &policy).result;
         assert_eq!(result.crashed.entries, std::slice::from_ref(&task));
         assert_eq!(result.auto_blocked.count, u64::from(given_up), "{budget} {before}");
     }
     // Other failures have a budget of their own.
     policy.failures.budgets.crashed = 2;
-    desk.runs[0].failures = vec![Failure { cause: Outcome::TimedOut, ..failed(5) }];
-    assert!(plan(&desk.snapshot(), &policy).result.auto_blocked.is_empty());
+    input.runs[0].failures = vec![Failure { cause: Outcome::TimedOut, ..failed(5) }];
+    assert!(plan(&input.snapshot(), &policy).result.auto_blocked.is_empty());
 }
 
 #[test]
 fn a_task_that_failed_waits_before_it_is_tried_again() {
     for code in [Some(70), Some(0), Some(75), Some(143), None] {
-        let (plan, ..) = planned(Life::Gone { code }, |_| {});
+        let (plan, ..) = planned(Liveness::Gone { code }, |_| {});
         assert!(plan.starts.is_empty(), "{code:?}");
     }
 }
 
 #[test]
 fn a_review_that_was_never_begun_is_tried_again_as_a_review() {
-    let mut desk = Desk::of(&["ada", "grace"]);
-    desk.running_with("grace", Life::Unknown, |run, task| {
+    let mut input = PlanInput::of(&["ada", "grace"]);
+    input.running_with("grace", Liveness::Unknown, |run, task| {
         expired(run);
         run.role = crate::run::Role::Review;
         task.assignee = Some(super::super::testing::name("ada"));
         task.reviewer = Some(super::super::testing::name("grace"));
     });
-    let plan = plan(&desk.snapshot(), &policy());
+    let plan = plan(&input.snapshot(), &policy());
     assert_eq!(plan.starts.len(), 1);
     assert_eq!(plan.starts[0].role, crate::run::Role::Review);
     assert_eq!(plan.starts[0].profile.as_str(), "grace");
@@ -244,13 +244,13 @@ fn a_review_that_was_never_begun_is_tried_again_as_a_review() {
 
 #[test]
 fn a_run_on_this_host_before_it_booted_anew_is_ended_when_it_is_seen_to_be_gone() {
-    let mut desk = Desk::of(&["ada"]);
-    desk.running_with("ada", Life::Gone { code: None }, |run, _| {
+    let mut input = PlanInput::of(&["ada"]);
+    input.running_with("ada", Liveness::Gone { code: None }, |run, _| {
         let mut before = host("here");
         before.boot = "another boot".to_owned();
         run.host = Some(before);
     });
     let mut policy = policy();
     policy.shown = Shown::All;
-    assert_eq!(plan(&desk.snapshot(), &policy).result.crashed.count, 1);
+    assert_eq!(plan(&input.snapshot(), &policy).result.crashed.count, 1);
 }

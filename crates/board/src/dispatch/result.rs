@@ -1,4 +1,4 @@
-//! What a dispatch did, or would do.
+//! The result of a dispatch, or of a dry run.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -7,45 +7,44 @@ use super::policy::Shown;
 use crate::id::TaskId;
 use crate::status::words;
 
-/// What a dispatch did, or would do.
+/// The result of a dispatch, or of a dry run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DispatchResult {
-    /// Leases that ran out and were taken back.
+    /// Expired leases that were reclaimed.
     pub reclaimed: u64,
-    /// Tasks whose moment had come.
+    /// Tasks that became due.
     pub promoted: u64,
     /// Workers that were started.
     pub spawned: Bucket<Spawned>,
-    /// Tasks that nobody is assigned to.
+    /// Unassigned tasks.
     pub skipped_unassigned: Bucket<TaskId>,
     /// Tasks that were given to the default assignee.
     pub auto_assigned_default: Bucket<TaskId>,
-    /// Tasks of profiles that do not exist: work that is claimed by hand.
+    /// Tasks of profiles that do not exist; they are claimed by hand.
     pub skipped_nonspawnable: Bucket<TaskId>,
     /// Tasks whose profile is at its cap: (task, profile, running).
     pub skipped_per_profile_capped: Bucket<(TaskId, String, u64)>,
     /// Tasks that another cap holds back.
     pub skipped_capped: Bucket<Capped>,
-    /// Tasks whose directory another task is at work in, or whose own earlier
-    /// worker is not gone yet.
+    /// Tasks whose directory another task is using, or whose earlier worker is not gone yet.
     pub skipped_workspace_busy: Bucket<TaskId>,
     /// Tasks whose directory is on another host.
     pub skipped_other_host: Bucket<TaskId>,
     /// Tasks whose worker died.
     pub crashed: Bucket<TaskId>,
-    /// Tasks whose worker ended without a word.
+    /// Tasks whose worker ended without a report.
     pub no_report: Bucket<TaskId>,
     /// Tasks that were given up.
     pub auto_blocked: Bucket<TaskId>,
     /// Tasks that took too long.
     pub timed_out: Bucket<TaskId>,
-    /// Tasks whose worker was not heard of.
+    /// Tasks whose worker was silent for too long.
     pub stale: Bucket<TaskId>,
-    /// Tasks that wait before they are tried again.
+    /// Tasks whose retry is delayed.
     pub respawn_guarded: Bucket<Guarded>,
-    /// Tasks whose provider let them do no more for now.
+    /// Tasks whose provider limited requests.
     pub rate_limited: Bucket<TaskId>,
-    /// Whether another dispatch was at work, so that this one did nothing.
+    /// Whether another dispatcher held the lock, so that this one did nothing.
     pub skipped_locked: bool,
 }
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use vestal_config::ProfileName;
 
-use super::{Caps, Elsewhere, FailurePolicy, Life, Policy, Shown, Snapshot, Watched};
-use crate::host::{Host, HostName};
-use crate::id::{RunId, TaskId};
+use super::{Caps, FailurePolicy, Liveness, OutsideLoad, Policy, Shown, Snapshot, WatchedRun};
+use crate::id::{Host, HostName, RunId, TaskId};
 use crate::run::{Process, Run};
 use crate::status::Status;
 use crate::store::Lane;
@@ -46,22 +45,22 @@ pub(super) fn capped(caps: Caps) -> Policy {
 }
 
 /// A board in memory.
-pub(super) struct Desk {
+pub(super) struct PlanInput {
     pub(super) tasks: BTreeMap<TaskId, Task>,
-    pub(super) runs: Vec<Watched>,
+    pub(super) runs: Vec<WatchedRun>,
     pub(super) profiles: BTreeSet<String>,
-    pub(super) outside: Elsewhere,
+    pub(super) outside: OutsideLoad,
     seq: i64,
 }
 
-impl Desk {
+impl PlanInput {
     /// Returns an empty board with these profiles.
     pub(super) fn of(profiles: &[&str]) -> Self {
         Self {
             tasks: BTreeMap::new(),
             runs: Vec::new(),
             profiles: profiles.iter().map(|&profile| profile.to_owned()).collect(),
-            outside: Elsewhere::default(),
+            outside: OutsideLoad::default(),
             seq: 0,
         }
     }
@@ -84,14 +83,14 @@ impl Desk {
 
     /// Puts a task on it that is being worked on here, and well.
     pub(super) fn running(&mut self, profile: &str) -> RunId {
-        self.running_with(profile, Life::Alive, |_, _| {})
+        self.running_with(profile, Liveness::Alive, |_, _| {})
     }
 
     /// Puts a task on it that is being worked on, with something special about it.
     pub(super) fn running_with(
         &mut self,
         profile: &str,
-        life: Life,
+        life: Liveness,
         with: impl FnOnce(&mut Run, &mut Task),
     ) -> RunId {
         let id = self.ready(profile);
@@ -102,7 +101,7 @@ impl Desk {
         task.running_as = Some(name(profile));
         with(&mut run, task);
         let (task, number) = (Some(task.clone()), run.id);
-        self.runs.push(Watched { run, task, failures: Vec::new(), life });
+        self.runs.push(WatchedRun { run, task, failures: Vec::new(), life });
         number
     }
 
@@ -155,13 +154,13 @@ pub(super) fn dir(path: &str) -> Workspace {
 }
 
 /// A run that began a minute ago.
-fn run(id: RunId, task: &TaskId, profile: &str, life: Life) -> Run {
+fn run(id: RunId, task: &TaskId, profile: &str, life: Liveness) -> Run {
     let host = match life {
-        Life::Foreign => Some(host("there")),
-        Life::Person => None,
-        Life::Unknown | Life::Alive | Life::Gone { .. } => Some(host("here")),
+        Liveness::Foreign => Some(host("there")),
+        Liveness::Person => None,
+        Liveness::Unknown | Liveness::Alive | Liveness::Gone { .. } => Some(host("here")),
     };
-    let process = host.clone().filter(|_| life != Life::Unknown);
+    let process = host.clone().filter(|_| life != Liveness::Unknown);
     let began = Time::from_millis(NOW.millis() - 60_000);
     Run {
         id,

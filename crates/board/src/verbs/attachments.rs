@@ -9,10 +9,9 @@ use serde_json::json;
 use super::limits;
 use super::transition::{Permit, find, record};
 use crate::attachments::{self, Source};
-use crate::authority::Authority;
 use crate::error::Error;
 use crate::event::Kind;
-use crate::id::TaskId;
+use crate::id::{Authority, TaskId};
 use crate::task::Attachment;
 use crate::{Board, Result};
 

@@ -8,11 +8,9 @@ use vestal_config::ProfileName;
 
 use super::limits;
 use super::transition::{find, task_of_worker};
-use crate::authority::Authority;
 use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
-use crate::host::HostName;
-use crate::id::TaskId;
+use crate::id::{Authority, HostName, TaskId};
 use crate::status::{BlockKind, Status};
 use crate::store::Write;
 use crate::task::{Task, Workspace};

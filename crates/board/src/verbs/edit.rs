@@ -7,10 +7,9 @@ use vestal_config::ProfileName;
 
 use super::transition::{Permit, demote, find, record, release, task_of_worker};
 use super::{limits, machine};
-use crate::authority::Authority;
 use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
-use crate::id::{RunId, TaskId};
+use crate::id::{Authority, RunId, TaskId};
 use crate::status::Status;
 use crate::store::Write;
 use crate::task::Task;

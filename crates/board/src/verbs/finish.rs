@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::machine::{Change, Facts};
+use super::machine::{self, Change, Facts};
 use super::transition::{Permit, Transition, find, record};
-use super::{Moved, limits, machine};
-use crate::authority::Authority;
+use super::{Moved, limits};
 use crate::error::Refusal;
 use crate::event::Kind;
-use crate::id::TaskId;
+use crate::id::{Authority, TaskId};
 use crate::leftovers::remember_deleted;
 use crate::log::log_path;
 use crate::status::Status;

@@ -7,12 +7,10 @@ use vestal_config::ProfileName;
 
 use super::transition::{Permit, TaskState, Transition, fenced, lost, record};
 use super::{Moved, limits, machine, steps};
-use crate::authority::{Authority, Fence};
 use crate::dispatch::FailurePolicy;
 use crate::error::Refusal;
 use crate::event::Kind;
-use crate::host::Host;
-use crate::id::{RunId, TaskId};
+use crate::id::{Authority, Fence, Host, RunId, TaskId};
 use crate::run::{Outcome, Process, Role, Run};
 use crate::store::Write;
 use crate::time::Time;

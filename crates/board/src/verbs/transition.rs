@@ -10,10 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::machine::{self, Change, Ending, Facts};
-use crate::authority::{Authority, Fence};
 use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
-use crate::id::{RunId, TaskId};
+use crate::id::{Authority, Fence, RunId, TaskId};
 use crate::run::{Outcome, Role, Run};
 use crate::status::Status;
 use crate::store::{Read, Write};

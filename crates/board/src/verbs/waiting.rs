@@ -2,9 +2,8 @@
 
 use super::transition::Permit;
 use super::{Moved, limits, machine};
-use crate::authority::Authority;
 use crate::error::{Error, Refusal};
-use crate::id::TaskId;
+use crate::id::{Authority, TaskId};
 use crate::status::BlockKind;
 use crate::time::Time;
 use crate::{Board, Result};

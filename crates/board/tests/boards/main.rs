@@ -4,6 +4,5 @@
 
 mod attachments;
 mod catalogue;
-mod current;
 mod removal;
 mod support;

@@ -1,9 +1,100 @@
-//! How much is worked on at the same time.
+//! Caps, and budgets of failures.
 
-use vestal_board::dispatch::{CappedBy, DispatchResult, Life};
-use vestal_board::{Completion, TaskId};
+use std::time::Duration;
+
+use vestal_board::dispatch::{CappedBy, DispatchResult, Liveness};
+use vestal_board::{Completion, Status, TaskId};
 
 use crate::stage::{Stage, at_their_cap, count, person, started};
+
+/// Has a task started and its worker end with an exit code, until it is not
+/// started any more. Returns how often it was.
+async fn attempts(stage: &Stage, task: &TaskId, code: i32, kanban: &str) -> u32 {
+    let (policy, _) = stage.configured(kanban);
+    let mut attempts = 0;
+    loop {
+        let plan = stage.dispatch(&policy).await;
+        if plan.starts.is_empty() {
+            if stage.get(task).await.status == Status::Blocked {
+                return attempts;
+            }
+            // It waits before it is tried again.
+            assert_eq!(stage.get(task).await.status, Status::Ready);
+        } else {
+            attempts += 1;
+            assert!(attempts < 50, "nothing ends this");
+            stage.worker_of_ended(task, code).await;
+        }
+        stage.place.clock().advance(Duration::from_mins(20));
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_the_settings_counts_for_crashes_and_a_task_is_given_up_once() {
+    for limit in [1, 2, 10] {
+        let stage = Stage::with(&["alpha"]).await;
+        let task = stage.task("alpha").await;
+        // Each attempt is under its lease, which ends after the worker.
+        let kanban = format!("  failure_limit: {limit}\n  claim_ttl_seconds: 86400\n");
+        assert_eq!(attempts(&stage, &task, 70, &kanban).await, limit);
+        let events = stage.events(&task).await;
+        let given_up = events.iter().filter(|kind| *kind == "gave_up").count();
+        assert_eq!(given_up, 1, "{events:?}");
+        // And nothing but a person takes it up again.
+        let (policy, _) = stage.configured(&kanban);
+        stage.place.clock().advance(Duration::from_hours(100));
+        assert!(stage.dispatch(&policy).await.starts.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_the_settings_counts_for_timeouts() {
+    let stage = Stage::with(&["alpha"]).await;
+    let limit = |new: &mut vestal_board::NewTask| new.max_runtime = Some(Duration::from_mins(1));
+    let task = stage.task_with("alpha", limit).await;
+    let (policy, _) = stage.configured("  failure_limit: 3\n  claim_ttl_seconds: 86400\n");
+    let mut timed_out = 0;
+    while stage.get(&task).await.status != Status::Blocked {
+        let plan = stage.dispatch(&policy).await;
+        timed_out += plan.result.timed_out.count;
+        assert_eq!(plan.result.auto_blocked.count, u64::from(timed_out == 3));
+        stage.place.clock().advance(Duration::from_mins(20));
+        assert!(timed_out <= 3);
+    }
+    assert_eq!(timed_out, 3);
+}
+
+#[tokio::test]
+async fn workers_without_a_report_have_a_budget_of_their_own() {
+    let stage = Stage::with(&["alpha"]).await;
+    let task = stage.task("alpha").await;
+    let kanban = "  failure_limit: 1\n  no_report_limit: 4\n  claim_ttl_seconds: 86400\n";
+    assert_eq!(attempts(&stage, &task, 0, kanban).await, 4);
+}
+
+#[tokio::test]
+async fn a_tasks_own_limit_takes_the_place_of_the_settings() {
+    let stage = Stage::with(&["alpha"]).await;
+    let task = stage.task_with("alpha", |new| new.max_retries = Some(5)).await;
+    let kanban = "  failure_limit: 1\n  claim_ttl_seconds: 86400\n";
+    assert_eq!(attempts(&stage, &task, 70, kanban).await, 5);
+}
+
+#[tokio::test]
+async fn many_crashes_at_once_are_each_tasks_own() {
+    let stage = Stage::with(&["alpha"]).await;
+    let tasks = stage.tasks("alpha", 5).await;
+    let (policy, _) = stage.configured("  failure_limit: 2\n");
+    stage.dispatch(&policy).await;
+    for task in &tasks {
+        stage.worker_of_ended(task, 70).await;
+    }
+    let plan = stage.dispatch(&policy).await;
+    assert_eq!((plan.result.crashed.count, plan.result.auto_blocked.count), (5, 0));
+    for task in &tasks {
+        assert_eq!(stage.get(task).await.status, Status::Ready);
+    }
+}
 
 const PROFILES: [&str; 3] = ["alpha", "beta", "default"];
 
@@ -94,7 +185,7 @@ async fn what_a_cap_held_back_is_started_when_there_is_room() {
     // Its worker finishes it, and ends.
     let run = stage.get(done).await.current_run.unwrap();
     stage.place.complete(&person(), done, Completion::default()).await.unwrap();
-    stage.worker(run, Life::Gone { code: Some(0) });
+    stage.worker(run, Liveness::Gone { code: Some(0) });
     let second = stage.dispatch(&policy).await;
     assert_eq!(second.result.spawned.count, 1);
     assert_eq!(second.result.skipped_per_profile_capped.count, 1);
@@ -134,7 +225,7 @@ async fn a_worker_that_outlives_its_run_counts_until_it_is_gone() {
     let plan = stage.dry(&policy).await;
     assert!(plan.starts.is_empty(), "its worker is still there");
     assert_eq!(plan.repairs.len(), 1);
-    stage.worker(run, Life::Gone { code: None });
+    stage.worker(run, Liveness::Gone { code: None });
     assert_eq!(stage.dispatch(&policy).await.starts.len(), 1);
 }
 
@@ -155,7 +246,7 @@ async fn a_low_priority_of_an_idle_profile_runs_while_others_keep_coming() {
         for start in &plan.starts {
             let run = stage.get(&start.task).await.current_run.unwrap();
             stage.place.complete(&person(), &start.task, Completion::default()).await.unwrap();
-            stage.worker(run, Life::Gone { code: Some(0) });
+            stage.worker(run, Liveness::Gone { code: Some(0) });
         }
         stage.place.clock().advance(std::time::Duration::from_hours(1));
         rounds += 1;

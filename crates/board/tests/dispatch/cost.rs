@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use vestal_board::dispatch::{Caps, Elsewhere, Life, Policy, Snapshot, View, plan};
-use vestal_board::store::{EventQuery, Lane, Query, Read, Relative};
+use vestal_board::dispatch::{Caps, Liveness, OutsideLoad, Policy, Snapshot, View, plan};
+use vestal_board::store::{
+    EventQuery, Lane, Query, Read, ReadDetails, ReadEvents, ReadLists, ReadQueue, ReadRuns,
+    ReadTasks, Relative,
+};
 use vestal_board::{
     Attachment, Comment, Event, Failure, LaneKey, Result, Run, RunId, Status, Task, TaskId, Time,
 };
@@ -35,7 +38,10 @@ impl Read for Counted<'_> {
     fn now(&self) -> Time {
         self.read.now()
     }
+}
 
+#[async_trait]
+impl ReadQueue for Counted<'_> {
     async fn lanes(&mut self) -> Result<Vec<Lane>> {
         let rows = self.read.lanes().await?;
         Ok(self.note_down(rows))
@@ -56,23 +62,28 @@ impl Read for Counted<'_> {
         Ok(self.note_down(rows))
     }
 
+    async fn next_moment(&mut self) -> Result<Option<Time>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn running(&mut self) -> Result<Vec<Task>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn counts(&mut self) -> Result<Vec<(Status, Option<String>, u64)>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn oldest_queued(&mut self) -> Result<Option<Time>> {
+        unreachable!("{NEVER}")
+    }
+}
+
+#[async_trait]
+impl ReadRuns for Counted<'_> {
     async fn live_runs(&mut self) -> Result<Vec<Run>> {
         let rows = self.read.live_runs().await?;
         Ok(self.note_down(rows))
-    }
-
-    async fn task(&mut self, id: &TaskId) -> Result<Option<Task>> {
-        let row = self.read.task(id).await?;
-        Ok(self.note_down(row.into_iter().collect()).pop())
-    }
-
-    async fn finished_after(
-        &mut self,
-        since: Time,
-        seq: i64,
-        limit: u32,
-    ) -> Result<Vec<(Time, i64, TaskId)>> {
-        self.read.finished_after(since, seq, limit).await
     }
 
     async fn runs(&mut self, id: &TaskId, last: u32) -> Result<Vec<Run>> {
@@ -85,79 +96,113 @@ impl Read for Counted<'_> {
         Ok(self.note_down(rows))
     }
 
-    async fn names_like(&mut self, _: &str, _: u32) -> Result<Vec<TaskId>> {
-        unreachable!("{NEVER}")
-    }
-    async fn task_with_key(&mut self, _: &str) -> Result<Option<Task>> {
-        unreachable!("{NEVER}")
-    }
-    async fn list(&mut self, _: &Query) -> Result<Vec<Task>> {
-        unreachable!("{NEVER}")
-    }
-    async fn count(&mut self, _: &Query) -> Result<u64> {
-        unreachable!("{NEVER}")
-    }
-    async fn parents(&mut self, _: &TaskId) -> Result<Vec<Relative>> {
-        unreachable!("{NEVER}")
-    }
-    async fn children(&mut self, _: &TaskId) -> Result<Vec<Relative>> {
-        unreachable!("{NEVER}")
-    }
-    async fn waits_for(&mut self, _: &TaskId, _: &TaskId) -> Result<bool> {
-        unreachable!("{NEVER}")
-    }
-    async fn comments(&mut self, _: &TaskId, _: u32) -> Result<Vec<Comment>> {
-        unreachable!("{NEVER}")
-    }
-    async fn events(&mut self, _: &TaskId, _: u32) -> Result<Vec<Event>> {
-        unreachable!("{NEVER}")
-    }
-    async fn events_after(&mut self, _: &EventQuery) -> Result<Vec<Event>> {
-        unreachable!("{NEVER}")
-    }
-    async fn last_event(&mut self) -> Result<i64> {
-        unreachable!("{NEVER}")
-    }
     async fn run(&mut self, _: RunId) -> Result<Option<Run>> {
         unreachable!("{NEVER}")
     }
+
     async fn completed_by(&mut self, _: &str, _: u32) -> Result<Vec<(Run, String)>> {
         unreachable!("{NEVER}")
     }
+}
+
+#[async_trait]
+impl ReadTasks for Counted<'_> {
+    async fn task(&mut self, id: &TaskId) -> Result<Option<Task>> {
+        let row = self.read.task(id).await?;
+        Ok(self.note_down(row.into_iter().collect()).pop())
+    }
+
+    async fn names_like(&mut self, _: &str, _: u32) -> Result<Vec<TaskId>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn task_with_key(&mut self, _: &str) -> Result<Option<Task>> {
+        unreachable!("{NEVER}")
+    }
+
     async fn made_by(&mut self, _: RunId) -> Result<u32> {
         unreachable!("{NEVER}")
     }
-    async fn attachments(&mut self, _: &TaskId) -> Result<Vec<Attachment>> {
+}
+
+#[async_trait]
+impl ReadLists for Counted<'_> {
+    async fn finished_after(
+        &mut self,
+        since: Time,
+        seq: i64,
+        limit: u32,
+    ) -> Result<Vec<(Time, i64, TaskId)>> {
+        self.read.finished_after(since, seq, limit).await
+    }
+
+    async fn list(&mut self, _: &Query) -> Result<Vec<Task>> {
         unreachable!("{NEVER}")
     }
-    async fn attachment(&mut self, _: i64) -> Result<Option<Attachment>> {
+
+    async fn count(&mut self, _: &Query) -> Result<u64> {
         unreachable!("{NEVER}")
     }
-    async fn stored_files(&mut self) -> Result<Vec<String>> {
-        unreachable!("{NEVER}")
-    }
-    async fn next_moment(&mut self) -> Result<Option<Time>> {
-        unreachable!("{NEVER}")
-    }
-    async fn running(&mut self) -> Result<Vec<Task>> {
-        unreachable!("{NEVER}")
-    }
-    async fn counts(&mut self) -> Result<Vec<(Status, Option<String>, u64)>> {
-        unreachable!("{NEVER}")
-    }
-    async fn oldest_queued(&mut self) -> Result<Option<Time>> {
-        unreachable!("{NEVER}")
-    }
+
     async fn failing(&mut self, _: u32, _: u32) -> Result<Vec<(TaskId, Failure)>> {
         unreachable!("{NEVER}")
     }
+
     async fn blocked_before(&mut self, _: Time, _: u32) -> Result<Vec<Task>> {
         unreachable!("{NEVER}")
     }
+
     async fn blocked_often(&mut self, _: Time, _: u32, _: u32) -> Result<Vec<(TaskId, u32)>> {
         unreachable!("{NEVER}")
     }
+}
+
+#[async_trait]
+impl ReadDetails for Counted<'_> {
+    async fn parents(&mut self, _: &TaskId) -> Result<Vec<Relative>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn children(&mut self, _: &TaskId) -> Result<Vec<Relative>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn waits_for(&mut self, _: &TaskId, _: &TaskId) -> Result<bool> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn comments(&mut self, _: &TaskId, _: u32) -> Result<Vec<Comment>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn attachments(&mut self, _: &TaskId) -> Result<Vec<Attachment>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn attachment(&mut self, _: i64) -> Result<Option<Attachment>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn stored_files(&mut self) -> Result<Vec<String>> {
+        unreachable!("{NEVER}")
+    }
+
     async fn note(&mut self, _: &str) -> Result<Option<Value>> {
+        unreachable!("{NEVER}")
+    }
+}
+
+#[async_trait]
+impl ReadEvents for Counted<'_> {
+    async fn events(&mut self, _: &TaskId, _: u32) -> Result<Vec<Event>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn events_after(&mut self, _: &EventQuery) -> Result<Vec<Event>> {
+        unreachable!("{NEVER}")
+    }
+
+    async fn last_event(&mut self) -> Result<i64> {
         unreachable!("{NEVER}")
     }
 }
@@ -169,9 +214,9 @@ async fn cost(stage: &Stage, policy: &Policy) -> (usize, usize, usize, u64) {
     let mut counted = Counted { read, asked: 0, rows: 0 };
     let view = View {
         profiles: BTreeSet::from(["ada".to_owned(), "grace".to_owned()]),
-        outside: Elsewhere::default(),
+        outside: OutsideLoad::default(),
         busy_elsewhere: BTreeSet::new(),
-        life: &|_| Life::Alive,
+        life: &|_| Liveness::Alive,
     };
     let snapshot = Snapshot::take(&mut counted, policy, view).await.unwrap();
     let plan = plan(&snapshot, policy);

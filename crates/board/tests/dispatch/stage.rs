@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use vestal_board::dispatch::{
-    Caps, Elsewhere, FailurePolicy, Life, Plan, Policy, Repair, Shown, Snapshot, View, plan,
+    Caps, FailurePolicy, Liveness, OutsideLoad, Plan, Policy, Repair, Shown, Snapshot, View, plan,
 };
-use vestal_board::testing::Place;
+use vestal_board::testing::TestBoard;
 use vestal_board::verbs::steps;
 use vestal_board::{
     Authority, Claim, Fence, NewTask, Process, Run, RunEnd, RunId, Task, TaskId, settings,
@@ -14,10 +14,10 @@ use vestal_board::{
 use vestal_config::{Environment, Home, Override, ProfileName, Settings};
 
 pub(crate) struct Stage {
-    pub(crate) place: Place,
+    pub(crate) place: TestBoard,
     profiles: BTreeSet<String>,
     /// What becomes of workers; those that are not named live.
-    lives: Mutex<BTreeMap<RunId, Life>>,
+    lives: Mutex<BTreeMap<RunId, Liveness>>,
 }
 
 pub(crate) fn person() -> Authority {
@@ -32,7 +32,7 @@ impl Stage {
     /// Returns an empty board with these profiles.
     pub(crate) async fn with(profiles: &[&str]) -> Self {
         Self {
-            place: Place::new(tempfile::tempdir().unwrap()).await.unwrap(),
+            place: TestBoard::new(tempfile::tempdir().unwrap()).await.unwrap(),
             profiles: profiles.iter().map(|&name| name.to_owned()).collect(),
             lives: Mutex::new(BTreeMap::new()),
         }
@@ -100,19 +100,19 @@ impl Stage {
     }
 
     /// Says what becomes of a worker.
-    pub(crate) fn worker(&self, run: RunId, life: Life) {
+    pub(crate) fn worker(&self, run: RunId, life: Liveness) {
         self.lives.lock().unwrap_or_else(PoisonError::into_inner).insert(run, life);
     }
 
     /// Says that the worker of a task ended with an exit code.
     pub(crate) async fn worker_of_ended(&self, id: &TaskId, code: i32) {
         let run = self.get(id).await.current_run.unwrap();
-        self.worker(run, Life::Gone { code: Some(code) });
+        self.worker(run, Liveness::Gone { code: Some(code) });
     }
 
-    fn life(&self, run: &Run) -> Life {
+    fn life(&self, run: &Run) -> Liveness {
         let known = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        let otherwise = if run.host.is_some() { Life::Alive } else { Life::Person };
+        let otherwise = if run.host.is_some() { Liveness::Alive } else { Liveness::Person };
         known.get(&run.id).copied().unwrap_or(otherwise)
     }
 
@@ -122,7 +122,7 @@ impl Stage {
         let life = |run: &Run| self.life(run);
         let view = View {
             profiles: self.profiles.clone(),
-            outside: Elsewhere::default(),
+            outside: OutsideLoad::default(),
             busy_elsewhere: BTreeSet::new(),
             life: &life,
         };

@@ -2,16 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod full;
-mod killed;
-mod listen;
-mod race;
-mod together;
+mod cases;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use sqlx::{ConnectOptions as _, Row as _};
 use vestal_board::testing;
@@ -21,11 +16,6 @@ fn worker(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_board-user"));
     command.arg(dir).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     command
-}
-
-/// Returns what another process says, line by line.
-fn lines(child: &mut Child) -> Lines<BufReader<ChildStdout>> {
-    BufReader::new(child.stdout.take().unwrap()).lines()
 }
 
 /// Asserts that the file is whole, that it has all that was acknowledged, and

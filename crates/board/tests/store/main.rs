@@ -3,27 +3,22 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod changes;
-mod file;
 mod history;
-mod lanes;
-mod lists;
-mod plans;
 mod queues;
 mod reads;
 mod rows;
-mod runs;
 mod transactions;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use vestal_board::store::{Options, SqliteStore};
-use vestal_board::testing::{Place, profile};
+use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{BlockKind, Board, HostName, RunId, Status, Task, TaskId, Time, Workspace};
 
 /// Returns a board in a directory that goes with it.
-async fn place() -> Place {
-    Place::new(tempfile::tempdir().unwrap()).await.unwrap()
+async fn place() -> TestBoard {
+    TestBoard::new(tempfile::tempdir().unwrap()).await.unwrap()
 }
 
 /// Adds a task.

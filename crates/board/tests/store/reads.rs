@@ -1,16 +1,135 @@
-//! Reads never write.
+//! Reading: lists, single tasks, and the plans of queries.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _, SqliteConnection};
-use vestal_board::store::{EventQuery, Options, Query, Read, SqliteStore, Store as _};
-use vestal_board::testing::task;
-use vestal_board::{Kind, NewEvent, RunId};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqliteConnection,
+};
+use vestal_board::store::{EventQuery, Options, Order, Query, Read, SqliteStore, Store as _};
+use vestal_board::testing::{TestBoard, profile, task};
+use vestal_board::{Kind, NewEvent, RunId, Status, Task, Time};
 
 use crate::{add_all, full, place};
+
+async fn titles(place: &TestBoard, query: &Query) -> Vec<String> {
+    let mut read = place.read().await.unwrap();
+    let tasks = read.list(query).await.unwrap();
+    let counted = read.count(&Query { limit: Some(1), offset: 1, ..query.clone() }).await.unwrap();
+    if query.limit.is_none() && query.offset == 0 {
+        assert_eq!(counted, tasks.len() as u64, "{query:?}");
+    }
+    // What is handed over one by one is the same.
+    let mut visited = Vec::new();
+    let each = &mut |task| {
+        visited.push(task);
+        ControlFlow::Continue(())
+    };
+    read.visit(query, each).await.unwrap();
+    assert_eq!(visited, tasks, "{query:?}");
+    let mut first = None;
+    let each = &mut |task| {
+        assert_eq!(first.replace(task), None, "nothing comes after a break");
+        ControlFlow::Break(())
+    };
+    read.visit(query, each).await.unwrap();
+    assert_eq!(first.as_ref(), tasks.first());
+    tasks.into_iter().map(|task| task.title).collect()
+}
+
+async fn board() -> TestBoard {
+    let place = place().await;
+    let tasks = [
+        Task { status: Status::Done, updated_at: Time::from_millis(9), ..task("done") },
+        Task { status: Status::Archived, ..task("archived") },
+        Task { priority: 5, assignee: Some(profile("ada")), ..task("urgent") },
+        Task { priority: -5, tenant: Some("acme".to_owned()), ..task("later") },
+        Task { status: Status::Running, session_id: Some("talk".to_owned()), ..task("running") },
+        Task { status: Status::Blocked, attention: Some("look".to_owned()), ..task("blocked") },
+        Task {
+            body: "Grüße an ÄRGER".to_owned(),
+            assignee: Some(profile("grace")),
+            ..task("greet")
+        },
+    ];
+    add_all(&place, &tasks).await;
+    place
+}
+
+#[tokio::test]
+async fn a_list_begins_with_what_a_person_should_look_at_and_what_goes_on() {
+    let place = board().await;
+    let all = ["blocked", "running", "urgent", "greet", "later", "done"];
+    assert_eq!(titles(&place, &Query::default()).await, all);
+    let with_archived = Query { with_archived: true, ..Query::default() };
+    assert_eq!(titles(&place, &with_archived).await, [&all[..], &["archived"]].concat());
+    let page = Query { limit: Some(2), offset: 1, ..Query::default() };
+    assert_eq!(titles(&place, &page).await, all[1..3]);
+}
+
+#[tokio::test]
+async fn lists_can_be_narrowed() {
+    let place = board().await;
+    let cases: [(Query, &[&str]); 11] = [
+        (
+            Query { statuses: vec![Status::Ready], ..Query::default() },
+            &["urgent", "greet", "later"],
+        ),
+        (
+            Query { statuses: vec![Status::Archived, Status::Blocked], ..Query::default() },
+            &["blocked", "archived"],
+        ),
+        (Query { assignee: Some(Some("Ada".to_owned())), ..Query::default() }, &["urgent"]),
+        (Query { assignee: Some(Some("no such".to_owned())), ..Query::default() }, &[]),
+        (
+            Query { assignee: Some(None), ..Query::default() },
+            &["blocked", "running", "later", "done"],
+        ),
+        (Query { tenant: Some("acme".to_owned()), ..Query::default() }, &["later"]),
+        (Query { session: Some("talk".to_owned()), ..Query::default() }, &["running"]),
+        (Query { needs_attention: true, ..Query::default() }, &["blocked"]),
+        (
+            Query {
+                needs_attention: true,
+                statuses: vec![Status::Ready, Status::Archived],
+                ..Query::default()
+            },
+            &[],
+        ),
+        (Query { text: Some("ärger".to_owned()), ..Query::default() }, &["greet"]),
+        (Query { text: Some("ER".to_owned()), ..Query::default() }, &["greet", "later"]),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(titles(&place, &query).await, expected, "{query:?}");
+    }
+    let page = Query { text: Some("er".to_owned()), limit: Some(1), offset: 1, ..Query::default() };
+    assert_eq!(titles(&place, &page).await, ["later"]);
+    let hostile = Query { text: Some("%' OR 1=1 --".to_owned()), ..Query::default() };
+    assert_eq!(titles(&place, &hostile).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn lists_can_be_ordered() {
+    let place = board().await;
+    let first = |order| Query { order, limit: Some(3), ..Query::default() };
+    for (order, expected) in [
+        (Order::Created, ["done", "urgent", "later"]),
+        (Order::CreatedDesc, ["greet", "blocked", "running"]),
+        (Order::Priority, ["later", "done", "running"]),
+        (Order::PriorityDesc, ["urgent", "done", "running"]),
+        (Order::Status, ["blocked", "done", "urgent"]),
+        (Order::Title, ["blocked", "done", "greet"]),
+        (Order::Updated, ["greet", "blocked", "running"]),
+    ] {
+        assert_eq!(titles(&place, &first(order)).await, expected, "{order}");
+    }
+    let all = Query { order: Order::Assignee, ..Query::default() };
+    let titles = titles(&place, &all).await;
+    assert_eq!(titles[4..], ["urgent", "greet"]);
+}
 
 /// Returns the files of a directory that hold data, with their bytes.
 fn bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -109,4 +228,78 @@ async fn no_question_changes_the_board_not_even_one_that_opens_and_closes_the_fi
     let after = bytes(place.path());
     assert!(before["kanban.db"] == after["kanban.db"]);
     assert!(after.get("kanban.db-wal").is_none_or(Vec::is_empty));
+}
+
+/// Statements as the store puts them, and the index that each has to use.
+const PLANS: &[(&str, &str)] = &[
+    ("seq FROM tasks WHERE shelf < 19 ORDER BY shelf, rank, seq", "COVERING INDEX tasks_by_shelf"),
+    (
+        "seq FROM tasks WHERE shelf IN (3, 13) ORDER BY shelf, rank, seq",
+        "COVERING INDEX tasks_by_shelf",
+    ),
+    (
+        "seq FROM tasks WHERE shelf < 19 AND assignee = 'a' ORDER BY shelf, rank, seq",
+        "COVERING INDEX tasks_by_shelf",
+    ),
+    (
+        "seq FROM tasks WHERE shelf < 19 AND tenant = 'a' AND tenant <> '' \
+         ORDER BY shelf, rank, seq",
+        "tasks_by_tenant",
+    ),
+    (
+        "seq FROM tasks WHERE shelf < 19 AND session_id = 'a' ORDER BY shelf, rank, seq",
+        "tasks_by_session",
+    ),
+    (
+        "* FROM tasks WHERE queue_as = 'a' AND tenant = '' AND workspace_host = '' \
+         ORDER BY rank, seq",
+        "tasks_queued",
+    ),
+    ("* FROM tasks WHERE wake_at <= 7 ORDER BY wake_at, seq", "tasks_by_moment"),
+    (
+        "* FROM tasks WHERE wake_at IS NOT NULL AND status IN ('ready', 'review') \
+         ORDER BY wake_at, seq",
+        "tasks_guarded",
+    ),
+    ("min(wake_at) FROM tasks WHERE wake_at IS NOT NULL", "tasks_by_moment"),
+    ("* FROM tasks WHERE idempotency_key = 'k' AND status <> 'archived'", "tasks_by_key"),
+    ("count(*) FROM tasks WHERE created_by_run = 7", "tasks_by_maker"),
+    ("* FROM tasks WHERE shelf IN (0, 10) ORDER BY shelf", "tasks_by_shelf"),
+    ("min(queued_at) FROM tasks WHERE queue_as IS NOT NULL", "COVERING INDEX tasks_queued"),
+    ("* FROM runs WHERE ended_at IS NULL OR gone = 0 ORDER BY id", "runs_alive"),
+    (
+        "min(expires_at) FROM runs WHERE (ended_at IS NULL OR gone = 0) AND ended_at IS NULL",
+        "runs_alive",
+    ),
+    (
+        "* FROM runs WHERE runs.profile = 'a' AND runs.outcome = 'completed' \
+         ORDER BY runs.ended_at DESC, runs.id DESC",
+        "runs_completed",
+    ),
+    ("* FROM events WHERE task_id = 'a' ORDER BY id DESC", "events_by_task"),
+    ("* FROM events WHERE events.id > 7 ORDER BY events.id", "INTEGER PRIMARY KEY"),
+];
+
+async fn plan(connection: &mut sqlx::SqliteConnection, statement: &str) -> String {
+    let text = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+    let rows = connection.fetch_all(sqlx::query(text)).await.unwrap();
+    rows.iter().map(|row| row.get("detail")).collect::<Vec<String>>().join("; ")
+}
+
+#[tokio::test]
+async fn what_is_asked_often_is_read_off_an_index_and_not_sorted() {
+    let place = place().await;
+    let options = SqliteConnectOptions::new().filename(place.file()).read_only(true);
+    let mut connection = options.connect().await.unwrap();
+    for (statement, expected) in PLANS {
+        let plan = plan(&mut connection, &format!("SELECT {statement} LIMIT 100")).await;
+        assert!(plan.contains(expected), "{statement}: {plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{statement}: {plan}");
+    }
+    // A page of a list: which tasks is read off the index, then they are.
+    let page = "SELECT * FROM tasks WHERE seq IN (SELECT seq FROM tasks WHERE shelf < 19 \
+                ORDER BY shelf, rank, seq LIMIT 100 OFFSET 0) ORDER BY shelf, rank, seq";
+    let plan = plan(&mut connection, page).await;
+    assert!(plan.contains("SEARCH tasks USING INTEGER PRIMARY KEY"), "{plan}");
+    assert!(plan.contains("SEARCH tasks USING COVERING INDEX tasks_by_shelf"), "{plan}");
 }

@@ -1,14 +1,59 @@
-//! Transactions: wholly or not at all, one after the other, at one moment.
+//! Opening the file, and transactions.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::Duration;
 
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
+use vestal_board::store::{Options, SqliteStore, Store as _};
 use vestal_board::testing::{BEGINNING, task};
 use vestal_board::{Error, Task};
 use vestal_database::Error as FileError;
+use vestal_testkit::files::files;
 
-use crate::{add, change, get, place};
+use crate::{add, change, get, open, place};
+
+async fn execute(path: &Path, text: &'static str) {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    connection.execute(text).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn looking_makes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("boards").join("kanban.db");
+    let found = SqliteStore::open_existing(&path, Options::default()).await.unwrap();
+    assert!(found.is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    open(&path).await.unwrap().close().await.unwrap();
+    let found = SqliteStore::open_existing(&path, Options::default()).await.unwrap();
+    assert!(found.is_some());
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_is_refused_and_not_touched() {
+    for text in [
+        "CREATE TABLE tasks (id TEXT)",
+        "CREATE TABLE tasks (id TEXT); PRAGMA user_version = 1",
+        "PRAGMA user_version = 1; PRAGMA application_id = 5",
+        "PRAGMA user_version = -1; PRAGMA application_id = 1450407490",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kanban.db");
+        execute(&path, text).await;
+        let before = files(dir.path());
+        let opened = open(&path).await;
+        assert!(
+            matches!(opened, Err(Error::Database(FileError::Foreign { .. }))),
+            "{text}: {opened:?}"
+        );
+        assert_eq!(files(dir.path()), before);
+    }
+}
 
 #[tokio::test]
 async fn what_is_not_committed_did_not_happen() {

@@ -1,6 +1,6 @@
 //! What a worker may do, and that one which lost its task may do nothing.
 
-use vestal_board::testing::{Place, profile};
+use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{
     Authority, Block, BlockKind, Edit, Error, Fence, Heartbeat, Promotion, Refusal, Result, Role,
     Status, TaskId,
@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// A worker whose task was given to another, and that other.
-async fn stale(place: &Place) -> (TaskId, Fence, Fence) {
+async fn stale(place: &TestBoard) -> (TaskId, Fence, Fence) {
     let (id, old) = running(place).await;
     place.reclaim(&ann(), &id, "taken for dead").await.unwrap();
     let new = take(place, &id).await;
@@ -20,7 +20,7 @@ async fn stale(place: &Place) -> (TaskId, Fence, Fence) {
 }
 
 /// All that a worker can write, by name.
-async fn every_write(place: &Place, fence: &Fence) -> Vec<(&'static str, Result<()>)> {
+async fn every_write(place: &TestBoard, fence: &Fence) -> Vec<(&'static str, Result<()>)> {
     let (id, by) = (&fence.task, &Authority::Worker(fence.clone()));
     let beat = Heartbeat { lease: LEASE, activity: true, note: None };
     let summary = Edit { summary: Some("s".to_owned()), ..Edit::default() };

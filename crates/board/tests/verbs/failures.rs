@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use vestal_board::dispatch::FailurePolicy;
-use vestal_board::testing::Place;
+use vestal_board::testing::TestBoard;
 use vestal_board::verbs::steps;
 use vestal_board::{BlockKind, Claim, NewTask, Outcome, Role, RunEnd, Status, Task, TaskId};
 
@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// Has a task taken and its run end so, whatever guard it waits for.
-async fn fail(place: &Place, id: &TaskId, outcome: Outcome) -> Task {
+async fn fail(place: &TestBoard, id: &TaskId, outcome: Outcome) -> Task {
     place.advance(Duration::from_hours(1));
     let mut tx = place.write().await.unwrap();
     steps::wake_in(&mut *tx, &dispatcher(), id).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 use vestal_board::dispatch::FailurePolicy;
-use vestal_board::testing::{Place, profile};
+use vestal_board::testing::{TestBoard, profile};
 use vestal_board::verbs::steps;
 use vestal_board::{
     Authority, Block, BlockKind, Fence, Initial, LaneShare, NewTask, Outcome, Promotion, Role,
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A board, and what the model thinks of it.
 struct Pair {
-    place: Place,
+    place: TestBoard,
     model: Model,
     /// In the order in which they were made.
     names: Vec<TaskId>,

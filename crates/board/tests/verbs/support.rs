@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_board::store::Query;
-use vestal_board::testing::{Place, profile};
+use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{
     Authority, Block, BlockKind, Claim, Completion, Fence, Host, HostName, Initial, NewTask,
     Process, Role, RunEnd, Status, Task, TaskId,
@@ -11,8 +11,8 @@ use vestal_board::{
 
 pub(crate) const LEASE: Duration = Duration::from_mins(15);
 
-pub(crate) async fn place() -> Place {
-    Place::new(tempfile::tempdir().unwrap()).await.unwrap()
+pub(crate) async fn place() -> TestBoard {
+    TestBoard::new(tempfile::tempdir().unwrap()).await.unwrap()
 }
 
 pub(crate) fn ann() -> Authority {
@@ -32,20 +32,20 @@ pub(crate) fn after(parents: &[&TaskId]) -> NewTask {
     NewTask { parents, ..titled("child") }
 }
 
-pub(crate) async fn add(place: &Place, new: NewTask) -> TaskId {
+pub(crate) async fn add(place: &TestBoard, new: NewTask) -> TaskId {
     place.create(&ann(), new).await.unwrap().task.id
 }
 
-pub(crate) async fn ready(place: &Place) -> TaskId {
+pub(crate) async fn ready(place: &TestBoard) -> TaskId {
     add(place, titled("task")).await
 }
 
-pub(crate) fn claim(place: &Place, role: Role) -> Claim {
+pub(crate) fn claim(place: &TestBoard, role: Role) -> Claim {
     Claim { lease: LEASE, profile: Some(profile("alpha")), role, host: Some(place.host().clone()) }
 }
 
 /// Says of all runs that ended that nothing is left of their workers.
-pub(crate) async fn all_gone(place: &Place) {
+pub(crate) async fn all_gone(place: &TestBoard) {
     let live = place.read().await.unwrap().live_runs().await.unwrap();
     for run in live.iter().filter(|run| !run.is_open()) {
         place.run_gone(run.id).await.unwrap();
@@ -53,7 +53,7 @@ pub(crate) async fn all_gone(place: &Place) {
 }
 
 /// Has a worker claim a task that is ready or to be looked at.
-pub(crate) async fn take(place: &Place, id: &TaskId) -> Fence {
+pub(crate) async fn take(place: &TestBoard, id: &TaskId) -> Fence {
     all_gone(place).await;
     let role = match place.get(id).await.unwrap().status {
         Status::Review => Role::Review,
@@ -63,7 +63,7 @@ pub(crate) async fn take(place: &Place, id: &TaskId) -> Fence {
     Fence { task: id.clone(), run: run.id, profile: profile("alpha") }
 }
 
-pub(crate) async fn running(place: &Place) -> (TaskId, Fence) {
+pub(crate) async fn running(place: &TestBoard) -> (TaskId, Fence) {
     let id = ready(place).await;
     let fence = take(place, &id).await;
     (id, fence)
@@ -87,7 +87,7 @@ pub(crate) fn ended(outcome: vestal_board::Outcome) -> RunEnd {
 }
 
 /// Brings a new task to a status, by verbs alone.
-pub(crate) async fn at(place: &Place, status: Status) -> TaskId {
+pub(crate) async fn at(place: &TestBoard, status: Status) -> TaskId {
     let ann = ann();
     match status {
         Status::Triage => add(place, NewTask { initial: Initial::Triage, ..titled("t") }).await,
@@ -125,27 +125,27 @@ pub(crate) async fn at(place: &Place, status: Status) -> TaskId {
     }
 }
 
-pub(crate) async fn get(place: &Place, id: &TaskId) -> Task {
+pub(crate) async fn get(place: &TestBoard, id: &TaskId) -> Task {
     place.get(id).await.unwrap()
 }
 
-pub(crate) async fn status(place: &Place, id: &TaskId) -> Status {
+pub(crate) async fn status(place: &TestBoard, id: &TaskId) -> Status {
     get(place, id).await.status
 }
 
 /// The kinds of a task's last events, oldest first.
-pub(crate) async fn kinds(place: &Place, id: &TaskId) -> Vec<String> {
+pub(crate) async fn kinds(place: &TestBoard, id: &TaskId) -> Vec<String> {
     let events = place.show(id).await.unwrap().events;
     events.into_iter().map(|event| event.kind).collect()
 }
 
 /// The payload of a task's last event of a kind.
-pub(crate) async fn told(place: &Place, id: &TaskId, kind: &str) -> serde_json::Value {
+pub(crate) async fn told(place: &TestBoard, id: &TaskId, kind: &str) -> serde_json::Value {
     let events = place.show(id).await.unwrap().events;
     let event = events.into_iter().rev().find(|event| event.kind == kind);
     event.unwrap_or_else(|| panic!("no event {kind}")).payload
 }
 
-pub(crate) async fn everything(place: &Place) -> Vec<Task> {
+pub(crate) async fn everything(place: &TestBoard) -> Vec<Task> {
     place.list(&Query { with_archived: true, ..Query::default() }).await.unwrap()
 }

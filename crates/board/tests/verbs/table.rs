@@ -1,14 +1,14 @@
 //! Every verb on a task of every status: where it leads, or that it is refused
 //! and changes nothing.
 
-use vestal_board::testing::{Place, profile};
+use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{BlockKind, Claim, Promotion, Role, Status, TaskId};
 
 use crate::support::{LEASE, ann, at, because, done, place};
 
 /// Does a verb as a person, and returns where the task stands then; nothing
 /// where it is gone.
-async fn does(place: &Place, verb: &str, id: &TaskId) -> vestal_board::Result<Option<Status>> {
+async fn does(place: &TestBoard, verb: &str, id: &TaskId) -> vestal_board::Result<Option<Status>> {
     let ann = ann();
     let claim = |role| Claim { lease: LEASE, profile: None, role, host: None };
     match verb {

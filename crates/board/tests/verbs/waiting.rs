@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vestal_board::testing::Place;
+use vestal_board::testing::TestBoard;
 use vestal_board::verbs::steps;
 use vestal_board::{
     Authority, Block, BlockKind, Error, Initial, NewTask, Promotion, Refusal, Status, TaskId, Time,
@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// Wakes what has come due, as a dispatcher does.
-async fn wake(place: &Place, id: &TaskId) -> bool {
+async fn wake(place: &TestBoard, id: &TaskId) -> bool {
     let mut tx = place.write().await.unwrap();
     let due = tx.due(100).await.unwrap();
     let woken = steps::wake_in(&mut *tx, &dispatcher(), id).await.unwrap().is_some();

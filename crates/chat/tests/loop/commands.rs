@@ -390,7 +390,7 @@ async fn what_it_took_and_where_things_stand_is_said_at_sixty_columns() {
             person.sees("no model has answered").await;
             hears(&person, "one").await;
             // So narrow a line at the bottom has no room for the time it counts.
-            vestal_witness::until_async("the answer is on record", || async {
+            vestal_testkit::until_async("the answer is on record", || async {
                 conversations(&stage).await.first().is_some_and(|summary| summary.messages == 2)
             })
             .await;

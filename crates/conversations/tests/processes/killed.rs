@@ -1,47 +1,17 @@
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::Child;
 
 use vestal_conversations::{Store, Stored};
+use vestal_testkit::programs::kill_after;
+use vestal_testkit::random::{Random, soak};
 
 use crate::{assert_whole, conversation, worker};
 
 const WRITERS: usize = 4;
 
-/// Numbers that look random and are the same each time for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "how much is soaked is no setting")]
-fn soak(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
-
-/// Lets a writer acknowledge so many messages, then kills it, and returns what
-/// it had acknowledged by then.
-fn kill_after(mut writer: Child, lines: u64) -> Vec<String> {
-    let mut output = BufReader::new(writer.stdout.take().unwrap()).lines();
-    let mut said: Vec<String> =
-        output.by_ref().take(usize::try_from(lines).unwrap()).map(Result::unwrap).collect();
-    writer.kill().unwrap();
-    // What was said until the kill took effect counts as well.
-    said.extend(output.map(Result::unwrap));
-    writer.wait().unwrap();
-    said
-}
-
 #[tokio::test]
 async fn soak_what_killed_processes_acknowledged_is_found_again_in_order() {
     let rounds = soak("VESTAL_SOAK_ROUNDS", 12) / 4;
-    let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
-    println!("seed {}", random.0);
+    let mut random = Random::from_environment();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     let store = Store::open(&path).await.unwrap();
@@ -56,7 +26,8 @@ async fn soak_what_killed_processes_acknowledged_is_found_again_in_order() {
             .map(|writer| {
                 let (own, name) = (format!("own{writer}"), format!("{round}.{writer}"));
                 let child = worker(&path, &["write", &own, "shared", &name, "1000000"]).spawn();
-                let (child, lines) = (child.unwrap(), 8 + random.below(60));
+                let (child, lines) =
+                    (child.unwrap(), usize::try_from(8 + random.below(60)).unwrap());
                 (own, std::thread::spawn(move || kill_after(child, lines)))
             })
             .collect();

@@ -1,7 +1,7 @@
-use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use vestal_conversations::{Error, Store};
+use vestal_testkit::programs::lines;
 
 use crate::{conversation, worker};
 
@@ -13,9 +13,7 @@ async fn a_conversation_is_free_again_when_its_holder_is_killed() {
     let id = conversation(&store, "held").await;
 
     let mut holder = worker(&path, &["lease", "held"]).stdin(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "leased\n");
+    assert_eq!(lines(&mut holder).next().unwrap().unwrap(), "leased");
     match store.lease(&id) {
         Err(Error::Busy { id: held, pid }) => {
             assert_eq!((held, pid), (id.clone(), Some(holder.id())));

@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod full;
 mod killed;
 mod leases;
-mod race;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

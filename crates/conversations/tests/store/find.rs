@@ -1,6 +1,11 @@
-use vestal_conversations::{ConversationId, Error, New, Store, Title};
+//! Lists, titles and usage, and finding a conversation.
 
-use crate::{from_cli, place};
+use vestal_conversations::{
+    ConversationId, Error, Filter, InvalidTitle, ModelTotals, New, NewMessage, Store, Title, Totals,
+};
+use vestal_model::{AssistantMessage, Completion, Cost, CostSource, Usage};
+
+use crate::{answer, begin, from_cli, place, titled, user};
 
 async fn named(store: &Store, id: &str, title: Option<&str>) -> ConversationId {
     let title = title.map(|title| Title::Given(title.to_owned()));
@@ -69,4 +74,114 @@ async fn the_latest_is_a_persons_own() {
     let parent = Some((vestal_conversations::ParentKind::Delegation, own.clone()));
     place.create(New { parent, ..from_cli() }).await.unwrap();
     assert_eq!(place.latest().await.unwrap(), own);
+}
+
+#[tokio::test]
+async fn two_conversations_never_have_the_same_title() {
+    let place = place().await;
+    let first = titled(&place, "fix the build").await;
+    let second = begin(&place).await;
+    let given = Title::Given(" fix the\n build ".to_owned());
+    match place.set_title(&second, &given).await {
+        Err(Error::TitleTaken { title, by }) => {
+            assert_eq!((title.as_str(), by), ("fix the build", first.id.clone()));
+        }
+        other => panic!("{other:?}"),
+    }
+    let refused = place.create(New { title: Some(given.clone()), ..from_cli() }).await;
+    assert!(matches!(refused, Err(Error::TitleTaken { .. })));
+    assert_eq!(place.list(&Filter::default()).await.unwrap().len(), 2);
+    // Its own title is not in its own way.
+    assert_eq!(place.set_title(&first.id, &given).await.unwrap(), "fix the build");
+}
+
+#[tokio::test]
+async fn a_generated_title_that_is_taken_gets_the_next_number() {
+    let place = place().await;
+    let make = async |text: &str| {
+        let title = Some(Title::Generated(text.to_owned()));
+        place.create(New { title, ..from_cli() }).await.unwrap()
+    };
+    let titles = [
+        make("fix").await.title,
+        make("fix").await.title,
+        make("fix (2)").await.title,
+        make("fixed").await.title,
+        make("fix").await.title,
+    ];
+    let expected = ["fix", "fix (2)", "fix (3)", "fixed", "fix (4)"];
+    assert_eq!(titles, expected.map(|title| Some(title.to_owned())));
+    let last = make("fix").await;
+    let again = place.set_title(&last.id, &Title::Generated("fix (5)".to_owned())).await.unwrap();
+    assert_eq!(again, "fix (5)");
+}
+
+#[tokio::test]
+async fn what_is_no_title_is_refused() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let empty = place.set_title(&id, &Title::Given("\t".to_owned())).await;
+    assert!(matches!(empty, Err(Error::InvalidTitle(InvalidTitle::Empty))));
+    let long = place.set_title(&id, &Title::Given("x".repeat(201))).await;
+    assert!(matches!(long, Err(Error::InvalidTitle(InvalidTitle::TooLong { length: 201 }))));
+    // A model that writes a title at length is cut short instead.
+    let long = place.set_title(&id, &Title::Generated("x".repeat(900))).await.unwrap();
+    assert!(long.len() < 200);
+}
+
+/// The most that the database could count at all.
+const ABSURD: u64 = u64::MAX >> 1;
+
+fn totals(calls: u64, input: u64, micro_usd: u64, unpriced: u64) -> Totals {
+    Totals { calls, usage: Usage { input, ..Usage::default() }, micro_usd, unpriced }
+}
+
+#[tokio::test]
+async fn usage_is_counted_per_model_and_stays_when_turns_are_undone() {
+    let place = place().await;
+    let (id, other) = (begin(&place).await, begin(&place).await);
+    let completion = Completion {
+        message: AssistantMessage::default(),
+        usage: Usage { input: 100, ..Usage::default() },
+        cost: Cost::Known { micro_usd: 7, source: CostSource::Provider },
+        provider: "acme".to_owned(),
+        model: "small".to_owned(),
+    };
+    let unknown = Completion { cost: Cost::Unknown, ..completion.clone() };
+    place.append(&id, &[user("a"), (&completion).into(), (&unknown).into()]).await.unwrap();
+    let plain = NewMessage { usage: Some(Usage { input: 1, ..Usage::default() }), ..answer("b") };
+    place.append(&other, &[plain]).await.unwrap();
+    place
+        .record_usage(&other, "acme", "small", &completion.usage, Some(completion.cost))
+        .await
+        .unwrap();
+    place.undo(&id, 1).await.unwrap();
+    let of = |model: &str, totals| ModelTotals {
+        provider: "acme".to_owned(),
+        model: model.to_owned(),
+        totals,
+    };
+    let all = [of("small", totals(3, 300, 14, 1)), of("large", totals(1, 1, 0, 1))];
+    assert_eq!(place.usage(None).await.unwrap(), all);
+    assert_eq!(place.usage(Some(&id)).await.unwrap(), [of("small", totals(2, 200, 7, 1))]);
+    assert_eq!(place.summary(&id).await.unwrap().totals, totals(2, 200, 7, 1));
+}
+
+#[tokio::test]
+async fn absurd_counts_do_not_break_the_sums() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let usage = Usage {
+        input: ABSURD,
+        output: ABSURD,
+        cache_read: ABSURD,
+        cache_write: ABSURD,
+        reasoning: ABSURD,
+    };
+    let cost = Some(Cost::Known { micro_usd: ABSURD, source: CostSource::Provider });
+    for model in ["a", "b", "a"] {
+        place.record_usage(&id, "acme", model, &usage, cost).await.unwrap();
+    }
+    assert_eq!(place.summary(&id).await.unwrap().totals.calls, 3);
+    assert_eq!(place.usage(None).await.unwrap().len(), 2);
 }

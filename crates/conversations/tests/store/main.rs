@@ -2,14 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod file;
 mod find;
 mod messages;
 mod property;
 mod search;
-mod titles;
 mod turns;
-mod usage;
 
 use tempfile::TempDir;
 use vestal_conversations::{

@@ -1,7 +1,67 @@
-use vestal_conversations::{Error, Kind, NewMessage, ParentKind, Seq, Standing, Title, Undone};
+//! The file, and turns in it.
+
+use std::path::Path;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
+use vestal_conversations::{
+    Error, Kind, NewMessage, ParentKind, Seq, Standing, Store, Title, Undone,
+};
+use vestal_database::Error as FileError;
 use vestal_model::Message;
+use vestal_testkit::files::files;
 
 use crate::{answer, begin, call, expected, numbers, place, result, seen, texts, user};
+
+async fn execute(path: &Path, text: &'static str) {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    connection.execute(text).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_said_is_there_when_the_file_is_opened_again() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("a")]).await.unwrap();
+    let path = place.path().to_owned();
+    place.store.clone().close().await.unwrap();
+    // All is in the one file once nobody uses it.
+    assert_eq!(files(place.dir.path()).len(), 1);
+    let again = Store::open(&path).await.unwrap();
+    assert_eq!(seen(&again, &id).await, crate::expected(&[(1, "a")]));
+}
+
+#[tokio::test]
+async fn looking_makes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("home").join("state.db");
+    assert!(Store::open_existing(&path).await.unwrap().is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    Store::open(&path).await.unwrap();
+    assert!(Store::open_existing(&path).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_is_refused_and_not_touched() {
+    for text in [
+        "CREATE TABLE sessions (id TEXT)",
+        "CREATE TABLE sessions (id TEXT); PRAGMA user_version = 22",
+        "PRAGMA user_version = 1; PRAGMA application_id = 5",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        execute(&path, text).await;
+        let before = files(dir.path());
+        let opened = Store::open(&path).await;
+        assert!(
+            matches!(opened, Err(Error::Database(FileError::Foreign { .. }))),
+            "{text}: {opened:?}"
+        );
+        assert_eq!(files(dir.path()), before);
+    }
+}
 
 #[tokio::test]
 async fn undone_turns_stay_undone_for_whoever_opens_the_file_next() {

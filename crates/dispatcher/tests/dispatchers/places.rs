@@ -135,7 +135,7 @@ async fn a_working_tree_that_two_tasks_name_is_worked_in_by_one() {
     dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
     let run = stage.until_ended(&later, Outcome::SpawnFailed).await;
     let said = run.error.unwrap();
-    assert!(said.contains(&format!("{} is at work in it", live[0].task_id)), "{said}");
+    assert!(said.contains(&format!("task {} is using it", live[0].task_id)), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

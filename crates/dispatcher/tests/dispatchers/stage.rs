@@ -20,7 +20,9 @@ use vestal_board::{
     log_path,
 };
 use vestal_config::{Environment, ProfileName};
-use vestal_dispatcher::{Dispatcher, GcPolicy, OpenBoards, Options, ProgramLauncher, Said};
+use vestal_dispatcher::{
+    DispatchEvent, Dispatcher, GcPolicy, OpenBoards, Options, ProgramLauncher,
+};
 use vestal_process::{Patience, ProcessId, start_time};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_board-worker");
@@ -120,7 +122,7 @@ impl Stage {
             patience: Patience { grace: Duration::from_millis(100), kill: LONG },
             interval: LONG,
             retention: None,
-            tell: Arc::new(move |what| said.0.lock().unwrap().push(what)),
+            on_event: Arc::new(move |what| said.0.lock().unwrap().push(what)),
         }
     }
 
@@ -326,10 +328,10 @@ impl Drop for Stage {
 
 /// What a dispatcher said.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<Said>>>);
+pub(crate) struct Heard(Arc<Mutex<Vec<DispatchEvent>>>);
 
 impl Heard {
-    pub(crate) fn all(&self) -> Vec<Said> {
+    pub(crate) fn all(&self) -> Vec<DispatchEvent> {
         self.0.lock().unwrap().clone()
     }
 }

@@ -215,7 +215,7 @@ struct Meddling {
 impl vestal_dispatcher::Launcher for Meddling {
     async fn launch(
         &self,
-        order: &vestal_dispatcher::Order,
+        order: &vestal_dispatcher::LaunchSpec,
     ) -> Result<vestal_dispatcher::Launched, vestal_dispatcher::LaunchError> {
         let launched = self.inner.launch(order).await?;
         self.board.archive(&person(), &order.task).await.unwrap();
@@ -224,7 +224,7 @@ impl vestal_dispatcher::Launcher for Meddling {
 
     async fn sweep(
         &self,
-        order: &vestal_dispatcher::Order,
+        order: &vestal_dispatcher::LaunchSpec,
     ) -> Result<tokio::process::Child, vestal_dispatcher::LaunchError> {
         self.inner.sweep(order).await
     }

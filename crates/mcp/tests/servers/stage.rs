@@ -16,7 +16,7 @@ use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::ConversationId;
 use vestal_mcp::Servers;
 use vestal_sandbox::{Engine, Overrides, Task};
-pub(crate) use vestal_witness::{kill, marker, processes_with};
+pub(crate) use vestal_testkit::{kill, marker, processes_with};
 
 pub(crate) struct Stage {
     pub(crate) dir: TempDir,
@@ -183,5 +183,5 @@ pub(crate) fn find(servers: &Servers, name: &str) -> Arc<dyn Tool> {
 
 /// Waits until something is so.
 pub(crate) async fn until(is_so: impl FnMut() -> bool) {
-    vestal_witness::until("something that must come", is_so).await;
+    vestal_testkit::until("something that must come", is_so).await;
 }

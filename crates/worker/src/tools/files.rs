@@ -1,15 +1,97 @@
-//! Files that go from the sandbox to the board.
+//! Files that go from the sandbox to the board, and the tool `kanban_attach`.
 
 use std::path::Path;
 
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
+use vestal_agent::tools::{Arguments, BadArgument};
 use vestal_board::{Attachment, Authority, Board, NewAttachment, Source, TaskId};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 
-use super::Trouble;
+use super::ToolError;
+use super::tool::{Effect, Parameters, Verb, fields};
+use crate::context::BoardContext;
 
-/// Bytes of a file that a board takes.
+pub(super) struct Attach;
+
+#[async_trait]
+impl Verb for Attach {
+    const NAME: &'static str = "kanban_attach";
+    const DESCRIPTION: &'static str = "\
+Keeps a file with a task: one of the sandbox, by `path`, or bytes given as `content_base64` with a `filename`. At most 25 MiB.";
+    const EFFECT: Effect = Effect::Adds;
+
+    fn parameters(_kanban: &BoardContext) -> Parameters {
+        Parameters {
+            properties: json!({
+                "task_id": {"type": "string", "description": "The task; a worker's own if left out."},
+                "path": {"type": "string", "description": "A file in the sandbox."},
+                "content_base64": {"type": "string", "description": "Bytes, where there is no file."},
+                "filename": {"type": "string", "description": "Its name on the board; default: that of the file."},
+                "content_type": {"type": "string", "description": "What is in it, as in text/plain."}
+            }),
+            required: &[],
+        }
+    }
+
+    async fn call(
+        kanban: &BoardContext,
+        context: &ToolContext,
+        arguments: &Arguments,
+    ) -> Result<Map<String, Value>, ToolError> {
+        let board = kanban.board(arguments).await?;
+        let task = kanban.task(&board, arguments).await?;
+        let named = arguments.optional_text("filename")?.filter(|name| !name.trim().is_empty());
+        let content_type = arguments.optional_text("content_type")?;
+        let mut taken = match (given(arguments, "path")?, given(arguments, "content_base64")?) {
+            (Some(path), None) => take(context, &path).await?,
+            (None, Some(encoded)) => {
+                let name = named.clone();
+                let name = name.ok_or_else(|| {
+                    BadArgument::new("`filename` is required with `content_base64`")
+                })?;
+                Taken { name, bytes: decoded(&encoded)? }
+            }
+            _ => {
+                let both = "give either `path` or `content_base64`";
+                return Err(BadArgument::new(both).into());
+            }
+        };
+        if let Some(name) = named {
+            taken.name = name;
+        }
+        let attachment = put(&board, &kanban.authority(), &task, taken, content_type).await?;
+        Ok(fields(json!({
+            "task_id": task,
+            "attachment_id": attachment.id,
+            "filename": attachment.filename,
+            "size": attachment.size,
+        })))
+    }
+}
+
+fn given(arguments: &Arguments, name: &str) -> Result<Option<String>, BadArgument> {
+    Ok(arguments.optional_text(name)?.filter(|text| !text.is_empty()))
+}
+
+/// Decodes base64, also with line breaks or without padding, as models write it.
+fn decoded(encoded: &str) -> Result<Vec<u8>, BadArgument> {
+    let clean: String = encoded.chars().filter(|c| !c.is_whitespace()).collect();
+    let longest = MAX_BYTES / 3 * 4 + 4;
+    if clean.len() as u64 > longest {
+        return Err(BadArgument::new("`content_base64` is more than 25 MiB"));
+    }
+    STANDARD
+        .decode(&clean)
+        .or_else(|_| STANDARD_NO_PAD.decode(&clean))
+        .map_err(|error| BadArgument::new(format!("`content_base64` is not base64: {error}")))
+}
+
+/// The largest file a board accepts.
 pub(super) const MAX_BYTES: u64 = vestal_board::MAX_ATTACHMENT;
 
 /// A file that was read in the sandbox.
@@ -18,9 +100,9 @@ pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a file in the sandbox; the path means what it means to the model.
-pub(super) async fn take(context: &ToolContext, path: &str) -> Result<Taken, Trouble> {
-    let failed = |reason: String| Trouble::from(format!("{path}: {reason}"));
+/// Reads a file in the sandbox; relative paths are resolved as for the model.
+pub(super) async fn take(context: &ToolContext, path: &str) -> Result<Taken, ToolError> {
+    let failed = |reason: String| ToolError::from(format!("{path}: {reason}"));
     let files = context.sandbox.files(&context.events).await;
     let files = files.map_err(|error| failed(error.to_string()))?;
     let read = tokio::select! {
@@ -41,29 +123,29 @@ pub(super) async fn put(
     task: &TaskId,
     Taken { name, bytes }: Taken,
     content_type: Option<String>,
-) -> Result<Attachment, Trouble> {
+) -> Result<Attachment, ToolError> {
     let new = NewAttachment { name, content_type, source: Source::Bytes(bytes) };
     Ok(board.attach(by, task, new).await?)
 }
 
-/// Copies files out of the sandbox and onto the board: all or none. It is done
-/// before anything is decided about the task, and outside of any transaction.
+/// Copies files from the sandbox to the board, all or none. This happens before the task changes,
+/// outside of any transaction.
 pub(super) async fn copy_out(
     context: &ToolContext,
     board: &Board,
     by: &Authority,
     task: &TaskId,
     paths: &[String],
-) -> Result<Vec<Attachment>, Trouble> {
+) -> Result<Vec<Attachment>, ToolError> {
     let mut copied = Vec::with_capacity(paths.len());
     for path in paths {
         let one = async { put(board, by, task, take(context, path).await?, None).await };
         match one.await {
             Ok(attachment) => copied.push(attachment),
-            Err(trouble) => {
+            Err(error) => {
                 take_back(board, by, &copied).await;
-                return Err(Trouble::from(format!(
-                    "nothing was reported, and the task goes on: the artifact {trouble}"
+                return Err(ToolError::from(format!(
+                    "nothing was reported; the task goes on: artifact {error}"
                 )));
             }
         }
@@ -71,11 +153,11 @@ pub(super) async fn copy_out(
     Ok(copied)
 }
 
-/// Takes files off the board again that nothing came of.
+/// Removes copied files again after a failure.
 pub(super) async fn take_back(board: &Board, by: &Authority, copied: &[Attachment]) {
     for attachment in copied {
         if let Err(error) = board.detach(by, attachment.id).await {
-            tracing::warn!(%error, name = %attachment.filename, "a copied file stays on the board");
+            tracing::warn!(%error, name = %attachment.filename, "cannot remove a copied file from the board");
         }
     }
 }

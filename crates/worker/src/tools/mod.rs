@@ -1,23 +1,10 @@
-//! The `kanban_*` tools, one file per verb.
+//! The `kanban_*` tools, grouped by what they do.
 
-mod attach;
-mod attachments;
-mod block;
-mod comment;
-mod complete;
-mod create;
 mod files;
-mod heartbeat;
-mod link;
-mod list;
-mod request_changes;
-mod show;
-mod submit;
-mod trouble;
-mod unblock;
-mod verb;
-mod view;
-mod words;
+mod finish;
+mod read;
+mod tasks;
+mod tool;
 
 #[cfg(test)]
 #[path = "tools_tests.rs"]
@@ -26,39 +13,38 @@ mod tests;
 use vestal_agent::Registry;
 use vestal_board::Role;
 
-use crate::desk::Desk;
-use verb::Kanban;
+use crate::context::BoardContext;
+use tool::BoardTool;
 
-pub(crate) use trouble::Trouble;
+pub(crate) use tool::ToolError;
 
-/// What the tools are enabled and disabled with.
+/// The toolset's name, by which the tools are enabled and disabled.
 pub const TOOLSET: &str = "kanban";
 
-/// Adds the tools that fit whoever sits at the desk: a worker's, or those of an
-/// agent that acts in somebody's name.
-pub fn add_to(registry: &mut Registry, desk: &Desk) {
+/// Adds the tools of a worker, or those of a chat that acts for a person.
+pub fn add_to(registry: &mut Registry, kanban: &BoardContext) {
     let mut add = |tool| registry.add(tool);
-    add(Kanban::<show::Show>::tool(desk));
-    add(Kanban::<complete::Complete>::tool(desk));
-    add(Kanban::<block::Block>::tool(desk));
-    add(Kanban::<comment::Comment>::tool(desk));
-    add(Kanban::<create::Create>::tool(desk));
-    add(Kanban::<link::Link>::tool(desk));
-    add(Kanban::<attach::Attach>::tool(desk));
-    add(Kanban::<attachments::Attachments>::tool(desk));
-    match desk.role() {
+    add(BoardTool::<read::Show>::tool(kanban));
+    add(BoardTool::<finish::Complete>::tool(kanban));
+    add(BoardTool::<finish::Block>::tool(kanban));
+    add(BoardTool::<tasks::Comment>::tool(kanban));
+    add(BoardTool::<tasks::Create>::tool(kanban));
+    add(BoardTool::<tasks::Link>::tool(kanban));
+    add(BoardTool::<files::Attach>::tool(kanban));
+    add(BoardTool::<read::Attachments>::tool(kanban));
+    match kanban.role() {
         Some(role) => {
-            add(Kanban::<heartbeat::Beat>::tool(desk));
+            add(BoardTool::<tasks::Beat>::tool(kanban));
             match role {
-                Role::Work => add(Kanban::<submit::Submit>::tool(desk)),
-                Role::Review => add(Kanban::<request_changes::RequestChanges>::tool(desk)),
+                Role::Work => add(BoardTool::<finish::Submit>::tool(kanban)),
+                Role::Review => add(BoardTool::<finish::RequestChanges>::tool(kanban)),
             }
         }
         None => {
-            add(Kanban::<list::List>::tool(desk));
-            add(Kanban::<unblock::Unblock>::tool(desk));
-            add(Kanban::<submit::Submit>::tool(desk));
-            add(Kanban::<request_changes::RequestChanges>::tool(desk));
+            add(BoardTool::<read::List>::tool(kanban));
+            add(BoardTool::<finish::Unblock>::tool(kanban));
+            add(BoardTool::<finish::Submit>::tool(kanban));
+            add(BoardTool::<finish::RequestChanges>::tool(kanban));
         }
     }
 }

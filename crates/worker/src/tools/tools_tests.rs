@@ -72,19 +72,19 @@ impl Stage {
         self.board.claim(&by, task, claim).await.unwrap()
     }
 
-    async fn worker(&self, task: &TaskId) -> Desk {
+    async fn worker(&self, task: &TaskId) -> BoardContext {
         let run = self.claim(task).await.id;
         let fence = Fence { task: task.clone(), run, profile: ProfileName::default_profile() };
-        Desk::of_worker(self.board.clone(), fence, Role::Work, Duration::from_mins(2))
+        BoardContext::for_worker(self.board.clone(), fence, Role::Work, Duration::from_mins(2))
     }
 
-    fn person(&self) -> Desk {
-        Desk::of_person(self.boards.clone(), None, "ada".to_owned())
+    fn person(&self) -> BoardContext {
+        BoardContext::for_person(self.boards.clone(), None, "ada".to_owned())
     }
 
-    async fn call(&self, desk: &Desk, name: &str, arguments: Value) -> Value {
+    async fn call(&self, kanban: &BoardContext, name: &str, arguments: Value) -> Value {
         let mut registry = Registry::default();
-        add_to(&mut registry, desk);
+        add_to(&mut registry, kanban);
         let output = registry.get(name).unwrap().call(&self.context, arguments).await;
         let value: Value = serde_json::from_str(&output.content).unwrap();
         assert_eq!(output.is_error, value.get("error").is_some(), "{value}");
@@ -93,15 +93,15 @@ impl Stage {
     }
 }
 
-fn names(desk: &Desk) -> Vec<String> {
+fn names(kanban: &BoardContext) -> Vec<String> {
     let mut registry = Registry::default();
-    add_to(&mut registry, desk);
+    add_to(&mut registry, kanban);
     assert_eq!(registry.toolsets().into_iter().collect::<Vec<_>>(), [TOOLSET]);
     registry.names().map(str::to_owned).collect()
 }
 
 #[tokio::test]
-async fn each_desk_has_the_tools_that_fit_it() {
+async fn workers_and_persons_have_the_tools_that_fit_them() {
     let stage = Stage::new().await;
     let task = stage.task("one").await;
     let worker = names(&stage.worker(&task).await);
@@ -117,11 +117,11 @@ async fn each_desk_has_the_tools_that_fit_it() {
 async fn reading_changes_nothing() {
     let stage = Stage::new().await;
     let task = stage.task("one").await;
-    let desk = stage.worker(&task).await;
+    let kanban = stage.worker(&task).await;
     let last = async || stage.board.read().await.unwrap().last_event().await.unwrap();
     let (before, was) = (last().await, stage.board.get(&task).await.unwrap());
-    stage.call(&desk, "kanban_show", json!({})).await;
-    stage.call(&desk, "kanban_attachments", json!({"task_id": &task.as_str()[..8]})).await;
+    stage.call(&kanban, "kanban_show", json!({})).await;
+    stage.call(&kanban, "kanban_attachments", json!({"task_id": &task.as_str()[..8]})).await;
     let person = stage.person();
     let listed = stage.call(&person, "kanban_list", json!({"limit": "1"})).await;
     assert_eq!((listed["count"].as_u64(), listed["truncated"].as_bool()), (Some(1), Some(false)));
@@ -135,10 +135,10 @@ async fn reading_changes_nothing() {
 async fn a_worker_stays_on_its_own_board() {
     let stage = Stage::new().await;
     let task = stage.task("one").await;
-    let desk = stage.worker(&task).await;
-    let own = stage.call(&desk, "kanban_comment", json!({"body": "x", "board": "Default"})).await;
+    let kanban = stage.worker(&task).await;
+    let own = stage.call(&kanban, "kanban_comment", json!({"body": "x", "board": "Default"})).await;
     assert_eq!(own["ok"], true);
-    let other = stage.call(&desk, "kanban_comment", json!({"body": "x", "board": "other"})).await;
+    let other = stage.call(&kanban, "kanban_comment", json!({"body": "x", "board": "other"})).await;
     assert!(other["error"].as_str().unwrap().contains("its own board"), "{other}");
 }
 
@@ -146,7 +146,7 @@ async fn a_worker_stays_on_its_own_board() {
 async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
     let stage = Stage::new().await;
     let task = stage.task("one").await;
-    let desk = stage.worker(&task).await;
+    let kanban = stage.worker(&task).await;
     for (name, arguments, word) in [
         ("kanban_complete", json!({}), "`summary`"),
         ("kanban_complete", json!({"summary": "  "}), "`summary`"),
@@ -177,30 +177,30 @@ async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
         ("kanban_attach", json!({"content_base64": "***", "filename": "x"}), "base64"),
         ("kanban_show", json!({"task_id": "t_zzzz"}), "t_zzzz"),
     ] {
-        let told = stage.call(&desk, name, arguments.clone()).await;
+        let told = stage.call(&kanban, name, arguments.clone()).await;
         let error = told["error"].as_str().unwrap_or_else(|| panic!("{name} {arguments} {told}"));
         assert!(error.contains(word), "{name} {arguments}: {error}");
     }
-    assert_eq!(desk.said(), None);
+    assert_eq!(kanban.reported(), None);
     let held = stage.board.get(&task).await.unwrap();
     assert_eq!(held.status, vestal_board::Status::Running);
 }
 
 #[tokio::test]
-async fn a_desk_knows_when_its_task_is_lost_or_reported() {
+async fn a_context_knows_when_its_task_is_lost_or_reported() {
     let stage = Stage::new().await;
     let (one, other) = (stage.task("one").await, stage.task("other").await);
-    let (desk, lost) = (stage.worker(&one).await, stage.worker(&other).await);
+    let (kanban, lost) = (stage.worker(&one).await, stage.worker(&other).await);
     let person = Authority::Person("ada".to_owned());
     stage.board.reclaim(&person, &other, "not now").await.unwrap();
     let refused = stage.call(&lost, "kanban_complete", json!({"summary": "x"})).await;
     assert!(refused["error"].as_str().unwrap().contains("does not hold"), "{refused}");
-    assert_eq!(lost.until_said().await, crate::desk::Said::Lost);
+    assert_eq!(lost.until_reported().await, crate::context::Reported::Lost);
 
     let done =
-        stage.call(&desk, "kanban_complete", json!({"summary": "It is hunter2-hunter2."})).await;
+        stage.call(&kanban, "kanban_complete", json!({"summary": "It is hunter2-hunter2."})).await;
     assert_eq!(done["status"], "done");
-    assert_eq!(desk.until_said().await, crate::desk::Said::Finished);
+    assert_eq!(kanban.until_reported().await, crate::context::Reported::Finished);
     let summary = stage.board.show(&one).await.unwrap().latest_summary.unwrap();
     assert!(summary.starts_with("It is ") && !summary.contains("hunter2"), "{summary}");
 }
@@ -209,9 +209,9 @@ async fn a_desk_knows_when_its_task_is_lost_or_reported() {
 async fn bytes_become_a_file_of_the_task_by_a_safe_name() {
     let stage = Stage::new().await;
     let task = stage.task("one").await;
-    let desk = stage.worker(&task).await;
+    let kanban = stage.worker(&task).await;
     let arguments = json!({"content_base64": "aGVsbG8", "filename": "../../etc/hello.txt"});
-    let kept = stage.call(&desk, "kanban_attach", arguments).await;
+    let kept = stage.call(&kanban, "kanban_attach", arguments).await;
     assert_eq!((kept["filename"].as_str(), kept["size"].as_u64()), (Some("hello.txt"), Some(5)));
     let attachments = stage.board.show(&task).await.unwrap().attachments;
     let path = stage.board.attachment_path(&attachments[0]);

@@ -21,7 +21,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::connections::Connections;
-use super::explain::explain;
+use super::store::explain;
 use crate::store::Changes;
 use crate::{Error, Result};
 

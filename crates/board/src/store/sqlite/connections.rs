@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, SqliteConnection};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
-use super::connect;
-use super::explain::explain;
-use super::store::Durability;
+use super::store::{self, Durability, explain};
 use crate::{Error, Result};
 
 /// Readers at once; more wait for one of them.
@@ -49,7 +47,7 @@ impl Connections {
         let connection = match slot.take() {
             Some(connection) => connection,
             None => {
-                let options = connect::writer(&self.path, self.durability);
+                let options = store::writer(&self.path, self.durability);
                 options.connect().await.map_err(|error| explain(&self.path, error))?
             }
         };
@@ -73,7 +71,7 @@ impl Connections {
     /// Returns a reader that belongs to the caller.
     pub(super) async fn stranger(&self) -> Result<SqliteConnection> {
         self.check_open()?;
-        let connected = connect::reader(&self.path).connect().await;
+        let connected = store::reader(&self.path).connect().await;
         connected.map_err(|error| explain(&self.path, error))
     }
 

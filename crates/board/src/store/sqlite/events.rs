@@ -1,19 +1,22 @@
-//! What happened to tasks.
+//! Rows of events, and pruning of old ones.
 
+use async_trait::async_trait;
 use sqlx::sqlite::SqliteRow;
 
-use super::row::{Columns, Value};
-use super::script::Script;
-use super::task_row::folded;
+use super::row::{Columns, Script, Value};
+use super::tasks::folded;
 use super::transaction::Transaction;
 use crate::Result;
 use crate::event::{Event, NewEvent};
 use crate::id::TaskId;
-use crate::store::EventQuery;
+use crate::store::{EventQuery, ReadEvents, Retention, WriteEvents};
 use crate::time::Time;
 
 /// Events that are written by one statement.
 const BATCH: usize = 64;
+
+/// The most events that wait in a transaction before they are written.
+const UNTOLD: usize = 1024;
 
 fn read(row: &SqliteRow) -> Result<Event> {
     let mut columns = Columns::of(row, "an event");
@@ -57,7 +60,7 @@ impl Transaction {
             let (batch, others) = rest.split_at(BATCH);
             let mut script = std::mem::take(&mut self.unwritten);
             insertion(&mut script, batch, now);
-            Self::run(self, script).await?;
+            Self::run_script(self, script).await?;
             rest = others;
         }
         let mut script = std::mem::take(&mut self.unwritten);
@@ -71,8 +74,11 @@ impl Transaction {
         self.unwritten = last;
         Ok(())
     }
+}
 
-    pub(super) async fn last_events(&mut self, id: &TaskId, last: u32) -> Result<Vec<Event>> {
+#[async_trait]
+impl ReadEvents for Transaction {
+    async fn events(&mut self, id: &TaskId, last: u32) -> Result<Vec<Event>> {
         self.tell_all().await?;
         let text = "SELECT id, task_id, run_id, kind, created_at, payload FROM events \
                     WHERE task_id = $1 ORDER BY id DESC LIMIT $2";
@@ -82,14 +88,14 @@ impl Transaction {
         Ok(events)
     }
 
-    pub(super) async fn newest_event(&mut self) -> Result<i64> {
+    async fn last_event(&mut self) -> Result<i64> {
         self.tell_all().await?;
         let row = self.first(sqlx::query("SELECT max(id) FROM events")).await?;
         let newest = row.as_ref().map_or(Ok(None), |row| Columns::of(row, "an event").ints())?;
         Ok(newest.unwrap_or(0))
     }
 
-    pub(super) async fn events_since(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
+    async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
         self.tell_all().await?;
         let mut script = Script::of(
             "SELECT events.id, events.task_id, events.run_id, events.kind, events.created_at, \
@@ -116,5 +122,49 @@ impl Transaction {
         }
         script.push(" ORDER BY events.id LIMIT ").value(query.limit);
         self.ask(script).await?.iter().map(read).collect()
+    }
+}
+
+#[async_trait]
+impl WriteEvents for Transaction {
+    async fn prune(&mut self, keep: &Retention) -> Result<(u64, u64)> {
+        self.tell_all().await?;
+        let age = i64::try_from(keep.events.as_millis()).unwrap_or(i64::MAX);
+        let before = self.moment().millis().saturating_sub(age);
+        let events = sqlx::query(
+            "DELETE FROM events WHERE created_at < $1 AND kind <> 'created' \
+             AND task_id IS NOT NULL AND id < (SELECT max(id) FROM events) AND $2 <= ( \
+                 SELECT count(*) FROM ( \
+                     SELECT 1 FROM events AS newer \
+                     WHERE newer.task_id = events.task_id AND newer.id > events.id LIMIT $2 \
+                 ) AS kept)",
+        )
+        .bind(before)
+        .bind(i64::from(keep.events_per_task));
+        let events = self.execute(events).await?;
+        // The newest row keeps its number from coming back.
+        let places = "DELETE FROM events WHERE task_id IS NULL \
+                      AND id < (SELECT max(id) FROM events)";
+        self.execute(sqlx::query(places)).await?;
+        // A run that may have left something is kept until that is settled.
+        let runs = sqlx::query(
+            "DELETE FROM runs WHERE ended_at < $1 AND gone = 1 AND $2 <= ( \
+                 SELECT count(*) FROM ( \
+                     SELECT 1 FROM runs AS newer \
+                     WHERE newer.task_id = runs.task_id AND newer.id > runs.id LIMIT $2 \
+                 ) AS kept)",
+        )
+        .bind(before)
+        .bind(i64::from(keep.runs_per_task));
+        let runs = self.execute(runs).await?;
+        let lanes = "DELETE FROM lanes WHERE queued = 0 AND guarded = 0 AND running = 0";
+        self.execute(sqlx::query(lanes)).await?;
+        Ok((events, runs))
+    }
+
+    async fn tell(&mut self, events: &[NewEvent]) -> Result<()> {
+        self.untold.extend_from_slice(events);
+        // Many events at once are not kept in memory.
+        if self.untold.len() > UNTOLD { self.tell_all().await } else { Ok(()) }
     }
 }

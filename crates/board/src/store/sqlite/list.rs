@@ -1,16 +1,17 @@
-//! Many tasks at once.
+//! Lists and counts of tasks, and tasks that may need attention.
 
 use std::ops::ControlFlow;
 
-use super::row::{Columns, Value};
-use super::script::Script;
-use super::task_row::{self, ARCHIVED, CALM, folded, shelf};
+use async_trait::async_trait;
+
+use super::row::{Columns, Script, Value};
+use super::tasks::{self, ARCHIVED, CALM, folded, shelf};
 use super::transaction::Transaction;
 use crate::Result;
 use crate::id::TaskId;
 use crate::status::Status;
-use crate::store::{Order, Query, Visitor};
-use crate::task::Task;
+use crate::store::{Order, Query, ReadLists, Visitor};
+use crate::task::{Failure, Task};
 use crate::time::Time;
 
 /// Returns by what tasks are ordered.
@@ -101,7 +102,7 @@ fn says(task: &Task, text: &str) -> bool {
 /// Returns the statement that gives the tasks of a page in order.
 fn selection(query: &Query) -> Script {
     let order = order(query.order);
-    let mut script = Script::of(concat!("SELECT ", task_row::columns!(), " FROM tasks"));
+    let mut script = Script::of(concat!("SELECT ", tasks::columns!(), " FROM tasks"));
     if query.limit.is_none() && query.offset == 0 {
         // Read in the order of an index where there is one, all begin to come at once.
         filter(&mut script, query);
@@ -119,7 +120,17 @@ fn selection(query: &Query) -> Script {
 }
 
 impl Transaction {
-    pub(super) async fn list_tasks(&mut self, query: &Query) -> Result<Vec<Task>> {
+    async fn page(&mut self, query: &Query) -> Result<Vec<Task>> {
+        self.ask(selection(query)).await?.iter().map(tasks::read).collect()
+    }
+}
+
+/// How far back events are looked at: far enough for a busy day, and not for ever.
+const LATEST_EVENTS: i64 = 50_000;
+
+#[async_trait]
+impl ReadLists for Transaction {
+    async fn list(&mut self, query: &Query) -> Result<Vec<Task>> {
         match &query.text {
             Some(text) if !text.is_ascii() => {
                 let all = Query { limit: None, offset: 0, ..query.clone() };
@@ -131,11 +142,7 @@ impl Transaction {
         }
     }
 
-    pub(super) async fn visit_tasks(
-        &mut self,
-        query: &Query,
-        each: &mut Visitor<'_>,
-    ) -> Result<()> {
+    async fn visit(&mut self, query: &Query, each: &mut Visitor<'_>) -> Result<()> {
         // What the database cannot tell apart is told apart here, so that here is counted, too.
         let exact = query.text.as_deref().filter(|text| !text.is_ascii());
         let (mut skip, mut left) = match exact {
@@ -145,7 +152,7 @@ impl Transaction {
         let whole = Query { limit: None, offset: 0, ..query.clone() };
         let script = selection(if exact.is_some() { &whole } else { query });
         self.one_by_one(script, &mut |row| {
-            let task = task_row::read(row)?;
+            let task = tasks::read(row)?;
             if exact.is_some_and(|text| !says(&task, text)) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -162,7 +169,7 @@ impl Transaction {
         .await
     }
 
-    pub(super) async fn tasks_finished_after(
+    async fn finished_after(
         &mut self,
         since: Time,
         seq: i64,
@@ -181,18 +188,70 @@ impl Transaction {
         self.ask(script).await?.iter().map(read).collect()
     }
 
-    async fn page(&mut self, query: &Query) -> Result<Vec<Task>> {
-        self.ask(selection(query)).await?.iter().map(task_row::read).collect()
-    }
-
-    pub(super) async fn count_tasks(&mut self, query: &Query) -> Result<u64> {
+    async fn count(&mut self, query: &Query) -> Result<u64> {
         if query.text.as_ref().is_some_and(|text| !text.is_ascii()) {
             let all = Query { limit: None, offset: 0, ..query.clone() };
-            return Ok(self.list_tasks(&all).await?.len() as u64);
+            return Ok(self.list(&all).await?.len() as u64);
         }
         let mut script = Script::of("SELECT count(*) FROM tasks");
         filter(&mut script, query);
         let rows = self.ask(script).await?;
         rows.first().map_or(Ok(0), |row| Columns::of(row, "a count").count())
+    }
+
+    async fn failing(&mut self, at_least: u32, limit: u32) -> Result<Vec<(TaskId, Failure)>> {
+        let text = "SELECT task_id, cause, count, error, at FROM failures WHERE count >= $1 \
+                    ORDER BY count DESC, task_id, cause LIMIT $2";
+        let statement = sqlx::query(text).bind(i64::from(at_least)).bind(i64::from(limit));
+        self.each(statement, |row| {
+            let mut columns = Columns::of(row, "a failure");
+            let task = columns.word()?;
+            let failure = Failure {
+                cause: columns.word()?,
+                count: columns.count()?,
+                error: columns.text()?,
+                at: columns.time()?,
+            };
+            Ok((task, failure))
+        })
+        .await
+    }
+
+    async fn blocked_before(&mut self, moment: Time, limit: u32) -> Result<Vec<Task>> {
+        let text = concat!(
+            "SELECT ",
+            tasks::columns!(),
+            " FROM tasks WHERE shelf IN ($1, $2) AND updated_at <= $3 \
+             ORDER BY updated_at, seq LIMIT $4"
+        );
+        let statement = sqlx::query(text)
+            .bind(shelf(Status::Blocked, true))
+            .bind(shelf(Status::Blocked, false))
+            .bind(moment.millis())
+            .bind(i64::from(limit));
+        self.each(statement, tasks::read).await
+    }
+
+    async fn blocked_often(
+        &mut self,
+        since: Time,
+        at_least: u32,
+        limit: u32,
+    ) -> Result<Vec<(TaskId, u32)>> {
+        let text = "SELECT task_id, count(*) FROM \
+                    (SELECT task_id, kind, created_at FROM events ORDER BY id DESC LIMIT $1) \
+                    AS latest WHERE kind IN ('blocked', 'block_loop_detected') \
+                    AND created_at >= $2 \
+                    GROUP BY task_id HAVING count(*) >= $3 ORDER BY 2 DESC, 1 LIMIT $4";
+        let statement = sqlx::query(text)
+            .bind(LATEST_EVENTS)
+            .bind(since.millis())
+            .bind(i64::from(at_least))
+            .bind(i64::from(limit));
+        self.each(statement, |row| {
+            let mut columns = Columns::of(row, "a count");
+            Ok((columns.word()?, columns.count()?))
+        })
+        .await
     }
 }

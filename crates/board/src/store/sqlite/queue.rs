@@ -1,18 +1,101 @@
-//! What comes next.
+//! Lanes and queues: what can be started next.
 
-use super::row::Columns;
-use super::task_row::{self, shelf, status_on};
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use super::row::{Columns, Script, Value};
+use super::tasks::{self, shelf, status_on};
 use super::transaction::Transaction;
 use crate::status::Status;
-use crate::task::{LaneKey, Task};
+use crate::store::{Lane, ReadQueue};
+use crate::task::{LaneKey, LaneShare, Task};
 use crate::time::Time;
 use crate::{Error, Result};
 
-impl Transaction {
-    pub(super) async fn queue_of(&mut self, lane: &LaneKey, limit: u32) -> Result<Vec<Task>> {
+/// What changes in the lanes.
+#[derive(Default)]
+pub(super) struct Deltas {
+    lanes: BTreeMap<LaneKey, [i64; 3]>,
+}
+
+impl Deltas {
+    /// Counts a task so many times.
+    pub(super) fn add(&mut self, task: &Task, times: i64) {
+        if let Some((key, share)) = task.lane_share() {
+            let at = match share {
+                LaneShare::Queued => 0,
+                LaneShare::Guarded => 1,
+                LaneShare::Running => 2,
+            };
+            self.lanes.entry(key).or_default()[at] += times;
+        }
+    }
+
+    /// Adds the statements that write it, and returns how many rows they change.
+    pub(super) fn write(&self, script: &mut Script) -> usize {
+        let mut rows = 0;
+        for (key, &[queued, guarded, running]) in &self.lanes {
+            if [queued, guarded, running] == [0; 3] {
+                continue;
+            }
+            let [profile, tenant, host] =
+                [&key.profile, &key.tenant, &key.host].map(|text| Value::from(text.as_str()));
+            rows += 1;
+            // Where something goes away, the lane is there, and a row with less
+            // than nothing in it would be refused.
+            if queued < 0 || guarded < 0 || running < 0 {
+                script.push("UPDATE lanes SET queued = queued + ").value(queued);
+                script.push(", guarded = guarded + ").value(guarded);
+                script.push(", running = running + ").value(running);
+                script.push(" WHERE profile = ").bind(&profile);
+                script.push(" AND tenant = ").bind(&tenant);
+                script.push(" AND host = ").bind(&host).end();
+            } else {
+                let counts = [queued, guarded, running].map(Value::from);
+                let [queued, guarded, running] = counts;
+                script
+                    .push("INSERT INTO lanes (profile, tenant, host, queued, guarded, running) VALUES ")
+                    .tuple(&[profile, tenant, host, queued, guarded, running])
+                    .push(
+                        " ON CONFLICT (profile, tenant, host) DO UPDATE SET \
+                         queued = lanes.queued + excluded.queued, \
+                         guarded = lanes.guarded + excluded.guarded, \
+                         running = lanes.running + excluded.running",
+                    )
+                    .end();
+            }
+        }
+        rows
+    }
+}
+
+#[async_trait]
+impl ReadQueue for Transaction {
+    async fn lanes(&mut self) -> Result<Vec<Lane>> {
+        let text = "SELECT profile, tenant, host, queued, guarded, running FROM lanes \
+                    WHERE queued + guarded + running > 0 ORDER BY profile, tenant, host";
+        self.each(sqlx::query(text), |row| {
+            let mut columns = Columns::of(row, "a lane");
+            let key = LaneKey {
+                profile: columns.text()?,
+                tenant: columns.text()?,
+                host: columns.text()?,
+            };
+            Ok(Lane {
+                key,
+                queued: columns.count()?,
+                guarded: columns.count()?,
+                running: columns.count()?,
+            })
+        })
+        .await
+    }
+
+    async fn queue(&mut self, lane: &LaneKey, limit: u32) -> Result<Vec<Task>> {
         let text = concat!(
             "SELECT ",
-            task_row::columns!(),
+            tasks::columns!(),
             " FROM tasks WHERE queue_as = $1 AND tenant = $2 AND workspace_host = $3 \
              ORDER BY rank, seq LIMIT $4"
         );
@@ -21,30 +104,30 @@ impl Transaction {
             .bind(lane.tenant.clone())
             .bind(lane.host.clone())
             .bind(i64::from(limit));
-        self.each(statement, task_row::read).await
+        self.each(statement, tasks::read).await
     }
 
-    pub(super) async fn tasks_due(&mut self, limit: u32) -> Result<Vec<Task>> {
+    async fn due(&mut self, limit: u32) -> Result<Vec<Task>> {
         let text = concat!(
             "SELECT ",
-            task_row::columns!(),
+            tasks::columns!(),
             " FROM tasks WHERE wake_at <= $1 ORDER BY wake_at, seq LIMIT $2"
         );
         let statement = sqlx::query(text).bind(self.moment().millis()).bind(i64::from(limit));
-        self.each(statement, task_row::read).await
+        self.each(statement, tasks::read).await
     }
 
-    pub(super) async fn tasks_guarded(&mut self, limit: u32) -> Result<Vec<Task>> {
+    async fn guarded(&mut self, limit: u32) -> Result<Vec<Task>> {
         let text = concat!(
             "SELECT ",
-            task_row::columns!(),
+            tasks::columns!(),
             " FROM tasks WHERE wake_at IS NOT NULL AND status IN ('ready', 'review') \
              ORDER BY wake_at, seq LIMIT $1"
         );
-        self.each(sqlx::query(text).bind(i64::from(limit)), task_row::read).await
+        self.each(sqlx::query(text).bind(i64::from(limit)), tasks::read).await
     }
 
-    pub(super) async fn first_moment(&mut self) -> Result<Option<Time>> {
+    async fn next_moment(&mut self) -> Result<Option<Time>> {
         let text = "SELECT (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL), \
                            (SELECT min(expires_at) FROM runs \
                             WHERE (ended_at IS NULL OR gone = 0) AND ended_at IS NULL)";
@@ -54,19 +137,19 @@ impl Transaction {
         Ok(wake.into_iter().chain(expiry).min())
     }
 
-    pub(super) async fn tasks_running(&mut self) -> Result<Vec<Task>> {
+    async fn running(&mut self) -> Result<Vec<Task>> {
         let text = concat!(
             "SELECT ",
-            task_row::columns!(),
+            tasks::columns!(),
             " FROM tasks WHERE shelf IN ($1, $2) ORDER BY seq"
         );
         let statement = sqlx::query(text)
             .bind(shelf(Status::Running, true))
             .bind(shelf(Status::Running, false));
-        self.each(statement, task_row::read).await
+        self.each(statement, tasks::read).await
     }
 
-    pub(super) async fn count_by_status(&mut self) -> Result<Vec<(Status, Option<String>, u64)>> {
+    async fn counts(&mut self) -> Result<Vec<(Status, Option<String>, u64)>> {
         // The index has all of it: the status follows from the shelf.
         let text = "SELECT assignee, shelf, count(*) FROM tasks GROUP BY assignee, shelf";
         let mut counts: Vec<(Status, Option<String>, u64)> = Vec::new();
@@ -88,7 +171,7 @@ impl Transaction {
         Ok(counts)
     }
 
-    pub(super) async fn queued_longest(&mut self) -> Result<Option<Time>> {
+    async fn oldest_queued(&mut self) -> Result<Option<Time>> {
         let text = "SELECT min(queued_at) FROM tasks WHERE queue_as IS NOT NULL";
         let row = self.first(sqlx::query(text)).await?;
         row.as_ref().map_or(Ok(None), |row| Columns::of(row, "a moment").times())

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::authority::Authority;
 use crate::error::Refusal;
 use crate::event::Kind;
-use crate::id::TaskId;
+use crate::id::{Authority, TaskId};
 use crate::run::{Outcome, Role, Run};
 use crate::status::Status;
 use crate::task::Task;

@@ -10,7 +10,7 @@ use clap::Args;
 use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Shown};
 use vestal_board::settings;
 use vestal_dispatcher::{
-    Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, Said,
+    Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, DispatchEvent,
 };
 
 use super::board_context::BoardContext;
@@ -88,14 +88,14 @@ async fn once(
         return Ok(DispatchResult::default());
     };
     let console = ctx.console();
-    let tell = move |event: Said| match event {
+    let tell = move |event: DispatchEvent| match event {
         // The result is printed as a whole at the end.
-        Said::Started { .. }
-        | Said::Finished { .. }
-        | Said::Ended { .. }
-        | Said::Stopped { .. }
-        | Said::UnknownProfile { .. }
-        | Said::Collected { .. } => {}
+        DispatchEvent::Started { .. }
+        | DispatchEvent::Finished { .. }
+        | DispatchEvent::Ended { .. }
+        | DispatchEvent::Stopped { .. }
+        | DispatchEvent::UnknownProfile { .. }
+        | DispatchEvent::Collected { .. } => {}
         event => console.warn(&event.to_string()),
     };
     let dispatcher = Dispatcher::new(options(ctx, policy, None, tell)?);
@@ -145,7 +145,7 @@ fn options(
     ctx: &BoardContext<'_>,
     policy: Policy,
     retention: Option<GcPolicy>,
-    tell: impl Fn(Said) + Send + Sync + 'static,
+    tell: impl Fn(DispatchEvent) + Send + Sync + 'static,
 ) -> Result<Options, Failure> {
     let home = ctx.context.home()?;
     let launcher = launcher(ctx)?;
@@ -161,7 +161,7 @@ fn options(
         patience: PATIENCE,
         interval: settings::dispatch_interval(ctx.settings())?,
         retention,
-        tell: Arc::new(tell),
+        on_event: Arc::new(tell),
     })
 }
 

@@ -9,7 +9,7 @@ use vestal_board::verbs::{Claim, Heartbeat};
 use vestal_board::{Role, Run, RunId, Status, TaskId, log_path, settings as board_settings};
 use vestal_config::keys;
 use vestal_sandbox::Terminations;
-use vestal_worker::{Ending, Limits, Log, SweepParts, WorkerParts};
+use vestal_worker::{WorkerExit, Limits, Log, SweepParts, WorkerParts};
 
 use super::board_context::BoardContext;
 use super::display::{self, Step};
@@ -253,7 +253,7 @@ pub(super) async fn worker(ctx: &BoardContext<'_>, args: WorkerArgs) -> Result<E
         Ok(signals) => work_on_task(ctx, &args, signals).await,
         Err(error) => Err(Failure::io("listen for signals", &error)),
     };
-    done.map_err(|failure| failure.with_exit(Exit::Worker(Ending::Failed)))
+    done.map_err(|failure| failure.with_exit(Exit::Worker(WorkerExit::Failed)))
 }
 
 async fn work_on_task(
@@ -283,7 +283,7 @@ async fn work_on_task(
         settings,
     };
     let report = Box::pin(vestal_worker::run(parts)).await;
-    Ok(Exit::Worker(report.ending))
+    Ok(Exit::Worker(report.exit))
 }
 
 async fn sweep_run(

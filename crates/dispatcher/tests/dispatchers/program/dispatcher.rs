@@ -52,7 +52,7 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
         patience: Patience { grace: millis("--grace")?, kill: Duration::from_secs(20) },
         interval: millis("--interval")?,
         retention: None,
-        tell: Arc::new(|said| say(&said.to_string())),
+        on_event: Arc::new(|said| say(&said.to_string())),
     });
     let boards = OpenBoards::new(Boards::at(root.join("kanban"), host, Durability::Normal), None);
     say("up");

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use vestal_sandbox::{Command, FAILPOINTS, SummaryState, Task};
+use vestal_testkit::random::{Random, soak};
 use vestal_wire::SessionState;
 
 use crate::support::{Worker, World, alive, marker, processes_with, until};
@@ -255,7 +256,7 @@ pub(crate) async fn attaching_stopping_and_removing_at_once_leaves_one_sandbox(w
 
 pub(crate) async fn a_soak_of_random_kills_loses_nothing_and_leaves_nothing(world: &World) {
     let rounds = soak("VESTAL_SOAK_ROUNDS", 20);
-    let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
+    let mut random = Random::from_environment();
     world.run("kept=yes; count=0").await;
     let mut saved = 0;
     for round in 0..rounds {
@@ -298,7 +299,7 @@ pub(crate) async fn a_soak_of_random_kills_loses_nothing_and_leaves_nothing(worl
 
 pub(crate) async fn a_soak_of_killed_creations_leaves_one_sandbox_each(world: &World) {
     let rounds = soak("VESTAL_SOAK_ROUNDS", 20) / 4;
-    let mut random = Random(soak("VESTAL_SOAK_SEED", 20_260_101));
+    let mut random = Random::from_environment();
     let task = Task::default_task();
     world.run("true").await;
     for round in 0..rounds {
@@ -329,21 +330,4 @@ async fn count(world: &World) -> u64 {
     let text = output.stdout.text();
     let count = text.trim().strip_prefix("yes ");
     count.expect("the session is kept").parse().unwrap()
-}
-
-/// Returns a number a longer run may set.
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
-fn soak(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
-
-/// Numbers that look random and are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
 }

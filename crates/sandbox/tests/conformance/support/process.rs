@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-pub(crate) use vestal_witness::{
+pub(crate) use vestal_testkit::{
     is_alive as alive, is_below, living, marker, parent_of, processes_with, until_async as until,
 };
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use vestal_sandbox::{FilesOnRemoval, Task};
+use vestal_testkit::random::{Random, soak};
 
 use crate::support::{Worker, World, until};
 
 pub(crate) async fn a_soak_of_racing_and_dying_processes_leaves_one_sandbox(world: World) {
-    let rounds = number("VESTAL_SOAK_ROUNDS", 20);
-    let seed = number("VESTAL_SOAK_SEED", 20_260_101);
-    let mut random = Random(seed);
+    let rounds = soak("VESTAL_SOAK_ROUNDS", 20);
+    let seed = soak("VESTAL_SOAK_SEED", 20_260_101);
+    let mut random = Random::new(seed);
     world.out("echo kept > ~/file").await;
     for round in 0..rounds {
         let about = format!("seed {seed}, round {round}");
@@ -85,22 +86,5 @@ async fn clear_errands(world: &World) {
         })
         .await;
         world.api.remove(&id);
-    }
-}
-
-/// Returns a number that a longer run may set.
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
-}
-
-/// Numbers that look random and are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use vestal_witness::living;
-pub(crate) use vestal_witness::{kill, marker, processes_with, until_async as until};
+use vestal_testkit::living;
+pub(crate) use vestal_testkit::{kill, marker, processes_with, until_async as until};
 
 /// Returns the living processes that have files of a world mounted where only
 /// its containers do, or whose program is one of its.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vestal_board::Time;
 use vestal_board::dispatch::Policy;
-use vestal_dispatcher::{Dispatcher, OpenBoards, Said, WatchLock};
+use vestal_dispatcher::{Dispatcher, OpenBoards, DispatchEvent, WatchLock};
 use vestal_sandbox::Terminations;
 
 use super::options;
@@ -31,7 +31,7 @@ pub(super) async fn run(
     let printer = Printer::new(ctx.console(), json);
     printer.begin(&described(ctx, &policy))?;
     let telling = printer.clone();
-    let tell = move |event: Said| telling.tell(&event);
+    let tell = move |event: DispatchEvent| telling.tell(&event);
     let dispatcher = Dispatcher::new(options(ctx, policy, Some(gc_policy(ctx)?), tell)?);
     let mut signal = None;
     let shutdown = async {
@@ -106,15 +106,15 @@ impl Printer {
         self.console.paint(DIM, &display::clock(Time::now()))
     }
 
-    fn tell(&self, event: &Said) {
+    fn tell(&self, event: &DispatchEvent) {
         let printed = if self.json {
             json::line(&view(event)).and_then(|line| self.console.write(&line))
         } else {
             let style = match event {
-                Said::Started { .. } | Said::Finished { .. } => GREEN,
-                Said::Ended { .. } | Said::Stopped { .. } | Said::UnknownProfile { .. } => YELLOW,
-                Said::NotStarted { .. } | Said::Survived { .. } | Said::Trouble { .. } => RED,
-                Said::Collected { .. } | Said::KeptTree { .. } => DIM,
+                DispatchEvent::Started { .. } | DispatchEvent::Finished { .. } => GREEN,
+                DispatchEvent::Ended { .. } | DispatchEvent::Stopped { .. } | DispatchEvent::UnknownProfile { .. } => YELLOW,
+                DispatchEvent::NotStarted { .. } | DispatchEvent::Survived { .. } | DispatchEvent::Problem { .. } => RED,
+                DispatchEvent::Collected { .. } | DispatchEvent::KeptTree { .. } => DIM,
             };
             let words = self.console.paint(style, &text::printable(&event.to_string()));
             self.console.print(&format!("{}  {words}", self.clock()))
@@ -136,32 +136,32 @@ impl Printer {
 }
 
 /// Returns an event of a dispatcher for `--json`.
-fn view(event: &Said) -> Value {
+fn view(event: &DispatchEvent) -> Value {
     let mut view = match event {
-        Said::Started { board, task, profile, workspace } => json!({"kind": "started",
+        DispatchEvent::Started { board, task, profile, workspace } => json!({"kind": "started",
             "board": board, "task_id": task, "assignee": profile, "workspace": workspace}),
-        Said::NotStarted { board, task, error } => {
+        DispatchEvent::NotStarted { board, task, error } => {
             json!({"kind": "not_started", "board": board, "task_id": task, "error": error})
         }
-        Said::Finished { board, task, outcome } => {
+        DispatchEvent::Finished { board, task, outcome } => {
             json!({"kind": "finished", "board": board, "task_id": task, "outcome": outcome})
         }
-        Said::Ended { board, task, outcome, reason } => json!({"kind": "ended", "board": board,
+        DispatchEvent::Ended { board, task, outcome, reason } => json!({"kind": "ended", "board": board,
             "task_id": task, "outcome": outcome, "reason": reason}),
-        Said::Stopped { board, task } => {
+        DispatchEvent::Stopped { board, task } => {
             json!({"kind": "stopped", "board": board, "task_id": task})
         }
-        Said::Survived { board, task, pids } => {
+        DispatchEvent::Survived { board, task, pids } => {
             json!({"kind": "survived", "board": board, "task_id": task, "pids": pids})
         }
-        Said::UnknownProfile { name } => json!({"kind": "unknown_profile", "name": name}),
-        Said::Collected { board, what } => {
+        DispatchEvent::UnknownProfile { name } => json!({"kind": "unknown_profile", "name": name}),
+        DispatchEvent::Collected { board, what } => {
             json!({"kind": "collected", "board": board, "what": what})
         }
-        Said::KeptTree { path, reason } => {
+        DispatchEvent::KeptTree { path, reason } => {
             json!({"kind": "kept_tree", "path": path, "reason": reason})
         }
-        Said::Trouble { board, what } => json!({"kind": "trouble", "board": board, "what": what}),
+        DispatchEvent::Problem { board, what } => json!({"kind": "trouble", "board": board, "what": what}),
     };
     view["at"] = json!(Time::now());
     view

@@ -14,7 +14,7 @@ use vestal_board::{
     Status, TaskId, Workspace,
 };
 use vestal_config::{Environment, ProfileName};
-use vestal_dispatcher::{Launcher as _, Order, Place, ProgramLauncher};
+use vestal_dispatcher::{Launcher as _, LaunchSpec, WorkspaceDir, ProgramLauncher};
 use vestal_scripted_model::Reply;
 
 use super::bench::{Bench, complete, some};
@@ -346,7 +346,7 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
         passthrough: vec!["CHOSEN".to_owned()],
         log: LogPolicy::default(),
     };
-    let order = Order {
+    let order = LaunchSpec {
         board: "default".to_owned(),
         dir: bench.board.dir().to_owned(),
         task: task.clone(),
@@ -354,7 +354,7 @@ fn a_worker_knows_nothing_of_its_dispatchers_secrets() {
         profile: ProfileName::default_profile(),
         host: bench.board.host().name.clone(),
         tenant: None,
-        place: Place::default(),
+        workspace: WorkspaceDir::default(),
         lease: std::time::Duration::from_mins(2),
         failures: None,
     };

@@ -1,0 +1,206 @@
+//! Creating, changing, ending and deleting conversations, and the state they keep.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+use sqlx::Sqlite;
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+
+use crate::conversation::{Conversation, ConversationId, New};
+use crate::error::Error;
+use crate::store::{Store, Write};
+use crate::{Result, row, title};
+
+impl Store {
+    /// Creates a conversation.
+    pub async fn create(&self, new: New) -> Result<Conversation> {
+        let mut write = self.write().await?;
+        let (id, _) = insert_conversation(&mut write, &new).await?;
+        write.commit().await?;
+        self.get(&id).await
+    }
+
+    /// Changes the system prompt.
+    pub async fn set_system_prompt(&self, id: &ConversationId, text: &str) -> Result<()> {
+        let query = sqlx::query("UPDATE prompts SET text = ? WHERE conversation = ?");
+        self.update(id, query.bind(text)).await
+    }
+
+    /// Changes which model is asked.
+    pub async fn set_model(&self, id: &ConversationId, provider: &str, model: &str) -> Result<()> {
+        let query = sqlx::query("UPDATE conversations SET provider = ?, model = ? WHERE key = ?");
+        self.update(id, query.bind(provider).bind(model)).await
+    }
+
+    /// Changes the working directory on the host.
+    pub async fn set_cwd(&self, id: &ConversationId, cwd: &Path) -> Result<()> {
+        let query = sqlx::query("UPDATE conversations SET cwd = ? WHERE key = ?");
+        self.update(id, query.bind(cwd.as_os_str().as_bytes())).await
+    }
+
+    /// Marks a conversation as used now. One that had ended is open again.
+    pub async fn touch(&self, id: &ConversationId) -> Result<()> {
+        let query = sqlx::query(
+            "UPDATE conversations SET updated_at = max(updated_at, ?), ended_at = NULL, \
+             end_reason = NULL WHERE key = ?",
+        );
+        self.update(id, query.bind(row::now())).await
+    }
+
+    /// Marks a conversation as ended. The next [`Store::append`] or [`Store::touch`] opens it again.
+    pub async fn end(&self, id: &ConversationId, reason: &str) -> Result<()> {
+        let query = sqlx::query(
+            "UPDATE conversations SET ended_at = ?1, end_reason = ?2, \
+             updated_at = max(updated_at, ?1) WHERE key = ?3",
+        );
+        self.update(id, query.bind(row::now()).bind(reason)).await
+    }
+
+    /// Deletes a conversation with its messages, state and usage. Its branches and delegated
+    /// conversations stay, without a parent.
+    ///
+    /// The caller should hold the conversation's [lease](Store::lease).
+    pub async fn delete(&self, id: &ConversationId) -> Result<()> {
+        self.update(id, sqlx::query("DELETE FROM conversations WHERE key = ?")).await
+    }
+
+    /// Runs one statement on a conversation; its key is the last parameter.
+    async fn update(
+        &self,
+        id: &ConversationId,
+        query: Query<'_, Sqlite, SqliteArguments>,
+    ) -> Result<()> {
+        let mut write = self.write().await?;
+        let key = row::key(&mut write, id).await?;
+        let done = query.bind(key).execute(write.on()).await;
+        done.map_err(|error| write.explain(error))?;
+        write.commit().await
+    }
+
+    /// Returns an entry of the conversation's state.
+    pub async fn state(&self, id: &ConversationId, name: &str) -> Result<Option<Value>> {
+        let mut reader = self.reader().await?;
+        let found: Option<Option<String>> = sqlx::query_scalar(
+            "SELECT s.value FROM conversations c LEFT JOIN state s \
+             ON s.conversation = c.key AND s.name = ? WHERE c.id = ?",
+        )
+        .bind(name)
+        .bind(id.as_str())
+        .fetch_optional(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        let Some(text) = found.ok_or_else(|| row::not_found(id))? else { return Ok(None) };
+        let value = serde_json::from_str(&text);
+        value.map(Some).map_err(|source| Error::Unreadable {
+            id: id.clone(),
+            what: format!("the state {name:?}"),
+            source,
+        })
+    }
+
+    /// Sets an entry of the conversation's state; `None` removes it.
+    pub async fn set_state(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        value: Option<&Value>,
+    ) -> Result<()> {
+        let mut write = self.write().await?;
+        let key = row::key(&mut write, id).await?;
+        put_state(&mut write, key, name, value).await?;
+        write.commit().await
+    }
+}
+
+/// Creates a conversation within a transaction and returns its id and key.
+pub(crate) async fn insert_conversation(
+    write: &mut Write<'_>,
+    new: &New,
+) -> Result<(ConversationId, i64)> {
+    let id = free_id(write, new.id.as_ref()).await?;
+    let title = match &new.title {
+        Some(title) => Some(title::settle(write, title, None).await?),
+        None => None,
+    };
+    let parent = match &new.parent {
+        Some((_, parent)) => Some(row::key(write, parent).await?),
+        None => None,
+    };
+    let inserted = sqlx::query_scalar(
+        "INSERT INTO conversations \
+         (id, title, source, parent, parent_kind, provider, model, cwd, started_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?9, ?9) RETURNING key",
+    )
+    .bind(id.as_str())
+    .bind(title)
+    .bind(&new.source)
+    .bind(parent)
+    .bind(new.parent.as_ref().map(|(kind, _)| kind.name()))
+    .bind(&new.provider)
+    .bind(&new.model)
+    .bind(new.cwd.as_ref().map(|cwd| cwd.as_os_str().as_bytes()))
+    .bind(row::now())
+    .fetch_one(write.on())
+    .await;
+    let key: i64 = inserted.map_err(|error| write.explain(error))?;
+    sqlx::query("INSERT INTO prompts (conversation, text) VALUES (?, ?)")
+        .bind(key)
+        .bind(&new.system_prompt)
+        .execute(write.on())
+        .await
+        .map_err(|error| write.explain(error))?;
+    Ok((id, key))
+}
+
+/// Returns the id of a new conversation.
+async fn free_id(write: &mut Write<'_>, wanted: Option<&ConversationId>) -> Result<ConversationId> {
+    loop {
+        let id = match wanted {
+            Some(id) => id.clone(),
+            None => ConversationId::generate()
+                .map_err(|source| Error::Io { path: "/dev/urandom".into(), source })?,
+        };
+        let taken = row::find_key(write.on(), &id).await.map_err(|error| write.explain(error))?;
+        match taken {
+            None => return Ok(id),
+            Some(_) if wanted.is_some() => return Err(Error::Exists { id }),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Sets or removes an entry of the state, within a transaction.
+pub(crate) async fn put_state(
+    write: &mut Write<'_>,
+    key: i64,
+    name: &str,
+    value: Option<&Value>,
+) -> Result<()> {
+    let query = match value {
+        Some(value) => sqlx::query(
+            "INSERT INTO state (conversation, name, value) VALUES (?1, ?2, ?3) \
+             ON CONFLICT DO UPDATE SET value = ?3",
+        )
+        .bind(key)
+        .bind(name)
+        .bind(value.to_string()),
+        None => sqlx::query("DELETE FROM state WHERE conversation = ? AND name = ?")
+            .bind(key)
+            .bind(name),
+    };
+    query.execute(write.on()).await.map_err(|error| write.explain(error))?;
+    Ok(())
+}
+
+/// Copies the state of one conversation to another.
+pub(crate) async fn copy_state(write: &mut Write<'_>, from: i64, to: i64) -> Result<()> {
+    let query = sqlx::query(
+        "INSERT OR REPLACE INTO state (conversation, name, value) \
+         SELECT ?2, name, value FROM state WHERE conversation = ?1",
+    );
+    let done = query.bind(from).bind(to).execute(write.on()).await;
+    done.map_err(|error| write.explain(error))?;
+    Ok(())
+}

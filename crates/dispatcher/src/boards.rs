@@ -1,0 +1,136 @@
+//! The boards that a dispatcher has open.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use vestal_board::boards::{Boards, Slug};
+use vestal_board::{Board, Error, Result};
+
+use crate::dispatcher::lock;
+
+/// All boards, each opened once.
+#[derive(Debug)]
+pub struct OpenBoards {
+    boards: Boards,
+    only: Option<Slug>,
+    open: Mutex<BTreeMap<String, Board>>,
+}
+
+/// The result of looking for boards.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The boards that could be opened.
+    pub(crate) all: Vec<Board>,
+    /// The errors of the others.
+    pub(crate) troubles: Vec<(String, Error)>,
+}
+
+impl OpenBoards {
+    /// Opens boards. `only` limits dispatching to one of them.
+    pub fn new(boards: Boards, only: Option<Slug>) -> Self {
+        Self { boards, only, open: Mutex::default() }
+    }
+
+    /// Returns all boards that can be opened and are not archived.
+    pub async fn all(&self) -> Result<Vec<Board>> {
+        Ok(self.refresh().await?.all)
+    }
+
+    /// Reports whether a board is dispatched.
+    pub(crate) fn is_dispatched(&self, board: &Board) -> bool {
+        self.only.as_ref().is_none_or(|only| only.as_str() == board.slug())
+    }
+
+    /// Opens new boards and forgets removed ones.
+    pub(crate) async fn refresh(&self) -> Result<Found> {
+        let mut found = Found::default();
+        let mut open = BTreeMap::new();
+        for listed in self.boards.list(false).await? {
+            let slug = listed.slug.as_str().to_owned();
+            if !self.boards.exists(&listed.slug)? {
+                continue;
+            }
+            let known = lock(&self.open).get(&slug).cloned();
+            let board = match known {
+                Some(board) => board,
+                None => match self.boards.open_any(&listed.slug).await {
+                    Ok(board) => board,
+                    Err(error) => {
+                        found.troubles.push((slug, error));
+                        continue;
+                    }
+                },
+            };
+            found.all.push(board.clone());
+            open.insert(slug, board);
+        }
+        let before = std::mem::replace(&mut *lock(&self.open), open);
+        for (slug, board) in before {
+            if !found.all.iter().any(|board| board.slug() == slug) {
+                board.close().await?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets a board that failed, so that it is opened again if it still exists.
+    pub(crate) fn forget(&self, slug: &str) {
+        lock(&self.open).remove(slug);
+    }
+
+    /// Returns a watch for boards that appear and disappear.
+    pub(crate) fn signs(&self) -> Result<BoardsWatch> {
+        BoardsWatch::new(self.boards.root().join("boards"))
+    }
+}
+
+/// Watches for boards that appear and disappear.
+pub(crate) struct BoardsWatch {
+    path: PathBuf,
+    signs: AsyncFd<OwnedFd>,
+}
+
+impl BoardsWatch {
+    fn new(path: PathBuf) -> Result<Self> {
+        let make = || -> std::io::Result<AsyncFd<OwnedFd>> {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+            let signs = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+            let what = WatchFlags::CREATE
+                | WatchFlags::MOVED_TO
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::DELETE
+                | WatchFlags::ONLYDIR;
+            inotify::add_watch(&signs, &path, what)?;
+            #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
+            AsyncFd::with_interest(signs, Interest::READABLE)
+        };
+        match make() {
+            Ok(signs) => Ok(Self { path, signs }),
+            Err(source) => Err(Error::Io { action: "watch", path, source }),
+        }
+    }
+
+    /// Waits until boards appeared or disappeared.
+    pub(crate) async fn next(&mut self) -> Result<()> {
+        let failed = |source| Error::Io { action: "watch", path: self.path.clone(), source };
+        let mut ready = self.signs.readable().await.map_err(failed)?;
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(self.signs.get_ref(), &mut buffer);
+        loop {
+            match events.next() {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+        ready.clear_ready();
+        Ok(())
+    }
+}

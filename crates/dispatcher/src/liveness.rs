@@ -1,0 +1,136 @@
+//! What can be seen of a worker's process from here.
+
+use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::process::Child;
+use tokio::sync::Notify;
+use vestal_board::dispatch::Liveness;
+use vestal_board::{Host, Process, Run, RunId};
+use vestal_process::{ProcessId, Session};
+
+use crate::launcher::marks;
+
+/// How long the exit code of a worker is kept, at least.
+const KEPT: Duration = Duration::from_mins(5);
+
+/// A run, by board and number.
+pub(crate) type RunKey = (String, RunId);
+
+/// The state of a worker as its parent process knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChildState {
+    /// It is not this process's child.
+    NotOurs,
+    /// It has not ended, or its exit code is not read yet.
+    Running,
+    /// It ended with this exit code.
+    Ended(i32),
+}
+
+/// The workers that this process started.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Children {
+    known: Arc<Mutex<HashMap<RunKey, (ChildState, Instant)>>>,
+    ended: Arc<Notify>,
+}
+
+impl Children {
+    /// Waits for a worker in the background and keeps its exit code.
+    pub(crate) fn adopt(&self, key: RunKey, mut child: Child) {
+        self.lock().insert(key.clone(), (ChildState::Running, Instant::now()));
+        let children = self.clone();
+        tokio::spawn(async move {
+            match child.wait().await {
+                Ok(status) => {
+                    let ended = ChildState::Ended(code_of(status));
+                    children.lock().insert(key, (ended, Instant::now()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot wait for a worker");
+                    children.lock().remove(&key);
+                }
+            }
+            children.ended.notify_one();
+        });
+    }
+
+    /// Waits until a worker has ended since the last call.
+    pub(crate) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Returns the state of a worker.
+    pub(crate) fn state(&self, key: &RunKey) -> ChildState {
+        self.lock().get(key).map_or(ChildState::NotOurs, |(known, _)| *known)
+    }
+
+    /// Forgets workers that ended a while ago and whose runs are over. A fast worker may end before
+    /// its start is recorded.
+    pub(crate) fn forget(&self, board: &str, live: &[RunId]) {
+        self.lock().retain(|(slug, run), (known, since)| {
+            slug != board
+                || *known == ChildState::Running
+                || since.elapsed() < KEPT
+                || live.contains(run)
+        });
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunKey, (ChildState, Instant)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns an exit code; 128 plus the signal for a killed process, as shells do.
+pub(crate) fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// Returns whether a run's worker is alive, as far as this host can tell.
+pub(crate) fn liveness(run: &Run, here: &Host, own: ChildState) -> Liveness {
+    let Some(host) = &run.host else { return Liveness::Person };
+    let Some(process) = &run.process else {
+        return if host == here { Liveness::Unknown } else { on_other_host(host, here) };
+    };
+    if process.host != *here {
+        return on_other_host(&process.host, here);
+    }
+    match (own, id_of(process, here)) {
+        // The exit code of a child arrives a moment after its end.
+        (ChildState::Running, _) => Liveness::Alive,
+        (ChildState::Ended(code), _) => Liveness::Gone { code: Some(code) },
+        (ChildState::NotOurs, Some(id)) if id.is_alive() => Liveness::Alive,
+        (ChildState::NotOurs, _) => Liveness::Gone { code: None },
+    }
+}
+
+/// Returns whether a worker on another host is alive. The same host name with another boot id is
+/// this host after a restart, so the worker is gone. The same boot id with another process namespace
+/// is another container, which may share this one's name.
+fn on_other_host(host: &Host, here: &Host) -> Liveness {
+    let kernel = |host: &Host| host.boot.split('/').next().map(str::to_owned);
+    if host.name == here.name && kernel(host) != kernel(here) {
+        Liveness::Gone { code: None }
+    } else {
+        Liveness::Foreign
+    }
+}
+
+/// Returns the process session of a run's worker, if it is on this host.
+pub(crate) fn session_of(run: &Run, here: &Host) -> Option<Session> {
+    let leader = id_of(run.process.as_ref()?, here)?;
+    Some(Session { leader, marks: marks(&run.task_id, run.id) })
+}
+
+fn id_of(process: &Process, here: &Host) -> Option<ProcessId> {
+    // A host's boot field is the kernel's boot id and the process namespace.
+    let boot = process.host.boot.split('/').next()?.to_owned();
+    (process.host == *here).then_some(ProcessId { pid: process.pid, start: process.start, boot })
+}
+
+#[cfg(test)]
+#[path = "liveness_tests.rs"]
+mod tests;

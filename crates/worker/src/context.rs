@@ -1,0 +1,222 @@
+//! The board as an agent's tools see it: as a worker that holds a task, or for a person.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_board::boards::{Boards, Slug};
+use vestal_board::verbs::Heartbeat;
+use vestal_board::{Authority, Board, Error, Fence, Role, TaskId, Time};
+
+use crate::tools::ToolError;
+
+/// The board as an agent may use it. Clones share their state.
+#[derive(Clone)]
+pub struct BoardContext {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    caller: Caller,
+    reported: Mutex<Option<Reported>>,
+    changed: Notify,
+}
+
+enum Caller {
+    /// A worker that holds a task.
+    Worker { board: Board, fence: Fence, role: Role, lease: Duration },
+    /// A chat that acts for a person.
+    Person { boards: Boards, choice: Option<String>, name: String, opened: Opened },
+}
+
+/// Boards that were opened.
+type Opened = tokio::sync::Mutex<BTreeMap<Slug, Board>>;
+
+/// What a worker's tools have reported about its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reported {
+    /// The task is done or handed over for review, or its review is done.
+    Finished,
+    /// The task waits for a person, a time or another task.
+    Waits,
+    /// Another run holds the task.
+    Lost,
+}
+
+impl BoardContext {
+    /// Returns the context of a worker; `lease` is how long its claim lasts without renewal.
+    pub fn for_worker(board: Board, fence: Fence, role: Role, lease: Duration) -> Self {
+        Self::new(Caller::Worker { board, fence, role, lease })
+    }
+
+    /// Returns the context of a chat. `choice` is the board that the environment names.
+    pub fn for_person(boards: Boards, choice: Option<String>, name: String) -> Self {
+        Self::new(Caller::Person { boards, choice, name, opened: Opened::default() })
+    }
+
+    fn new(caller: Caller) -> Self {
+        let inner = Inner { caller, reported: Mutex::new(None), changed: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Returns the role of a worker's run; `None` for a person.
+    pub(crate) fn role(&self) -> Option<Role> {
+        match &self.inner.caller {
+            Caller::Worker { role, .. } => Some(*role),
+            Caller::Person { .. } => None,
+        }
+    }
+
+    /// Returns the worker's hold on its task.
+    pub(crate) fn fence(&self) -> Result<&Fence, ToolError> {
+        match &self.inner.caller {
+            Caller::Worker { fence, .. } => Ok(fence),
+            Caller::Person { .. } => Err(ToolError::from("only a worker can do this")),
+        }
+    }
+
+    /// Returns who a change is made by.
+    pub(crate) fn authority(&self) -> Authority {
+        match &self.inner.caller {
+            Caller::Worker { fence, .. } => Authority::Worker(fence.clone()),
+            Caller::Person { name, .. } => Authority::Person(name.clone()),
+        }
+    }
+
+    /// Returns the board that the arguments name, for writing.
+    pub(crate) async fn board(&self, arguments: &Arguments) -> Result<Board, ToolError> {
+        match self.find_board(arguments, Access::Write).await? {
+            Some(board) => Ok(board),
+            None => Err(ToolError::from("there is no such board")),
+        }
+    }
+
+    /// Returns the board that the arguments name, for reading. It is not created for that.
+    pub(crate) async fn board_to_read(&self, arguments: &Arguments) -> Result<Board, ToolError> {
+        match self.find_board(arguments, Access::Read).await? {
+            Some(board) => Ok(board),
+            None => Err(ToolError::from("the board is empty: there is no task on it yet")),
+        }
+    }
+
+    async fn find_board(
+        &self,
+        arguments: &Arguments,
+        access: Access,
+    ) -> Result<Option<Board>, ToolError> {
+        let named = arguments.optional_text("board")?;
+        let named = named.as_deref().map(str::trim).filter(|name| !name.is_empty());
+        let (boards, choice, opened) = match &self.inner.caller {
+            Caller::Worker { board, .. } => return own_board(board, named).map(Some),
+            Caller::Person { boards, choice, opened, .. } => (boards, choice, opened),
+        };
+        let slug = match named {
+            Some(name) => Slug::new(name).map_err(|error| ToolError::from(error.to_string()))?,
+            None => boards.current(choice.as_deref()).await?.slug,
+        };
+        let mut opened = opened.lock().await;
+        if let Some(board) = opened.get(&slug) {
+            return Ok(Some(board.clone()));
+        }
+        let board = match access {
+            Access::Read => boards.open_to_read(&slug).await?,
+            Access::Write => Some(boards.open_to_write(&slug).await?),
+        };
+        if let Some(board) = &board {
+            opened.insert(slug, board.clone());
+        }
+        Ok(board)
+    }
+
+    /// Renews a worker's lease and records activity.
+    pub(crate) async fn beat(
+        &self,
+        board: &Board,
+        note: Option<String>,
+    ) -> Result<Time, ToolError> {
+        let (fence, lease) = match &self.inner.caller {
+            Caller::Worker { fence, lease, .. } => (fence, *lease),
+            Caller::Person { .. } => return Err(ToolError::from("only a worker can do this")),
+        };
+        Ok(board.heartbeat(fence, Heartbeat { lease, activity: true, note }).await?)
+    }
+
+    /// Returns the task that the arguments name; a worker's own by default.
+    pub(crate) async fn task(
+        &self,
+        board: &Board,
+        arguments: &Arguments,
+    ) -> Result<TaskId, ToolError> {
+        let named = arguments.optional_text("task_id")?;
+        let named = named.as_deref().map(str::trim).filter(|name| !name.is_empty());
+        match (named, &self.inner.caller) {
+            (Some(name), _) => Ok(board.find(name).await?),
+            (None, Caller::Worker { fence, .. }) => Ok(fence.task.clone()),
+            (None, Caller::Person { .. }) => Err(BadArgument::new("`task_id` is required").into()),
+        }
+    }
+
+    /// Records what was reported, if it is about the worker's own task.
+    pub(crate) fn report(&self, task: &TaskId, reported: Reported) {
+        if let Caller::Worker { fence, .. } = &self.inner.caller
+            && fence.task == *task
+        {
+            self.note(reported);
+        }
+    }
+
+    /// Records an error that ends the run.
+    pub(crate) fn note_error(&self, error: &Error) {
+        if let Error::Fenced { .. } = error {
+            self.note(Reported::Lost);
+        }
+    }
+
+    fn note(&self, reported: Reported) {
+        // The first report counts. After it the worker does not hold the task any more, and the
+        // store refuses what else it tries.
+        self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reported);
+        self.inner.changed.notify_waiters();
+    }
+
+    /// Returns what was reported so far.
+    pub(crate) fn reported(&self) -> Option<Reported> {
+        *self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a report.
+    pub(crate) async fn until_reported(&self) -> Reported {
+        loop {
+            let changed = self.inner.changed.notified();
+            if let Some(reported) = self.reported() {
+                return reported;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+/// A worker may only use the board of its task.
+fn own_board(board: &Board, named: Option<&str>) -> Result<Board, ToolError> {
+    match named {
+        Some(name) if !name.eq_ignore_ascii_case(board.slug()) => Err(ToolError::from(format!(
+            "a worker can use only its own board, {}, not {name:?}",
+            board.slug()
+        ))),
+        _ => Ok(board.clone()),
+    }
+}
+
+impl std::fmt::Debug for BoardContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BoardContext").field("authority", &self.authority()).finish_non_exhaustive()
+    }
+}
