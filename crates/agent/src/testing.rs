@@ -24,7 +24,6 @@ use crate::registry::Registry;
 use crate::sandbox::ConversationSandbox;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
-pub(crate) use vestal_witness::{PATIENCE, marker, processes_with, until};
 
 /// A home with one sandbox. When it is dropped, the sandbox is removed with
 /// all that runs in it, also when the test has failed.

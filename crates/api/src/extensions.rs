@@ -1,7 +1,7 @@
 //! What the agent has beyond its own tools: skills, notes and MCP servers.
 
 use serde::{Deserialize, Serialize};
-use vestal_mcp::{Probe, Trouble};
+use vestal_mcp::{Probe, ServerError};
 use vestal_memory::{Entries, Target};
 use vestal_skills::{Broken, FileInfo, Installed, Need, Proposal, Skill};
 
@@ -297,7 +297,7 @@ pub struct McpTestView {
 
 impl McpTestView {
     /// Returns the view of an attempt to use a server.
-    pub fn new(name: &str, tried: Result<Probe, Trouble>) -> Self {
+    pub fn new(name: &str, tried: Result<Probe, ServerError>) -> Self {
         let (probe, error) = match tried {
             Ok(probe) => (Some(probe), None),
             Err(trouble) => (None, Some(trouble.to_string())),

@@ -23,9 +23,9 @@ use vestal_conversations::{ConversationId, Store, Stored, Title};
 use vestal_model::{Api, Endpoint, Models, UserMessage};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task, Termination};
 use vestal_scripted_model::{Script, ScriptedModel};
+pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_tui::emulator::Emulator;
 use vestal_tui::{Colour, Input, Key, KeyCode, Reflow, Size};
-pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 
 /// A home, a scripted model and whatever the chat is begun with. Its sandboxes are
 /// removed when it is dropped.

@@ -10,7 +10,7 @@ use clap::Args;
 use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Shown};
 use vestal_board::settings;
 use vestal_dispatcher::{
-    Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher, DispatchEvent,
+    DispatchEvent, Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher,
 };
 
 use super::board_context::BoardContext;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vestal_board::Time;
 use vestal_board::dispatch::Policy;
-use vestal_dispatcher::{Dispatcher, OpenBoards, DispatchEvent, WatchLock};
+use vestal_dispatcher::{DispatchEvent, Dispatcher, OpenBoards, WatchLock};
 use vestal_sandbox::Terminations;
 
 use super::options;
@@ -112,8 +112,12 @@ impl Printer {
         } else {
             let style = match event {
                 DispatchEvent::Started { .. } | DispatchEvent::Finished { .. } => GREEN,
-                DispatchEvent::Ended { .. } | DispatchEvent::Stopped { .. } | DispatchEvent::UnknownProfile { .. } => YELLOW,
-                DispatchEvent::NotStarted { .. } | DispatchEvent::Survived { .. } | DispatchEvent::Problem { .. } => RED,
+                DispatchEvent::Ended { .. }
+                | DispatchEvent::Stopped { .. }
+                | DispatchEvent::UnknownProfile { .. } => YELLOW,
+                DispatchEvent::NotStarted { .. }
+                | DispatchEvent::Survived { .. }
+                | DispatchEvent::Problem { .. } => RED,
                 DispatchEvent::Collected { .. } | DispatchEvent::KeptTree { .. } => DIM,
             };
             let words = self.console.paint(style, &text::printable(&event.to_string()));
@@ -146,8 +150,10 @@ fn view(event: &DispatchEvent) -> Value {
         DispatchEvent::Finished { board, task, outcome } => {
             json!({"kind": "finished", "board": board, "task_id": task, "outcome": outcome})
         }
-        DispatchEvent::Ended { board, task, outcome, reason } => json!({"kind": "ended", "board": board,
-            "task_id": task, "outcome": outcome, "reason": reason}),
+        DispatchEvent::Ended { board, task, outcome, reason } => {
+            json!({"kind": "ended", "board": board,
+            "task_id": task, "outcome": outcome, "reason": reason})
+        }
         DispatchEvent::Stopped { board, task } => {
             json!({"kind": "stopped", "board": board, "task_id": task})
         }
@@ -161,7 +167,9 @@ fn view(event: &DispatchEvent) -> Value {
         DispatchEvent::KeptTree { path, reason } => {
             json!({"kind": "kept_tree", "path": path, "reason": reason})
         }
-        DispatchEvent::Problem { board, what } => json!({"kind": "trouble", "board": board, "what": what}),
+        DispatchEvent::Problem { board, what } => {
+            json!({"kind": "trouble", "board": board, "what": what})
+        }
     };
     view["at"] = json!(Time::now());
     view

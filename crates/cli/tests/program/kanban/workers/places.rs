@@ -14,7 +14,7 @@ use vestal_board::{
     Status, TaskId, Workspace,
 };
 use vestal_config::{Environment, ProfileName};
-use vestal_dispatcher::{Launcher as _, LaunchSpec, WorkspaceDir, ProgramLauncher};
+use vestal_dispatcher::{LaunchSpec, Launcher as _, ProgramLauncher, WorkspaceDir};
 use vestal_scripted_model::Reply;
 
 use super::bench::{Bench, complete, some};
