@@ -112,12 +112,8 @@ pub(crate) async fn is_over(board: &Board, task: &Task) -> Result<bool, CleanErr
 }
 
 /// Removes what there is of a task in a sandbox that is not its own.
-pub(crate) async fn remove_scratch(
-    engine: &Engine,
-    sandbox: &Sandbox,
-    task: &TaskId,
-) -> Result<(), CleanError> {
-    let side = place::side(engine, sandbox, task).await?;
+pub(crate) async fn remove_scratch(sandbox: &Sandbox, task: &TaskId) -> Result<(), CleanError> {
+    let side = place::side(sandbox, task).await;
     let files = sandbox.files(None).await?;
     for path in [place::failed_side(&side), side] {
         remove(&files, &path).await?;
@@ -154,7 +150,6 @@ pub(crate) async fn remove_own(engine: &Engine, task: &TaskId) -> Result<(), Cle
 /// Removes, after a task is finished, the scratch places of tasks before it that
 /// were kept for its sake, as far as they are in this sandbox.
 pub(crate) async fn remove_parents_scratch(
-    engine: &Engine,
     sandbox: &Sandbox,
     board: &Board,
     task: &Task,
@@ -163,7 +158,7 @@ pub(crate) async fn remove_parents_scratch(
     for parent in parents {
         let Ok(parent) = board.get(&parent.id).await else { continue };
         if parent.workspace == Workspace::Scratch && is_over(board, &parent).await? {
-            remove_scratch(engine, sandbox, &parent.id).await?;
+            remove_scratch(sandbox, &parent.id).await?;
         }
     }
     Ok(())

@@ -11,10 +11,8 @@ use vestal_board::{Board, Outcome, Run, Task, TaskId, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, is_within, keys};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
-use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Reach, Sandbox, Task as SandboxTask};
+use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Sandbox, Task as SandboxTask};
 
-/// Where sandboxes with a system of their own have their files.
-const WORKSPACE: &str = "/workspace";
 /// The directory of scratch places below a sandbox's workspace.
 const KANBAN: &str = "kanban";
 /// What the place of an attempt that failed is called, behind the task's name.
@@ -133,12 +131,11 @@ impl Ground {
     /// the next one begins with nothing, and can look at it.
     pub(crate) async fn settle(
         &self,
-        engine: &Engine,
         sandbox: &Sandbox,
         task: &Task,
         last: Option<Outcome>,
     ) -> Result<Place, PlaceError> {
-        let side = side(engine, sandbox, &task.id).await?;
+        let side = side(sandbox, &task.id).await;
         let files = sandbox.files(None).await?;
         let mut before = None;
         if self.mounted.is_none()
@@ -185,21 +182,8 @@ pub(crate) fn own_sandbox(task: &TaskId) -> String {
 }
 
 /// Returns the directory of the sandbox's own that is a task's.
-pub(crate) async fn side(
-    engine: &Engine,
-    sandbox: &Sandbox,
-    task: &TaskId,
-) -> Result<PathBuf, PlaceError> {
-    let workspace = if sandbox.reach().await == Reach::Host {
-        // A sandbox that sees the host's files has its own beside what is
-        // recorded of it, as the others do.
-        let found = engine.inspect(sandbox.task()).await?;
-        found.first().map(|found| found.dir.join("workspace"))
-    } else {
-        Some(PathBuf::from(WORKSPACE))
-    };
-    let absent = || Error::NoSandbox { task: sandbox.task().to_string() };
-    Ok(workspace.ok_or_else(absent)?.join(KANBAN).join(task.as_str()))
+pub(crate) async fn side(sandbox: &Sandbox, task: &TaskId) -> PathBuf {
+    sandbox.workspace().await.join(KANBAN).join(task.as_str())
 }
 
 /// Returns where what an attempt left that failed is put.

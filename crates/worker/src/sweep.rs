@@ -66,7 +66,7 @@ async fn sweep_all(parts: &SweepParts) -> Result<(), CleanError> {
         Err(error) => Err(error.into()),
         Ok(_) => {
             let sandbox = Box::pin(engine.sandbox(&shared)).await?;
-            clean::remove_scratch(engine, &sandbox, &parts.task).await
+            clean::remove_scratch(&sandbox, &parts.task).await
         }
     }
 }

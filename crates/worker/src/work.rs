@@ -86,8 +86,7 @@ impl Work<'_> {
             self.restrain();
         }
         let last = self.last_outcome().await;
-        let place =
-            ground.settle(self.engine, &sandbox, self.task, last).await.map_err(no_place)?;
+        let place = ground.settle(&sandbox, self.task, last).await.map_err(no_place)?;
         let attachments = self.board.show(&self.task.id).await.map_err(crashed)?.attachments;
         let handed_over = self.board.handed_over(&self.task.id).await.map_err(crashed)?;
         let layout = place
@@ -263,13 +262,13 @@ impl Work<'_> {
             Err(error) => return Err(error.into()),
         };
         if self.desk.said() == Some(Said::Finished) && !ground.is_own {
-            clean::remove_parents_scratch(engine, sandbox, board, &task).await?;
+            clean::remove_parents_scratch(sandbox, board, &task).await?;
         }
         if ground.is_own && clean::is_finished(&task) {
             return clean::remove_own(engine, &task.id).await;
         }
         if !ground.is_own && clean::is_over(board, &task).await? {
-            return clean::remove_scratch(engine, sandbox, &task.id).await;
+            return clean::remove_scratch(sandbox, &task.id).await;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! `/status`: where things stand.
 
+use vestal_sandbox::backend::Confinement;
+
 use super::{store, table, usage};
 use crate::cells::todo_mark;
 use crate::chat::Chat;
@@ -66,10 +68,14 @@ pub(super) async fn run(chat: &mut Chat) {
 fn directory(chat: &Chat) -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let here = std::env::current_dir().unwrap_or_default();
-    let backend = chat.about.workshop.attached().map(|sandbox| sandbox.backend().to_owned());
-    match (chat.about.workshop.mounted(), backend.as_deref()) {
+    let attached = chat.about.workshop.attached();
+    let confinement =
+        attached.and_then(|sandbox| chat.agent.engine().confinement(sandbox.backend()));
+    match (chat.about.workshop.mounted(), confinement) {
         (Some(host), _) => format!("{} ({system}), mounted at /workspace", host.display()),
-        (None, Some("local")) => format!("{} ({system}), without isolation", here.display()),
+        (None, Some(Confinement::None)) => {
+            format!("{} ({system}), without isolation", here.display())
+        }
         (None, _) => format!("{} ({system}), not mounted by this chat", here.display()),
     }
 }

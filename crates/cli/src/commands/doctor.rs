@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde::Serialize;
 use vestal_config::{BackendChoice, Settings, Severity, keys};
-use vestal_sandbox::backend::{Availability, Remark};
+use vestal_sandbox::backend::{Availability, DoctorNote};
 use vestal_sandbox::{Drift, Engine, GUEST, Pruned, Summary, SummaryState};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
@@ -70,7 +70,7 @@ impl Check {
 
     /// Returns what a backend says of itself. Where there is something to do
     /// about it, something could be better.
-    fn remark(backend: &str, remark: Remark) -> Self {
+    fn remark(backend: &str, remark: DoctorNote) -> Self {
         let health = match (&remark.advice, remark.topic.as_str()) {
             (None, _) => Health::Ok,
             (Some(_), "isolation" | "leaked") => Health::Warning,
