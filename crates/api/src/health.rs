@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use vestal_config::{Finding, Severity};
-use vestal_sandbox::backend::Remark;
+use vestal_sandbox::backend::DoctorNote;
 
 /// How well something works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl CheckView {
 
     /// Returns what a backend reports about itself. It is in order unless it comes with advice; advice about isolation
     /// and about instances that leaked is a warning.
-    pub fn of_backend(backend: &str, remark: Remark) -> Self {
+    pub fn of_backend(backend: &str, remark: DoctorNote) -> Self {
         let health = match (&remark.advice, remark.topic.as_str()) {
             (None, _) => Health::Ok,
             (Some(_), "isolation" | "leaked") => Health::Warning,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use vestal_config::{BackendChoice, keys};
+use vestal_config::keys;
 use vestal_conversations::Kind as MessageKind;
 use vestal_model::Message;
 use vestal_sandbox::Task;
@@ -92,10 +92,7 @@ impl Chat {
     pub(crate) fn sandbox_label(&self, task: &Task, known: Option<String>) -> String {
         let attached = self.info.sandbox.attached();
         let attached = attached.map(|sandbox| sandbox.backend().to_owned());
-        let configured = || match self.settings.get(&keys::BACKEND).ok()?.value {
-            BackendChoice::Auto => None,
-            choice => Some(choice.as_str().to_owned()),
-        };
+        let configured = || Some(self.settings.get(&keys::BACKEND).ok()?.value.named()?.to_owned());
         match attached.or(known).or_else(configured) {
             Some(backend) => format!("{backend}/{task}"),
             None => task.to_string(),

@@ -11,8 +11,10 @@ use vestal_config::{
     AnyKey as _, Audience, BackendChoice, Environment, Home, HomeError, Override, ProfileName,
     Settings, keys,
 };
+use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
     CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
+    registered_backends,
 };
 
 use crate::cli::{Global, Wanted};
@@ -198,19 +200,9 @@ impl Context {
             (None, true) => "--mount-cwd",
             (None, false) => return Ok(overrides),
         };
-        match choice {
-            BackendChoice::Local => {
-                let other = if image.is_some() { "-b docker" } else { "-b native or -b docker" };
-                return Err(Failure::usage(format!("the backend local does not support {flag}"))
-                    .advise(format!("for a sandbox with a root filesystem of its own: {other}")));
-            }
-            BackendChoice::Native if image.is_some() => {
-                return Err(Failure::usage("the backend native does not support --image").advise(
-                    "for a container: -b docker; for another system: terminal.native_rootfs",
-                ));
-            }
-            // Of `auto`, the engine chooses among the backends that can give it.
-            BackendChoice::Auto | BackendChoice::Native | BackendChoice::Docker => {}
+        // Of `auto`, the engine chooses among the backends that can give it.
+        if let Some(declared) = choice.named().and_then(declared_backend) {
+            refuse_unsuited(declared, flag, image.is_some())?;
         }
         if *mount_cwd {
             let here = std::env::current_dir();
@@ -316,17 +308,45 @@ impl Context {
     }
 }
 
+/// Returns what the backend with this name declares.
+pub(crate) fn declared_backend(name: &str) -> Option<&'static Declaration> {
+    registered_backends().find(|declared| declared.name == name)
+}
+
+/// Refuses a flag that a backend can do nothing with, and names those that can.
+fn refuse_unsuited(declared: &Declaration, flag: &str, image: bool) -> Result<(), Failure> {
+    let suits = |declared: &Declaration| {
+        if image { declared.takes_images } else { declared.mounts_host_directories() }
+    };
+    if suits(declared) {
+        return Ok(());
+    }
+    let others = registered_backends().filter(|other| suits(other));
+    let others: Vec<String> = others.map(|other| format!("-b {}", other.name)).collect();
+    let others = others.join(" or ");
+    let advice = match declared.system_setting {
+        Some(setting) => format!("for a container: {others}; for another system: {setting}"),
+        None => format!("for a sandbox with a root filesystem of its own: {others}"),
+    };
+    let message = format!("the backend {} does not support {flag}", declared.name);
+    Err(Failure::usage(message).advise(advice))
+}
+
 /// Refuses a sandbox that was made from another image than the one asked for:
 /// the command was written for that one.
 fn refuse_other_image(engine: &Engine, sandbox: &Sandbox) -> Result<(), Failure> {
     let (task, backend) = (sandbox.task(), sandbox.backend());
     if engine.takes_images(backend) == Some(false) {
         let message = format!("sandbox {task} is on the backend {backend}, which has no images");
-        let moving =
-            format!("to move this one: vestal rebuild {} --backend docker", quoted(task.as_str()));
-        return Err(Failure::new(message)
-            .advise("to give the image a sandbox of its own: -t TASK")
-            .advise(moving));
+        let mut failure =
+            Failure::new(message).advise("to give the image a sandbox of its own: -t TASK");
+        if let Some(other) = registered_backends().find(|other| other.takes_images) {
+            let task = quoted(task.as_str());
+            let moving =
+                format!("to move this one: vestal rebuild {task} --backend {}", other.name);
+            failure = failure.advise(moving);
+        }
+        return Err(failure);
     }
     let image = keys::DOCKER_IMAGE.name();
     let drift = sandbox.notices().iter().find_map(|notice| match notice {

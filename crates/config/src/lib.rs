@@ -77,14 +77,15 @@ pub use home::{Home, HomeError, ProfileName, is_within};
 pub use isolating::IsolatingSetting;
 pub use key::{AnyKey, Key, Protection, Secrecy};
 pub use kinds::{
-    ApiMode, ApprovalMode, BackendChoice, BaseUrl, Bytes, Cap, Count, CountOrNone, CountOrSame,
-    Cpus, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames, EnvPairs,
-    ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, Headers, HostPath, ImageName, Isolation, Lines,
-    McpConnection, McpServer, McpServerName, McpServers, McpTransport, Megabytes, Moment, Mount,
-    MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices, Propagation, Protocol,
-    Provider, ProviderChoice, ProviderName, Providers, Range, Relabel, Rootfs, SandboxDir, Seccomp,
-    Seconds, SecondsOrNever, Secret, SecurityOption, Setting, StartDir, Text, TextLimits,
-    TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume, VolumeSource, Volumes,
+    ApiMode, ApprovalMode, BackendChoice, BackendNames, BaseUrl, Bytes, Cap, Count, CountOrNone,
+    CountOrSame, Cpus, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames,
+    EnvPairs, ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, Headers, HostPath, ImageName,
+    Isolation, Lines, McpConnection, McpServer, McpServerName, McpServers, McpTransport, Megabytes,
+    Moment, Mount, MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices,
+    Propagation, Protocol, Provider, ProviderChoice, ProviderName, Providers, Range, Relabel,
+    Rootfs, SandboxDir, Seccomp, Seconds, SecondsOrNever, Secret, SecurityOption, Setting,
+    StartDir, Text, TextLimits, TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume,
+    VolumeSource, Volumes,
 };
 pub use overrides::Override;
 pub use references::Unresolved;

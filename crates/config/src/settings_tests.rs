@@ -46,7 +46,7 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
     assert_eq!(
         message("terminal.backend"),
         "terminal.backend is \"modal\" (environment variable TERMINAL_ENV), which is a backend \
-         that is not in this version; allowed: auto, native, local, docker"
+         that is not in this version; allowed: auto, native, docker, local"
     );
     assert_eq!(
         message("terminal.jobs_kept"),
@@ -104,9 +104,12 @@ fn two_names_of_one_key_must_agree() {
     let both = |a, b| home.settings(&[("TERMINAL_ENV", a), ("TERMINAL_BACKEND", b)], &[]);
     assert_eq!(
         both("local", "LOCAL").get(&keys::BACKEND).expect("agree").value,
-        BackendChoice::Local
+        BackendChoice::Named("local")
     );
-    assert_eq!(both("", "local").get(&keys::BACKEND).expect("one").value, BackendChoice::Local);
+    assert_eq!(
+        both("", "local").get(&keys::BACKEND).expect("one").value,
+        BackendChoice::Named("local")
+    );
     assert_eq!(
         both("local", "auto").get(&keys::BACKEND).expect_err("differ").to_string(),
         "terminal.backend is set twice and differently: \"local\" (environment variable TERMINAL_ENV) \

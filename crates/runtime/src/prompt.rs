@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vestal_agent::{PromptParts, Workspace};
-use vestal_config::{BackendChoice, ConfigError, Settings, keys};
+use vestal_config::{ConfigError, Settings, keys};
 use vestal_sandbox::Overrides;
 use vestal_sandbox::backend::Confinement;
 
@@ -40,11 +40,8 @@ impl Runtime {
         cwd: Option<PathBuf>,
         overrides: &Overrides,
     ) -> Result<PromptContext, ConfigError> {
-        let backend = match (&overrides.backend, settings.get(&keys::BACKEND)?.value) {
-            (Some(backend), _) => Some(backend.clone()),
-            (None, BackendChoice::Auto) => None,
-            (None, choice) => Some(choice.as_str().to_owned()),
-        };
+        let configured = settings.get(&keys::BACKEND)?.value.named();
+        let backend = overrides.backend.clone().or_else(|| configured.map(str::to_owned));
         let mounts =
             overrides.mount.is_some() || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
         let engine = self.agent.engine();

@@ -15,13 +15,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use vestal_config::{ConfigError, Settings};
 
 pub use self::capabilities::{
-    Copied, Copies, Diagnostics, HostFiles, KeptVolumes, Marked, Preflight, Publishing, Remark,
-    Saved, VolumeStore,
+    Copies, CopyTotals, Diagnostics, DoctorNote, HostFiles, KeptVolumes, Marked, Preflight,
+    Publishing, SavedSystem, VolumeStore,
 };
-pub use self::declaration::{Availability, Confinement, Declaration, JobEnvironment, Remedy};
+pub(crate) use self::declaration::WORKSPACE;
+pub use self::declaration::{
+    Availability, Confinement, Declaration, HostDirectories, HostProcess, IdleSource,
+    JobEnvironment, Remedy,
+};
 pub use self::error::BackendError;
 pub use self::instance::{
-    Base, Description, Found, Instance, InstanceState, Locator, Made, Order, Whose,
+    Base, Description, FoundInstance, Instance, InstanceFilter, InstanceRequest, InstanceState,
+    Locator, StartedInstance,
 };
 pub use crate::owner::Owner;
 use crate::{Overrides, Spec};
@@ -50,10 +55,10 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError>;
 
     /// Makes a new instance and waits until its guest listens.
-    async fn create(&self, order: Order) -> Result<Made, BackendError>;
+    async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError>;
 
     /// Starts the guest of a stopped instance and waits until it listens.
-    async fn start(&self, order: Order) -> Result<Made, BackendError>;
+    async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError>;
 
     /// Returns what the instance is doing.
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError>;
@@ -69,7 +74,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Returns the instances that carry the mark of these sandboxes, wherever
     /// they come from: none where instances carry no marks.
-    async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError>;
+    async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError>;
 
     /// Returns what a locator tells people.
     fn describe(&self, locator: &Locator) -> Description {

@@ -1,10 +1,15 @@
 //! The programs that are embedded in this one.
 
+use std::borrow::Cow;
+use std::env::consts::ARCH;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use vestal_config::Home;
+
+use crate::backend::BackendError;
 use crate::key::random_hex;
 
 /// The guest, as the build made it.
@@ -60,9 +65,62 @@ impl Program {
     }
 }
 
+/// Returns the guest for machines of an architecture, by Rust's name for it or an
+/// engine's: the embedded one for this machine's, a file in `dir` for others.
+pub(crate) fn guest_for(
+    architecture: &str,
+    dir: &Path,
+) -> Result<Cow<'static, [u8]>, BackendError> {
+    let architecture = match architecture {
+        // One that is not told is taken to be this one.
+        "" => ARCH,
+        "amd64" => "x86_64",
+        "arm64" => "aarch64",
+        other => other,
+    };
+    if architecture == ARCH {
+        return Ok(Cow::Borrowed(GUEST));
+    }
+    // The word is somebody else's, and part of a path.
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let path = dir.join(format!("vestal-guest-{architecture}"));
+    match fs::read(&path) {
+        Ok(bytes) if architecture.chars().all(is_name) => Ok(Cow::Owned(bytes)),
+        _ => Err(BackendError::Advised {
+            problem: format!("there is no guest for machines of the architecture {architecture}"),
+            advice: format!(
+                "build vestal-guest for it (profile `guest`, target \
+                 {architecture}-unknown-linux-gnu, linked statically) and put the program at {}",
+                path.display()
+            ),
+        }),
+    }
+}
+
+/// Returns the directory with guests for other architectures than this one's.
+pub(crate) fn guests_dir(home: &Home) -> PathBuf {
+    home.root().join("guests")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_for_another_architecture_is_a_file_and_its_lack_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        for own in ["", ARCH] {
+            assert_eq!(guest_for(own, dir.path()).unwrap(), GUEST);
+        }
+        let other = if ARCH == "aarch64" { ("x86_64", "amd64") } else { ("aarch64", "arm64") };
+        let path = dir.path().join(format!("vestal-guest-{}", other.0));
+        let lack = guest_for(other.1, dir.path()).unwrap_err();
+        assert!(lack.to_string().ends_with(&format!("architecture {}", other.0)), "{lack}");
+        assert!(lack.advice().unwrap().contains(path.to_str().unwrap()), "{lack:?}");
+        fs::write(&path, "a program").unwrap();
+        assert_eq!(guest_for(other.1, dir.path()).unwrap(), b"a program".as_slice());
+        assert!(guest_for("../evil", dir.path()).is_err());
+    }
 
     #[test]
     fn a_program_is_installed_once_and_mended_when_damaged() {

@@ -26,6 +26,7 @@ pub mod client;
 pub mod files;
 pub mod job;
 
+pub use backends::registered as registered_backends;
 pub use command::{Command, Input, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{

@@ -67,7 +67,7 @@ impl Worker {
         }
         let last = self.last_outcome().await;
         let work_dir = task_sandbox
-            .prepare(&self.engine, &sandbox, &self.task, last)
+            .prepare(&sandbox, &self.task, last)
             .await
             .map_err(no_work_dir)?;
         let attachments = self.board.show(&self.task.id).await.map_err(crashed)?.attachments;
@@ -283,13 +283,13 @@ impl Worker {
             Err(error) => return Err(error.into()),
         };
         if self.kanban.reported() == Some(Reported::Finished) && !task_sandbox.is_own {
-            cleanup::remove_parents_scratch(engine, sandbox, board, &task).await?;
+            cleanup::remove_parents_scratch(sandbox, board, &task).await?;
         }
         if task_sandbox.is_own && cleanup::is_finished(&task) {
             return cleanup::remove_own_sandbox(engine, &task.id).await;
         }
         if !task_sandbox.is_own && cleanup::is_scratch_unused(board, &task).await? {
-            return cleanup::remove_scratch(engine, sandbox, &task.id).await;
+            return cleanup::remove_scratch(sandbox, &task.id).await;
         }
         Ok(())
     }

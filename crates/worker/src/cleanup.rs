@@ -118,11 +118,10 @@ pub(crate) async fn is_scratch_unused(board: &Board, task: &Task) -> Result<bool
 
 /// Removes the directories of a task in a shared sandbox.
 pub(crate) async fn remove_scratch(
-    engine: &Engine,
     sandbox: &Sandbox,
     task: &TaskId,
 ) -> Result<(), CleanupError> {
-    let task_dir = workspace::task_dir(engine, sandbox, task).await?;
+    let task_dir = workspace::task_dir(sandbox, task).await;
     let files = sandbox.files(None).await?;
     for path in [workspace::failed_dir(&task_dir), task_dir] {
         remove(&files, &path).await?;
@@ -158,7 +157,6 @@ pub(crate) async fn remove_own_sandbox(engine: &Engine, task: &TaskId) -> Result
 /// Removes the scratch directories of parents that were kept for a task which is finished now, as
 /// far as they are in this sandbox.
 pub(crate) async fn remove_parents_scratch(
-    engine: &Engine,
     sandbox: &Sandbox,
     board: &Board,
     task: &Task,
@@ -167,7 +165,7 @@ pub(crate) async fn remove_parents_scratch(
     for parent in parents {
         let Ok(parent) = board.get(&parent.id).await else { continue };
         if parent.workspace == Workspace::Scratch && is_scratch_unused(board, &parent).await? {
-            remove_scratch(engine, sandbox, &parent.id).await?;
+            remove_scratch(sandbox, &parent.id).await?;
         }
     }
     Ok(())
@@ -229,7 +227,7 @@ async fn sweep_all(parts: &SweepParts) -> Result<(), CleanupError> {
         Err(error) => Err(error.into()),
         Ok(_) => {
             let sandbox = Box::pin(engine.sandbox(&shared)).await?;
-            remove_scratch(engine, &sandbox, &parts.task).await
+            remove_scratch(&sandbox, &parts.task).await
         }
     }
 }

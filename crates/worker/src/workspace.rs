@@ -11,10 +11,8 @@ use vestal_board::{Board, Outcome, Run, Task, TaskId, Workspace};
 use vestal_config::{ConfigError, Isolation, Settings, is_within, keys};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
-use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Reach, Sandbox, Task as SandboxTask};
+use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Sandbox, Task as SandboxTask};
 
-/// The workspace of sandboxes that have their own file system.
-const WORKSPACE: &str = "/workspace";
 /// The directory of scratch directories below a sandbox's workspace.
 const KANBAN: &str = "kanban";
 /// Suffix of the directory that a failed attempt left.
@@ -137,12 +135,11 @@ impl TaskSandbox {
     /// starts empty and can still look at it.
     pub(crate) async fn prepare(
         &self,
-        engine: &Engine,
         sandbox: &Sandbox,
         task: &Task,
         last: Option<Outcome>,
     ) -> Result<WorkDir, WorkDirError> {
-        let task_dir = task_dir(engine, sandbox, &task.id).await?;
+        let task_dir = task_dir(sandbox, &task.id).await;
         let files = sandbox.files(None).await?;
         let mut failed_attempt = None;
         if self.mounted.is_none()
@@ -189,20 +186,8 @@ pub(crate) fn own_sandbox(task: &TaskId) -> String {
 }
 
 /// Returns a task's directory below the sandbox's workspace.
-pub(crate) async fn task_dir(
-    engine: &Engine,
-    sandbox: &Sandbox,
-    task: &TaskId,
-) -> Result<PathBuf, WorkDirError> {
-    let workspace = if sandbox.reach().await == Reach::Host {
-        // A sandbox that shares the host's file system has its workspace beside its records.
-        let found = engine.inspect(sandbox.task()).await?;
-        found.first().map(|found| found.dir.join("workspace"))
-    } else {
-        Some(PathBuf::from(WORKSPACE))
-    };
-    let absent = || Error::NoSandbox { task: sandbox.task().to_string() };
-    Ok(workspace.ok_or_else(absent)?.join(KANBAN).join(task.as_str()))
+pub(crate) async fn task_dir(sandbox: &Sandbox, task: &TaskId) -> PathBuf {
+    sandbox.workspace().await.join(KANBAN).join(task.as_str())
 }
 
 /// Returns where the files of a failed attempt are moved.

@@ -2,6 +2,7 @@
 
 use vestal_agent::ChildrenUsage;
 use vestal_conversations::{ModelTotals, Totals};
+use vestal_sandbox::backend::Confinement;
 use vestal_tui::{Line, style};
 
 use crate::cells::todo_mark;
@@ -70,10 +71,14 @@ pub(super) async fn status(chat: &mut Chat) {
 fn directory(chat: &Chat) -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let here = std::env::current_dir().unwrap_or_default();
-    let backend = chat.info.sandbox.attached().map(|sandbox| sandbox.backend().to_owned());
-    match (chat.info.sandbox.mounted(), backend.as_deref()) {
+    let attached = chat.info.sandbox.attached();
+    let confinement =
+        attached.and_then(|sandbox| chat.agent.engine().confinement(sandbox.backend()));
+    match (chat.info.sandbox.mounted(), confinement) {
         (Some(host), _) => format!("{} ({system}), mounted at /workspace", host.display()),
-        (None, Some("local")) => format!("{} ({system}), without isolation", here.display()),
+        (None, Some(Confinement::None)) => {
+            format!("{} ({system}), without isolation", here.display())
+        }
         (None, _) => format!("{} ({system}), not mounted by this chat", here.display()),
     }
 }

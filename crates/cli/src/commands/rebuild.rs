@@ -2,7 +2,6 @@
 
 use clap::Args;
 use vestal_api::RebuiltView;
-use vestal_config::BackendChoice;
 use vestal_sandbox::backend::Confinement;
 use vestal_sandbox::{Engine, Rebuild, Summary, SummaryState, Task};
 
@@ -102,11 +101,11 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
 
 /// Returns the name of a backend as the settings know it.
 fn backend(context: &Context, name: &str) -> Result<String, Failure> {
-    match context.backend_named(name)? {
-        BackendChoice::Auto => Err(Failure::usage("to move a sandbox, name the backend")
-            .advise("`vestal doctor` says which ones work here")),
-        choice => Ok(choice.as_str().to_owned()),
-    }
+    let named = context.backend_named(name)?.named().map(str::to_owned);
+    named.ok_or_else(|| {
+        Failure::usage("to move a sandbox, name the backend")
+            .advise("`vestal doctor` says which ones work here")
+    })
 }
 
 /// Returns the current state of the sandbox.

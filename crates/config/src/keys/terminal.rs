@@ -3,8 +3,8 @@
 use super::{DAY, YEAR};
 use crate::key::{Protection, Secrecy};
 use crate::kinds::{
-    BackendChoice, Bytes, Count, CountOrNone, Cpus, DockerBinary, DockerTransport, EnvNames,
-    EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, Rootfs,
+    BackendChoice, BackendNames, Bytes, Count, CountOrNone, Cpus, DockerBinary, DockerTransport,
+    EnvNames, EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, Rootfs,
     SandboxDir, Seconds, SecondsOrNever, StartDir, Volumes,
 };
 
@@ -13,7 +13,13 @@ keys! {
     /// native, else docker, else local.
     BACKEND: BackendChoice = "terminal.backend" {
         default: BackendChoice::Auto,
-        limits: (),
+        limits: BackendNames {
+            known: &["native", "docker", "local"],
+            mistaken: &[(
+                "podman",
+                "Podman is used through the backend docker; set terminal.backend: docker",
+            )],
+        },
         env: ["TERMINAL_ENV", "TERMINAL_BACKEND"],
         protection: Protection::Guards,
     }

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::Setting;
 use crate::input::{Input, Refusal};
-use crate::reserved;
 use crate::suggest;
 use crate::value::Value;
 
@@ -12,7 +11,7 @@ use crate::value::Value;
 macro_rules! choices {
     (
         $(#[$outer:meta])*
-        $name:ident, $noun:literal, $explain:expr, {
+        $name:ident, $noun:literal, {
             $( $(#[$inner:meta])* $variant:ident = $word:literal, )+
         }
     ) => {
@@ -43,7 +42,7 @@ macro_rules! choices {
             type Limits = ();
 
             fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
-                choose(input, Self::WORDS, $noun, $explain)
+                choose(input, Self::WORDS, $noun)
             }
 
             fn to_value(&self) -> Value {
@@ -69,54 +68,18 @@ fn words<T>(all: &[(&'static str, T)]) -> Vec<&'static str> {
     all.iter().map(|(word, _)| *word).collect()
 }
 
-fn choose<T: Copy>(
-    input: Input<'_>,
-    all: &[(&'static str, T)],
-    noun: &str,
-    explain: fn(&str) -> Option<Refusal>,
-) -> Result<T, Refusal> {
+fn choose<T: Copy>(input: Input<'_>, all: &[(&'static str, T)], noun: &str) -> Result<T, Refusal> {
     let text = input.scalar()?.trim().to_ascii_lowercase();
     if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
         return Ok(*choice);
-    }
-    if let Some(refusal) = explain(&text) {
-        return Err(refusal);
     }
     let meant = suggest::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
     Err(Refusal::new(format!("is no {noun}")).suggesting(meant))
 }
 
-fn nothing_to_explain(_: &str) -> Option<Refusal> {
-    None
-}
-
-fn other_backend(text: &str) -> Option<Refusal> {
-    if text == "podman" {
-        let advice = "Podman is used through the backend docker; set terminal.backend: docker";
-        return Some(Refusal::new("is no backend of its own").suggesting(Some(advice.to_owned())));
-    }
-    reserved::BACKENDS
-        .contains(&text)
-        .then(|| Refusal::new("is a backend that is not in this version"))
-}
-
-choices! {
-    /// What makes a sandbox's instances.
-    BackendChoice, "backend", other_backend, {
-        /// The best one that works here; resolved once per sandbox and recorded.
-        Auto = "auto",
-        /// Namespaces of the kernel on this machine, without an engine.
-        Native = "native",
-        /// Processes of the user on this machine, without isolation.
-        Local = "local",
-        /// Containers of Docker or Podman.
-        Docker = "docker",
-    }
-}
-
 choices! {
     /// What happens when settings changed since a sandbox was made.
-    OnConfigChange, "known reaction", nothing_to_explain, {
+    OnConfigChange, "known reaction", {
         /// Names the keys that differ and goes on.
         Warn = "warn",
         /// Makes a new instance as soon as the sandbox is idle.
@@ -128,7 +91,7 @@ choices! {
 
 choices! {
     /// How conversations map to sandboxes.
-    Isolation, "known isolation", nothing_to_explain, {
+    Isolation, "known isolation", {
         /// One sandbox per profile.
         Shared = "shared",
         /// One per conversation.
@@ -140,7 +103,7 @@ choices! {
 
 choices! {
     /// How the guest in a container is reached.
-    DockerTransport, "known transport", nothing_to_explain, {
+    DockerTransport, "known transport", {
         /// By the socket when host and container share it, else by the engine.
         Auto = "auto",
         /// By a socket in a directory that host and container share.
@@ -152,7 +115,7 @@ choices! {
 
 choices! {
     /// What a change that was reported survives.
-    Durability, "known durability", nothing_to_explain, {
+    Durability, "known durability", {
         /// A loss of power.
         Full = "full",
         /// The death of every process; a loss of power may take the last moments.
@@ -162,7 +125,7 @@ choices! {
 
 choices! {
     /// What a provider speaks.
-    ApiMode, "known way to speak to a provider", nothing_to_explain, {
+    ApiMode, "known way to speak to a provider", {
         /// What its name and its address speak for.
         Auto = "auto",
         /// Chat completions, as `OpenAI` began them.
@@ -174,7 +137,7 @@ choices! {
 
 choices! {
     /// Whether dangerous commands are asked about.
-    ApprovalMode, "known way to approve", nothing_to_explain, {
+    ApprovalMode, "known way to approve", {
         /// A person is asked.
         Manual = "manual",
         /// Nobody is asked. What is never allowed stays refused.
@@ -184,7 +147,7 @@ choices! {
 
 choices! {
     /// What happens to a dangerous command when nobody can be asked.
-    Unattended, "known answer", nothing_to_explain, {
+    Unattended, "known answer", {
         /// It is not run.
         Deny = "deny",
         /// It is run.

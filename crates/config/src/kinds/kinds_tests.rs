@@ -152,22 +152,24 @@ fn yes_and_no_have_many_spellings() {
 
 #[test]
 fn a_backend_on_the_way_is_told_from_a_misspelt_one() {
-    assert_eq!(read("LOCAL", &()), Ok(BackendChoice::Local));
+    let names = BackendNames {
+        known: &["native", "docker", "local"],
+        mistaken: &[("podman", "Podman is used through the backend docker")],
+    };
+    assert_eq!(read("LOCAL", &names), Ok(BackendChoice::Named("local")));
+    assert_eq!(read("auto", &names), Ok(BackendChoice::Auto));
     for name in crate::reserved::BACKENDS {
         assert_eq!(
-            read::<BackendChoice>(name, &()),
+            read::<BackendChoice>(name, &names),
             Err("is a backend that is not in this version".to_owned())
         );
     }
-    let refusal = BackendChoice::read(Input::Text(OsStr::new("Podman")), &()).expect_err("refused");
+    let refusal =
+        BackendChoice::read(Input::Text(OsStr::new("Podman")), &names).expect_err("refused");
     assert_eq!(refusal.reason, "is no backend of its own");
-    assert_eq!(
-        refusal.suggestion.as_deref(),
-        Some("Podman is used through the backend docker; set terminal.backend: docker")
-    );
-    assert_eq!(read("docker", &()), Ok(BackendChoice::Docker));
-    assert_eq!(read("native", &()), Ok(BackendChoice::Native));
-    let refusal = BackendChoice::read(Input::Text(OsStr::new("locl")), &()).expect_err("refused");
+    assert_eq!(refusal.suggestion.as_deref(), Some("Podman is used through the backend docker"));
+    let refusal =
+        BackendChoice::read(Input::Text(OsStr::new("locl")), &names).expect_err("refused");
     assert_eq!(refusal.reason, "is no backend");
     assert_eq!(refusal.suggestion.as_deref(), Some("did you mean local?"));
 }

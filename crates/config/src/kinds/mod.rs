@@ -1,6 +1,7 @@
 //! The types settings have.
 
 mod amounts;
+mod backend;
 mod caps;
 mod choices;
 mod docker;
@@ -18,10 +19,10 @@ mod tokens;
 mod url;
 
 pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
+pub use backend::{BackendChoice, BackendNames};
 pub use caps::{Cap, CountOrSame, Uncapped};
 pub use choices::{
-    ApiMode, ApprovalMode, BackendChoice, DockerTransport, Durability, Isolation, OnConfigChange,
-    Unattended,
+    ApiMode, ApprovalMode, DockerTransport, Durability, Isolation, OnConfigChange, Unattended,
 };
 pub use docker::{
     Device, DockerBinary, ExtraArgs, Gpus, HostPath, ImageName, Mount, MountKind, PortMapping,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{
-    Backend, BackendError, Confinement, Found, Instance, JobEnvironment, KeptVolumes, Locator,
-    Remark, Remedy,
+    Backend, BackendError, Confinement, DoctorNote, FoundInstance, Instance, JobEnvironment,
+    KeptVolumes, Locator, Remedy,
 };
 use crate::spec::Tightening;
 use crate::{Key, Overrides, ProgressSink};
@@ -68,7 +68,7 @@ impl dyn Backend + '_ {
 
     /// Removes an instance that was found by its mark. Where no engine keeps
     /// instances, their directories tell what is to be removed.
-    pub(crate) async fn collect(&self, found: &Found) -> Result<bool, BackendError> {
+    pub(crate) async fn collect(&self, found: &FoundInstance) -> Result<bool, BackendError> {
         match self.marked() {
             Some(marked) => marked.collect(found).await,
             None => Ok(false),
@@ -125,7 +125,7 @@ impl dyn Backend + '_ {
     }
 
     /// Returns what there is to say about the backend beyond the probe.
-    pub(crate) async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+    pub(crate) async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote> {
         match self.diagnostics() {
             Some(diagnostics) => diagnostics.report(known).await,
             None => Vec::new(),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use super::{BackendError, Found, Instance, Locator};
+use super::{BackendError, FoundInstance, Instance, Locator};
 use crate::{Bundle, Key, Overrides, Progress, ProgressSink, PublishedName};
 
 /// Looking ahead: whether an instance could be made.
@@ -31,7 +31,7 @@ pub trait Marked: Send + Sync {
 
     /// Removes an instance that was found by its mark and does not run, if that
     /// still holds: nobody holds a lock. Returns whether it did.
-    async fn collect(&self, found: &Found) -> Result<bool, BackendError>;
+    async fn collect(&self, found: &FoundInstance) -> Result<bool, BackendError>;
 
     /// Moves what has the name of a sandbox's instance out of the way, whatever
     /// it is: used when looking at it has failed.
@@ -64,7 +64,7 @@ pub trait HostFiles: Send + Sync {
         from: &Path,
         to: &Path,
         progress: &ProgressSink,
-    ) -> Result<Copied, BackendError>;
+    ) -> Result<CopyTotals, BackendError>;
 }
 
 /// Copies of an instance's own filesystem, of which other instances are made
@@ -80,7 +80,7 @@ pub trait Copies: Send + Sync {
         instance: &Instance,
         into: &Path,
         progress: &ProgressSink,
-    ) -> Result<Saved, BackendError>;
+    ) -> Result<SavedSystem, BackendError>;
 
     /// Gives up what [`Copies::save`] has made outside its directory, for this
     /// name of a copy; gone is fine, and so is a copy that was never finished.
@@ -110,7 +110,7 @@ pub trait Publishing: Send + Sync {
 pub trait Diagnostics: Send + Sync {
     /// Returns what there is to say about the backend beyond the probe, given
     /// the instances that the home knows of.
-    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark>;
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote>;
 
     /// Returns how many processes of a running instance the kernel has killed
     /// at its limit of memory, where that can be seen.
@@ -118,18 +118,18 @@ pub trait Diagnostics: Send + Sync {
 }
 
 /// What a backend needs to make instances of a copy; only it can read this.
-pub type Saved = serde_json::Value;
+pub type SavedSystem = serde_json::Value;
 
 /// What a copy consists of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyTotals {
     /// Files, directories and everything else that has a name.
     pub files: u64,
     /// Bytes in them.
     pub bytes: u64,
 }
 
-impl Copied {
+impl CopyTotals {
     /// Returns the last step of a copy of `what` that is whole.
     pub(crate) fn told(self, what: &str) -> Progress {
         let Self { files, bytes } = self;
@@ -139,7 +139,7 @@ impl Copied {
 
 /// A line of `vestal doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remark {
+pub struct DoctorNote {
     /// What it is about.
     pub topic: String,
     /// What there is to say.

@@ -1,35 +1,115 @@
-//! What a backend says of itself, before it has made anything.
+//! What a backend declares before it has made anything.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
+use vestal_process::ProcessId;
+
+use super::{Instance, Locator};
 use crate::spec::Tightening;
 
-/// What holds for all instances of a backend. Whoever wants to know asks for one
-/// of these facts, never for the name.
+/// What holds for all instances of a backend. Callers ask for one of these
+/// facts, never for the name.
+///
+/// A new backend says what differs from [`Declaration::REMOTE`].
 #[derive(Debug, Clone, Copy)]
 pub struct Declaration {
     /// The backend's name, as in `terminal.backend`.
     pub name: &'static str,
+    /// Names that people try for it, each with the advice they get.
+    pub mistaken_names: &'static [(&'static str, &'static str)],
     /// How far instances keep commands away from the host.
     pub confinement: Confinement,
+    /// Which directories of the host instances can have.
+    pub host_directories: HostDirectories,
+    /// Returns where work is in an instance that keeps commands away from the
+    /// host.
+    pub workspace: fn(&Locator) -> PathBuf,
     /// Whether instances are made from images.
     pub takes_images: bool,
+    /// The setting that names another system for instances, for a backend
+    /// without images.
+    pub system_setting: Option<&'static str>,
     /// Whether looking at instances asks an engine, which may have to be
     /// started for it.
     pub asks_engine: bool,
+    /// What to do when the backend does not answer.
+    pub hung_advice: &'static str,
     /// What it takes to apply changed settings to an instance.
     pub remedy: Remedy,
+    /// What tells since when a stopped instance has idled.
+    pub idle_source: IdleSource,
     /// Whose environment jobs start with.
     pub job_environment: JobEnvironment,
     /// The rule for each setting that shapes instances.
     pub tightening: fn(&str) -> Tightening,
+    /// Returns the processes of the host that are recorded as an instance's
+    /// guest. What the sandbox itself could have written does not count.
+    pub host_processes: fn(&Instance) -> Vec<HostProcess>,
+    /// Makes the copied directory of an instance one of the sandbox with this
+    /// key hash, and returns whether there is a system in it to go on with.
+    /// Absent: an instance is not in its directory.
+    pub adopt_copy: Option<fn(&Path, &str) -> io::Result<bool>>,
 }
+
+impl Declaration {
+    /// What holds for a backend that has nothing on this machine.
+    pub const REMOTE: Self = Self {
+        name: "remote",
+        mistaken_names: &[],
+        confinement: Confinement::Remote,
+        host_directories: HostDirectories::None,
+        workspace: |_| PathBuf::from(WORKSPACE),
+        takes_images: false,
+        system_setting: None,
+        asks_engine: true,
+        hung_advice: "check the connection to it and try again",
+        remedy: Remedy::Recreate,
+        idle_source: IdleSource::EndTime,
+        job_environment: JobEnvironment::Guests,
+        tightening: |_| Tightening::Never,
+        host_processes: |_| Vec::new(),
+        adopt_copy: None,
+    };
+
+    /// Returns whether directories of the host can be mounted in instances.
+    pub fn mounts_host_directories(&self) -> bool {
+        self.host_directories == HostDirectories::Mounted
+    }
+}
+
+/// Where work is in a sandbox that has a system of its own.
+pub(crate) const WORKSPACE: &str = "/workspace";
 
 /// How far instances keep commands away from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
     /// Not at all.
     None,
-    /// In a system of their own.
+    /// In a system of their own on this machine.
     Contained,
+    /// On another machine, with no files or processes here.
+    Remote,
+}
+
+/// Which directories of the host instances can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostDirectories {
+    /// All of them: commands run on the host itself.
+    All,
+    /// Those that are mounted on request.
+    Mounted,
+    /// None.
+    None,
+}
+
+/// What tells since when a stopped instance has idled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleSource {
+    /// The files its guest left in directories of this machine.
+    GuestFiles,
+    /// The time of its end, as the backend knows it.
+    EndTime,
 }
 
 /// How changed settings reach an instance.
@@ -50,6 +130,15 @@ pub enum JobEnvironment {
     Guests,
 }
 
+/// A process of the host that is recorded as a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostProcess {
+    /// Exactly this process.
+    Known(ProcessId),
+    /// Whichever process has this number: it may be another one by now.
+    Number(u32),
+}
+
 /// Whether a backend works on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
@@ -66,7 +155,7 @@ pub enum Availability {
         advice: String,
     },
     /// A setting that it needs has a wrong value, so nobody can tell. Another
-    /// backend is no answer to that: the setting has to be mended.
+    /// backend is no answer to that: the setting has to be corrected.
     Misconfigured {
         /// What is wrong.
         problem: String,

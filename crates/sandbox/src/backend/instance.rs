@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use vestal_wire::GuestSettings;
 
-use super::Saved;
+use super::SavedSystem;
 #[cfg(doc)]
 use super::{Copies, Marked};
 use crate::owner::Owner;
@@ -28,7 +28,7 @@ pub struct Instance {
 
 /// An instance to make or start.
 #[derive(Debug)]
-pub struct Order {
+pub struct InstanceRequest {
     /// The sandbox it is for.
     pub key: Key,
     /// Number of the instance among the sandbox's.
@@ -65,17 +65,17 @@ pub enum Base {
         /// The directory it was given.
         dir: PathBuf,
         /// What it returned.
-        saved: Saved,
+        saved: SavedSystem,
     },
 }
 
 /// An instance that was made or started.
 #[derive(Debug)]
-pub struct Made {
+pub struct StartedInstance {
     /// How it is found again.
     pub locator: Locator,
     /// What its users should hear about.
-    pub remarks: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// What an instance is doing.
@@ -102,7 +102,7 @@ pub enum InstanceState {
 
 /// Which instances to look for.
 #[derive(Debug, Clone, Copy)]
-pub enum Whose<'a> {
+pub enum InstanceFilter<'a> {
     /// Those of one sandbox, by the hash of its key.
     Key(&'a str),
     /// Those of all sandboxes of a profile home.
@@ -111,7 +111,7 @@ pub enum Whose<'a> {
 
 /// An instance that was found by its marks.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundInstance {
     /// Its id.
     pub id: String,
     /// Hash of the key it was made for.

@@ -118,9 +118,9 @@ fn replace(dir: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<()> 
 
 /// Returns the same as an archive, for an engine that does not see this
 /// program's files.
-pub(super) fn archive(settings: &[u8]) -> io::Result<Vec<u8>> {
-    let mut builder = tar::Builder::new(Vec::with_capacity(GUEST.len() + (16 << 10)));
-    for (name, content, mode) in [(PROGRAM, GUEST, 0o755), (SETTINGS, settings, 0o644)] {
+pub(super) fn archive(program: &[u8], settings: &[u8]) -> io::Result<Vec<u8>> {
+    let mut builder = tar::Builder::new(Vec::with_capacity(program.len() + (16 << 10)));
+    for (name, content, mode) in [(PROGRAM, program, 0o755), (SETTINGS, settings, 0o644)] {
         let mut header = tar::Header::new_ustar();
         header.set_size(content.len() as u64);
         header.set_mode(mode);

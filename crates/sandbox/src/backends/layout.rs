@@ -11,5 +11,4 @@ pub(super) const SETTINGS_FILE: &str = "/.vestal/boot/settings";
 pub(super) const IO_DIR: &str = "/.vestal/io";
 /// The guest's journal, logs and sessions.
 pub(super) const STATE_DIR: &str = "/.vestal/state";
-/// Where work is.
-pub(super) const WORKSPACE: &str = "/workspace";
+pub(super) use crate::backend::WORKSPACE;

@@ -9,8 +9,12 @@ mod layout;
 mod limits;
 pub(crate) mod local;
 pub(crate) mod native;
+mod registry;
 mod scope;
 mod shaping;
 mod show;
 mod spawn;
 mod start_dir;
+
+pub use registry::registered;
+pub(crate) use registry::{REGISTRY, Registration};

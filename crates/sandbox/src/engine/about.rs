@@ -1,8 +1,10 @@
 //! What a backend is like, for callers that know its name from a record or
 //! from the settings: nothing is decided by the name itself.
 
+use std::sync::Arc;
+
 use super::{Engine, Inner};
-use crate::backend::{Confinement, Declaration, Remedy};
+use crate::backend::{Backend, Confinement, Declaration, Remedy};
 use crate::notice::Wording;
 
 impl Engine {
@@ -37,6 +39,11 @@ impl Engine {
 impl Inner {
     /// Reports whether a backend's sandboxes are processes like any other, for
     /// which nothing can be mounted.
+    /// Returns the backend whose instances nothing confines, if there is one.
+    pub(super) fn unconfined_backend(&self) -> Option<Arc<dyn Backend>> {
+        self.backends.iter().find(|backend| backend.confinement() == Confinement::None).cloned()
+    }
+
     pub(super) fn is_unconfined(&self, backend: &str) -> bool {
         self.declaration(backend).is_some_and(|declared| declared.confinement == Confinement::None)
     }

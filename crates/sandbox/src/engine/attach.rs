@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use vestal_wire::Role;
 
 use super::owned::see_through;
 use super::sweep::Begin;
 use super::{Engine, Inner};
-use crate::backend::{Backend, BackendError, Instance, InstanceState};
+use crate::backend::{Backend, BackendError, Confinement, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::mounts::quoted;
 use crate::notice::Notice;
@@ -28,6 +29,9 @@ const GREETING_SOON: Duration = Duration::from_secs(1);
 /// The same for the second look, which is for what somebody else may just have
 /// done.
 const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
+
+/// How long it takes until a connection that was cut is tried again.
+const CUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a sandbox was before a caller asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,12 +317,18 @@ impl SandboxDir {
 impl Record {
     /// Returns the recorded instance, as a backend takes it.
     pub(crate) fn instance(&self, dir: &SandboxDir) -> Option<Instance> {
-        let instance = self.instance.as_ref()?;
-        Some(Instance {
-            id: instance.id.clone(),
-            dir: dir.instance_dir(&instance.id),
-            locator: instance.locator.clone(),
-        })
+        Some(self.instance.as_ref()?.located(dir))
+    }
+}
+
+impl InstanceRecord {
+    /// Returns the instance, as a backend takes it.
+    pub(super) fn located(&self, dir: &SandboxDir) -> Instance {
+        Instance {
+            id: self.id.clone(),
+            dir: dir.instance_dir(&self.id),
+            locator: self.locator.clone(),
+        }
     }
 }
 
@@ -329,6 +339,17 @@ pub(crate) enum GreetError {
     Backend(#[from] BackendError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+}
+
+impl GreetError {
+    /// Returns whether the connection failed rather than the guest.
+    fn is_cut(&self) -> bool {
+        matches!(
+            self,
+            Self::Backend(BackendError::Unreachable { .. } | BackendError::Io { .. })
+                | Self::Connect(ConnectError::Vanished | ConnectError::Io(_))
+        )
+    }
 }
 
 /// Connects to an instance's guest.
@@ -346,8 +367,24 @@ async fn greet_within(
     role: Role,
     patience: Duration,
 ) -> Result<Connection, GreetError> {
-    let stream = backend.connect(instance).await?;
-    let connection =
-        Connection::open_within(stream, role, Some(instance.id.clone()), patience).await?;
-    Ok(connection)
+    let deadline = Instant::now() + patience;
+    let attempt = async || -> Result<Connection, GreetError> {
+        let stream = backend.connect(instance).await?;
+        let id = Some(instance.id.clone());
+        Ok(Connection::open_within(stream, role, id, patience).await?)
+    };
+    loop {
+        match attempt().await {
+            // A connection that a network cuts says nothing about the guest.
+            Err(error)
+                if backend.confinement() == Confinement::Remote
+                    && error.is_cut()
+                    && Instant::now() + CUT_PAUSE < deadline =>
+            {
+                tracing::debug!(instance = instance.id, %error, "trying again");
+                tokio::time::sleep(CUT_PAUSE).await;
+            }
+            other => return other,
+        }
+    }
 }

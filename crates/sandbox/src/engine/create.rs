@@ -10,7 +10,7 @@ use super::Inner;
 use super::attach::{Attached, GreetError, Site, StateBefore, greet};
 use super::order::{Lifespan, Wanted};
 use super::remove::kept_files;
-use crate::backend::{Backend, BackendError, Base, Confinement, Instance, Order, Remedy};
+use crate::backend::{Backend, BackendError, Base, Confinement, Instance, InstanceRequest, Remedy};
 use crate::failpoint;
 use crate::key::random_hex;
 use crate::notice::Notice;
@@ -86,8 +86,8 @@ impl Inner {
         let backend = Arc::clone(self.backend(key.task(), &record.backend).map_err(whole)?);
         let instance =
             Instance { dir: dir.instance_dir(&id), id, locator: serde_json::Value::Null };
-        let prepare = || -> Result<Order, Error> {
-            if backend.confinement() == Confinement::Contained {
+        let prepare = || -> Result<InstanceRequest, Error> {
+            if backend.confinement() != Confinement::None {
                 make_private_dir(&instance.dir)?;
                 let mark = InstanceMark::new(backend.name(), None);
                 mark.write(&instance.dir, backend.confinement())?;
@@ -97,10 +97,10 @@ impl Inner {
             self.order(wanted, &instance, record.generation, lifespan, lock)
         };
         let made = match prepare() {
-            Ok(order) => {
-                let order = Order { base, progress: progress.clone(), ..order };
-                let about = order.record(Timestamp::now());
-                let made = backend.create(order).await;
+            Ok(request) => {
+                let request = InstanceRequest { base, progress: progress.clone(), ..request };
+                let about = request.record(Timestamp::now());
+                let made = backend.create(request).await;
                 made.map(|made| (made, about)).map_err(Error::backend(backend.name()))
             }
             Err(error) => Err(error),
@@ -110,7 +110,7 @@ impl Inner {
                 let up = Instance { locator: made.locator.clone(), ..instance };
                 self.publish_again(dir, &*backend, &up).await;
                 record.instance = Some(InstanceRecord { locator: made.locator, ..about });
-                Ok(made.remarks)
+                Ok(made.warnings)
             }
             Err(error) => {
                 // Nothing can have run in it: what there is of it goes.
@@ -153,7 +153,7 @@ impl Inner {
         let Some(instance) = record.instance(dir) else {
             return self.create(site, record).await;
         };
-        if backend.confinement() == Confinement::Contained && backend.remedy() == Remedy::Restart {
+        if backend.confinement() != Confinement::None && backend.remedy() == Remedy::Restart {
             // A system that is put together at each start is put together as it
             // is asked for now, and stays so.
             record.overrides = asked.clone().or(&record.overrides);
@@ -163,14 +163,14 @@ impl Inner {
 
         let lifespan = Lifespan::Retained { retention: self.retention()? };
         let wanted = Wanted { key, backend: &*backend, overrides: &record.overrides };
-        let order = self.order(wanted, &instance, record.generation, lifespan, lock)?;
-        let now = order.record(Timestamp::now());
+        let request = self.order(wanted, &instance, record.generation, lifespan, lock)?;
+        let now = request.record(Timestamp::now());
         // One that is put together at each start takes the settings of now.
         let is_restarted = backend.remedy() == Remedy::Restart;
         let was = record.instance.as_ref().filter(|_| is_restarted).map(|record| &record.spec);
-        let drift = was.map(|was| order.spec.drift_from(was, |name| backend.tightening(name)));
+        let drift = was.map(|was| request.spec.drift_from(was, |name| backend.tightening(name)));
         let drift = drift.filter(|drift| !drift.is_empty());
-        let made = match backend.start(order).await {
+        let made = match backend.start(request).await {
             Ok(made) => made,
             // What is wrong is not the instance: it stays as it is.
             Err(error) if error.is_final() => {
@@ -189,7 +189,9 @@ impl Inner {
                     Confinement::None => backend.remove(&instance).await.map_err(failed())?,
                     // Its own filesystem may hold what the user wants back; the
                     // reaper gives them time for that.
-                    Confinement::Contained => backend.set_aside(key).await.map_err(failed())?,
+                    Confinement::Contained | Confinement::Remote => {
+                        backend.set_aside(key).await.map_err(failed())?;
+                    }
                 }
                 record.instance = None;
                 dir.write_record(&record)?;
@@ -213,7 +215,7 @@ impl Inner {
         failpoint::reach("start.record-written");
         dir.clear_intent()?;
         failpoint::reach("start.intent-cleared");
-        let remarks = made.remarks.into_iter().map(Notice::Remark);
+        let remarks = made.warnings.into_iter().map(Notice::Remark);
         let notices = remarks.chain(drift.map(Notice::Applied)).collect();
         self.greet_new(site, backend, instance, record, before, notices).await
     }

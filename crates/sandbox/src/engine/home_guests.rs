@@ -7,54 +7,40 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use serde::Deserialize;
-use vestal_process::ProcessId;
-
-use crate::store::{Guests, InstanceRecord, SandboxDir, list_dirs, read_regular};
+use crate::backend::{Declaration, HostProcess};
+use crate::store::{Guests, InstanceRecord, SandboxDir, list_dirs};
 
 /// Returns where the guests of all sandboxes have their files.
-pub(super) fn running_guests(sandboxes: &Path) -> Guests {
+pub(super) fn running_guests(sandboxes: &Path, declared: &[&'static Declaration]) -> Guests {
     let dirs = list_dirs(sandboxes).unwrap_or_default();
     let guests = dirs.iter().filter_map(|dir| {
         let record = dir.read_record().ok().flatten()?;
-        Some(guests_of(dir, &record.backend, record.instance.as_ref()?))
+        let backend = declared.iter().find(|backend| backend.name == record.backend)?;
+        Some(guests_of(dir, backend, record.instance.as_ref()?))
     });
     guests.max().unwrap_or(Guests::None)
 }
 
 /// Returns whether a guest runs on the files of this instance.
-pub(super) fn runs_here(dir: &SandboxDir, backend: &str, instance: &InstanceRecord) -> bool {
-    guests_of(dir, backend, instance) == Guests::Here
+pub(super) fn runs_here(dir: &SandboxDir, backend: &Declaration, record: &InstanceRecord) -> bool {
+    guests_of(dir, backend, record) == Guests::Here
 }
 
-fn guests_of(dir: &SandboxDir, backend: &str, instance: &InstanceRecord) -> Guests {
-    let instance_dir = dir.instance_dir(&instance.id);
-    let recorded = serde_json::from_value::<RecordedProcess>(instance.locator.clone()).ok();
-    // What is said where a sandbox could write it does not count.
-    let written = match backend {
-        "native" => Some("init.json"),
-        "local" => Some("io/guest.json"),
-        _ => None,
-    };
-    let written = written.and_then(|name| {
-        let bytes = read_regular(&instance_dir.join(name)).ok()?;
-        serde_json::from_slice::<WrittenProcess>(&bytes).ok().map(WrittenProcess::process)
-    });
-    let mut found = Guests::None;
-    for process in written.into_iter().chain(recorded.and_then(|of| of.process)) {
-        if process.is_alive() {
-            // One that cannot be looked at runs all the same.
-            let held = held_by(process.pid, &instance_dir).unwrap_or(Guests::Elsewhere);
-            found = found.max(held);
+fn guests_of(dir: &SandboxDir, backend: &Declaration, record: &InstanceRecord) -> Guests {
+    let instance = record.located(dir);
+    let guests = (backend.host_processes)(&instance).into_iter().map(|process| match process {
+        // One that cannot be looked at runs all the same.
+        HostProcess::Known(process) if process.is_alive() => {
+            held_by(process.pid, &instance.dir).unwrap_or(Guests::Elsewhere)
         }
-    }
-    let container = serde_json::from_value::<RecordedContainer>(instance.locator.clone()).ok();
-    if let Some(pid) = container.and_then(|container| container.transport.pid) {
+        HostProcess::Known(_) => Guests::None,
         // The number alone may be another process's by now.
-        let held = held_by(pid, &instance_dir).or_else(|| mounted_by(pid, &instance.id));
-        found = found.max(held.unwrap_or(Guests::None));
-    }
-    found
+        HostProcess::Number(pid) => {
+            let held = held_by(pid, &instance.dir).or_else(|| mounted_by(pid, &instance.id));
+            held.unwrap_or(Guests::None)
+        }
+    });
+    guests.max().unwrap_or(Guests::None)
 }
 
 /// Returns where a process has the directory of its socket, by what it has open;
@@ -96,45 +82,15 @@ fn mounted_by(pid: u32, instance: &str) -> Option<Guests> {
     })
 }
 
-/// What the records of processes have in common.
-#[derive(Deserialize)]
-struct RecordedProcess {
-    process: Option<ProcessId>,
-}
-
-/// What records of containers tell of processes.
-#[derive(Deserialize)]
-struct RecordedContainer {
-    transport: RecordedTransport,
-}
-
-#[derive(Deserialize)]
-struct RecordedTransport {
-    #[serde(default)]
-    pid: Option<u32>,
-}
-
-/// What guests and the stage write of themselves.
-#[derive(Deserialize)]
-struct WrittenProcess {
-    pid: u32,
-    pid_start: u64,
-    boot: String,
-}
-
-impl WrittenProcess {
-    fn process(self) -> ProcessId {
-        ProcessId { pid: self.pid, start: self.pid_start, boot: self.boot }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
 
     use serde_json::json;
+    use vestal_process::ProcessId;
 
     use super::*;
+    use crate::backends::local::DECLARATION;
 
     #[test]
     fn a_guest_tells_by_the_directory_it_holds_which_home_it_is_of() {
@@ -157,16 +113,16 @@ mod tests {
         let (original, _, io) = sandbox("original", "i");
         // This process is the guest: it holds the directory of the original.
         let _held = File::open(&io).unwrap();
-        assert_eq!(guests_of(&original, "local", &instance), Guests::Here);
-        assert_eq!(guests_of(&copy, "local", &instance), Guests::Elsewhere);
+        assert_eq!(guests_of(&original, &DECLARATION, &instance), Guests::Here);
+        assert_eq!(guests_of(&copy, &DECLARATION, &instance), Guests::Elsewhere);
         fs::remove_dir_all(original.path()).unwrap();
         assert_eq!(
-            guests_of(&copy, "local", &instance),
+            guests_of(&copy, &DECLARATION, &instance),
             Guests::None,
             "what it holds has no name left"
         );
         let dead = ProcessId { start: 1, ..me.clone() };
         let gone = InstanceRecord { locator: json!({ "process": dead }), ..instance };
-        assert_eq!(guests_of(&copy, "local", &gone), Guests::None);
+        assert_eq!(guests_of(&copy, &DECLARATION, &gone), Guests::None);
     }
 }

@@ -218,7 +218,8 @@ impl Inner {
             }
             InstanceState::Stopped { since } => {
                 summary.state = SummaryState::Stopped;
-                let used = since.map(|since| last_sign_of_life(dir, since));
+                let used = since
+                    .map(|since| last_sign_of_life(backend.declaration().idle_source, dir, since));
                 summary.last_used_at = used;
                 summary.expires_at = used
                     .zip(summary.retention)

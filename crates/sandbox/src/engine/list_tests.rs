@@ -7,10 +7,10 @@ use vestal_config::{ConfigError, Environment, Home, Override, Settings};
 use super::super::open::Waiting;
 use super::*;
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Declaration, Diagnostics, Found, Instance,
-    JobEnvironment, Made, Order, Remark, Remedy, Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Declaration, Diagnostics, DoctorNote,
+    FoundInstance, Instance, InstanceFilter, InstanceRequest, StartedInstance, Stream,
 };
-use crate::spec::{Spec, Tightening};
+use crate::spec::Spec;
 use crate::store::{InstanceRecord, SandboxDir};
 use crate::{Engine, Key};
 
@@ -27,11 +27,7 @@ impl Backend for Hung {
         static HUNG: Declaration = Declaration {
             name: "hung",
             confinement: Confinement::Contained,
-            takes_images: false,
-            asks_engine: true,
-            remedy: Remedy::Recreate,
-            job_environment: JobEnvironment::Guests,
-            tightening: |_| Tightening::Never,
+            ..Declaration::REMOTE
         };
         &HUNG
     }
@@ -41,10 +37,10 @@ impl Backend for Hung {
     fn spec(&self, _: &Settings, _: &Overrides) -> Result<Spec, ConfigError> {
         Ok(Spec::default())
     }
-    async fn create(&self, _: Order) -> Result<Made, BackendError> {
+    async fn create(&self, _: InstanceRequest) -> Result<StartedInstance, BackendError> {
         std::future::pending().await
     }
-    async fn start(&self, _: Order) -> Result<Made, BackendError> {
+    async fn start(&self, _: InstanceRequest) -> Result<StartedInstance, BackendError> {
         std::future::pending().await
     }
     async fn state(&self, _: &Instance) -> Result<InstanceState, BackendError> {
@@ -59,7 +55,7 @@ impl Backend for Hung {
     async fn remove(&self, _: &Instance) -> Result<(), BackendError> {
         std::future::pending().await
     }
-    async fn find(&self, _: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+    async fn find(&self, _: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
         std::future::pending().await
     }
     fn diagnostics(&self) -> Option<&dyn Diagnostics> {
@@ -69,7 +65,7 @@ impl Backend for Hung {
 
 #[async_trait]
 impl Diagnostics for Hung {
-    async fn report(&self, _: &std::collections::BTreeSet<String>) -> Vec<Remark> {
+    async fn report(&self, _: &std::collections::BTreeSet<String>) -> Vec<DoctorNote> {
         std::future::pending().await
     }
     fn memory_kills(&self, _: &Locator) -> Option<u64> {

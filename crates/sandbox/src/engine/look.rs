@@ -7,7 +7,7 @@ use super::attach::Site;
 use super::recover::unlocated;
 use super::stop::{END_PATIENCE, Interrupt};
 use crate::Error;
-use crate::backend::{Backend, Found, Instance, InstanceState, Whose};
+use crate::backend::{Backend, FoundInstance, Instance, InstanceFilter, InstanceState};
 use crate::notice::Notice;
 use crate::spec::UNKNOWN_SETTINGS;
 use crate::store::{InstanceRecord, Record};
@@ -37,8 +37,9 @@ impl Inner {
             None => InstanceState::Absent,
         };
         let hash = site.key.hash();
-        let marked = backend.find(Whose::Key(&hash)).await.map_err(failed())?;
-        let mut marked: Vec<Found> = marked.into_iter().filter(|found| found.persistent).collect();
+        let marked = backend.find(InstanceFilter::Key(&hash)).await.map_err(failed())?;
+        let mut marked: Vec<FoundInstance> =
+            marked.into_iter().filter(|found| found.persistent).collect();
         let current = record.instance.as_ref().map(|instance| instance.id.clone());
         marked.sort_by_key(|found| {
             let is_current = current.as_deref() == Some(&*found.id);
@@ -75,7 +76,7 @@ impl Inner {
         site: Site<'_>,
         backend: &dyn Backend,
         record: &mut Record,
-        found: Found,
+        found: FoundInstance,
     ) -> Result<(), Error> {
         let spec = self.spec(backend, &record.overrides)?;
         let spec = if spec.hash() == found.spec {
@@ -102,7 +103,7 @@ impl Inner {
         &self,
         site: Site<'_>,
         backend: &dyn Backend,
-        found: Found,
+        found: FoundInstance,
     ) -> Result<Option<Notice>, Error> {
         let name = backend.describe(&found.locator).name.unwrap_or_else(|| found.id.clone());
         let instance = Instance { locator: found.locator, ..unlocated(site.dir, found.id) };

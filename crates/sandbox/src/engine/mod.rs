@@ -45,9 +45,8 @@ pub use open::Engine;
 pub use reap::{Pruned, ReapReason, Reaped};
 pub use remove::{Files as FilesOnRemoval, Removal};
 
-pub(crate) use attach::Attached;
+pub(crate) use attach::{Attached, greet};
 pub(crate) use open::Inner;
 pub(crate) use owned::OwnedInstance;
-pub(crate) use policy::WORKSPACE;
 pub(crate) use publish::read as read_bundle;
 pub(crate) use stop::Interrupt;

@@ -1,7 +1,6 @@
 //! Opening an engine.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
@@ -15,10 +14,8 @@ use super::idle::IdleReaper;
 use super::owned::OwnedInstances;
 use super::resettle::{holds_sandboxes_of, is_below, resettle};
 use super::sweep::Sweep;
-use crate::backend::{Availability, Backend, Remark};
-use crate::backends::docker::Docker;
-use crate::backends::local::Local;
-use crate::backends::native::Native;
+use crate::backend::{Availability, Backend, Declaration, DoctorNote};
+use crate::backends::{REGISTRY, Registration, registered};
 use crate::sandbox::Handle;
 use crate::store::{
     Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, machine, open_home,
@@ -37,9 +34,6 @@ pub(crate) struct Waiting {
 
 const WAITING: Waiting =
     Waiting { listing: Duration::from_secs(5), examining: Duration::from_secs(15) };
-
-/// What to do about an engine that takes longer.
-const HUNG: &str = "see whether its engine hangs: `docker info`; restart it if it does";
 
 /// What there is to say of what does not answer.
 pub(super) const NOT_ANSWERED: &str = "it has not answered in time";
@@ -90,18 +84,12 @@ impl Engine {
 
     /// Opens the engine and tells `progress` of what takes long.
     pub fn open_telling(settings: Settings, progress: ProgressSink) -> Result<Self, Error> {
-        let path_variable = settings
-            .environment()
-            .get("PATH")
-            .map_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"), OsString::from);
-        let local = Local::new(settings.home().run_dir(), path_variable);
         let settings = Arc::new(settings);
-        let home_id = identity(&settings)?;
-        let native = Native::new(Arc::clone(&settings));
-        let docker = Docker::new(Arc::clone(&settings), home_id);
-        let backends: Vec<Arc<dyn Backend>> =
-            vec![Arc::new(native), Arc::new(docker), Arc::new(local)];
-        Self::assemble(settings, backends, progress, WAITING)
+        let declared: Vec<_> = registered().collect();
+        let home_id = identity(&settings, &declared)?;
+        let open = |registration: &Registration| (registration.open)(&settings, &home_id);
+        let backends = REGISTRY.iter().map(open).collect();
+        Self::assemble(settings, home_id, backends, progress, WAITING)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
@@ -109,26 +97,28 @@ impl Engine {
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
     ) -> Result<Self, Error> {
-        Self::assemble(Arc::new(settings), backends, ProgressSink::default(), WAITING)
+        Self::with_patience(settings, backends, WAITING)
     }
 
-    /// Opens the same one with less patience.
-    #[cfg(test)]
+    /// Opens the same one with another patience.
     pub(crate) fn with_patience(
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
         waiting: Waiting,
     ) -> Result<Self, Error> {
-        Self::assemble(Arc::new(settings), backends, ProgressSink::default(), waiting)
+        let declared: Vec<_> = backends.iter().map(|backend| backend.declaration()).collect();
+        let home_id = identity(&settings, &declared)?;
+        let settings = Arc::new(settings);
+        Self::assemble(settings, home_id, backends, ProgressSink::default(), waiting)
     }
 
     fn assemble(
         settings: Arc<Settings>,
+        home_id: HomeId,
         backends: Vec<Arc<dyn Backend>>,
         progress: ProgressSink,
         waiting: Waiting,
     ) -> Result<Self, Error> {
-        let home_id = identity(&settings)?;
         crate::mounts::admit_store(&settings)?;
         let inner = Inner {
             home_id,
@@ -178,7 +168,7 @@ impl Engine {
             let probed = tokio::time::timeout(within, backend.probe()).await;
             let availability = probed.unwrap_or_else(|_| Availability::Missing {
                 reason: NOT_ANSWERED.to_owned(),
-                advice: HUNG.to_owned(),
+                advice: backend.declaration().hung_advice.to_owned(),
             });
             (backend.name(), availability)
         });
@@ -188,13 +178,15 @@ impl Engine {
 
 /// Returns the id of the settings' home. A copy of a home becomes one of its
 /// own here, before anything acts on what it brought along.
-fn identity(settings: &Settings) -> Result<HomeId, Error> {
+fn identity(settings: &Settings, declared: &[&'static Declaration]) -> Result<HomeId, Error> {
     let home = settings.home().dir();
     let user_home = settings.environment().user_home().filter(|dir| dir.is_dir());
     let context = HomeContext {
         notes: user_home.as_deref().map(HomeNotes::of_user),
         guests: &|| match settings.sandboxes_dir() {
-            Ok(sandboxes) if is_below(&sandboxes.value, &home) => running_guests(&sandboxes.value),
+            Ok(sandboxes) if is_below(&sandboxes.value, &home) => {
+                running_guests(&sandboxes.value, declared)
+            }
             // What is kept elsewhere was not copied and tells nothing.
             _ => Guests::None,
         },
@@ -204,7 +196,7 @@ fn identity(settings: &Settings) -> Result<HomeId, Error> {
                 StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))
             })?;
             if is_below(&sandboxes.value, &home) {
-                return Ok(resettle(&sandboxes.value, old, new)?);
+                return Ok(resettle(&sandboxes.value, old, new, declared)?);
             }
             if !holds_sandboxes_of(&sandboxes.value, old)? {
                 return Ok(());
@@ -222,14 +214,15 @@ fn identity(settings: &Settings) -> Result<HomeId, Error> {
 
 impl Engine {
     /// Returns what there is to say about each backend beyond whether it works.
-    pub async fn report(&self) -> Vec<(&'static str, Vec<Remark>)> {
+    pub async fn report(&self) -> Vec<(&'static str, Vec<DoctorNote>)> {
         let known = self.inner.known_instances();
         let (known, within) = (&known, self.inner.waiting.examining);
         let asked = self.inner.backends.iter().map(|backend| async move {
             let reported = tokio::time::timeout(within, backend.report(known)).await;
             let remarks = reported.unwrap_or_else(|_| {
                 let (topic, text) = ("engine".to_owned(), NOT_ANSWERED.to_owned());
-                vec![Remark { topic, text, advice: Some(HUNG.to_owned()) }]
+                let advice = Some(backend.declaration().hung_advice.to_owned());
+                vec![DoctorNote { topic, text, advice }]
             });
             (backend.name(), remarks)
         });

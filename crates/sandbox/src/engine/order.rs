@@ -11,7 +11,7 @@ use vestal_config::keys;
 use vestal_wire::{EnvVar, GuestSettings};
 
 use super::Inner;
-use crate::backend::{Backend, Instance, JobEnvironment, Order, Owner};
+use crate::backend::{Backend, Instance, InstanceRequest, JobEnvironment, Owner};
 use crate::store::{InstanceRecord, KeyLock, StoreError};
 use crate::{Error, Key, Overrides};
 
@@ -55,7 +55,7 @@ impl Inner {
         generation: u64,
         lifespan: Lifespan,
         lock: &KeyLock,
-    ) -> Result<Order, Error> {
+    ) -> Result<InstanceRequest, Error> {
         let Wanted { key, backend, overrides } = wanted;
         let hold = lock
             .share()
@@ -91,7 +91,7 @@ impl Inner {
             inherit_env: false,
             hand_over: Vec::new(),
         };
-        Ok(Order {
+        Ok(InstanceRequest {
             key: key.clone(),
             generation,
             instance: instance.clone(),
@@ -134,7 +134,7 @@ fn variable((name, value): (OsString, OsString)) -> EnvVar {
     EnvVar { name: name.as_bytes().to_vec().into(), value: value.as_bytes().to_vec().into() }
 }
 
-impl Order {
+impl InstanceRequest {
     /// Returns what is written down of the instance, but for its locator.
     pub(super) fn record(&self, created_at: Timestamp) -> InstanceRecord {
         InstanceRecord {

@@ -126,9 +126,9 @@ impl Inner {
         let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_PATIENCE).await?;
 
         let wanted = Wanted { key, backend: &**backend, overrides };
-        let order = self.order(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
-        let record = order.record(Timestamp::now());
-        let made = backend.create(order).await.map_err(Error::backend(backend.name()))?;
+        let request = self.order(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
+        let record = request.record(Timestamp::now());
+        let made = backend.create(request).await.map_err(Error::backend(backend.name()))?;
         let instance = Instance { locator: made.locator, ..instance };
         let greeted = greet(&**backend, &instance, Role::Owner).await;
         let connection = greeted.map_err(|error| match error {
@@ -136,7 +136,7 @@ impl Inner {
             GreetError::Connect(error) => Error::Connect(error),
         })?;
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
-        let mut notices: Vec<Notice> = made.remarks.into_iter().map(Notice::Remark).collect();
+        let mut notices: Vec<Notice> = made.warnings.into_iter().map(Notice::Remark).collect();
         if backend.confinement() == Confinement::None {
             notices.push(Notice::NoIsolation);
         }

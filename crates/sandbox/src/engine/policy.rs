@@ -7,13 +7,10 @@ use std::time::Duration;
 use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, StartDir, keys};
 
 use super::Inner;
-use crate::backend::{Availability, Backend, BackendError, Confinement, JobEnvironment};
+use crate::backend::{Availability, Backend, BackendError, Confinement, JobEnvironment, Locator};
 use crate::spec::{Spec, Tightening};
 use crate::store::StoreError;
 use crate::{Error, Overrides, Task};
-
-/// Where commands start in a sandbox with a system of its own.
-pub(crate) const WORKSPACE: &str = "/workspace";
 
 /// Shortest lifetime the orphan reaper reckons with.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
@@ -84,21 +81,22 @@ impl Inner {
     /// a directory of the host means nothing.
     pub(crate) fn start_dir(
         &self,
-        environment: JobEnvironment,
+        backend: &dyn Backend,
+        locator: &Locator,
         asked: Option<&Path>,
     ) -> Result<PathBuf, Error> {
         let configured = self.settings.get(&keys::CWD)?.value;
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
         }
-        if environment == JobEnvironment::Guests {
+        if backend.job_environment() == JobEnvironment::Guests {
             let home = self.settings.environment().user_home();
             let means_something = |path: &Path| {
                 path.is_absolute() && home.as_deref().is_none_or(|home| !path.starts_with(home))
             };
             return Ok(match configured {
                 StartDir::At(path) if means_something(&path) => path,
-                StartDir::At(_) | StartDir::Launch => PathBuf::from(WORKSPACE),
+                StartDir::At(_) | StartDir::Launch => (backend.declaration().workspace)(locator),
             });
         }
         let launch_dir = std::env::current_dir()
@@ -111,8 +109,7 @@ impl Inner {
         if let Some(asked) = &overrides.backend {
             return Ok(Some(asked.clone()).filter(|asked| asked != BackendChoice::Auto.as_str()));
         }
-        let choice = self.settings.get(&keys::BACKEND)?.value;
-        Ok((choice != BackendChoice::Auto).then(|| choice.as_str().to_owned()))
+        Ok(self.settings.get(&keys::BACKEND)?.value.named().map(str::to_owned))
     }
 
     /// Returns the backend for a sandbox that is about to be made: the one
@@ -190,8 +187,8 @@ impl Inner {
 /// asks for an image or a mounted workspace asks for a system of its own, and
 /// must not be given less than that.
 fn suits(backend: &dyn Backend, asked: &Overrides) -> bool {
-    let contained = backend.confinement() == Confinement::Contained;
-    (asked.image.is_none() || backend.takes_images()) && (asked.mount.is_none() || contained)
+    let mounts = backend.declaration().mounts_host_directories();
+    (asked.image.is_none() || backend.takes_images()) && (asked.mount.is_none() || mounts)
 }
 
 fn asks_for_system(asked: &Overrides) -> bool {

@@ -17,7 +17,9 @@ use super::open::NOT_ANSWERED;
 use super::recover::unlocated;
 use super::remove::{Files, kept_files};
 use super::{Engine, Inner};
-use crate::backend::{Backend, Found, Instance, InstanceState, Owner, Whose};
+use crate::backend::{
+    Backend, FoundInstance, IdleSource, Instance, InstanceFilter, InstanceState, Owner,
+};
 use crate::store::{InstanceMark, KeyLock, Record, SandboxDir, list_dirs};
 use crate::{Error, Key, Overrides, Task};
 
@@ -232,7 +234,8 @@ impl Inner {
         let Some(since) = since else {
             return Ok(None);
         };
-        let idle = idle_since(dir, recorded.as_ref(), record, since);
+        let source = backend.declaration().idle_source;
+        let idle = idle_since(source, dir, recorded.as_ref(), record, since);
         let older = |age: Duration| elapsed(idle).is_some_and(|elapsed| elapsed > age);
         if recorded.is_some() {
             let expired = resumable && self.retention()?.is_some_and(older);
@@ -293,7 +296,9 @@ impl Inner {
         spare: Option<&Key>,
         dry_run: bool,
     ) -> Result<Vec<Reaped>, String> {
-        let asked = timeout(self.waiting.examining, backend.find(Whose::Home(&self.home_id))).await;
+        let asked =
+            timeout(self.waiting.examining, backend.find(InstanceFilter::Home(&self.home_id)))
+                .await;
         let found = match asked {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
@@ -334,7 +339,7 @@ impl Inner {
     }
 
     /// Returns why an instance without a directory is to go, or nothing.
-    fn judge_marked(&self, found: &Found) -> Option<ReapReason> {
+    fn judge_marked(&self, found: &FoundInstance) -> Option<ReapReason> {
         let (since, resumable) = match found.state {
             InstanceState::Stopped { since } => (since?, true),
             InstanceState::Broken { since } => (since?, false),
@@ -362,7 +367,11 @@ impl Inner {
         let task = record.map_or_else(Task::default_task, |record| {
             parse(&record.task).unwrap_or_else(|_| Task::default_task())
         });
-        self.backend(&task, name.unwrap_or("local")).cloned()
+        match name {
+            Some(name) => self.backend(&task, name).cloned(),
+            // Only instances that nothing confines go without a mark.
+            None => self.unconfined_backend().ok_or(Error::NoBackend { reasons: Vec::new() }),
+        }
     }
 
     /// Returns the age of orphans; a lifetime that cannot be read protects them.
@@ -374,12 +383,16 @@ impl Inner {
 /// Returns since when a stopped sandbox has idled. A guest that ended because
 /// nobody used it had idled for as long as it may before its end.
 fn idle_since(
+    source: IdleSource,
     dir: &SandboxDir,
     recorded: Option<&Instance>,
     record: Option<&Record>,
     ended: Timestamp,
 ) -> Timestamp {
-    let last = last_sign_of_life(dir, ended);
+    let last = last_sign_of_life(source, dir, ended);
+    if source == IdleSource::EndTime {
+        return last;
+    }
     let idled_out = recorded.is_some_and(|instance| {
         std::fs::symlink_metadata(instance.dir.join("io").join("idle")).is_ok()
     });
@@ -393,7 +406,14 @@ fn idle_since(
 
 /// Returns when a stopped sandbox last did anything: its end, or the last entry
 /// in its journal, for a guest that was killed and could not leave a trace.
-pub(super) fn last_sign_of_life(dir: &SandboxDir, ended: Timestamp) -> Timestamp {
+pub(super) fn last_sign_of_life(
+    source: IdleSource,
+    dir: &SandboxDir,
+    ended: Timestamp,
+) -> Timestamp {
+    if source == IdleSource::EndTime {
+        return ended;
+    }
     let journal: PathBuf = dir.path().join("state").join("journal");
     let written = std::fs::symlink_metadata(journal)
         .and_then(|metadata| metadata.modified())

@@ -171,7 +171,7 @@ fn remarks(
     dir: &SandboxDir,
 ) -> Vec<String> {
     let mut remarks = Vec::new();
-    let contained = |backend: &dyn Backend| backend.confinement() == Confinement::Contained;
+    let contained = |backend: &dyn Backend| backend.confinement() != Confinement::None;
     if contained(old) && had_instance {
         remarks.push(
             "its own filesystem is new: what was installed outside its workspace and home is gone"

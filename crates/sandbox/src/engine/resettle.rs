@@ -1,9 +1,9 @@
 //! Make what a copied home brought along its own.
 //!
 //! The records of a copy name instances, processes and containers of the
-//! original. Those are let go of, and the sandboxes' files stay. A native
-//! sandbox's system is in its directory, so the copy has one of its own and
-//! keeps it. Every step may be repeated after a crash.
+//! original. Those are let go of, and the sandboxes' files stay. Where a
+//! sandbox's system is in its directory, the copy has one of its own and keeps
+//! it. Every step may be repeated after a crash.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,13 +12,18 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::home_guests::runs_here;
-use crate::backends::native;
+use crate::backend::Declaration;
 use crate::key::hex;
 use crate::store::{InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
 use crate::{HomeId, Key};
 
 /// Makes the sandboxes of a copied home those of its new id.
-pub(super) fn resettle(sandboxes: &Path, old: &HomeId, new: &HomeId) -> Result<(), StoreError> {
+pub(super) fn resettle(
+    sandboxes: &Path,
+    old: &HomeId,
+    new: &HomeId,
+    declared: &[&'static Declaration],
+) -> Result<(), StoreError> {
     for dir in list_dirs(sandboxes)? {
         let record = match dir.read_record() {
             Ok(record) => record,
@@ -34,7 +39,7 @@ pub(super) fn resettle(sandboxes: &Path, old: &HomeId, new: &HomeId) -> Result<(
                     && let Some(now) = key_in(&record, new)
                     && record.key == was.hash()
                 {
-                    take_over(&dir, record, &now)?;
+                    take_over(&dir, record, &now, declared)?;
                 }
             }
             // Its instances carry the original's mark, so that nobody takes them.
@@ -61,7 +66,12 @@ fn key_in(record: &Record, home: &HomeId) -> Option<Key> {
 
 /// Makes one sandbox the new key's. Its record is written last: until then the
 /// work is done again.
-fn take_over(dir: &SandboxDir, record: Record, now: &Key) -> Result<(), StoreError> {
+fn take_over(
+    dir: &SandboxDir,
+    record: Record,
+    now: &Key,
+    declared: &[&'static Declaration],
+) -> Result<(), StoreError> {
     for name in dir.snapshot_names()? {
         let snapshot = dir.snapshot(&name);
         if let Some(mut saved) = snapshot.read()? {
@@ -70,25 +80,30 @@ fn take_over(dir: &SandboxDir, record: Record, now: &Key) -> Result<(), StoreErr
         }
     }
     drop_intent(dir)?;
-    let instance = match record.instance {
-        Some(instance) if record.backend == "native" => keep_system(dir, instance, now)?,
-        Some(_) | None => None,
+    let backend = declared.iter().find(|backend| backend.name == record.backend);
+    let instance = match (record.instance, backend) {
+        (Some(instance), Some(backend)) => keep_system(dir, instance, now, backend)?,
+        (_, _) => None,
     };
     let_go(dir, instance.as_ref().map(|instance| &*instance.id))?;
     dir.write_record(&Record { key: now.hash(), instance, ..record })
 }
 
-/// Gives the layers of a native instance an id of their own.
+/// Gives an instance whose system is in its directory an id of its own.
 fn keep_system(
     dir: &SandboxDir,
     instance: InstanceRecord,
     now: &Key,
+    backend: &Declaration,
 ) -> Result<Option<InstanceRecord>, StoreError> {
+    let Some(adopt_copy) = backend.adopt_copy else {
+        return Ok(None);
+    };
     // The same one each time, so that a step that was cut off is found again.
     let digest = Sha256::digest(format!("{} {}", now.home().as_str(), instance.id));
     let id = hex(&digest[..8]);
     let (from, to) = (dir.instance_dir(&instance.id), dir.instance_dir(&id));
-    if runs_here(dir, "native", &instance) {
+    if runs_here(dir, backend, &instance) {
         return Err(StoreError::io(
             "take over",
             from,
@@ -104,7 +119,7 @@ fn keep_system(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::io("rename", from, error)),
     }
-    let kept = native::disown(&to, &now.hash())
+    let kept = adopt_copy(&to, &now.hash())
         .map_err(|error| StoreError::io("make a system of its own of", &to, error))?;
     Ok(kept.then_some(InstanceRecord { id, locator: serde_json::Value::Null, ..instance }))
 }

@@ -7,7 +7,7 @@ use super::Inner;
 use super::list::in_memory;
 use super::recover::unlocated;
 use super::stop::Interrupt;
-use crate::backend::{Backend, BackendError, Confinement, Copied, Instance, InstanceState};
+use crate::backend::{Backend, BackendError, Confinement, CopyTotals, Instance, InstanceState};
 use crate::store::{InstanceMark, Record, SandboxDir};
 use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
 
@@ -48,7 +48,9 @@ impl Inner {
             let (task, backend_name) = (task(), record.backend.clone());
             return Err(match backend.confinement() {
                 Confinement::None => CopyError::HostsFiles { task, backend: backend_name },
-                Confinement::Contained => CopyError::Unsupported { task, backend: backend_name },
+                Confinement::Contained | Confinement::Remote => {
+                    CopyError::Unsupported { task, backend: backend_name }
+                }
             }
             .into());
         }
@@ -227,9 +229,9 @@ pub(super) struct Tally(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    done: Copied,
+    done: CopyTotals,
     /// What is being copied, and how far that is.
-    current: Option<(String, Copied)>,
+    current: Option<(String, CopyTotals)>,
 }
 
 impl Counted {
@@ -239,7 +241,7 @@ impl Counted {
         }
     }
 
-    fn add(&mut self, copied: Copied) {
+    fn add(&mut self, copied: CopyTotals) {
         self.done.files = self.done.files.saturating_add(copied.files);
         self.done.bytes = self.done.bytes.saturating_add(copied.bytes);
     }
@@ -247,7 +249,7 @@ impl Counted {
 
 impl Tally {
     /// Adds a copy that is done.
-    pub(super) fn add(&self, copied: Copied) {
+    pub(super) fn add(&self, copied: CopyTotals) {
         self.counted().add(copied);
     }
 
@@ -256,13 +258,13 @@ impl Tally {
         let (tally, to) = (self.clone(), to.clone());
         ProgressSink::new(move |progress| {
             if let Progress::Copying { what, files, bytes, .. } = &progress {
-                tally.hear(what, Copied { files: *files, bytes: *bytes });
+                tally.hear(what, CopyTotals { files: *files, bytes: *bytes });
             }
             to.tell(progress);
         })
     }
 
-    fn hear(&self, what: &str, copied: Copied) {
+    fn hear(&self, what: &str, copied: CopyTotals) {
         let mut counted = self.counted();
         // Another copy begins where the name changes or the count falls back.
         let goes_on = counted.current.as_ref().is_some_and(|(name, before)| {
@@ -275,7 +277,7 @@ impl Tally {
     }
 
     /// Returns what was copied so far.
-    pub(super) fn total(&self) -> Copied {
+    pub(super) fn total(&self) -> CopyTotals {
         let mut counted = self.counted();
         counted.finish_current();
         counted.done
@@ -293,7 +295,7 @@ mod tests {
     #[test]
     fn copies_are_counted_once_each_however_often_they_tell() {
         let (tally, sink) = (Tally::default(), ProgressSink::default());
-        tally.add(Copied { files: 1, bytes: 10 });
+        tally.add(CopyTotals { files: 1, bytes: 10 });
         let listening = tally.listen(&sink);
         let tell = |what: &str, files, bytes| {
             listening.tell(Progress::Copying { what: what.into(), files, bytes, total: None });
@@ -302,6 +304,6 @@ mod tests {
         tell("usr", 2, 7);
         tell("etc", 3, 3);
         tell("etc", 1, 1);
-        assert_eq!(tally.total(), Copied { files: 1 + 2 + 3 + 1, bytes: 10 + 7 + 3 + 1 });
+        assert_eq!(tally.total(), CopyTotals { files: 1 + 2 + 3 + 1, bytes: 10 + 7 + 3 + 1 });
     }
 }

@@ -23,7 +23,7 @@ use self::exposed::Exposed;
 use self::pins::{Pin, Pins};
 pub(crate) use self::stores::admit_store;
 use self::walk::{Astray, Reached, links_on_the_way, walk};
-use crate::backend::{BackendError, Order};
+use crate::backend::{BackendError, InstanceRequest};
 use crate::store::{HomeNotes, make_private_dir};
 
 /// Where root keeps what all homes of this machine share. No sandbox sees it:
@@ -168,7 +168,7 @@ pub(crate) enum Before {
 pub(crate) fn admit(
     ours: &Ours,
     wanted: &[Wanted],
-    order: &Order,
+    request: &InstanceRequest,
     before: Before,
 ) -> Result<Mounts, BackendError> {
     let failed = |error: std::io::Error| BackendError::Io {
@@ -179,7 +179,7 @@ pub(crate) fn admit(
     let mut exposed = ours.exposed().map_err(failed)?;
     let pins = match before {
         Before::Nothing => Pins::default(),
-        Before::Recorded => Pins::read(&order.instance.dir).map_err(kept)?,
+        Before::Recorded => Pins::read(&request.instance.dir).map_err(kept)?,
     };
     let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
     let mut given = Vec::new();
@@ -194,7 +194,7 @@ pub(crate) fn admit(
         if let Some(was) = pins.mounts.get(path)
             && reached.replaceable
         {
-            compare(path, was, &pin, order)?;
+            compare(path, was, &pin, request)?;
         }
         if *writable {
             given.push((reached.path.clone(), reached.identity));
@@ -210,7 +210,7 @@ pub(crate) fn admit(
         exposed.add(&path, identity).map_err(failed)?;
     }
     if noted != pins {
-        noted.write(&order.instance.dir).map_err(kept)?;
+        noted.write(&request.instance.dir).map_err(kept)?;
     }
     Ok(mounts)
 }
@@ -276,7 +276,12 @@ fn numbers_change(magic: impl TryInto<i64>) -> bool {
     matches!(magic.try_into(), Ok(FUSE | PLAN9))
 }
 
-fn compare(asked: &Path, was: &Pin, now: &Pin, order: &Order) -> Result<(), BackendError> {
+fn compare(
+    asked: &Path,
+    was: &Pin,
+    now: &Pin,
+    request: &InstanceRequest,
+) -> Result<(), BackendError> {
     let same = match (&was.identity, &now.identity) {
         (Some(was), Some(now)) => was.is(now),
         _ => was.path == now.path,
@@ -302,7 +307,7 @@ fn compare(asked: &Path, was: &Pin, now: &Pin, order: &Order) -> Result<(), Back
         advice: format!(
             "if that is your own doing: vestal stop --accept-mounts {}; then it is mounted as it \
              is at that moment",
-            quoted(order.key.task().as_str())
+            quoted(request.key.task().as_str())
         ),
     })
 }

@@ -169,9 +169,7 @@ impl Sandbox {
     /// Returns the sandbox's files, relative paths starting where `session` is.
     pub async fn files(&self, session: Option<&str>) -> Result<Files, Error> {
         let connection = self.connection().await?;
-        let environment = self.handle.job_environment().await;
-        let asked = self.handle.overrides().await.cwd;
-        let start_dir = self.handle.engine.start_dir(environment, asked.as_deref())?;
+        let start_dir = self.handle.start_dir().await?;
         let files = Files::new(connection).start_dir(start_dir);
         Ok(match session {
             Some(session) => files.session(session),
@@ -231,7 +229,7 @@ impl Sandbox {
             JobEnvironment::Guests => command.with_secret_env(engine.container_environment()?),
         };
         let command = command.with_secret_env(engine.asked_environment(environment)?);
-        let asked = self.handle.overrides().await.cwd;
-        command.or_start_dir(|| engine.start_dir(environment, asked.as_deref()))
+        let start_dir = self.handle.start_dir().await;
+        command.or_start_dir(|| start_dir)
     }
 }

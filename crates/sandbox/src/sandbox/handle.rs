@@ -1,14 +1,16 @@
 //! What this process holds of a sandbox.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, watch};
+use vestal_wire::Role;
 
 use super::cleanup::Progress;
 use crate::backend::{Backend, Instance};
 use crate::client::Connection;
-use crate::engine::{Attached, Inner, Interrupt, OwnedInstance, StateBefore};
+use crate::engine::{Attached, Inner, Interrupt, OwnedInstance, StateBefore, greet};
 use crate::notice::Notice;
 use crate::store::InstanceRecord;
 use crate::{Error, Key, Overrides};
@@ -134,6 +136,13 @@ impl Handle {
         let attached = match self.ownership {
             Ownership::Shared => self.engine.attach(&self.key, &held.overrides).await?,
             Ownership::Owned => {
+                // A guest outlives a connection that was cut, and waits a while
+                // for its owner.
+                if let Ok(connection) = greet(&*held.backend, &held.instance, Role::Owner).await {
+                    held.connection = Some(connection.clone());
+                    self.hold_again();
+                    return Ok(connection);
+                }
                 // What is left of the one that was lost goes first.
                 if let Some(lost) = self.engine.owned.get(&held.instance.id) {
                     self.engine.remove_owned(&lost, Interrupt::Anything).await?;
@@ -195,9 +204,11 @@ impl Handle {
         self.engine.owned.get(&held.instance.id)
     }
 
-    /// Returns what was asked for this sandbox alone.
-    pub(super) async fn overrides(&self) -> Overrides {
-        self.held.lock().await.overrides.clone()
+    /// Returns the directory that sessions without one start in.
+    pub(super) async fn start_dir(&self) -> Result<PathBuf, Error> {
+        let held = self.held.lock().await;
+        let asked = held.overrides.cwd.as_deref();
+        self.engine.start_dir(&*held.backend, &held.instance.locator, asked)
     }
 
     /// Returns what the instance was made by and with.

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use vestal_config::{AnyKey as _, ExtraArgs, MountKind, Volume, VolumeSource, keys};
 
 use super::Sandbox;
-use crate::backend::Confinement;
+use crate::backend::{Confinement, WORKSPACE};
 use crate::binds::{BINDS, from_spec};
-use crate::engine::WORKSPACE;
 use crate::spec::UNKNOWN_SETTINGS;
 
 #[cfg(test)]
@@ -54,6 +53,22 @@ impl Sandbox {
             // The directory was asked for, and a record that does not show it is of no use here.
             (Reach::Contained, Some(mount)) => Reach::Mounts(vec![workspace(&mount)]),
             (reach, _) => reach,
+        }
+    }
+
+    /// Returns the directory of the sandbox's own files, as its commands see it.
+    pub async fn workspace(&self) -> PathBuf {
+        let (backend, record, _) = self.handle.made().await;
+        match backend.confinement() {
+            // Commands see the host's files, and the sandbox's own are beside
+            // what is recorded of it.
+            Confinement::None => {
+                let key = self.handle.key();
+                self.handle.engine.dir(key).path().join("workspace")
+            }
+            Confinement::Contained | Confinement::Remote => {
+                (backend.declaration().workspace)(&record.locator)
+            }
         }
     }
 

@@ -46,7 +46,9 @@ impl InstanceMark {
         confinement: Confinement,
     ) -> Result<(), StoreError> {
         match (confinement, &self.owner) {
-            (Confinement::Contained, _) => write_versioned(&outside(instance_dir), self),
+            (Confinement::Contained | Confinement::Remote, _) => {
+                write_versioned(&outside(instance_dir), self)
+            }
             (Confinement::None, Some(owner)) => {
                 write_versioned(&beside_socket(instance_dir), owner)
             }

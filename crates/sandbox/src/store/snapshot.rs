@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dir::remove_file_if_there;
 use super::{SandboxDir, StoreError, read_versioned, write_versioned};
-use crate::backend::Saved;
+use crate::backend::SavedSystem;
 use crate::{Key, Overrides, SnapshotName};
 
 /// Version of the file.
@@ -38,7 +38,7 @@ pub(crate) struct SnapshotRecord {
     /// What the backend needs to make instances of it; absent: it holds no
     /// filesystem of an instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) saved: Option<Saved>,
+    pub(crate) saved: Option<SavedSystem>,
     /// Files in it.
     pub(crate) files: u64,
     /// Bytes in it.

@@ -53,6 +53,7 @@ macro_rules! tests_of_user {
 macro_rules! conformance {
     (
         every $every:tt
+        hosted $hosted:tt
         guest $guest:tt
         own_walks $own_walks:tt
         walks $walks:tt
@@ -65,9 +66,11 @@ macro_rules! conformance {
         own_copy_walks $own_copy_walks:tt
         copy_walks $copy_walks:tt
         moved $moved:tt
+        remote $remote:tt
     ) => {
         mod local {
             tests!(local $every);
+            tests!(local $hosted);
             tests!(local $guest);
             tests!(local $own_walks);
             tests!(local $walks);
@@ -75,6 +78,7 @@ macro_rules! conformance {
         }
         mod docker {
             tests!(docker $every);
+            tests!(docker $hosted);
             tests!(docker $guest);
             tests!(docker_steps $own_walks);
             tests!(docker $contained);
@@ -92,6 +96,7 @@ macro_rules! conformance {
         }
         mod podman {
             tests!(podman $every);
+            tests!(podman $hosted);
             tests!(podman $contained);
             tests!(podman $containers);
             tests!(podman $limited);
@@ -107,6 +112,7 @@ macro_rules! conformance {
         }
         mod rootless {
             tests_of_user!("rootless" rootless of_rootless $every);
+            tests_of_user!("rootless" rootless of_rootless $hosted);
             tests_of_user!("rootless" rootless of_rootless $contained);
             tests_of_user!("rootless" rootless of_rootless $containers);
             tests_of_user!("rootless" rootless of_rootless $copied);
@@ -120,6 +126,7 @@ macro_rules! conformance {
         }
         mod native {
             tests!(native $every);
+            tests!(native $hosted);
             tests!(native $guest);
             tests!(native $own_walks);
             tests!(native $walks);
@@ -130,8 +137,16 @@ macro_rules! conformance {
             tests!(native $own_copy_walks);
             tests!(native $copy_walks);
         }
+        mod toy {
+            tests!(toy $every);
+            tests!(toy $guest);
+            tests!(toy $own_walks);
+            tests!(toy $walks);
+            tests!(toy $remote);
+        }
         mod native_user {
             tests_of_user!("native_user" native of_native $every);
+            tests_of_user!("native_user" native of_native $hosted);
             tests_of_user!("native_user" native of_native $contained);
             tests_of_user!("native_user" native of_native $limited);
             tests_of_user!("native_user" native of_native $native);
@@ -194,19 +209,6 @@ conformance! {
             an_idle_owned_sandbox_is_not_removed_under_an_open_call,
             an_owned_sandbox_whose_guest_was_killed_leaves_nothing,
         }
-        binds: {
-            directories_of_the_host_are_at_the_same_path,
-            a_directory_that_cannot_be_there_is_refused_by_name,
-        }
-        publishing: {
-            published_files_can_be_read_and_run_and_not_changed,
-            a_new_version_of_published_files_replaces_the_old,
-            published_files_outlive_a_stop_and_come_with_a_new_instance,
-            publishing_is_no_drift_and_makes_no_new_instance,
-            what_cannot_be_published_is_refused_by_name,
-            whoever_publishes_at_once_leaves_one_whole_version,
-            variables_that_are_asked_for_reach_a_sandbox_that_is_there,
-        }
         reaping: {
             a_stopped_sandbox_past_its_retention_is_removed,
             a_stopped_sandbox_within_its_retention_stays,
@@ -225,8 +227,29 @@ conformance! {
             attaching_stopping_and_removing_at_once_leaves_one_sandbox,
         }
         bad_input: {
-            a_planted_socket_is_not_talked_to,
             a_sandbox_is_private_to_its_user,
+        }
+    }
+    // What takes a directory that the host and the sandbox share, or a backend that the settings name.
+    hosted {
+        binds: {
+            directories_of_the_host_are_at_the_same_path,
+            a_directory_that_cannot_be_there_is_refused_by_name,
+        }
+        publishing: {
+            published_files_can_be_read_and_run_and_not_changed,
+            a_new_version_of_published_files_replaces_the_old,
+            published_files_outlive_a_stop_and_come_with_a_new_instance,
+            publishing_is_no_drift_and_makes_no_new_instance,
+            what_cannot_be_published_is_refused_by_name,
+            whoever_publishes_at_once_leaves_one_whole_version,
+            variables_that_are_asked_for_reach_a_sandbox_that_is_there,
+        }
+        drift: {
+            another_backend_is_refused_with_both_names,
+        }
+        bad_input: {
+            a_planted_socket_is_not_talked_to,
         }
     }
     // What the guest and the records do, the same wherever they are.
@@ -287,7 +310,6 @@ conformance! {
             changed_settings_are_applied_to_an_idle_sandbox_on_request,
             changed_settings_are_not_applied_under_a_running_job,
             kept_settings_are_not_mentioned,
-            another_backend_is_refused_with_both_names,
         }
         bad_input: {
             a_newer_record_is_refused_and_left_alone,
@@ -418,6 +440,14 @@ conformance! {
     moved {
         snapshots: {
             a_sandbox_moves_between_backends_with_workspace_and_home,
+        }
+    }
+    // What is to be expected of a connection over a network.
+    remote {
+        cuts: {
+            a_command_outlives_the_connection_that_it_was_sent_over,
+            a_cut_connection_is_made_again_to_the_same_instance,
+            an_owned_sandbox_outlives_a_cut_connection,
         }
     }
 }

@@ -7,6 +7,9 @@
 
 #![expect(clippy::print_stdout, reason = "its output is what the tests read")]
 
+#[path = "../conformance/support/toy.rs"]
+mod toy;
+
 use std::error::Error;
 use std::io::Read as _;
 
@@ -34,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let task: Task = task.parse()?;
     let settings = Settings::load(Home::at(home), Environment::capture(), overrides);
-    let engine = Engine::open(settings)?;
+    let engine = toy::open(settings)?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;
     engine.close(vestal_sandbox::CLOSE_WITHIN).await;
     Ok(())

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
-use vestal_config::{BackendChoice, Environment, Settings, keys};
+use vestal_config::{Environment, Settings, keys};
 use vestal_runtime::{OpenRequest, Placement, Which};
 use vestal_sandbox::Termination;
+use vestal_sandbox::backend::HostDirectories;
 use vestal_tui::Colour;
 
 use super::directories::{Directories, is_project};
@@ -19,7 +20,7 @@ use crate::agent;
 use crate::cli::Wanted;
 use crate::commands::model;
 use crate::console::{self, TerminalMessage};
-use crate::context::Context;
+use crate::context::{Context, declared_backend};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -168,8 +169,10 @@ fn project_mount(
     if !matches!((&request.which, &request.placement), (Which::New, Placement::Remembered)) {
         return Ok(None);
     }
-    let is_settled = settings.get(&keys::BACKEND)?.value == BackendChoice::Local
-        || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
+    let named = settings.get(&keys::BACKEND)?.value.named();
+    let declared = named.and_then(declared_backend);
+    let sees_host = declared.is_some_and(|it| it.host_directories == HostDirectories::All);
+    let is_settled = sees_host || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
     if is_settled {
         return Ok(None);
     }

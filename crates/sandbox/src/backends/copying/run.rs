@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use vestal_wire::Users;
 
 use super::said::Said;
-use crate::backend::{BackendError, Copied};
+use crate::backend::{BackendError, CopyTotals};
 use crate::backends::spawn::{nameless_file, spawn_retrying};
 use crate::{Progress, ProgressSink};
 
@@ -50,7 +50,7 @@ pub(crate) async fn copy(
     to: &Path,
     what: &str,
     progress: &ProgressSink,
-) -> Result<Copied, BackendError> {
+) -> Result<CopyTotals, BackendError> {
     let failed = || format!("copy {what}");
     let mut command = command(stage, how, from, to)?;
     let child = spawn_retrying(&mut command).await.map_err(BackendError::io(failed()))?;

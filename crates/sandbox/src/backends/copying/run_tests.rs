@@ -38,7 +38,7 @@ impl Place {
         self.dir.path().join("to")
     }
 
-    async fn copy(&self, how: How) -> Result<Copied, BackendError> {
+    async fn copy(&self, how: How) -> Result<CopyTotals, BackendError> {
         let progress = ProgressSink::default();
         copy(&self.stage, &how, &self.from(), &self.to(), "the files", &progress).await
     }
@@ -47,7 +47,7 @@ impl Place {
 #[tokio::test]
 async fn a_copy_is_made_and_counted() {
     let place = Place::with_files(50);
-    assert_eq!(place.copy(How::AsSelf).await.unwrap(), Copied { files: 70, bytes: 350 });
+    assert_eq!(place.copy(How::AsSelf).await.unwrap(), CopyTotals { files: 70, bytes: 350 });
     assert_eq!(fs::read_to_string(place.to().join("3/43")).unwrap(), "content");
 }
 
@@ -72,7 +72,7 @@ async fn a_copy_among_users_of_a_sandbox_keeps_their_owners() {
     }
     let range = [IdRange { inside: 0, outside: OUTSIDE, count: 65_536 }];
     let users = Users { uids: range.to_vec(), gids: range.to_vec(), mapping: Mapping::Privileged };
-    assert_eq!(place.copy(How::Among(users)).await.unwrap(), Copied { files: 2, bytes: 7 });
+    assert_eq!(place.copy(How::Among(users)).await.unwrap(), CopyTotals { files: 2, bytes: 7 });
     let copy = fs::metadata(place.to().join("0/0")).unwrap();
     assert_eq!((copy.uid(), copy.gid()), (OUTSIDE + 1000, OUTSIDE + 7));
 }
@@ -106,7 +106,7 @@ echo '{"done":true,"files":6,"bytes":7,"skipped":0}'
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
     let (from, to) = (place.from(), place.to());
     let copied = copy(&script, &How::AsSelf, &from, &to, "a home", &progress).await.unwrap();
-    assert_eq!(copied, Copied { files: 6, bytes: 7 });
+    assert_eq!(copied, CopyTotals { files: 6, bytes: 7 });
     let step =
         |files, bytes, total| Progress::Copying { what: "a home".to_owned(), files, bytes, total };
     let expected = [step(1, 2, None), step(3, 4, Some(5)), step(6, 7, Some(7))];

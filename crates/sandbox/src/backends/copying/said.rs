@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::backend::{BackendError, Copied};
+use crate::backend::{BackendError, CopyTotals};
 
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
@@ -25,7 +25,7 @@ pub(crate) enum Said {
         total: Option<u64>,
     },
     /// The copy is whole.
-    Done(Copied),
+    Done(CopyTotals),
     /// There is no copy.
     Refused(Refusal),
 }
@@ -63,7 +63,7 @@ impl Said {
         let Line { done, files, bytes, total, error } = serde_json::from_str(line).ok()?;
         Some(match error {
             Some(refusal) => Self::Refused(refusal),
-            None if done => Self::Done(Copied { files, bytes }),
+            None if done => Self::Done(CopyTotals { files, bytes }),
             None => Self::Progress { files, bytes, total },
         })
     }

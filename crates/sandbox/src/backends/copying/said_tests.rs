@@ -21,7 +21,7 @@ fn each_line_of_the_program_is_understood() {
     assert_eq!(Said::parse(r#"{"files":3,"bytes":4,"total":null}"#), Some(progress));
     let progress = Said::Progress { files: 3, bytes: 4, total: Some(9) };
     assert_eq!(Said::parse(r#"{"files":3,"bytes":4,"total":9}"#), Some(progress));
-    let done = Said::Done(Copied { files: 5, bytes: 6 });
+    let done = Said::Done(CopyTotals { files: 5, bytes: 6 });
     assert_eq!(Said::parse(r#"{"done":true,"files":5,"bytes":6,"skipped":1}"#), Some(done));
     let refused = Said::Refused(refusal(Some(28), "m"));
     let line = r#"{"error":{"action":"write","path":"/home/s/to/file","errno":28,"message":"m","left":null}}"#;

@@ -1,5 +1,6 @@
 //! The trait, carried out with containers.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,24 +19,41 @@ use super::plan::{self, container_name};
 use super::settings::{self, DockerSettings};
 use super::{exec, places, remove};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copied, Copies, Declaration, Description,
-    Diagnostics, Found, HostFiles, Instance, InstanceState, JobEnvironment, KeptVolumes, Locator,
-    Made, Marked, Order, Preflight, Publishing, Remark, Remedy, Saved, Stream, VolumeStore, Whose,
+    Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
+    Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
+    Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, KeptVolumes, Locator,
+    Marked, Preflight, Publishing, Remedy, SavedSystem, StartedInstance, Stream, VolumeStore,
 };
 use crate::backends::guest_process;
+use crate::backends::layout::WORKSPACE;
 use crate::client::socket::{PeerExpectation, connect};
+use crate::embedded;
 use crate::key::random_hex;
 use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
 
 /// What holds for all its instances.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "docker",
+    mistaken_names: &[(
+        "podman",
+        "Podman is used through the backend docker; set terminal.backend: docker",
+    )],
     confinement: Confinement::Contained,
+    host_directories: HostDirectories::Mounted,
+    workspace: |_| PathBuf::from(WORKSPACE),
     takes_images: true,
+    system_setting: None,
     asks_engine: true,
+    hung_advice: "see whether its engine hangs: `docker info`; restart it if it does",
     remedy: Remedy::Recreate,
+    idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Guests,
     tightening: settings::tightening,
+    host_processes: |instance| {
+        let process = DockerLocator::of_instance(instance).and_then(|locator| locator.pid());
+        process.map(HostProcess::Number).into_iter().collect()
+    },
+    adopt_copy: None,
 };
 
 /// The backend `docker`.
@@ -62,6 +80,16 @@ impl Docker {
         let client = self.client.get_or_try_init(connect).await?.clone();
         client.wake().await?;
         Ok(client)
+    }
+
+    /// Returns the guest's program for the machine that an engine is on, which
+    /// need not be this one.
+    pub(super) async fn guest_of_engine(
+        &self,
+        client: &Client,
+    ) -> Result<Cow<'static, [u8]>, BackendError> {
+        let architecture = &client.info().await?.architecture;
+        embedded::guest_for(architecture, &embedded::guests_dir(self.settings.home()))
     }
 
     /// Returns what is worth knowing about the engine, if there is one that
@@ -111,12 +139,12 @@ impl Backend for Docker {
         Ok(DockerSettings::read(settings, overrides)?.spec())
     }
 
-    async fn create(&self, order: Order) -> Result<Made, BackendError> {
-        self.make(order).await
+    async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        self.make(request).await
     }
 
-    async fn start(&self, order: Order) -> Result<Made, BackendError> {
-        Box::pin(self.start_again(order)).await
+    async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        Box::pin(self.start_again(request)).await
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
@@ -159,10 +187,10 @@ impl Backend for Docker {
         self.remove_instance_dir(&instance.dir).await
     }
 
-    async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+    async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
         let client = self.client().await?;
         let mut found = inspect::find(&client, whose).await?;
-        if let Whose::Home(_) = whose {
+        if let InstanceFilter::Home(_) = whose {
             match self.stray_images(&client).await {
                 Ok(images) => found.extend(images),
                 // Containers can be found all the same.
@@ -246,7 +274,7 @@ impl Marked for Docker {
         Ok(locator.to_locator())
     }
 
-    async fn collect(&self, found: &Found) -> Result<bool, BackendError> {
+    async fn collect(&self, found: &FoundInstance) -> Result<bool, BackendError> {
         let Some(locator) = DockerLocator::of(&found.locator) else {
             return Ok(false);
         };
@@ -297,7 +325,7 @@ impl HostFiles for Docker {
         from: &Path,
         to: &Path,
         progress: &ProgressSink,
-    ) -> Result<Copied, BackendError> {
+    ) -> Result<CopyTotals, BackendError> {
         self.copy_tree(from, to, progress).await
     }
 }
@@ -309,7 +337,7 @@ impl Copies for Docker {
         instance: &Instance,
         into: &Path,
         progress: &ProgressSink,
-    ) -> Result<Saved, BackendError> {
+    ) -> Result<SavedSystem, BackendError> {
         self.save_image(instance, into, progress).await
     }
 
@@ -332,7 +360,7 @@ impl Publishing for Docker {
 
 #[async_trait]
 impl Diagnostics for Docker {
-    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote> {
         match self.client().await {
             Ok(client) => {
                 let survey = api::Survey { home: self.home.as_str(), instances: Some(known) };
@@ -385,7 +413,7 @@ impl Docker {
         instance: &Instance,
     ) -> Result<Option<DockerLocator>, BackendError> {
         let client = self.client().await?;
-        let found = inspect::find(&client, Whose::Home(&self.home)).await?;
+        let found = inspect::find(&client, InstanceFilter::Home(&self.home)).await?;
         let found = found.into_iter().find(|found| found.id == instance.id);
         Ok(found.and_then(|found| DockerLocator::of(&found.locator)))
     }

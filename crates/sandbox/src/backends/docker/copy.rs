@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::backend::Docker;
 use super::errand::{ErrandError, Listener, Runner};
 use super::facts::Request;
-use crate::backend::{BackendError, Copied};
+use crate::backend::{BackendError, CopyTotals};
 use crate::backends::copying::{self, How, Said};
 use crate::embedded::STAGE_PROGRAM;
 use crate::{Progress, ProgressSink};
@@ -28,7 +28,7 @@ impl Docker {
         from: &Path,
         to: &Path,
         progress: &ProgressSink,
-    ) -> Result<Copied, BackendError> {
+    ) -> Result<CopyTotals, BackendError> {
         let program = STAGE_PROGRAM.install(&self.run_dir).map_err(BackendError::io(format!(
             "put the program that copies files into {}",
             self.run_dir.display()
@@ -50,7 +50,7 @@ impl Docker {
         from: &Path,
         to: &Path,
         hearing: &Hearing<'_>,
-    ) -> Result<Copied, BackendError> {
+    ) -> Result<CopyTotals, BackendError> {
         let client = self.client().await?;
         let image = self.any_image(&client).await?;
         let failed = |message: String| BackendError::Engine {
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(hearing.end(), None);
         let what = "the home".to_owned();
         let step = Progress::Copying { what, files: 1, bytes: 2, total: None };
-        let copied = Copied { files: 3, bytes: 4 };
+        let copied = CopyTotals { files: 3, bytes: 4 };
         hearing.hear(r#"{"done":true,"files":3,"bytes":4,"skipped":0}"#);
         assert_eq!(hearing.end(), Some(Said::Done(copied)));
         assert_eq!(*told.lock().unwrap(), [step, copied.told("the home")]);

@@ -24,7 +24,7 @@ use super::remove::{collect, force_remove};
 use super::save::Beginning;
 use super::settings::DockerSettings;
 use super::{boot, ready};
-use crate::backend::{BackendError, Made, Order};
+use crate::backend::{BackendError, InstanceRequest, StartedInstance};
 use crate::backends::limits::LimitKind;
 use crate::mounts::Before;
 use crate::{HomeId, Progress, failpoint};
@@ -35,18 +35,21 @@ const ATTEMPTS: usize = 5;
 
 impl Docker {
     /// Makes a container and waits until its guest listens.
-    pub(super) async fn make(&self, order: Order) -> Result<Made, BackendError> {
+    pub(super) async fn make(
+        &self,
+        request: InstanceRequest,
+    ) -> Result<StartedInstance, BackendError> {
         let client = self.client().await?;
-        let settings = DockerSettings::read(&self.settings, &order.overrides)?;
+        let settings = DockerSettings::read(&self.settings, &request.overrides)?;
         places::check_sources(&client, &settings)?;
-        let dirs = HostDirs::of(&order);
-        let (image, began) = self.image_for(&client, &settings, &order).await?;
-        order.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
+        let dirs = HostDirs::of(&request);
+        let (image, began) = self.image_for(&client, &settings, &request).await?;
+        request.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
         let home_is_new = !dirs.home.exists();
-        dirs.make(&order, &settings)?;
+        dirs.make(&request, &settings)?;
         let fill = settings.persistent && (began.is_none() || home_is_new);
         let lay = Lay { dirs: &dirs, fill: fill.then_some(&*dirs.home), began: began.as_ref() };
-        let facts = self.find_facts(&client, &settings, &image, &order, &lay).await?;
+        let facts = self.find_facts(&client, &settings, &image, &request, &lay).await?;
         let origin = Origin {
             image: began.map_or_else(|| image.clone(), |origin| origin.image),
             user: Some(facts.known_user()),
@@ -55,22 +58,22 @@ impl Docker {
         let mounts = match facts.reach {
             Reach::Shared => {
                 let placed = mounts::of_settings(&settings);
-                HostMounts::admit(&self.settings, placed, &order, Before::Nothing)?
+                HostMounts::admit(&self.settings, placed, &request, Before::Nothing)?
             }
             Reach::Apart => HostMounts::none(&self.settings)?,
         };
-        let sources = Sources::of(&order, &dirs, &settings, facts.reach);
+        let sources = Sources::of(&request, &dirs, &settings, facts.reach);
         if facts.reach == Reach::Apart {
             dirs.unmake();
         }
-        sources.make_volumes(&client, &order.key, &self.home).await?;
+        sources.make_volumes(&client, &request.key, &self.home).await?;
         failpoint::reach("docker.create.prepared");
 
         let mut left_out: Vec<LimitKind> = Vec::new();
         let mut ulimits = self.ulimits(&client).await?;
         for _ in 0..ATTEMPTS {
             let attempt = Attempt {
-                order: &order,
+                request: &request,
                 settings: &settings,
                 image: &image,
                 origin: &origin,
@@ -105,13 +108,13 @@ impl Docker {
         &self,
         client: &Client,
         settings: &DockerSettings,
-        order: &Order,
+        request: &InstanceRequest,
     ) -> Result<(ImageFacts, Option<Origin>), BackendError> {
-        let Some(base) = &order.base else {
-            let image = api::resolve(client, settings.image.as_str(), &order.progress).await?;
+        let Some(base) = &request.base else {
+            let image = api::resolve(client, settings.image.as_str(), &request.progress).await?;
             return Ok((image, None));
         };
-        let Beginning { id, origin } = self.begin_with(client, order, base).await?;
+        let Beginning { id, origin } = self.begin_with(client, request, base).await?;
         failpoint::reach("docker.fork.copied");
         Ok((origin.facts(id), Some(origin)))
     }
@@ -121,14 +124,14 @@ impl Docker {
         client: &Client,
         settings: &DockerSettings,
         image: &ImageFacts,
-        order: &Order,
+        request: &InstanceRequest,
         lay: &Lay<'_>,
     ) -> Result<Facts, BackendError> {
         let Lay { dirs, fill, began } = lay;
         // The errand runs the program that the container will.
         boot::lay_out(&dirs.boot, &[]).map_err(BackendError::io("lay out the guest"))?;
         let program = dirs.boot.join(boot::PROGRAM);
-        let sandboxes = order.sandbox_dir.parent().unwrap_or(&order.sandbox_dir);
+        let sandboxes = request.sandbox_dir.parent().unwrap_or(&request.sandbox_dir);
         let ground = Ground {
             home: &self.home,
             program: &program,
@@ -145,15 +148,15 @@ impl Docker {
         client: &Client,
         attempt: &Attempt<'_>,
         dirs: &HostDirs,
-    ) -> Result<Made, Setback> {
-        let Attempt { order, image, facts, .. } = attempt;
+    ) -> Result<StartedInstance, Setback> {
+        let Attempt { request, image, facts, .. } = attempt;
         let info = client.info().await?;
-        let hash = order.spec.hash();
+        let hash = request.spec.hash();
         let mut plan = plan::plan(&attempt.blueprint(&self.home, info, &hash))?;
         let part = GuestPart::new(&plan, &facts.user, facts.reach);
         part.mark(&mut plan.body);
         attempt.origin.mark(&mut plan.body);
-        let settings = part.settings(order)?;
+        let settings = part.settings(request)?;
         if facts.reach == Reach::Shared {
             boot::lay_out(&dirs.boot, &settings).map_err(BackendError::io("lay out the guest"))?;
         }
@@ -162,13 +165,14 @@ impl Docker {
         let brought_up = async {
             let dropped = self.dropped_limits(client, &container, &plan, attempt).await?;
             if facts.reach == Reach::Apart {
-                upload(client, &container, &settings).await?;
+                let program = self.guest_of_engine(client).await?;
+                upload(client, &container, &program, &settings).await?;
             }
             failpoint::reach("docker.create.filled");
             start(client, &container).await?;
             failpoint::reach("docker.create.started");
-            let transport = ready::wait(client, &order.instance, &container, facts.reach).await?;
-            attempt.mounts.confirm(&order.instance, dirs).await?;
+            let transport = ready::wait(client, &request.instance, &container, facts.reach).await?;
+            attempt.mounts.confirm(&request.instance, dirs).await?;
             Ok::<_, Setback>((dropped, transport))
         };
         let (dropped, transport) = match brought_up.await {
@@ -203,7 +207,7 @@ impl Docker {
             weakened: plan.weakened,
             is_copy: image.is_bare,
         };
-        Ok(Made { locator: locator.to_locator(), remarks })
+        Ok(StartedInstance { locator: locator.to_locator(), warnings: remarks })
     }
 
     /// Returns the limits that the engine has dropped without a word; none may be
@@ -229,18 +233,21 @@ impl Docker {
     }
 
     /// Starts a container that has stopped and waits until its guest listens.
-    pub(super) async fn start_again(&self, order: Order) -> Result<Made, BackendError> {
+    pub(super) async fn start_again(
+        &self,
+        request: InstanceRequest,
+    ) -> Result<StartedInstance, BackendError> {
         let client = self.client().await?;
         let lost = |reason: &str| BackendError::Unresumable { reason: reason.to_owned() };
-        let Some(locator) = DockerLocator::of_instance(&order.instance) else {
+        let Some(locator) = DockerLocator::of_instance(&request.instance) else {
             return Err(lost("nothing is known of its container"));
         };
         let Some(seen) = inspect(&client, &locator.container).await? else {
             return Err(lost("its container is gone"));
         };
-        give_name_back(&client, &order, &seen).await;
-        let settings = DockerSettings::read(&self.settings, &order.overrides)?;
-        let dirs = HostDirs::of(&order);
+        give_name_back(&client, &request, &seen).await;
+        let settings = DockerSettings::read(&self.settings, &request.overrides)?;
+        let dirs = HostDirs::of(&request);
         let reach = match locator.transport {
             Transport::Socket { .. } => Reach::Shared,
             Transport::Exec => Reach::Apart,
@@ -249,21 +256,22 @@ impl Docker {
             .ok_or_else(|| lost("its container does not say how its guest is started"))?;
         let mounts = match reach {
             Reach::Shared => {
-                let placed = mounts::of_container(&seen, &order);
-                let mounts = HostMounts::admit(&self.settings, placed, &order, Before::Recorded)?;
-                mounts.refuse_uncovered(&seen, &order)?;
+                let placed = mounts::of_container(&seen, &request);
+                let mounts = HostMounts::admit(&self.settings, placed, &request, Before::Recorded)?;
+                mounts.refuse_uncovered(&seen, &request)?;
                 mounts
             }
             Reach::Apart => HostMounts::none(&self.settings)?,
         };
-        let guest = part.settings(&order)?;
+        let guest = part.settings(&request)?;
         if reach == Reach::Shared {
-            dirs.make(&order, &settings)?;
+            dirs.make(&request, &settings)?;
             boot::lay_out(&dirs.boot, &guest).map_err(BackendError::io("lay out the guest"))?;
             // The socket of the guest before is nobody's.
             std::fs::remove_file(dirs.io.join(crate::client::socket::SOCKET_NAME)).ok();
         } else {
-            upload(&client, &locator.container, &guest).await?;
+            let program = self.guest_of_engine(&client).await?;
+            upload(&client, &locator.container, &program, &guest).await?;
         }
         failpoint::reach("docker.start.prepared");
         start(&client, &locator.container)
@@ -271,21 +279,21 @@ impl Docker {
             .map_err(|setback| setback.into_start_error(&locator.container))?;
         failpoint::reach("docker.start.started");
         let waited = async {
-            let waiting = ready::wait(&client, &order.instance, &locator.container, reach);
+            let waiting = ready::wait(&client, &request.instance, &locator.container, reach);
             let transport = waiting.await?;
-            mounts.confirm(&order.instance, &dirs).await?;
+            mounts.confirm(&request.instance, &dirs).await?;
             Ok::<_, BackendError>(transport)
         };
         let transport = match waited.await {
             Ok(transport) => transport,
             Err(error) => {
                 let patience = std::time::Duration::from_secs(10);
-                super::remove::end(&client, &self.home, &order.instance, patience).await.ok();
+                super::remove::end(&client, &self.home, &request.instance, patience).await.ok();
                 return Err(error);
             }
         };
         let locator = DockerLocator { transport, ..locator };
-        Ok(Made { locator: locator.to_locator(), remarks: Vec::new() })
+        Ok(StartedInstance { locator: locator.to_locator(), warnings: Vec::new() })
     }
 }
 
@@ -303,7 +311,7 @@ struct Lay<'a> {
 /// One attempt at a container.
 #[derive(Debug)]
 struct Attempt<'a> {
-    order: &'a Order,
+    request: &'a InstanceRequest,
     settings: &'a DockerSettings,
     image: &'a ImageFacts,
     origin: &'a Origin,
@@ -344,11 +352,11 @@ impl Attempt<'_> {
         spec_hash: &'a str,
     ) -> Blueprint<'a> {
         Blueprint {
-            key: &self.order.key,
+            key: &self.request.key,
             home,
-            generation: self.order.generation,
-            instance: &self.order.instance.id,
-            owner: self.order.owner.as_ref(),
+            generation: self.request.generation,
+            instance: &self.request.instance.id,
+            owner: self.request.owner.as_ref(),
             spec_hash,
             settings: self.settings,
             image: self.image,
@@ -500,10 +508,10 @@ async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
 
 /// Gives a container its name back that was set aside for one that then did not
 /// take its place. Without it it is found all the same.
-async fn give_name_back(client: &Client, order: &Order, seen: &Seen) {
-    let name = plan::container_name(&order.key, None);
+async fn give_name_back(client: &Client, request: &InstanceRequest, seen: &Seen) {
+    let name = plan::container_name(&request.key, None);
     let is_aside = seen.inspected.name.as_deref().is_some_and(|now| now.contains("-aside-"));
-    if order.owner.is_none() && is_aside {
+    if request.owner.is_none() && is_aside {
         let options = RenameContainerOptionsBuilder::new().name(&name).build();
         if let Err(error) = client.api().rename_container(&seen.id, options).await {
             tracing::debug!(%error, name, "the name is not free");

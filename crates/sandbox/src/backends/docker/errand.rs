@@ -84,8 +84,10 @@ pub(super) struct Errand<'a> {
 /// What runs an errand.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Runner<'a> {
-    /// The guest, by its path on the host; absent: it is sent along.
-    Guest(Option<&'a Path>),
+    /// The guest, by its path on the host.
+    Guest(&'a Path),
+    /// The guest, whose program is sent along.
+    SentGuest(&'a [u8]),
     /// The guest, to delete files.
     Eraser {
         /// Its path on the host.
@@ -115,7 +117,8 @@ impl Runner<'_> {
     /// Returns the program on the host, if it is there.
     fn path(&self) -> Option<&Path> {
         match self {
-            Self::Guest(path) => *path,
+            Self::Guest(path) => Some(path),
+            Self::SentGuest(_) => None,
             Self::Eraser { program, .. } | Self::Copier { program, .. } => Some(program),
         }
     }
@@ -222,8 +225,8 @@ async fn carry_out(
     errand: &Errand<'_>,
 ) -> Result<String, ErrandError> {
     let api = client.api();
-    if errand.program.path().is_none() {
-        upload(client, name, &[]).await?;
+    if let Runner::SentGuest(program) = errand.program {
+        upload(client, name, program, &[]).await?;
     }
     let options = AttachContainerOptionsBuilder::new().stream(true).stdout(true).stderr(true);
     let attached = api.attach_container(name, Some(options.build())).await;
@@ -299,9 +302,10 @@ async fn exit_code(client: &Client, name: &str) -> Result<i64, BackendError> {
 pub(super) async fn upload(
     client: &Client,
     name: &str,
+    program: &[u8],
     settings: &[u8],
 ) -> Result<(), BackendError> {
-    let archive = boot::archive(settings).map_err(BackendError::io("pack the guest"))?;
+    let archive = boot::archive(program, settings).map_err(BackendError::io("pack the guest"))?;
     let options = UploadToContainerOptionsBuilder::new().path(BOOT_DIR).build();
     let body = bollard::body_full(archive.into());
     client
@@ -373,7 +377,7 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
     let mut mounts: Vec<Mount> =
         errand.mounts.iter().map(|(source, target)| bind(source, target, false)).collect();
     let file = match errand.program {
-        Runner::Guest(_) | Runner::Eraser { .. } => GUEST_FILE,
+        Runner::Guest(_) | Runner::SentGuest(_) | Runner::Eraser { .. } => GUEST_FILE,
         Runner::Copier { .. } => COPIER_FILE,
     };
     mounts.push(match errand.program.path() {
@@ -394,7 +398,7 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
         labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let host = |wanted: bool| wanted.then(|| "host".to_owned());
     let (capabilities, userns) = match errand.program {
-        Runner::Guest(_) => (CAPABILITIES, None),
+        Runner::Guest(_) | Runner::SentGuest(_) => (CAPABILITIES, None),
         Runner::Eraser { as_host, .. } => (CAPABILITIES, host(as_host)),
         Runner::Copier { into, as_host, .. } => {
             labels.insert(INTO_LABEL.to_owned(), into.to_string_lossy().into_owned());

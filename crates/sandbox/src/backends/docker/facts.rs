@@ -158,9 +158,8 @@ impl Docker {
             words.extend(["--fill".to_owned(), HOME_TO_FILL.to_owned()]);
             mounts.push((dir, HOME_TO_FILL));
         }
-        let said = self
-            .errand(client, request, words, mounts, Runner::Guest(Some(ground.program)))
-            .await?;
+        let said =
+            self.errand(client, request, words, mounts, Runner::Guest(ground.program)).await?;
         let seen = std::fs::read_to_string(&proof).unwrap_or_default();
         std::fs::remove_file(&proof).ok();
         Ok((Surveyed::parse(&said)?, !said.is_empty() && seen.trim() == said))
@@ -171,8 +170,9 @@ impl Docker {
         client: &Client,
         request: Request<'_>,
     ) -> Result<Surveyed, ErrandError> {
-        let said =
-            self.errand(client, request, request.words(), Vec::new(), Runner::Guest(None)).await?;
+        let guest = self.guest_of_engine(client).await?;
+        let runner = Runner::SentGuest(&guest);
+        let said = self.errand(client, request, request.words(), Vec::new(), runner).await?;
         Surveyed::parse(&said)
     }
 

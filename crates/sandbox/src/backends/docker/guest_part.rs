@@ -9,7 +9,7 @@ use vestal_wire::GuestSettings;
 
 use super::facts::Reach;
 use super::plan::{IO_DIR, JobUser, Plan, STATE_DIR, WORKSPACE};
-use crate::backend::{BackendError, Order};
+use crate::backend::{BackendError, InstanceRequest};
 
 /// The label that says how a container's guest is started.
 const LABEL: &str = "vestal-guest";
@@ -69,7 +69,7 @@ impl GuestPart {
     }
 
     /// Returns the settings of the guest in their binary form.
-    pub(super) fn settings(&self, order: &Order) -> Result<Vec<u8>, BackendError> {
+    pub(super) fn settings(&self, request: &InstanceRequest) -> Result<Vec<u8>, BackendError> {
         let bytes = |text: &str| ByteVec::from(text.as_bytes().to_vec());
         let settings = GuestSettings {
             state_dir: bytes(STATE_DIR),
@@ -84,7 +84,7 @@ impl GuestPart {
             socket_mode: self.shared.then_some(SOCKET_MODE),
             inherit_env: true,
             hand_over: self.hand_over.iter().map(|dir| bytes(dir)).collect(),
-            ..order.guest.clone()
+            ..request.guest.clone()
         };
         vestal_wire::encode(&settings)
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })

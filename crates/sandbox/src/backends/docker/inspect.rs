@@ -17,7 +17,7 @@ use super::origin::Origin;
 use super::ownership::{Traits, tell_of_bearer};
 use super::plan::{BOOT_DIR, Marks, label};
 use crate::HomeId;
-use crate::backend::{BackendError, Found, Instance, InstanceState, Whose};
+use crate::backend::{BackendError, FoundInstance, Instance, InstanceFilter, InstanceState};
 
 /// How often a container between two states is looked at again.
 const BETWEEN_TRIES: usize = 500;
@@ -147,10 +147,13 @@ fn is_between_states(error: &bollard::errors::Error) -> bool {
 }
 
 /// Returns the instances that carry a mark.
-pub(super) async fn find(client: &Client, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+pub(super) async fn find(
+    client: &Client,
+    whose: InstanceFilter<'_>,
+) -> Result<Vec<FoundInstance>, BackendError> {
     let wanted = match whose {
-        Whose::Key(key) => format!("{}={key}", label::KEY),
-        Whose::Home(home) => format!("{}={}", label::HOME, home.as_str()),
+        InstanceFilter::Key(key) => format!("{}={key}", label::KEY),
+        InstanceFilter::Home(home) => format!("{}={}", label::HOME, home.as_str()),
     };
     let info = client.info().await?;
     let mut found = Vec::new();
@@ -208,7 +211,7 @@ fn describe(
     engine: &str,
     listed: &ContainerSummary,
     seen: &Seen,
-) -> Option<Found> {
+) -> Option<FoundInstance> {
     let labels = listed.labels.as_ref()?;
     let created_at = seen.inspected.created.as_deref().and_then(time);
     let mut name = seen.inspected.name.clone().unwrap_or_default();
@@ -226,7 +229,7 @@ fn describe(
         is_copy: Origin::is_elsewhere(&seen.inspected),
     };
     if labels.contains_key(ERRAND_LABEL) && errand::is_name(&name) {
-        return Some(Found {
+        return Some(FoundInstance {
             id: seen.id.clone(),
             key: String::new(),
             task: name.clone(),
@@ -252,7 +255,7 @@ fn describe(
     } else {
         Transport::Exec
     };
-    Some(Found {
+    Some(FoundInstance {
         id: marks.instance,
         key: marks.key,
         task: marks.task,

@@ -54,6 +54,14 @@ impl DockerLocator {
         serde_json::from_value(locator.clone()).ok()
     }
 
+    /// Returns the number of the process that listens, where it can be seen.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self.transport {
+            Transport::Socket { pid } => pid,
+            Transport::Exec => None,
+        }
+    }
+
     pub(super) fn of_instance(instance: &Instance) -> Option<Self> {
         Self::of(&instance.locator)
     }

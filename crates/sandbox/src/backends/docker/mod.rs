@@ -41,4 +41,4 @@ mod ulimits;
 
 use super::boot;
 
-pub(crate) use backend::Docker;
+pub(crate) use backend::{DECLARATION, Docker};

@@ -16,7 +16,7 @@ use vestal_wire::{FaultCode, Role};
 use super::inspect::Seen;
 use super::places::{HostDirs, io_dir};
 use super::settings::DockerSettings;
-use crate::backend::{BackendError, Instance, Order};
+use crate::backend::{BackendError, Instance, InstanceRequest};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
@@ -66,7 +66,7 @@ pub(super) fn of_settings(settings: &DockerSettings) -> Vec<Placed> {
 
 /// Returns what of the host is mounted in a container, whatever the settings
 /// say by now.
-pub(super) fn of_container(seen: &Seen, order: &Order) -> Vec<Placed> {
+pub(super) fn of_container(seen: &Seen, request: &InstanceRequest) -> Vec<Placed> {
     let mounts = seen.inspected.mounts.iter().flatten();
     let placed = mounts.filter_map(|mount| {
         let is_bind = mount.typ.as_deref() == Some("bind");
@@ -77,7 +77,7 @@ pub(super) fn of_container(seen: &Seen, order: &Order) -> Vec<Placed> {
         })
     });
     let ours = |placed: &Placed| {
-        placed.source.starts_with(&order.sandbox_dir) || placed.target.starts_with("/.vestal")
+        placed.source.starts_with(&request.sandbox_dir) || placed.target.starts_with("/.vestal")
     };
     placed.filter(|placed| !ours(placed)).collect()
 }
@@ -95,14 +95,14 @@ impl HostMounts {
     pub(super) fn admit(
         settings: &Settings,
         placed: Vec<Placed>,
-        order: &Order,
+        request: &InstanceRequest,
         before: Before,
     ) -> Result<Self, BackendError> {
         let ours = Ours::of(settings)?;
         let wanted =
             |placed: &Placed| Wanted { path: placed.source.clone(), writable: placed.writable };
         let wanted: Vec<Wanted> = placed.iter().map(wanted).collect();
-        let mounts = mounts::admit(&ours, &wanted, order, before)?;
+        let mounts = mounts::admit(&ours, &wanted, request, before)?;
         Ok(Self { ours, placed, mounts })
     }
 
@@ -168,7 +168,11 @@ impl HostMounts {
 
     /// Refuses a container that shows a directory of ours. One that was made
     /// before that was covered, or before it was ours, is not mended by a start.
-    pub(super) fn refuse_uncovered(&self, seen: &Seen, order: &Order) -> Result<(), BackendError> {
+    pub(super) fn refuse_uncovered(
+        &self,
+        seen: &Seen,
+        request: &InstanceRequest,
+    ) -> Result<(), BackendError> {
         let inspected = &seen.inspected;
         let config = inspected.host_config.as_ref();
         let memory = config.into_iter().flat_map(|config| config.tmpfs.iter().flatten());
@@ -186,7 +190,7 @@ impl HostMounts {
                 ),
                 advice: format!(
                     "make the container anew, which keeps workspace and home: vestal rebuild {}",
-                    mounts::quoted(order.key.task().as_str())
+                    mounts::quoted(request.key.task().as_str())
                 ),
             }),
         }

@@ -12,7 +12,7 @@ use super::boot::make_open_dir;
 use super::facts::Reach;
 use super::plan::{Source, label};
 use super::settings::DockerSettings;
-use crate::backend::{BackendError, KeptVolumes, Order};
+use crate::backend::{BackendError, InstanceRequest, KeptVolumes};
 use crate::store::make_private_dir;
 use crate::{HomeId, Key};
 
@@ -31,18 +31,18 @@ pub(super) struct HostDirs {
 }
 
 impl HostDirs {
-    pub(super) fn of(order: &Order) -> Self {
+    pub(super) fn of(request: &InstanceRequest) -> Self {
         // Journal and logs of an instance that ends with its process go along.
-        let state = match &order.owner {
-            Some(_) => order.instance.dir.join("state"),
-            None => order.sandbox_dir.join("state"),
+        let state = match &request.owner {
+            Some(_) => request.instance.dir.join("state"),
+            None => request.sandbox_dir.join("state"),
         };
         Self {
-            boot: order.instance.dir.join("boot"),
-            io: io_dir(&order.instance.dir),
+            boot: request.instance.dir.join("boot"),
+            io: io_dir(&request.instance.dir),
             state,
-            workspace: order.sandbox_dir.join("workspace"),
-            home: order.sandbox_dir.join("home"),
+            workspace: request.sandbox_dir.join("workspace"),
+            home: request.sandbox_dir.join("home"),
         }
     }
 
@@ -50,15 +50,15 @@ impl HostDirs {
     /// not start a container whose directories are gone.
     pub(super) fn make(
         &self,
-        order: &Order,
+        request: &InstanceRequest,
         settings: &DockerSettings,
     ) -> Result<(), BackendError> {
         let failed = |error: crate::store::StoreError| BackendError::Io {
             action: "make the directories of the sandbox".to_owned(),
             source: std::io::Error::other(error),
         };
-        make_private_dir(&order.sandbox_dir).map_err(failed)?;
-        make_private_dir(&order.instance.dir).map_err(failed)?;
+        make_private_dir(&request.sandbox_dir).map_err(failed)?;
+        make_private_dir(&request.instance.dir).map_err(failed)?;
         let mut open = vec![&self.io, &self.state];
         if settings.persistent {
             open.push(&self.home);
@@ -141,7 +141,7 @@ pub(super) struct Sources {
 impl Sources {
     /// Returns what is behind the places of an instance.
     pub(super) fn of(
-        order: &Order,
+        request: &InstanceRequest,
         dirs: &HostDirs,
         settings: &DockerSettings,
         reach: Reach,
@@ -157,11 +157,11 @@ impl Sources {
                 home: kept(bind(&dirs.home)),
             },
             Reach::Apart => {
-                let volume = |what| Source::Volume(volume_name(&order.key, what));
+                let volume = |what| Source::Volume(volume_name(&request.key, what));
                 Self {
                     boot: Source::Anonymous,
                     io: Source::Anonymous,
-                    state: match &order.owner {
+                    state: match &request.owner {
                         Some(_) => Source::Anonymous,
                         None => volume("state"),
                     },

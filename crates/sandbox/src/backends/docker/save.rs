@@ -12,7 +12,7 @@ use super::backend::Docker;
 use super::inspect::look;
 use super::locator::{DockerLocator, Transport};
 use super::origin::Origin;
-use crate::backend::{BackendError, Base, Instance, InstanceState, Order, Saved};
+use crate::backend::{BackendError, Base, Instance, InstanceRequest, InstanceState, SavedSystem};
 use crate::key::random_hex;
 use crate::store::{read_versioned, write_versioned};
 use crate::{ProgressSink, failpoint};
@@ -63,7 +63,7 @@ impl Docker {
         instance: &Instance,
         into: &Path,
         progress: &ProgressSink,
-    ) -> Result<Saved, BackendError> {
+    ) -> Result<SavedSystem, BackendError> {
         let client = self.client().await?;
         let (container, origin) = self.source(&client, instance).await?;
         let random = random_hex::<8>().map_err(BackendError::io("name an image"))?;
@@ -105,15 +105,15 @@ impl Docker {
     pub(super) async fn begin_with(
         &self,
         client: &Client,
-        order: &Order,
+        request: &InstanceRequest,
         base: &Base,
     ) -> Result<Beginning, BackendError> {
-        let name = OwnImage::of_instance(&self.home, &order.instance.id);
+        let name = OwnImage::of_instance(&self.home, &request.instance.id);
         match base {
             Base::Instance(source) => {
                 let (container, origin) = self.source(client, source).await?;
                 let layers = origin.image.layers;
-                let id = take(client, container, &name, layers, &order.progress).await?;
+                let id = take(client, container, &name, layers, &request.progress).await?;
                 Ok(Beginning { id, origin })
             }
             Base::Saved { saved, .. } => {

@@ -11,7 +11,7 @@ use super::api::{Client, Fault, OwnImage, fault, layers};
 use super::backend::Docker;
 use super::locator::{DockerLocator, Transport};
 use super::save::named_below;
-use crate::backend::{BackendError, Found, InstanceState, Remark};
+use crate::backend::{BackendError, DoctorNote, FoundInstance, InstanceState};
 
 /// How often images are listed again that change meanwhile.
 const LIST_TRIES: usize = 50;
@@ -31,13 +31,16 @@ impl Docker {
     /// Returns the images of this home that no snapshot names, each as something
     /// that may be removed once it is old. One that a container is made of bears
     /// the container's id, and is judged like it.
-    pub(super) async fn stray_images(&self, client: &Client) -> Result<Vec<Found>, BackendError> {
+    pub(super) async fn stray_images(
+        &self,
+        client: &Client,
+    ) -> Result<Vec<FoundInstance>, BackendError> {
         let named = self.named_images()?;
         let engine = client.info().await?.id.clone();
         let listed = self.own_images(client).await?.into_iter();
         Ok(listed
             .filter(|image| !named.contains(&image.name.finished()))
-            .map(|image| Found {
+            .map(|image| FoundInstance {
                 id: image.name.instance().unwrap_or(&image.id).to_owned(),
                 key: String::new(),
                 task: image.name.to_string(),
@@ -110,7 +113,7 @@ impl Docker {
         &self,
         client: &Client,
         known: &BTreeSet<String>,
-    ) -> Vec<Remark> {
+    ) -> Vec<DoctorNote> {
         let counted = async {
             let named = self.named_images()?;
             let listed = self.own_images(client).await?;
@@ -123,7 +126,7 @@ impl Docker {
         let (all, strays) = match counted.await {
             Ok(counts) => counts,
             Err(error) => {
-                return vec![Remark {
+                return vec![DoctorNote {
                     topic: "images".to_owned(),
                     text: error.to_string(),
                     advice: error.advice().map(str::to_owned),
@@ -132,14 +135,14 @@ impl Docker {
         };
         let mut remarks = Vec::new();
         if all > strays {
-            remarks.push(Remark {
+            remarks.push(DoctorNote {
                 topic: "images".to_owned(),
                 text: format!("{} of snapshots and sandboxes of this home", all - strays),
                 advice: None,
             });
         }
         if strays > 0 {
-            remarks.push(Remark {
+            remarks.push(DoctorNote {
                 topic: "images".to_owned(),
                 text: format!("{strays} of this home that nothing is made of"),
                 advice: Some("`vestal prune` removes them once they are old".to_owned()),

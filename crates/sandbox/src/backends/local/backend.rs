@@ -11,8 +11,9 @@ use vestal_config::{ConfigError, Settings};
 use super::guest_file::{self, socket_dir};
 use super::{spawn, sweep};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Declaration, Found, Instance, InstanceState,
-    JobEnvironment, Made, Order, Publishing, Remedy, Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Declaration, FoundInstance, HostDirectories,
+    HostProcess, IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState,
+    JobEnvironment, Publishing, Remedy, StartedInstance, Stream,
 };
 use crate::backends::guest_process;
 use crate::backends::scope::Scope;
@@ -27,12 +28,25 @@ use vestal_process::ProcessId;
 /// What holds for all its instances.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "local",
+    mistaken_names: &[],
     confinement: Confinement::None,
+    host_directories: HostDirectories::All,
+    workspace: |_| PathBuf::from("/"),
     takes_images: false,
+    system_setting: None,
     asks_engine: false,
+    hung_advice: "see whether the machine is overloaded and try again",
     remedy: Remedy::Restart,
+    idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Callers,
     tightening: |_| Tightening::Never,
+    host_processes: |instance| {
+        let recorded = serde_json::from_value::<LocalLocator>(instance.locator.clone());
+        let written = guest_file::read(&instance.dir).ok().flatten();
+        let processes = recorded.map(|locator| locator.process).into_iter().chain(written);
+        processes.map(HostProcess::Known).collect()
+    },
+    adopt_copy: None,
 };
 
 /// What the backend remembers of an instance.
@@ -49,14 +63,23 @@ pub(crate) struct Local {
 }
 
 impl Local {
+    /// Returns the backend of the settings' home.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let path_variable = settings
+            .environment()
+            .get("PATH")
+            .map_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"), OsString::from);
+        Self::new(settings.home().run_dir(), path_variable)
+    }
+
     /// Returns the backend. The guest's program is put into `run_dir`;
     /// `path_variable` is where the guest looks for a shell.
     pub(crate) fn new(run_dir: PathBuf, path_variable: OsString) -> Self {
         Self { run_dir, path_variable }
     }
 
-    async fn launch(&self, order: Order) -> Result<Made, BackendError> {
-        let dir = socket_dir(&order.instance.dir);
+    async fn launch(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        let dir = socket_dir(&request.instance.dir);
         make_private_dir(&dir)
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
         let guest = GUEST_PROGRAM
@@ -64,12 +87,12 @@ impl Local {
             .map_err(BackendError::io(format!("put the guest into {}", self.run_dir.display())))?;
         let uid = rustix::process::getuid().as_raw();
         let scope = Scope::detect(uid);
-        let Order { guest: settings, hold, .. } = order;
+        let InstanceRequest { guest: settings, hold, .. } = request;
         let process =
             spawn::spawn(&guest, scope.as_ref(), &settings, &self.path_variable, hold).await?;
         let locator = serde_json::to_value(LocalLocator { process })
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
-        Ok(Made { locator, remarks: Vec::new() })
+        Ok(StartedInstance { locator, warnings: Vec::new() })
     }
 
     /// Returns the guest's process: the one recorded, else the one that says it
@@ -110,12 +133,12 @@ impl Backend for Local {
         Ok(Spec::default())
     }
 
-    async fn create(&self, order: Order) -> Result<Made, BackendError> {
-        self.launch(order).await
+    async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        self.launch(request).await
     }
 
-    async fn start(&self, order: Order) -> Result<Made, BackendError> {
-        self.launch(order).await
+    async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        self.launch(request).await
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
@@ -165,7 +188,7 @@ impl Backend for Local {
         })
     }
 
-    async fn find(&self, _whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+    async fn find(&self, _whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
         // Those that there are have a directory in their home.
         Ok(Vec::new())
     }

@@ -13,4 +13,4 @@ mod guest_file;
 mod spawn;
 mod sweep;
 
-pub(crate) use backend::Local;
+pub(crate) use backend::{DECLARATION, Local};

@@ -17,14 +17,15 @@ use super::locator::NativeLocator;
 use super::plan;
 use super::settings::{self, NativeSettings};
 use super::trial::Trial;
-use super::{identity, launch, report, rootfs};
+use super::{identity, label, launch, report, rootfs};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copied, Copies, Declaration, Description,
-    Diagnostics, Found, HostFiles, Instance, InstanceState, JobEnvironment, Locator, Made, Order,
-    Preflight, Publishing, Remark, Remedy, Saved, Stream, Whose,
+    Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
+    Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
+    Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator, Preflight,
+    Publishing, Remedy, SavedSystem, StartedInstance, Stream,
 };
 use crate::backends::guest_process;
-use crate::backends::layout::BOOT_DIR;
+use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::backends::scope::Scope;
 use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
@@ -35,12 +36,24 @@ use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 /// What holds for all its instances.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "native",
+    mistaken_names: &[],
     confinement: Confinement::Contained,
+    host_directories: HostDirectories::Mounted,
+    workspace: |_| PathBuf::from(WORKSPACE),
     takes_images: false,
+    system_setting: Some("terminal.native_rootfs"),
     asks_engine: false,
+    hung_advice: "see whether the machine is overloaded and try again",
     remedy: Remedy::Restart,
+    idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Guests,
     tightening: settings::tightening,
+    host_processes: |instance| {
+        let recorded = NativeLocator::of(&instance.locator).map(|locator| locator.process);
+        let written = identity::read(&instance.dir).ok().flatten();
+        recorded.into_iter().chain(written).map(HostProcess::Known).collect()
+    },
+    adopt_copy: Some(label::disown),
 };
 
 /// The backend `native`.
@@ -117,12 +130,12 @@ impl Backend for Native {
         Ok(NativeSettings::read(settings, overrides)?.spec())
     }
 
-    async fn create(&self, order: Order) -> Result<Made, BackendError> {
-        self.make(order).await
+    async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        self.make(request).await
     }
 
-    async fn start(&self, order: Order) -> Result<Made, BackendError> {
-        self.start_again(order).await
+    async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        self.start_again(request).await
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
@@ -165,9 +178,9 @@ impl Backend for Native {
         self.remove_all(&instance.dir).await
     }
 
-    async fn find(&self, whose: Whose<'_>) -> Result<Vec<Found>, BackendError> {
+    async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
         // Those that have a directory in this home are known by that.
-        let Whose::Key(key) = whose else {
+        let InstanceFilter::Key(key) = whose else {
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
@@ -240,7 +253,7 @@ impl HostFiles for Native {
         from: &Path,
         to: &Path,
         progress: &ProgressSink,
-    ) -> Result<Copied, BackendError> {
+    ) -> Result<CopyTotals, BackendError> {
         self.copy_tree(from, to, progress).await
     }
 }
@@ -252,7 +265,7 @@ impl Copies for Native {
         instance: &Instance,
         into: &Path,
         progress: &ProgressSink,
-    ) -> Result<Saved, BackendError> {
+    ) -> Result<SavedSystem, BackendError> {
         self.save_layers(instance, into, progress).await
     }
 
@@ -277,7 +290,7 @@ impl Publishing for Native {
 
 #[async_trait]
 impl Diagnostics for Native {
-    async fn report(&self, known: &BTreeSet<String>) -> Vec<Remark> {
+    async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote> {
         report::report(self.trial().await, known)
     }
 

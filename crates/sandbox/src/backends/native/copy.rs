@@ -9,7 +9,7 @@ use super::backend::{Native, widest_users};
 use super::launch::made_of;
 use super::tier::Tier;
 use crate::ProgressSink;
-use crate::backend::{BackendError, Base, Copied, Instance, Order, Saved};
+use crate::backend::{BackendError, Base, CopyTotals, Instance, InstanceRequest, SavedSystem};
 use crate::backends::copying::{How, copy};
 
 /// Name of the layers in the directory of an instance, or of a copy.
@@ -30,7 +30,7 @@ impl Native {
         instance: &Instance,
         into: &Path,
         progress: &ProgressSink,
-    ) -> Result<Saved, BackendError> {
+    ) -> Result<SavedSystem, BackendError> {
         let ground = ground_of(instance)?;
         let (from, to) = (instance.dir.join(LAYERS), into.join(LAYERS));
         self.copy_as(&from, &to, "the sandbox's system", progress).await?;
@@ -46,22 +46,26 @@ impl Native {
         from: &Path,
         to: &Path,
         progress: &ProgressSink,
-    ) -> Result<Copied, BackendError> {
+    ) -> Result<CopyTotals, BackendError> {
         let name = from.file_name().map(|name| name.to_string_lossy().into_owned());
         let what = format!("the sandbox's {}", name.as_deref().unwrap_or("files"));
         self.copy_as(from, to, &what, progress).await
     }
 
     /// Fills a new instance with a copy, if one is asked for.
-    pub(super) async fn fill(&self, order: &Order, new: &Ground) -> Result<(), BackendError> {
-        let (from, ground) = match &order.base {
+    pub(super) async fn fill(
+        &self,
+        request: &InstanceRequest,
+        new: &Ground,
+    ) -> Result<(), BackendError> {
+        let (from, ground) = match &request.base {
             None => return Ok(()),
             Some(Base::Instance(source)) => (source.dir.join(LAYERS), ground_of(source)?),
             Some(Base::Saved { dir, saved }) => (dir.join(LAYERS), read_saved(saved)?),
         };
         ground.check(new)?;
-        let to = order.instance.dir.join(LAYERS);
-        self.copy_as(&from, &to, "the sandbox's system", &order.progress).await.map(drop)
+        let to = request.instance.dir.join(LAYERS);
+        self.copy_as(&from, &to, "the sandbox's system", &request.progress).await.map(drop)
     }
 
     async fn copy_as(
@@ -70,7 +74,7 @@ impl Native {
         to: &Path,
         what: &str,
         progress: &ProgressSink,
-    ) -> Result<Copied, BackendError> {
+    ) -> Result<CopyTotals, BackendError> {
         let how = if rustix::process::geteuid().is_root() {
             How::AsSelf
         } else {
@@ -114,7 +118,7 @@ fn ground_of(instance: &Instance) -> Result<Ground, BackendError> {
     }
 }
 
-fn read_saved(saved: &Saved) -> Result<Ground, BackendError> {
+fn read_saved(saved: &SavedSystem) -> Result<Ground, BackendError> {
     serde_json::from_value(saved.clone()).map_err(|error| BackendError::Advised {
         problem: format!("what was noted of the copy cannot be read: {error}"),
         advice: "use another snapshot, or the Vestal that made this one".to_owned(),
@@ -151,6 +155,6 @@ mod tests {
             let saved = serde_json::to_value(&ground).unwrap();
             assert_eq!(read_saved(&saved).unwrap(), ground);
         }
-        assert!(read_saved(&Saved::Null).unwrap_err().is_final());
+        assert!(read_saved(&SavedSystem::Null).unwrap_err().is_final());
     }
 }

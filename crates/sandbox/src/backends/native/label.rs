@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::identity;
-use super::locator::{Made, NativeLocator};
-use crate::backend::{Found, InstanceState, Locator, Order, Owner};
+use super::locator::{NativeLocator, NativeSystem};
+use crate::backend::{FoundInstance, InstanceRequest, InstanceState, Locator, Owner};
 use crate::client::socket::SOCKET_NAME;
 use crate::key::random_hex;
 
@@ -34,20 +34,20 @@ pub(super) struct Label {
     spec: String,
     created_at: Timestamp,
     /// What it is made as.
-    pub(super) made: Made,
+    pub(super) made: NativeSystem,
 }
 
 impl Label {
     /// Returns the label of an instance that is about to be made or started.
-    pub(super) fn new(order: &Order, made: Made) -> Self {
-        let before = Self::read(&order.instance.dir);
+    pub(super) fn new(request: &InstanceRequest, made: NativeSystem) -> Self {
+        let before = Self::read(&request.instance.dir);
         Self {
             version: VERSION,
-            key: order.key.hash(),
-            task: order.key.task().to_string(),
-            generation: order.generation,
-            owner: order.owner.clone(),
-            spec: order.spec.hash(),
+            key: request.key.hash(),
+            task: request.key.task().to_string(),
+            generation: request.generation,
+            owner: request.owner.clone(),
+            spec: request.spec.hash(),
             created_at: before.map_or_else(Timestamp::now, |before| before.created_at),
             made,
         }
@@ -91,12 +91,17 @@ impl Label {
     }
 
     /// Returns the instance as one that was found.
-    pub(super) fn found(self, id: String, instance_dir: &Path, state: InstanceState) -> Found {
+    pub(super) fn found(
+        self,
+        id: String,
+        instance_dir: &Path,
+        state: InstanceState,
+    ) -> FoundInstance {
         let process = identity::read(instance_dir).ok().flatten();
         let locator = process.map_or(Locator::Null, |process| {
             NativeLocator { process, made: self.made }.to_locator()
         });
-        Found {
+        FoundInstance {
             id,
             key: self.key,
             task: self.task,
@@ -114,7 +119,7 @@ impl Label {
 /// Makes the directory of a copied instance one of a sandbox of its own that
 /// does not run: the process and the control groups that it names are the
 /// original's. Returns whether there is a system in it to go on with.
-pub(crate) fn disown(instance_dir: &Path, key: &str) -> io::Result<bool> {
+pub(super) fn disown(instance_dir: &Path, key: &str) -> io::Result<bool> {
     let Some(label) = Label::read(instance_dir).and_then(|label| label.disowned(key)) else {
         return Ok(false);
     };

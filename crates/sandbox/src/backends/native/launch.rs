@@ -10,14 +10,14 @@ use super::copy::Ground;
 use super::enforce::Means;
 use super::facts::Facts;
 use super::label::Label;
-use super::locator::{Made, NativeLocator};
+use super::locator::{NativeLocator, NativeSystem};
 use super::plan::{self, HostDirs, PlanInput, Planned};
 use super::rootfs::Rootfs;
 use super::settings::NativeSettings;
 use super::stage::Build;
 use super::tier::Tier;
 use super::{choose, identity, make_dirs, numbers, said};
-use crate::backend::{self, BackendError, Instance, Order};
+use crate::backend::{self, BackendError, Instance, InstanceRequest};
 use crate::backends::boot;
 use crate::backends::layout::{IO_DIR, STATE_DIR};
 use crate::backends::scope::Scope;
@@ -54,7 +54,7 @@ const START: Points = Points {
 /// An instance to be launched.
 #[derive(Debug)]
 struct Launch<'a> {
-    order: Order,
+    request: InstanceRequest,
     settings: &'a NativeSettings,
     mounts: Mounts,
     facts: &'a Facts,
@@ -65,40 +65,46 @@ struct Launch<'a> {
 
 impl Native {
     /// Makes an instance and waits until its guest listens.
-    pub(super) async fn make(&self, order: Order) -> Result<backend::Made, BackendError> {
-        let settings = NativeSettings::read(&self.settings, &order.overrides)?;
+    pub(super) async fn make(
+        &self,
+        request: InstanceRequest,
+    ) -> Result<backend::StartedInstance, BackendError> {
+        let settings = NativeSettings::read(&self.settings, &request.overrides)?;
         plan::check_sources(&settings)?;
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);
         numbers::check(&users)?;
-        make_private(&order.sandbox_dir)?;
-        make_private(&order.instance.dir)?;
-        let mounts = admit(&settings, &order, Before::Nothing)?;
-        let rootfs = self.rootfs(&settings, &order.progress).await?;
+        make_private(&request.sandbox_dir)?;
+        make_private(&request.instance.dir)?;
+        let mounts = admit(&settings, &request, Before::Nothing)?;
+        let rootfs = self.rootfs(&settings, &request.progress).await?;
         self.tidy_once();
         failpoint::reach("native.create.prepared");
         let identity = rootfs.as_ref().map(|rootfs| rootfs.identity.clone());
-        self.fill(&order, &Ground { tier, rootfs: identity }).await?;
+        self.fill(&request, &Ground { tier, rootfs: identity }).await?;
         failpoint::reach("native.create.filled");
         let (settings, facts) = (&settings, &facts);
-        let launch = Launch { order, settings, mounts, facts, tier, rootfs, points: CREATE };
+        let launch = Launch { request, settings, mounts, facts, tier, rootfs, points: CREATE };
         self.launch(launch, users).await
     }
 
     /// Starts an instance that has stopped, on the layers it has, and waits
     /// until its guest listens.
-    pub(super) async fn start_again(&self, order: Order) -> Result<backend::Made, BackendError> {
+    pub(super) async fn start_again(
+        &self,
+        request: InstanceRequest,
+    ) -> Result<backend::StartedInstance, BackendError> {
         let failed = |reason: String| BackendError::GuestFailed { reason };
-        let made = made_of(&order.instance)
+        let made = made_of(&request.instance)
             .ok_or_else(|| failed("nothing is known of how it was made".to_owned()))?;
-        let settings = NativeSettings::read(&self.settings, &order.overrides)?;
+        let settings = NativeSettings::read(&self.settings, &request.overrides)?;
         plan::check_sources(&settings)?;
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);
         numbers::check(&users)?;
-        let rootfs = self.rootfs(&settings, &order.progress).await?;
+        let rootfs = self.rootfs(&settings, &request.progress).await?;
         let identity = rootfs.as_ref().map(|rootfs| &rootfs.identity);
         if made.tier != tier || made.rootfs.as_ref() != identity {
             // Its layers are changes to something else.
@@ -110,14 +116,14 @@ impl Native {
         if users.uids.first().map(|range| range.outside) != Some(made.uid) {
             return Err(failed("it belongs to another user".to_owned()));
         }
-        let mounts = admit(&settings, &order, Before::Recorded)?;
+        let mounts = admit(&settings, &request, Before::Recorded)?;
         // A guest that was killed leaves its groups, wherever they were then:
         // the new ones have limits of their own, and nobody knows the old ones
         // once the new ones are written down.
-        self.end_all(&order.instance, super::END_PATIENCE).await?;
+        self.end_all(&request.instance, super::END_PATIENCE).await?;
         failpoint::reach("native.start.prepared");
         let (settings, facts) = (&settings, &facts);
-        let launch = Launch { order, settings, mounts, facts, tier, rootfs, points: START };
+        let launch = Launch { request, settings, mounts, facts, tier, rootfs, points: START };
         self.launch(launch, users).await
     }
 
@@ -125,19 +131,19 @@ impl Native {
         &self,
         launch: Launch<'_>,
         users: Users,
-    ) -> Result<backend::Made, BackendError> {
-        let Launch { order, settings, mounts, facts, tier, rootfs, points } = launch;
-        let instance = order.instance.clone();
+    ) -> Result<backend::StartedInstance, BackendError> {
+        let Launch { request, settings, mounts, facts, tier, rootfs, points } = launch;
+        let instance = request.instance.clone();
         let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
         let owners = choose::owners(&users);
-        let dirs = HostDirs::of(&order);
+        let dirs = HostDirs::of(&request);
         let picture = self.picture()?;
         let private = self.private(tier, facts).await?;
         let scope = Scope::detect(facts.uid);
         let means = Means::of_this_machine(scope.as_ref(), facts.uid);
         let mut label = Label::new(
-            &order,
-            Made {
+            &request,
+            NativeSystem {
                 uid,
                 tier,
                 picture: Some(picture.digest),
@@ -172,7 +178,7 @@ impl Native {
             label.made.unenforced.clone_from(&enforced.unenforced);
             label.made.weakened.clone_from(&planned.weakened);
             write_label(&label, &instance)?;
-            self.lay_out(&dirs, &planned, &order)?;
+            self.lay_out(&dirs, &planned, &request)?;
             failpoint::reach(points.limited);
             let stage = self.stage()?;
             let place = scope.as_ref().map(|scope| scope.place(&instance.id));
@@ -180,7 +186,7 @@ impl Native {
                 program: &stage,
                 enclosure: &planned.enclosure,
                 place: place.map(|place| place.with(&enforced.properties)),
-                hold: order.hold,
+                hold: request.hold,
                 layers: &dirs.layers,
                 under_way: points.under_way,
             };
@@ -199,7 +205,7 @@ impl Native {
                 let unenforced = settings.limits.told(&enforced.unenforced);
                 let remarks = self.remarks(&instance.id, unenforced, &planned, told);
                 let locator = NativeLocator { process, made: label.made }.to_locator();
-                Ok(backend::Made { locator, remarks })
+                Ok(backend::StartedInstance { locator, warnings: remarks })
             }
             Err(error) => {
                 // No process and no group is left behind by a failed start.
@@ -217,10 +223,10 @@ impl Native {
         &self,
         dirs: &HostDirs,
         planned: &Planned,
-        order: &Order,
+        request: &InstanceRequest,
     ) -> Result<(), BackendError> {
         make_dirs::make(&planned.make)?;
-        let settings = guest_settings(planned, order)?;
+        let settings = guest_settings(planned, request)?;
         boot::lay_out_shared(&dirs.boot, &self.guest()?, &settings)
             .map_err(BackendError::io("lay out the guest"))?;
         identity::forget(&dirs.instance)
@@ -256,18 +262,22 @@ impl Native {
 }
 
 /// Looks at what of the host is to be mounted.
-fn admit(settings: &NativeSettings, order: &Order, before: Before) -> Result<Mounts, BackendError> {
-    mounts::admit(&settings.ours, &plan::wanted(settings)?, order, before)
+fn admit(
+    settings: &NativeSettings,
+    request: &InstanceRequest,
+    before: Before,
+) -> Result<Mounts, BackendError> {
+    mounts::admit(&settings.ours, &plan::wanted(settings)?, request, before)
 }
 
 /// Returns what is known of how an instance was made.
-pub(super) fn made_of(instance: &Instance) -> Option<Made> {
+pub(super) fn made_of(instance: &Instance) -> Option<NativeSystem> {
     let located = NativeLocator::of(&instance.locator).map(|locator| locator.made);
     located.or_else(|| Label::read(&instance.dir).map(|label| label.made))
 }
 
 /// Returns what the guest is told, in its binary form.
-fn guest_settings(planned: &Planned, order: &Order) -> Result<Vec<u8>, BackendError> {
+fn guest_settings(planned: &Planned, request: &InstanceRequest) -> Result<Vec<u8>, BackendError> {
     let path = |path: &Path| ByteVec::from(path.as_os_str().as_encoded_bytes().to_vec());
     let settings = GuestSettings {
         state_dir: path(Path::new(STATE_DIR)),
@@ -279,7 +289,7 @@ fn guest_settings(planned: &Planned, order: &Order) -> Result<Vec<u8>, BackendEr
         previous_instances: Vec::new(),
         ephemeral: false,
         inherit_env: true,
-        ..order.guest.clone()
+        ..request.guest.clone()
     };
     vestal_wire::encode(&settings)
         .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })

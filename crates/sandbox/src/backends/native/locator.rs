@@ -15,12 +15,12 @@ pub(super) struct NativeLocator {
     pub(super) process: ProcessId,
     /// What it was made as.
     #[serde(flatten)]
-    pub(super) made: Made,
+    pub(super) made: NativeSystem,
 }
 
 /// What an instance was made, or last started, as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Made {
+pub(super) struct NativeSystem {
     /// Who the sandbox's root is on the host.
     pub(super) uid: u32,
     /// What its system directories are.

@@ -37,9 +37,8 @@ mod stage;
 mod tier;
 mod trial;
 
-pub(crate) use backend::Native;
+pub(crate) use backend::{DECLARATION, Native};
 pub(super) use cgroups::memory_kills;
-pub(crate) use label::disown;
 
 /// How long a killed first process may take to be gone.
 const END_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use super::cgroups;
 use super::enforce::Means;
 use super::trial::Trial;
-use crate::backend::Remark;
+use crate::backend::DoctorNote;
 use crate::backends::scope::Scope;
 
 /// How many control groups are named.
 const NAMED: usize = 5;
 
 /// Returns what there is to say beyond whether they work.
-pub(super) fn report(trial: &Trial, known: &BTreeSet<String>) -> Vec<Remark> {
+pub(super) fn report(trial: &Trial, known: &BTreeSet<String>) -> Vec<DoctorNote> {
     let Trial::Passed { tier, missing } = trial else {
         // The probe has said what is wrong.
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn report(trial: &Trial, known: &BTreeSet<String>) -> Vec<Remark> {
 /// Returns what is said of control groups that no process is in and no sandbox of
 /// this profile has. Those of another home's cannot be told from those of nobody's;
 /// either's next start makes its own.
-fn stray_groups(groups: &[PathBuf]) -> Option<Remark> {
+fn stray_groups(groups: &[PathBuf]) -> Option<DoctorNote> {
     if groups.is_empty() {
         return None;
     }
@@ -54,7 +54,7 @@ fn stray_groups(groups: &[PathBuf]) -> Option<Remark> {
     Some(remark("groups", text, Some(advice.to_owned())))
 }
 
-fn limits(means: &Means) -> Remark {
+fn limits(means: &Means) -> DoctorNote {
     let (held, lost) = means.abilities();
     let by = match means {
         Means::Systemd(_) => "systemd",
@@ -72,6 +72,6 @@ fn limits(means: &Means) -> Remark {
     remark("limits", text, advice)
 }
 
-fn remark(topic: &str, text: String, advice: Option<String>) -> Remark {
-    Remark { topic: topic.to_owned(), text, advice: advice.filter(|advice| !advice.is_empty()) }
+fn remark(topic: &str, text: String, advice: Option<String>) -> DoctorNote {
+    DoctorNote { topic: topic.to_owned(), text, advice: advice.filter(|advice| !advice.is_empty()) }
 }

@@ -9,7 +9,7 @@ use vestal_sandbox::{Command, FAILPOINTS, SummaryState, Task};
 use vestal_testkit::random::{Random, soak};
 use vestal_wire::SessionState;
 
-use crate::support::{Worker, World, alive, marker, processes_with, until};
+use crate::support::{Kind, Worker, World, alive, marker, processes_with, until};
 
 /// Returns the failpoints of one operation, those of the world's backend among
 /// them.
@@ -38,10 +38,15 @@ async fn assert_whole(world: &World, point: &str) {
     until(&format!("{point}: no stray is left"), || async { world.strays().is_empty() }).await;
     let instances = world.sandbox_dir("default").join("instances");
     assert_eq!(std::fs::read_dir(instances).unwrap().count(), 1, "{point}");
-    let mut expected = vec!["instances", "lock", "sandbox.json", "state"];
-    if world.is_contained() {
+    let mut expected = vec!["instances", "lock", "sandbox.json"];
+    if *world.kind() != Kind::Toy {
+        expected.push("state");
+    }
+    if world.has_system() {
         expected.insert(0, "home");
         expected.push("workspace");
+    }
+    if world.is_contained() {
         let containers = world.own_containers();
         assert_eq!(containers.len(), 1, "{point}: {containers:?}");
     }
@@ -92,7 +97,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_removal(world: &World) {
     for point in points(world, "remove") {
         let keeps_files = point == "remove.record-written";
         world.run("removed=1").await;
-        let file = world.sandbox_dir("default").join("workspace/file");
+        let file = world.files_dir("default").join("workspace/file");
         if keeps_files || world.is_contained() {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(&file, "").unwrap();
@@ -178,11 +183,8 @@ async fn die_while_serving(world: &World, point: &str) {
     assert!(alive(guest), "{point} is none of a command's");
     world.engine().stop(&Task::default_task()).await.unwrap();
     // Only a guest that dies before it has tidied up leaves its name behind.
-    let left = world
-        .sandbox_dir("default")
-        .join("instances")
-        .join(attached["instance"].as_str().unwrap())
-        .join("io/guest.json");
+    let instance = attached["instance"].as_str().unwrap();
+    let left = world.socket_dir("default", instance).join("guest.json");
     let untidy = ["guest.shutdown.begin", "guest.shutdown.after-kill"].contains(&point);
     assert_eq!(left.exists(), untidy, "{point} is never reached");
 }

@@ -118,7 +118,7 @@ pub(crate) async fn a_copied_home_leaves_the_original_alone_and_has_its_own_sand
     assert_ne!(world.engine().key(&task).hash(), copy.engine().key(&task).hash());
     let there = copy.sandbox().await;
     assert_ne!(there.instance().await, original);
-    if world.is_contained() {
+    if world.has_system() {
         let output = there.run(Command::shell("cat kept")).await.unwrap();
         assert_eq!(output.stdout.text(), "kept\n", "the copy has the files");
     }

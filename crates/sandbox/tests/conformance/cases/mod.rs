@@ -5,6 +5,7 @@ pub(crate) mod binds;
 pub(crate) mod commands;
 pub(crate) mod copying;
 pub(crate) mod crashes;
+pub(crate) mod cuts;
 pub(crate) mod drift;
 pub(crate) mod files;
 pub(crate) mod identity;

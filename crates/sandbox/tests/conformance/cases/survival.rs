@@ -189,12 +189,12 @@ pub(crate) async fn a_start_that_fails_loses_nothing(world: &World) {
     // An ordinary user's has no system of its own to install anything in.
     let install = "(echo installed > /usr/tool) 2>/dev/null || echo read-only";
     let is_writable =
-        world.is_contained() && world.run(install).await.stdout.bytes() != b"read-only\n";
+        world.has_system() && world.run(install).await.stdout.bytes() != b"read-only\n";
     let instance = world.sandbox().await.instance().await;
     world.engine().stop(&task).await.unwrap();
     // A file where the directory of the socket belongs: it cannot start like this.
-    let dir = world.sandbox_dir("default").join("instances").join(&instance);
-    let (io, aside) = (dir.join("io"), dir.join("io.aside"));
+    let io = world.socket_dir("default", &instance);
+    let aside = io.with_file_name("io.aside");
     let block = || {
         std::fs::rename(&io, &aside).unwrap();
         std::fs::write(&io, "in the way").unwrap();

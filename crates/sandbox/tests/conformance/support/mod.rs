@@ -3,6 +3,8 @@
 mod containers;
 mod gate;
 mod process;
+mod toy;
+mod toy_machine;
 mod user;
 mod worker;
 mod world;
@@ -10,6 +12,7 @@ mod world;
 pub(crate) use containers::Containers;
 pub(crate) use gate::Gate;
 pub(crate) use process::{alive, marker, parent_of, processes_with, until};
+pub(crate) use toy_machine::ToyMachine;
 pub(crate) use user::User;
 pub(crate) use worker::Worker;
 pub(crate) use world::{Kind, World};

@@ -9,13 +9,16 @@ use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, Output, Sandbox, Task};
 
 use super::process::{alive, container_guests, container_process, is_below, processes_of};
-use super::{Containers, Worker, until};
+use super::toy::{self, ADDRESS};
+use super::{Containers, ToyMachine, Worker, until};
 
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
 pub(crate) struct World {
     root: tempfile::TempDir,
     kind: Kind,
+    /// Where the sandboxes are of a world that does not have them itself.
+    machine: Option<ToyMachine>,
     own_steps_only: bool,
 }
 
@@ -28,12 +31,20 @@ pub(crate) enum Kind {
     Native,
     /// Containers on this engine.
     Containers(Containers),
+    /// Processes of a machine that is reached over TCP alone.
+    Toy,
 }
 
 impl Kind {
-    /// Returns whether sandboxes have a system of their own.
+    /// Returns whether sandboxes have files of their own.
     pub(crate) fn is_contained(&self) -> bool {
         !matches!(self, Self::Local)
+    }
+
+    /// Returns whether those files are in directories of this machine, and a
+    /// system of their own is around them.
+    pub(crate) fn has_system(&self) -> bool {
+        matches!(self, Self::Native | Self::Containers(_))
     }
 
     /// Returns the name of the backend.
@@ -42,6 +53,7 @@ impl Kind {
             Self::Local => "local",
             Self::Native => "native",
             Self::Containers(_) => "docker",
+            Self::Toy => "toy",
         }
     }
 }
@@ -81,6 +93,12 @@ impl World {
         Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_ROOTLESS_HOST")))
     }
 
+    /// Returns a world whose sandboxes are on a machine without a shared
+    /// filesystem.
+    pub(crate) fn toy() -> Self {
+        Self::of(Kind::Toy)
+    }
+
     /// Returns a world whose sandboxes are containers of this engine.
     pub(crate) fn on(engine: Containers) -> Self {
         Self::of(Kind::Containers(engine))
@@ -93,7 +111,9 @@ impl World {
 
     /// Returns a world of this kind.
     pub(crate) fn of(kind: Kind) -> Self {
-        Self { root: tempfile::tempdir().unwrap(), kind, own_steps_only: false }
+        let root = tempfile::tempdir().unwrap();
+        let machine = (kind == Kind::Toy).then(|| ToyMachine::start(root.path().join("far")));
+        Self { root, kind, machine, own_steps_only: false }
     }
 
     /// Returns whether a walk leaves out the steps that all backends share.
@@ -106,9 +126,19 @@ impl World {
         &self.kind
     }
 
-    /// Returns whether sandboxes have a system of their own.
+    /// Returns whether sandboxes have files of their own.
     pub(crate) fn is_contained(&self) -> bool {
         self.kind.is_contained()
+    }
+
+    /// Returns whether they have them on this machine, in a system of their own.
+    pub(crate) fn has_system(&self) -> bool {
+        self.kind.has_system()
+    }
+
+    /// Returns the machine that the sandboxes are on.
+    pub(crate) fn machine(&self) -> &ToyMachine {
+        self.machine.as_ref().expect("only a toy is elsewhere")
     }
 
     /// Returns the name of the backend.
@@ -124,25 +154,44 @@ impl World {
 
     /// Returns the directory that commands start in.
     pub(crate) fn start_dir(&self) -> PathBuf {
-        if self.is_contained() { "/workspace".into() } else { self.user_home() }
+        match self.kind {
+            Kind::Local => self.user_home(),
+            Kind::Native | Kind::Containers(_) => "/workspace".into(),
+            Kind::Toy => self.start_files(),
+        }
     }
 
     /// Returns where the files of that directory are on this machine, for the
     /// default task.
     pub(crate) fn start_files(&self) -> PathBuf {
-        if self.is_contained() {
-            self.sandbox_dir("default").join("workspace")
-        } else {
-            self.user_home()
+        match self.kind {
+            Kind::Local => self.user_home(),
+            _ => self.files_dir("default").join("workspace"),
         }
     }
 
     /// Returns where the files of `~` are on this machine, for the default task.
     pub(crate) fn home_files(&self) -> PathBuf {
-        if self.is_contained() {
-            self.sandbox_dir("default").join("home")
-        } else {
-            self.user_home()
+        match self.kind {
+            Kind::Local => self.user_home(),
+            _ => self.files_dir("default").join("home"),
+        }
+    }
+
+    /// Returns the directory with the files of a task's sandbox and the state of
+    /// its guest.
+    pub(crate) fn files_dir(&self, task: &str) -> PathBuf {
+        match &self.machine {
+            Some(machine) => machine.files_dir(&self.engine().key(&task.parse().unwrap()).hash()),
+            None => self.sandbox_dir(task),
+        }
+    }
+
+    /// Returns the directory that the guest of an instance has its socket in.
+    pub(crate) fn socket_dir(&self, task: &str, instance: &str) -> PathBuf {
+        match &self.machine {
+            Some(machine) => machine.instance_dir(instance).join("io"),
+            None => self.sandbox_dir(task).join("instances").join(instance).join("io"),
         }
     }
 
@@ -150,10 +199,12 @@ impl World {
     /// the world are where they are inside a container too, so that cases can
     /// meet commands in files.
     fn base_settings(&self) -> Vec<String> {
-        let mut settings = vec![
-            format!("terminal.backend={}", self.backend()),
-            format!("terminal.cwd={}", self.user_home().display()),
-        ];
+        let mut settings = vec![format!("terminal.cwd={}", self.user_home().display())];
+        if self.kind == Kind::Toy {
+            // The settings know no such backend: the engine has no other.
+            return settings;
+        }
+        settings.push(format!("terminal.backend={}", self.backend()));
         if self.is_contained() {
             let root = self.root.path().display();
             if matches!(self.kind, Kind::Containers(_)) {
@@ -188,6 +239,7 @@ impl World {
         if let Kind::Containers(engine) = &self.kind {
             variables.push(("DOCKER_HOST".into(), engine.address().to_owned()));
         }
+        variables.extend(self.machine.iter().map(|toy| (ADDRESS.into(), toy.address())));
         variables
     }
 
@@ -208,7 +260,7 @@ impl World {
 
     /// Returns a new engine with these settings.
     pub(crate) fn engine_with(&self, overrides: &[&str]) -> Engine {
-        Engine::open(self.settings(overrides, &[])).unwrap()
+        toy::open(self.settings(overrides, &[])).unwrap()
     }
 
     /// Returns the sandbox of the default task through a new engine.
@@ -261,6 +313,9 @@ impl World {
 
     /// Returns the pids of all guests that say they are of this world and live.
     pub(crate) fn guests(&self) -> Vec<u32> {
+        if let Some(machine) = &self.machine {
+            return machine.instances().iter().filter_map(|id| machine.guest(id)).collect();
+        }
         if self.is_contained() {
             return container_guests(self.root.path());
         }
@@ -286,7 +341,7 @@ impl World {
 
     /// Returns a process by the number that its sandbox knows it by.
     pub(crate) fn process(&self, inside: u32) -> u32 {
-        if self.is_contained() {
+        if self.has_system() {
             container_process(self.root.path(), inside).expect("it runs")
         } else {
             inside
@@ -297,7 +352,7 @@ impl World {
     pub(crate) fn containers(&self) -> &Containers {
         match &self.kind {
             Kind::Containers(engine) => engine,
-            Kind::Local | Kind::Native => panic!("this world has no containers"),
+            Kind::Local | Kind::Native | Kind::Toy => panic!("this world has no containers"),
         }
     }
 
@@ -307,6 +362,9 @@ impl World {
         match (&self.kind, self.home_id()) {
             (Kind::Containers(engine), Some(home)) => engine.of_home(&home),
             (Kind::Native, _) => self.own_instances(),
+            (Kind::Toy, _) => {
+                self.machine().instances().iter().map(|id| json!({ "Id": id })).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -348,7 +406,10 @@ impl World {
     /// that outlive its instances, which containers have, and processes have
     /// not.
     pub(crate) fn assert_only_files_left(&self) {
-        if self.is_contained() {
+        if self.machine.is_some() {
+            assert_eq!(self.own_containers(), Vec::<Value>::new());
+            assert_eq!(names_in(&self.files_dir("default")), ["home", "workspace"]);
+        } else if self.is_contained() {
             let mut left = self.left_of("default");
             left.retain(|name| !["instances", "lock", "sandbox.json"].contains(&&**name));
             assert_eq!(left, ["home", "workspace"]);
@@ -370,6 +431,7 @@ impl World {
         // Files without a sandbox are in no list; where they are they have the
         // name of their task.
         tasks.extend(names_in(&self.home().join("sandboxes")).iter().flat_map(|name| name.parse()));
+        tasks.push(Task::default_task());
         for task in tasks {
             match engine.remove(&task, FilesOnRemoval::Remove).await {
                 Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
@@ -382,6 +444,10 @@ impl World {
         .await;
         assert_eq!(children(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
         assert_eq!(control_groups(&instances), Vec::<PathBuf>::new());
+        if let Some(machine) = &self.machine {
+            assert_eq!(machine.instances(), Vec::<String>::new());
+            assert_eq!(names_in(&self.root.path().join("far/files")), Vec::<String>::new());
+        }
         if let (Kind::Containers(engine), Some(home)) = (&self.kind, self.home_id()) {
             // One whose owner was killed is removed by the engine, in its time.
             until("no container is left", || async { engine.of_home(&home).is_empty() }).await;

@@ -8,7 +8,7 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use super::client::Client;
 use super::fault::one_line;
 use super::info::EngineInfo;
-use crate::backend::{BackendError, Remark};
+use crate::backend::{BackendError, DoctorNote};
 use crate::backends::docker::ownership::Traits;
 
 /// Most containers that are named in a remark.
@@ -28,7 +28,7 @@ pub(in crate::backends::docker) struct Survey<'a> {
 pub(in crate::backends::docker) async fn report(
     client: &Client,
     survey: Survey<'_>,
-) -> Vec<Remark> {
+) -> Vec<DoctorNote> {
     let mut remarks = match client.info().await {
         Ok(info) => engine(client.address(), info),
         Err(error) => vec![trouble("engine", &error)],
@@ -40,16 +40,16 @@ pub(in crate::backends::docker) async fn report(
     remarks
 }
 
-fn trouble(topic: &str, error: &BackendError) -> Remark {
-    Remark {
+fn trouble(topic: &str, error: &BackendError) -> DoctorNote {
+    DoctorNote {
         topic: topic.to_owned(),
         text: error.to_string(),
         advice: Some(error.advice().unwrap_or("see the engine's own log").to_owned()),
     }
 }
 
-fn remark(topic: &str, text: String) -> Remark {
-    Remark { topic: topic.to_owned(), text, advice: None }
+fn remark(topic: &str, text: String) -> DoctorNote {
+    DoctorNote { topic: topic.to_owned(), text, advice: None }
 }
 
 async fn containers(client: &Client) -> Result<Vec<ContainerSummary>, BackendError> {
@@ -59,7 +59,7 @@ async fn containers(client: &Client) -> Result<Vec<ContainerSummary>, BackendErr
 }
 
 /// Returns what there is to say about the engine itself.
-fn engine(address: &str, info: &EngineInfo) -> Vec<Remark> {
+fn engine(address: &str, info: &EngineInfo) -> Vec<DoctorNote> {
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let mut kind = format!("{} {}", info.flavour.name(), known(&info.version));
     if info.rootless {
@@ -81,7 +81,7 @@ fn engine(address: &str, info: &EngineInfo) -> Vec<Remark> {
     ));
     remarks.push(limits(info));
     if !info.seccomp {
-        remarks.push(Remark {
+        remarks.push(DoctorNote {
             topic: "isolation".to_owned(),
             text: "the engine does not filter system calls".to_owned(),
             advice: Some("use an engine and a kernel with seccomp".to_owned()),
@@ -91,7 +91,7 @@ fn engine(address: &str, info: &EngineInfo) -> Vec<Remark> {
 }
 
 /// Returns which limits hold. What cannot be enforced is left out.
-fn limits(info: &EngineInfo) -> Remark {
+fn limits(info: &EngineInfo) -> DoctorNote {
     let limits = [
         ("terminal.container_memory", info.can_limit_memory),
         ("terminal.container_cpu", info.can_limit_cpu),
@@ -118,7 +118,7 @@ fn limits(info: &EngineInfo) -> Remark {
         advice.push("disk needs btrfs, zfs, or overlay on XFS mounted with pquota");
     }
     let advice = (!advice.is_empty()).then(|| advice.join("; "));
-    Remark { topic: "limits".to_owned(), text, advice }
+    DoctorNote { topic: "limits".to_owned(), text, advice }
 }
 
 /// Our containers, by whose they are.
@@ -158,10 +158,10 @@ impl Census {
         census
     }
 
-    fn remarks(&self) -> Vec<Remark> {
+    fn remarks(&self) -> Vec<DoctorNote> {
         let mut remarks = vec![remark("containers", format!("{} of this home", self.own.len()))];
         if !self.leaked.is_empty() {
-            remarks.push(Remark {
+            remarks.push(DoctorNote {
                 topic: "leaked".to_owned(),
                 text: listed(&self.leaked, "of this home that no sandbox knows"),
                 advice: Some(
@@ -172,7 +172,7 @@ impl Census {
             });
         }
         if !self.errands.is_empty() {
-            remarks.push(Remark {
+            remarks.push(DoctorNote {
                 topic: "errands".to_owned(),
                 text: listed(&self.errands, "left over from an errand, or still on one"),
                 advice: Some("`vestal prune` removes them once they are old".to_owned()),

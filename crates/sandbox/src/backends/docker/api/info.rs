@@ -70,6 +70,8 @@ pub(in crate::backends::docker) struct EngineInfo {
     pub(in crate::backends::docker) live_restore: bool,
     /// Whether system calls are filtered.
     pub(in crate::backends::docker) seccomp: bool,
+    /// The architecture of its machine, in the engine's word for it.
+    pub(in crate::backends::docker) architecture: String,
     /// The system it runs on.
     pub(in crate::backends::docker) operating_system: String,
     /// What runs containers.
@@ -135,6 +137,7 @@ impl EngineInfo {
             can_limit_pids: limits && info.pids_limit.unwrap_or_default(),
             live_restore: info.live_restore_enabled.unwrap_or_default(),
             seccomp: has_seccomp(&options),
+            architecture: text(info.architecture),
             operating_system: text(info.operating_system),
             default_runtime: text(info.default_runtime),
         }

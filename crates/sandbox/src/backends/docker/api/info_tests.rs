@@ -14,7 +14,7 @@ fn docker() -> serde_json::Value {
         "MemoryLimit": true, "CpuCfsPeriod": true, "CpuCfsQuota": true, "PidsLimit": true,
         "CgroupDriver": "systemd", "CgroupVersion": "2",
         "SecurityOptions": ["name=apparmor", "name=seccomp,profile=default"],
-        "ServerVersion": "20.10.24", "OperatingSystem": "Debian", "DefaultRuntime": "runc",
+        "ServerVersion": "20.10.24", "OperatingSystem": "Debian", "Architecture": "x86_64", "DefaultRuntime": "runc",
         "LiveRestoreEnabled": true,
     })
 }
@@ -38,6 +38,7 @@ fn everything_an_engine_says_is_read() {
         can_limit_disk: false,
         live_restore: true,
         seccomp: true,
+        architecture: "x86_64".to_owned(),
         operating_system: "Debian".to_owned(),
         default_runtime: "runc".to_owned(),
     };

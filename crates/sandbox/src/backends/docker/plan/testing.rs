@@ -150,6 +150,7 @@ pub(super) fn engine(flavour: Flavour) -> EngineInfo {
         can_limit_disk: true,
         live_restore: false,
         seccomp: true,
+        architecture: "x86_64".to_owned(),
         operating_system: "Debian".into(),
         default_runtime: "runc".into(),
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use vestal_wire::{Enclosure, Purpose, Users};
 
-use crate::backend::Order;
+use crate::backend::InstanceRequest;
 use crate::backends::native::facts::Facts;
 use crate::backends::native::private::Private;
 use crate::backends::native::settings::NativeSettings;
@@ -62,13 +62,13 @@ pub(in crate::backends::native) struct HostDirs {
 
 impl HostDirs {
     /// Returns the directories of an instance that is to be made or started.
-    pub(in crate::backends::native) fn of(order: &Order) -> Self {
+    pub(in crate::backends::native) fn of(request: &InstanceRequest) -> Self {
         // Journal and logs of an instance that ends with its process go along.
-        let state = match &order.owner {
-            Some(_) => order.instance.dir.join("state"),
-            None => order.sandbox_dir.join("state"),
+        let state = match &request.owner {
+            Some(_) => request.instance.dir.join("state"),
+            None => request.sandbox_dir.join("state"),
         };
-        Self { state, ..Self::below(&order.instance.dir, &order.sandbox_dir) }
+        Self { state, ..Self::below(&request.instance.dir, &request.sandbox_dir) }
     }
 
     /// Returns the directories of an instance that is only tried.
