@@ -221,7 +221,7 @@ impl From<JobError> for Failure {
             JobError::TooLarge(_) => failure.advise(
                 "give long text with `vestal run --file FILE`, and make the environment smaller",
             ),
-            JobError::Lost { job, .. } => {
+            JobError::Lost { job, .. } | JobError::InputLost { job, .. } => {
                 failure.advise(format!("to see what became of it: vestal logs {job}"))
             }
             JobError::Invalid(_) | JobError::Input { .. } => failure,

@@ -1,9 +1,7 @@
 //! `terminal`: a command in the conversation's shell.
 
 mod background;
-mod follow;
 mod foreground;
-mod leash;
 mod meaning;
 mod result;
 mod settle;
@@ -24,9 +22,7 @@ use super::arguments::{Arguments, BadArgument};
 use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
-pub(super) use follow::last_words;
-pub(super) use foreground::warning;
-pub(super) use leash::Leash;
+pub(super) use foreground::{kill_and_drain, warning};
 pub(super) use result::fault_of;
 use result::{CommandResult, Status};
 pub(crate) use settle::settle;
