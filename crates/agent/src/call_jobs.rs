@@ -12,7 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use vestal_conversations::{ConversationId, Seq, Store};
-use vestal_sandbox::{Error, Lost, Sandbox};
+use vestal_sandbox::job::SentJob;
+use vestal_sandbox::{Error, Sandbox};
 use vestal_wire::JobId;
 
 /// The key of the record in the store.
@@ -152,9 +153,9 @@ impl Record {
 
 impl CallJob {
     /// Returns the job and what asks the guest for it; nothing if it is no job's name.
-    pub(crate) fn lost(&self) -> Option<Lost> {
+    pub(crate) fn sent(&self) -> Option<SentJob> {
         let job: JobId = self.job.parse().ok()?;
-        Some(Lost::on_record(job, &self.incarnation, &self.boot))
+        Some(SentJob::new(job, &self.incarnation, &self.boot))
     }
 }
 

@@ -24,7 +24,6 @@ use crate::registry::Registry;
 use crate::sandbox::ConversationSandbox;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
-
 /// A home with one sandbox. When it is dropped, the sandbox is removed with
 /// all that runs in it, also when the test has failed.
 pub(crate) struct Stage {

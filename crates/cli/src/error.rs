@@ -218,7 +218,7 @@ impl From<JobError> for Failure {
             JobError::TooLarge(_) => failure.advise(
                 "pass long text with `vestal run --file FILE`, and use a smaller environment",
             ),
-            JobError::Lost { job, .. } => {
+            JobError::Lost { job, .. } | JobError::InputLost { job, .. } => {
                 failure.advise(format!("to see what became of it: vestal logs {job}"))
             }
             JobError::Invalid(_) | JobError::Input { .. } => failure,

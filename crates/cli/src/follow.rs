@@ -3,8 +3,8 @@
 use std::future::Future;
 
 use tokio::time::timeout;
-use vestal_sandbox::job::{JobEvent, RunningJob};
-use vestal_sandbox::{CLOSE_WITHIN, Lost, Sandbox, Termination, Terminations};
+use vestal_sandbox::job::{JobEvent, JobStream};
+use vestal_sandbox::{CLOSE_WITHIN, Sandbox, Termination, Terminations};
 use vestal_wire::{Cause, JobId, JobInfo, JobState, Stream};
 
 use crate::console::{Console, Sink, text};
@@ -83,54 +83,25 @@ pub(crate) enum Wanted {
 
 /// Passes a job's output on until it ends, nobody reads, or a signal comes.
 pub(crate) async fn follow(
-    job: RunningJob,
+    job: JobStream,
     outlet: &Outlet,
     signals: &mut Terminations,
-) -> Result<Followed, FollowError> {
+) -> Result<Followed, Failure> {
     match unless_terminated(signals, pass_on(job, outlet)).await {
         Ok(followed) => followed,
         Err(signal) => Ok(Followed::Terminated(signal)),
     }
 }
 
-/// As [`follow`], without an ear for signals.
-pub(crate) async fn pass_on(mut job: RunningJob, outlet: &Outlet) -> Result<Followed, FollowError> {
+/// Passes a job's output on until it ends or nobody reads. It goes on after a
+/// lost connection; the command is never run a second time.
+pub(crate) async fn pass_on(mut job: JobStream, outlet: &Outlet) -> Result<Followed, Failure> {
     while let Some(event) = job.next().await? {
         if !outlet.pass(event).await? {
             return Ok(Followed::NoReader);
         }
     }
-    Ok(Followed::Done(Box::new(job.finish().await?)))
-}
-
-/// Why following failed.
-#[derive(Debug)]
-pub(crate) enum FollowError {
-    /// The job, or the way to it.
-    Job(vestal_sandbox::job::JobError),
-    /// Our own side.
-    Own(Failure),
-}
-
-impl From<vestal_sandbox::job::JobError> for FollowError {
-    fn from(error: vestal_sandbox::job::JobError) -> Self {
-        Self::Job(error)
-    }
-}
-
-impl From<Failure> for FollowError {
-    fn from(failure: Failure) -> Self {
-        Self::Own(failure)
-    }
-}
-
-impl From<FollowError> for Failure {
-    fn from(error: FollowError) -> Self {
-        match error {
-            FollowError::Job(error) => error.into(),
-            FollowError::Own(failure) => failure,
-        }
-    }
+    Ok(Followed::Done(Box::new(job.finish().await?.into_info()?)))
 }
 
 /// Does something unless a signal asks this process to end.
@@ -180,37 +151,5 @@ pub(crate) fn exit_of(info: &JobInfo) -> Result<Exit, Failure> {
         ))
         .advise(format!("what it printed until then: vestal logs {}", info.id))),
         (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => Ok(Exit::Command(code)),
-    }
-}
-
-/// Says what became of a command whose connection was lost. It is never run a
-/// second time.
-pub(crate) async fn explain_loss(sandbox: &Sandbox, error: FollowError) -> Failure {
-    let error = match error {
-        FollowError::Own(failure) => return failure,
-        FollowError::Job(error) => error,
-    };
-    let cause = error.to_string();
-    let lost = match Lost::from_error(error) {
-        Ok(lost) => lost,
-        Err(error) => return error.into(),
-    };
-    let info = match Box::pin(sandbox.outcome(&lost)).await {
-        Ok(info) => info,
-        Err(error) => return Failure::from(error).advise(cause),
-    };
-    let id = &info.id;
-    match info.state {
-        JobState::Ended(exit) => {
-            let code = exit
-                .code
-                .map_or_else(|| "an unknown code".to_owned(), |code| format!("code {code}"));
-            Failure::new(format!("{cause}; the command ran and ended with {code}"))
-                .advise(format!("what it printed: vestal logs {id}"))
-        }
-        JobState::Starting | JobState::Running => {
-            Failure::new(format!("{cause}; the command still runs"))
-                .advise(format!("to follow it: vestal logs -f {id}; to end it: vestal kill {id}"))
-        }
     }
 }

@@ -3,15 +3,16 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
-use vestal_sandbox::job::{self, AfterInput, RunningJob};
-use vestal_sandbox::{Input, Termination, Terminations};
+use tokio::sync::mpsc;
+use vestal_sandbox::job::{AfterInput, JobStream};
+use vestal_sandbox::{Input, Sandbox, Termination, Terminations};
 use vestal_wire::{JobId, JobInfo};
 
 use crate::console::terminal::{self, Raw};
 use crate::error::Failure;
-use crate::follow::{FollowError, Followed, Outlet, pass_on, unless_terminated};
+use crate::follow::{Followed, Outlet, pass_on, unless_terminated};
 
 /// `Ctrl-\`: pressed twice it detaches. Alone it is what it always is.
 const DETACH_KEY: u8 = 0x1c;
@@ -19,8 +20,8 @@ const DETACH_KEY: u8 = 0x1c;
 /// How long the second press may take.
 const DETACH_WITHIN: Duration = Duration::from_millis(500);
 
-/// Bytes of input on their way.
-const BUFFER: usize = 64 << 10;
+/// Reads of the keyboard that wait until the job takes them.
+const TYPED_AHEAD: usize = 16;
 
 /// Whether the person may leave the job running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,23 +46,20 @@ pub(crate) enum Interacted {
 /// Joins the terminal to a job's until one of them ends. Our terminal is as it
 /// was afterwards.
 pub(crate) async fn interact(
-    job: RunningJob,
+    sandbox: &Sandbox,
+    job: JobStream,
     outlet: &Outlet,
     signals: &mut Terminations,
     detach: Detach,
-) -> Result<Interacted, FollowError> {
+) -> Result<Interacted, Failure> {
     let raw = Raw::enter().map_err(|error| Failure::io("prepare the terminal", &error))?;
-    let (keys, typed) = duplex(BUFFER);
+    let (keys, typed) = mpsc::channel(TYPED_AHEAD);
     let id = job.id().clone();
-    let connection = job.connection().clone();
     let work = async {
         let mut output = Box::pin(pass_on(job, outlet));
         let mut keys = std::pin::pin!(pass_keys(keys, detach));
-        let mut sizes = std::pin::pin!(pass_sizes(&connection, &id));
-        // Written by a call of its own, so that an attached terminal is no different.
-        let feed =
-            job::write(&connection, &id, Input::Reader(Box::new(typed)), AfterInput::KeepOpen);
-        let mut feed = Box::pin(feed);
+        let mut sizes = Box::pin(pass_sizes(sandbox, &id));
+        let mut feed = Box::pin(feed(sandbox, &id, typed));
         let (mut typing, mut feeding) = (true, true);
         loop {
             tokio::select! {
@@ -74,12 +72,7 @@ pub(crate) async fn interact(
                     Left::Detached => return Ok(Interacted::Detached),
                     Left::Ended => typing = false,
                 },
-                fed = &mut feed, if feeding => {
-                    feeding = false;
-                    if let Err(error) = fed {
-                        tracing::debug!(%error, "no more input is taken");
-                    }
-                }
+                () = &mut feed, if feeding => feeding = false,
                 never = &mut sizes => match never {},
             }
         }
@@ -98,8 +91,18 @@ enum Left {
     Ended,
 }
 
+/// Writes to the job what is typed. Each piece is a call of its own, so that it
+/// goes over whichever connection there is.
+async fn feed(sandbox: &Sandbox, id: &JobId, mut typed: mpsc::Receiver<Vec<u8>>) {
+    while let Some(keys) = typed.recv().await {
+        if let Err(error) = sandbox.write(id, Input::Bytes(keys), AfterInput::KeepOpen).await {
+            tracing::debug!(%error, "the job did not take what was typed");
+        }
+    }
+}
+
 /// Passes on what is typed, until the person leaves.
-async fn pass_keys(mut to: DuplexStream, detach: Detach) -> Left {
+async fn pass_keys(to: mpsc::Sender<Vec<u8>>, detach: Detach) -> Left {
     let mut stdin = tokio::io::stdin();
     let mut filter = KeyFilter::new(detach);
     let mut buffer = vec![0; 4096];
@@ -117,7 +120,7 @@ async fn pass_keys(mut to: DuplexStream, detach: Detach) -> Left {
             },
             Err(_) => filter.release(),
         };
-        if to.write_all(&keys).await.is_err() {
+        if !keys.is_empty() && to.send(keys).await.is_err() {
             // The job takes no more input; leaving must still be possible.
             tracing::debug!("input after the end");
         }
@@ -175,7 +178,7 @@ impl KeyFilter {
 enum Never {}
 
 /// Passes every change of our terminal's size on.
-async fn pass_sizes(connection: &vestal_sandbox::client::Connection, id: &JobId) -> Never {
+async fn pass_sizes(sandbox: &Sandbox, id: &JobId) -> Never {
     let mut changes = match signal(SignalKind::window_change()) {
         Ok(changes) => changes,
         Err(error) => {
@@ -185,7 +188,7 @@ async fn pass_sizes(connection: &vestal_sandbox::client::Connection, id: &JobId)
     };
     loop {
         if let Some(size) = terminal::size()
-            && let Err(error) = job::resize(connection, id, size).await
+            && let Err(error) = sandbox.resize(id, size).await
         {
             tracing::debug!(%error, "the size was not passed on");
         }

@@ -113,6 +113,7 @@ pub struct Command {
     merge: bool,
     timeout: Option<Duration>,
     background: bool,
+    kill_on_drop: bool,
     head: u32,
     tail: u32,
 }
@@ -149,6 +150,7 @@ impl Command {
             merge: false,
             timeout: None,
             background: false,
+            kill_on_drop: false,
             head: DEFAULT_CAPTURE,
             tail: DEFAULT_CAPTURE,
         }
@@ -236,6 +238,24 @@ impl Command {
         self
     }
 
+    /// Kills the job with all its processes when the caller that runs or follows
+    /// it is dropped before the job has ended. A background job is killed only
+    /// if its caller is dropped before the start is confirmed.
+    #[must_use]
+    pub fn kill_on_drop(mut self) -> Self {
+        self.kill_on_drop = true;
+        self
+    }
+
+    pub(crate) const fn kills_on_drop(&self) -> bool {
+        self.kill_on_drop
+    }
+
+    /// Returns the job's id, chosen now unless the caller has chosen it.
+    pub(crate) fn ensure_id(&mut self) -> JobId {
+        self.id.get_or_insert_with(new_job_id).clone()
+    }
+
     /// Chooses the job's id; otherwise it gets a new one.
     #[must_use]
     pub fn job_id(mut self, id: JobId) -> Self {
@@ -309,6 +329,7 @@ impl Command {
             merge: self.merge,
             timeout: self.timeout,
             background: self.background,
+            kill_on_drop: self.kill_on_drop,
             head: self.head,
             tail: self.tail,
         })

@@ -1,11 +1,14 @@
 //! Jobs of a sandbox: run, start, follow, and act on them.
 //!
-//! Nothing here tries twice. A caller that loses the guest learns the job's id
-//! and whether the request had left, and decides with [`lookup`] what to do.
+//! A [`JobStream`] follows a job through lost connections. The functions that
+//! take a [`Connection`] stand for that connection alone: nothing there tries
+//! twice. A caller that loses the guest learns the job's id and whether the
+//! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
 mod running;
 mod session;
+mod stream;
 
 #[cfg(test)]
 #[path = "job_hostile_tests.rs"]
@@ -28,6 +31,8 @@ pub use control::{
 };
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
 pub use session::{end_session, of_session};
+pub use stream::{JobOutcome, JobStream, SentJob};
+pub(crate) use stream::{KillOnDrop, Observer, run as run_through_losses};
 
 /// A command that did not lead to a result.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +62,17 @@ pub enum JobError {
         /// What happened.
         source: CallError,
     },
+    /// The connection was lost while the job was being given its input, of
+    /// which it may have a part only. The job is not followed any further.
+    #[error(
+        "lost the connection while job {job} was given its input, which may be incomplete: {source}"
+    )]
+    InputLost {
+        /// The job.
+        job: JobId,
+        /// What happened.
+        source: CallError,
+    },
     /// The source of the job's input failed. A command that was started with
     /// that input has been killed, rather than go on with a part of it.
     #[error("the input of job {job} failed: {source}")]
@@ -81,6 +97,13 @@ impl JobError {
                 source,
             },
         }
+    }
+}
+
+impl JobError {
+    /// Returns whether the command was refused, so that there is nothing to kill.
+    fn is_certainly_not_running(&self) -> bool {
+        matches!(self, Self::Fault(_) | Self::Invalid(_) | Self::TooLarge(_))
     }
 }
 
@@ -129,15 +152,6 @@ async fn finish_run(job: RunningJob, capture: Capture) -> Result<Output, JobErro
     })
 }
 
-/// Returns the result of a job that somebody started, once it has ended; for a
-/// caller that lost the connection it was running on.
-pub async fn collect(connection: &Connection, id: JobId) -> Result<Output, JobError> {
-    let (head, tail) = Command::shell("").capture_limits();
-    let delivery = Delivery::Captured { head, tail };
-    let request = AttachJob { id, stdout_from: 0, stderr_from: 0, follow: true, delivery };
-    gather(attach(connection, request).await?, Capture::new(head, tail)).await
-}
-
 /// Starts a command whose output is followed as it comes.
 pub async fn start(
     connection: &Connection,
@@ -180,10 +194,10 @@ pub async fn attach(connection: &Connection, request: AttachJob) -> Result<Runni
 
 async fn begin(connection: &Connection, prepared: Prepared) -> Result<RunningJob, JobError> {
     let Prepared { start, text, input } = prepared;
-    let id = start.id.clone();
+    let (id, on_terminal) = (start.id.clone(), start.pty.is_some());
     let channel = connection
         .channel(Request::Start(Box::new(start)))
         .await
         .map_err(|error| JobError::new(connection, &id, error))?;
-    Ok(RunningJob::started(id, channel, text, input).await)
+    Ok(RunningJob::started(id, channel, on_terminal, text, input).await)
 }

@@ -7,7 +7,6 @@ mod publish;
 mod reach;
 mod remarks;
 
-pub use calls::Lost;
 pub use cleanup::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
 pub use reach::{Opening, Reach};

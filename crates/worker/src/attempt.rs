@@ -66,10 +66,8 @@ impl Worker {
             self.apply_limits();
         }
         let last = self.last_outcome().await;
-        let work_dir = task_sandbox
-            .prepare(&sandbox, &self.task, last)
-            .await
-            .map_err(no_work_dir)?;
+        let work_dir =
+            task_sandbox.prepare(&sandbox, &self.task, last).await.map_err(no_work_dir)?;
         let attachments = self.board.show(&self.task.id).await.map_err(crashed)?.attachments;
         let handed_over = self.board.handed_over(&self.task.id).await.map_err(crashed)?;
         let inputs = work_dir

@@ -117,10 +117,7 @@ pub(crate) async fn is_scratch_unused(board: &Board, task: &Task) -> Result<bool
 }
 
 /// Removes the directories of a task in a shared sandbox.
-pub(crate) async fn remove_scratch(
-    sandbox: &Sandbox,
-    task: &TaskId,
-) -> Result<(), CleanupError> {
+pub(crate) async fn remove_scratch(sandbox: &Sandbox, task: &TaskId) -> Result<(), CleanupError> {
     let task_dir = workspace::task_dir(sandbox, task).await;
     let files = sandbox.files(None).await?;
     for path in [workspace::failed_dir(&task_dir), task_dir] {

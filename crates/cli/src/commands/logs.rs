@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failu
         (false, false) => Wanted::Both,
     };
     let outlet = Outlet::new(context.console, wanted)?;
-    let following = job::attach(&found.connection, request).await?;
+    let following = engine.observe_job(&found.task, request).await?;
     match pass_on(following, &outlet).await? {
         Followed::Done(_) => Ok(Exit::Success),
         Followed::NoReader => Ok(Exit::BrokenPipe),

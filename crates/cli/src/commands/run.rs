@@ -18,9 +18,7 @@ use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::follow::{
-    FollowError, Followed, Outlet, exit_of, explain_loss, follow, take_along, unless_terminated,
-};
+use crate::follow::{Followed, Outlet, exit_of, follow, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::values::parse_duration;
 
@@ -277,10 +275,9 @@ impl Runner<'_> {
         let start = Box::pin(sandbox.start(command, Follow::EveryByte));
         let followed = match unless_terminated(&mut self.signals, start).await {
             Err(signal) => Ok(Followed::Terminated(signal)),
-            Ok(Err(vestal_sandbox::Error::Job(error))) => Err(FollowError::Job(error)),
             Ok(Err(error)) => return Err(error.into()),
             Ok(Ok(job)) if self.args.pty && interact::is_possible() => {
-                interact(job, &outlet, &mut self.signals, Detach::Never)
+                interact(sandbox, job, &outlet, &mut self.signals, Detach::Never)
                     .await
                     .map(without_detaching)
             }
@@ -301,7 +298,7 @@ impl Runner<'_> {
                 take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
                 Ok(Exit::Terminated(signal))
             }
-            Err(error) => Err(explain_loss(sandbox, error).await),
+            Err(failure) => Err(failure),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use vestal_api::JobPrefix;
-use vestal_sandbox::job::{self, Follow, RunningJob};
+use vestal_sandbox::job::{self, Follow, JobStream};
 use vestal_sandbox::{Command, Engine, Input, Overrides, Sandbox, Task, Terminations};
 use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, JobState, WindowSize};
 
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::follow::{Outlet, exit_of, explain_loss, take_along, unless_terminated};
+use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::values::quoted;
 
@@ -80,7 +80,7 @@ async fn open(
     let sandbox = &sandbox;
     let id = job.id().clone();
     let outlet = Outlet::both(context.console)?;
-    match interact(job, &outlet, signals, Detach::Allowed).await {
+    match interact(sandbox, job, &outlet, signals, Detach::Allowed).await {
         Ok(Interacted::Ended(info)) => exit_of(&info),
         Ok(Interacted::Detached) => {
             tell_detached(context, sandbox, &id);
@@ -94,7 +94,7 @@ async fn open(
             take_along(context.console, sandbox, &id, signals).await;
             Ok(Exit::Terminated(signal))
         }
-        Err(error) => Err(explain_loss(sandbox, error).await),
+        Err(failure) => Err(failure),
     }
 }
 
@@ -103,7 +103,7 @@ async fn prepare(
     context: &Context,
     engine: &Engine,
     args: &ShellArgs,
-) -> Result<(Sandbox, RunningJob), Failure> {
+) -> Result<(Sandbox, JobStream), Failure> {
     match &args.attach {
         None => {
             let task = args.task.clone().unwrap_or_else(Task::default_task);
@@ -129,7 +129,7 @@ fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
     ));
 }
 
-async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<RunningJob, Failure> {
+async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<JobStream, Failure> {
     // A background job has no say in its session: commands that run beside the
     // shell are not told that it has the last word.
     let mut command = Command::shell(SHELL_TEXT)
@@ -147,7 +147,7 @@ async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<Ru
 }
 
 /// Follows a job on a terminal again, from a little before where it is.
-async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<RunningJob, Failure> {
+async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, Failure> {
     if !info.pty {
         return Err(Failure::new(format!("job {} does not run on a terminal", info.id))
             .advise(format!("to follow it: vestal logs -f {}", info.id)));

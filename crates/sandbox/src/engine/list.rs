@@ -1,6 +1,7 @@
 //! List sandboxes without using them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -8,7 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use vestal_config::{AnyKey as _, keys};
-use vestal_wire::{Reply, Request, Role, Status};
+use vestal_wire::{AttachJob, Reply, Request, Role, Status};
 
 use super::attach::greet;
 use super::open::NOT_ANSWERED;
@@ -17,6 +18,7 @@ use super::recover::unlocated;
 use super::{Engine, Inner};
 use crate::backend::{Description, InstanceState, Locator};
 use crate::client::Connection;
+use crate::job::{JobStream, Observer};
 use crate::spec::Drift;
 use crate::store::{InstanceMark, Record, SandboxDir, list_dirs};
 use crate::{Error, Overrides, ProcessId, Task};
@@ -137,6 +139,13 @@ impl Engine {
         let backend = self.inner.backend(task, &record.backend)?;
         let instance = record.instance(&dir).ok_or_else(stopped)?;
         greet(&**backend, &instance, Role::Observer).await.map_err(|_| stopped())
+    }
+
+    /// Follows a job of a running sandbox without using it, through lost
+    /// connections. Nothing is started for it.
+    pub async fn observe_job(&self, task: &Task, request: AttachJob) -> Result<JobStream, Error> {
+        let observer = Observer { engine: self.clone(), task: task.clone() };
+        JobStream::attach(Arc::new(observer), request).await
     }
 }
 

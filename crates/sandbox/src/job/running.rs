@@ -60,12 +60,17 @@ pub enum JobEvent {
     Ended(Box<JobInfo>),
 }
 
-/// A job that is being followed. Dropping it ends the following, not the job.
+/// A job that is followed on one connection. Dropping it ends the following, not
+/// the job.
 pub struct RunningJob {
     id: JobId,
     channel: Channel,
     input: Option<JobInput>,
     feeder: Option<Feeder>,
+    /// Whether input of the job comes through this connection alone: on a
+    /// terminal it comes by other calls.
+    feeds_input: bool,
+    input_taken: bool,
     last: Option<JobInfo>,
 }
 
@@ -101,7 +106,15 @@ impl Drop for Feeder {
 
 impl RunningJob {
     pub(super) fn attached(id: JobId, channel: Channel) -> Self {
-        Self { id, channel, input: None, feeder: None, last: None }
+        Self {
+            id,
+            channel,
+            input: None,
+            feeder: None,
+            feeds_input: false,
+            input_taken: false,
+            last: None,
+        }
     }
 
     /// Sends what belongs to the request beside its message: at once what fits
@@ -109,10 +122,12 @@ impl RunningJob {
     pub(super) async fn started(
         id: JobId,
         channel: Channel,
+        on_terminal: bool,
         text: Option<Vec<u8>>,
         input: Input,
     ) -> Self {
         let mut job = Self::attached(id, channel);
+        job.feeds_input = !on_terminal && !matches!(input, Input::Null);
         let at_once = |bytes: &Vec<u8>| bytes.len() <= WINDOW as usize;
         if text.as_ref().is_none_or(at_once)
             && !matches!(&input, Input::Reader(_))
@@ -198,6 +213,7 @@ impl RunningJob {
 
     /// Takes the job's standard input, to be written while events are awaited.
     pub fn take_input(&mut self) -> Option<JobInput> {
+        self.input_taken = self.input.is_some();
         self.input.take()
     }
 
@@ -205,6 +221,11 @@ impl RunningJob {
     /// session's state, and passes over everything before it.
     pub async fn finish(mut self) -> Result<JobInfo, JobError> {
         while self.next().await?.is_some() {}
+        self.take_info()
+    }
+
+    /// Returns the last word on the job, which has come.
+    pub(super) fn take_info(&mut self) -> Result<JobInfo, JobError> {
         match self.last.take() {
             Some(info) => Ok(info),
             None => Err(self.violate(Violation::WrongReply)),
@@ -223,7 +244,20 @@ impl RunningJob {
         {
             return JobError::Input { job: self.id.clone(), source };
         }
-        JobError::new(self.connection(), &self.id, error)
+        match JobError::new(self.connection(), &self.id, error) {
+            JobError::Lost { job, sent: true, source, .. } if self.is_feeding() => {
+                JobError::InputLost { job, source }
+            }
+            error => error,
+        }
+    }
+
+    /// Returns whether the job's input still comes through this connection.
+    fn is_feeding(&self) -> bool {
+        self.feeds_input
+            && (self.input.is_some()
+                || self.input_taken
+                || self.feeder.as_ref().is_some_and(|feeder| !feeder.task.is_finished()))
     }
 }
 

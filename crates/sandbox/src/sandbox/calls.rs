@@ -1,8 +1,9 @@
 //! What can be done in a sandbox.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_wire::{JobId, JobInfo, Outcome, Stats, Status, WindowSize};
+use vestal_wire::{JobId, JobInfo, Stats, Status, WindowSize};
 
 use super::Sandbox;
 use crate::Error;
@@ -10,40 +11,13 @@ use crate::backend::JobEnvironment;
 use crate::client::Connection;
 use crate::command::{Command, Input};
 use crate::files::Files;
-use crate::job::{self, AfterInput, Follow, JobError, JobFilter, JobList, RunningJob};
+use crate::job::{
+    self, AfterInput, Follow, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
+};
 use crate::output::Output;
 
 /// How long a guest may take over a request that takes no time.
 const SHORT_CALL: Duration = Duration::from_secs(10);
-
-/// A command whose connection was lost under way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
-    /// The job.
-    pub job: JobId,
-    incarnation: String,
-    boot: String,
-    sent: bool,
-}
-
-impl Lost {
-    /// Returns a command that was on record before it was sent to this guest, by
-    /// somebody who cannot say any more whether it was.
-    pub fn on_record(job: JobId, incarnation: &str, boot: &str) -> Self {
-        let (incarnation, boot) = (incarnation.to_owned(), boot.to_owned());
-        Self { job, incarnation, boot, sent: true }
-    }
-
-    /// Returns what was lost, or the error if it was something else.
-    pub fn from_error(error: JobError) -> Result<Self, JobError> {
-        match error {
-            JobError::Lost { job, incarnation, boot, sent, .. } => {
-                Ok(Self { job, incarnation, boot, sent })
-            }
-            other => Err(other),
-        }
-    }
-}
 
 impl Sandbox {
     /// Runs a command to its end and returns what it printed.
@@ -64,22 +38,17 @@ impl Sandbox {
     }
 
     async fn run_once(&self, command: Command) -> Result<Output, Error> {
-        let connection = self.connection().await?;
-        match job::run(&connection, command).await {
-            Ok(output) => {
-                self.handle.mark_used();
-                Ok(output)
-            }
-            Err(error) => self.fetch(Lost::from_error(error)?).await,
-        }
+        let output = job::run_through_losses(Arc::new(self.clone()), command).await?;
+        self.handle.mark_used();
+        Ok(output)
     }
 
-    /// Starts a command whose output is followed as it comes. If the connection
-    /// is lost on the way, [`Sandbox::outcome`] tells what became of it.
-    pub async fn start(&self, command: Command, follow: Follow) -> Result<RunningJob, Error> {
+    /// Starts a command whose output is followed as it comes, through lost
+    /// connections. It is sent once only: whether a command that was lost on
+    /// the way ran is what [`JobStream::finish`] tells.
+    pub async fn start(&self, command: Command, follow: Follow) -> Result<JobStream, Error> {
         let command = self.complete(command).await?;
-        let connection = self.connection().await?;
-        Ok(job::start(&connection, command, follow).await?)
+        JobStream::start(Arc::new(self.clone()), command, follow).await
     }
 
     /// Starts a background job and returns once it runs.
@@ -94,40 +63,33 @@ impl Sandbox {
         }
     }
 
-    async fn spawn_once(&self, command: Command) -> Result<JobInfo, Error> {
+    async fn spawn_once(&self, mut command: Command) -> Result<JobInfo, Error> {
         let connection = self.connection().await?;
-        match job::spawn_background(&connection, command).await {
+        let id = command.ensure_id();
+        let guard = command.kills_on_drop().then(|| KillOnDrop::new(Arc::new(self.clone()), id));
+        let started = match job::spawn_background(&connection, command).await {
             Ok(info) => Ok(info),
-            Err(error) => self.outcome(&Lost::from_error(error)?).await,
+            Err(error) => match SentJob::lost(&error) {
+                Some(sent) => self.outcome(&sent).await?.into_info(),
+                None => Err(error.into()),
+            },
+        };
+        if let (Some(guard), Ok(_) | Err(Error::NeverStarted { .. })) = (guard, &started) {
+            guard.release();
         }
+        started
     }
 
-    /// Returns what is known of a command whose connection was lost; an error if
-    /// it never started or nobody can tell.
-    pub async fn outcome(&self, lost: &Lost) -> Result<JobInfo, Error> {
-        let job = lost.job.clone();
-        if !lost.sent {
-            return Err(Error::NeverStarted { job });
-        }
+    /// Returns what became of a command that may have been sent.
+    pub async fn outcome(&self, sent: &SentJob) -> Result<JobOutcome, Error> {
         let connection = self.connection().await?;
-        match job::lookup(&connection, &lost.job, &lost.incarnation, &lost.boot).await? {
-            Outcome::Known(info) => Ok(*info),
-            Outcome::NeverStarted => Err(Error::NeverStarted { job }),
-            Outcome::Unknown => Err(Error::OutcomeUnknown { job }),
-        }
+        Ok(sent.outcome(&connection).await?)
     }
 
-    /// Fetches the result of a command whose connection was lost.
-    async fn fetch(&self, lost: Lost) -> Result<Output, Error> {
-        self.outcome(&lost).await?;
-        let connection = self.connection().await?;
-        Ok(job::collect(&connection, lost.job).await?)
-    }
-
-    /// Follows a job, also one that has ended or that another process started.
-    pub async fn attach(&self, request: vestal_wire::AttachJob) -> Result<RunningJob, Error> {
-        let connection = self.connection().await?;
-        Ok(job::attach(&connection, request).await?)
+    /// Follows a job, also one that has ended or that another process started,
+    /// through lost connections.
+    pub async fn attach(&self, request: vestal_wire::AttachJob) -> Result<JobStream, Error> {
+        JobStream::attach(Arc::new(self.clone()), request).await
     }
 
     /// Returns the jobs on record.

@@ -12,7 +12,7 @@ use super::calls::Calls;
 use super::frames::{Frame, Frames, Violation};
 use crate::tool::ToolContext;
 use crate::tools::output::{HeadTail, KeptOutput, OutputBuffer, PlainText};
-use crate::tools::terminal::{Leash, last_words};
+use crate::tools::terminal::kill_and_drain;
 
 const SHIM: &str = include_str!("shim.py");
 const MODULE: &str = include_str!("vestal_tools.py");
@@ -71,7 +71,6 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
         let end = End::Failed(error.to_string());
         return Ran { end, stdout: stdout.finish(), stderr: stderr.finish(), calls: 0 };
     }
-    let leash = Leash::new(sandbox, id.clone());
     let end = {
         let command = context
             .sandbox
@@ -79,7 +78,8 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
             .background()
             .stdin(Input::Piped)
             .timeout(limit + GRACE)
-            .job_id(id.clone());
+            .job_id(id.clone())
+            .kill_on_drop();
         let mut following = Box::pin(follow(sandbox, command, code, &mut calls, &mut streams));
         tokio::select! {
             biased;
@@ -94,16 +94,13 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
             ended = &mut following => match ended {
                 Ok(end @ End::Exited(..)) => end,
                 Ok(end) => {
-                    last_words(sandbox, &id, std::future::ready(())).await;
+                    kill_and_drain(sandbox, &id, std::future::ready(())).await;
                     end
                 }
                 Err(error) => End::Failed(error.to_string()),
             },
         }
     };
-    if !matches!(end, End::Failed(_)) {
-        leash.release();
-    }
     let Streams { stdout, stderr, own } = streams;
     let mut stderr = stderr.finish();
     stderr.text.push_str(&own.finish().text);
@@ -118,7 +115,7 @@ async fn end(
     following: impl Future<Output: Sized>,
 ) {
     stop.cancel();
-    last_words(sandbox, id, following).await;
+    kill_and_drain(sandbox, id, following).await;
 }
 
 async fn follow(
@@ -169,7 +166,7 @@ async fn follow(
             JobEvent::Gap { .. } | JobEvent::Started { .. } | JobEvent::Ended(_) => {}
         }
     }
-    let info = job.finish().await?;
+    let info = job.finish().await?.into_info()?;
     Ok(match (ended, info.state) {
         (Some(code), _) => {
             let remarks = sandbox.remarks(Some(code), None).await;

@@ -3,7 +3,6 @@
 use vestal_sandbox::{Command, Error, Input, Sandbox, new_job_id};
 use vestal_wire::JobInfo;
 
-use super::leash::Leash;
 use super::result::CommandResult;
 use super::{WINDOW, Wanted};
 use crate::call_jobs::NotRecorded;
@@ -47,7 +46,7 @@ async fn start(
     sandbox: &Sandbox,
     wanted: &Wanted,
 ) -> Result<JobInfo, NotRecorded> {
-    let mut spare = 1;
+    let mut is_second_attempt = false;
     loop {
         let id = new_job_id();
         let command = context.sandbox.in_session(Command::shell(wanted.command.as_str()));
@@ -57,28 +56,24 @@ async fn start(
             // sit in a buffer of its own.
             .secret_env("PYTHONUNBUFFERED", "1")
             .merge()
-            .job_id(id.clone());
+            .job_id(id.clone())
+            // Until the model knows of the job, nobody could end it.
+            .kill_on_drop();
         if let Some(dir) = &wanted.workdir {
             command = command.workdir(dir);
         }
         if wanted.pty {
             command = command.pty(WINDOW);
         }
-        // Until the model knows of the job, nobody could end it.
         context.jobs.record(&context.call, sandbox, &id).await?;
-        let leash = Leash::new(sandbox, id);
         match Box::pin(sandbox.spawn(command)).await {
-            Err(Error::NeverStarted { .. }) if spare > 0 => spare -= 1,
-            Err(error) => return Err(error.into()),
-            Ok(info) => {
-                leash.release();
-                return Ok(info);
-            }
+            Err(Error::NeverStarted { .. }) if !is_second_attempt => is_second_attempt = true,
+            started => return Ok(started?),
         }
     }
 }
 
-/// Records what the model watches of the job.
+/// Notes what the model wants to hear of the job.
 fn watch(notebook: &Notebook, wanted: Wanted, info: &JobInfo, result: &mut CommandResult) {
     let Wanted { notify_on_complete, mut watch_patterns, .. } = wanted;
     watch_patterns.retain(|pattern| !pattern.is_empty());

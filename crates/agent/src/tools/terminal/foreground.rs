@@ -2,18 +2,34 @@
 
 use std::time::Duration;
 
-use vestal_sandbox::{Command, Sandbox};
-use vestal_wire::{Cause, JobInfo, JobState};
+use tokio::time::timeout;
+use vestal_sandbox::job::{Follow, JobEvent, JobOutcome, JobStream};
+use vestal_sandbox::{Command, Error, Sandbox, new_job_id};
+use vestal_wire::{Cause, JobId, JobInfo, JobState};
 
-use super::follow::{self, Followed};
 use super::meaning::meaning;
 use super::result::{CommandResult, Status, with_line};
 use super::{WINDOW, Wanted};
+use crate::call_jobs::NotRecorded;
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::output::OutputBuffer;
 
 /// The exit code of a command whose time was up.
 const TIMED_OUT: i32 = 124;
+
+/// How long a guest may take to kill a command.
+const KILL_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a killed command has to hand over what it had printed.
+const LAST_OUTPUT_WITHIN: Duration = Duration::from_secs(1);
+
+/// How a command came to its end.
+#[derive(Debug)]
+enum Followed {
+    Ended(Box<JobInfo>),
+    /// The turn was interrupted, and all that the command had started was killed.
+    Interrupted,
+}
 
 pub(super) async fn run(
     context: &ToolContext,
@@ -30,7 +46,7 @@ pub(super) async fn run(
         if wanted.pty { command.pty(WINDOW) } else { command }
     };
     let mut printed = OutputBuffer::new(context, context.limits.output_bytes);
-    let followed = follow::run(context, sandbox, command, &mut printed).await;
+    let followed = follow(context, sandbox, command, &mut printed).await;
     let mut text = printed.finish().text;
     if wanted.pty {
         // A terminal ends lines this way, which says nothing about the output.
@@ -53,6 +69,73 @@ pub(super) async fn run(
             result.output = text.into_owned();
             result.into_output()
         }
+    }
+}
+
+/// Runs a command to its end and keeps what it prints. It is run at most once:
+/// only if it is known never to have started, because the guest had ended
+/// before it could be sent, it is given to the next guest under another id.
+async fn follow(
+    context: &ToolContext,
+    sandbox: &Sandbox,
+    command: impl Fn() -> Command,
+    printed: &mut OutputBuffer<'_>,
+) -> Result<Followed, NotRecorded> {
+    let mut is_second_attempt = false;
+    loop {
+        let id = new_job_id();
+        context.jobs.record(&context.call, sandbox, &id).await?;
+        let command = command().job_id(id.clone()).kill_on_drop();
+        let mut job = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return Ok(Followed::Interrupted),
+            job = Box::pin(sandbox.start(command, Follow::EveryByte)) => job?,
+        };
+        let drained = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => None,
+            drained = drain(&mut job, printed) => Some(drained),
+        };
+        match drained {
+            None => {
+                kill_and_drain(sandbox, &id, drain(&mut job, printed)).await;
+                return Ok(Followed::Interrupted);
+            }
+            Some(drained) => drained?,
+        }
+        match job.finish().await? {
+            JobOutcome::NeverStarted { .. } if !is_second_attempt => is_second_attempt = true,
+            outcome => return Ok(Followed::Ended(Box::new(outcome.into_info()?))),
+        }
+    }
+}
+
+/// Takes all that a job prints.
+pub(super) async fn drain(
+    job: &mut JobStream,
+    printed: &mut OutputBuffer<'_>,
+) -> Result<(), Error> {
+    while let Some(event) = job.next().await? {
+        match event {
+            JobEvent::Stdout(bytes) | JobEvent::Stderr(bytes) => printed.push(&bytes),
+            JobEvent::Gap { bytes, .. } => printed.gap(bytes),
+            JobEvent::Started { .. } | JobEvent::Ended(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Kills a job and takes what it had printed, if that comes at once.
+pub(crate) async fn kill_and_drain(
+    sandbox: &Sandbox,
+    id: &JobId,
+    draining: impl Future<Output: Sized>,
+) {
+    let kill = Box::pin(sandbox.kill(id));
+    match timeout(KILL_WITHIN, kill).await {
+        Ok(Ok(_)) => drop(timeout(LAST_OUTPUT_WITHIN, draining).await),
+        Ok(Err(error)) => tracing::debug!(job = %id, %error, "nothing to kill"),
+        Err(_) => tracing::warn!(job = %id, "the job is still being killed"),
     }
 }
 

@@ -1,9 +1,7 @@
 //! `terminal`: a command in the conversation's shell.
 
 mod background;
-mod follow;
 mod foreground;
-mod leash;
 mod meaning;
 mod result;
 mod settle;
@@ -29,9 +27,7 @@ use result::{CommandResult, Status};
 
 pub(crate) use settle::settle;
 
-pub(super) use follow::last_words;
-pub(super) use foreground::warning;
-pub(super) use leash::Leash;
+pub(super) use foreground::{kill_and_drain, warning};
 pub(super) use result::fault_of;
 
 /// Longest time a command may be given in the foreground, unless the settings

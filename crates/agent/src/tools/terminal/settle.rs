@@ -3,10 +3,11 @@
 use serde_json::Value;
 use vestal_model::ToolCall;
 use vestal_sandbox::Error;
+use vestal_sandbox::job::{JobOutcome, JobStream};
 use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
 
 use super::result::{CommandResult, Status};
-use super::{Wanted, follow, foreground};
+use super::{Wanted, foreground};
 use crate::call_jobs::Sent;
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::output::OutputBuffer;
@@ -27,17 +28,20 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
         Sent::As(job) => job,
         Sent::Never | Sent::Unrecorded => return failed(UNKNOWN),
     };
-    let Some(lost) = job.lost() else { return failed(UNKNOWN) };
+    let Some(sent) = job.sent() else { return failed(UNKNOWN) };
     let sandbox = match context.sandbox.attach(&context.events).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
-            let id = &lost.job;
+            let id = &sent.job;
             return failed(&format!("{UNKNOWN} (its job {id} could not be asked for: {error})"));
         }
     };
-    let info = match Box::pin(sandbox.outcome(&lost)).await {
-        Ok(info) => info,
-        Err(Error::NeverStarted { .. }) => return failed(NEVER),
+    let info = match Box::pin(sandbox.outcome(&sent)).await {
+        Ok(JobOutcome::Ran(info)) => info,
+        Ok(JobOutcome::NeverStarted { .. }) => return failed(NEVER),
+        Ok(JobOutcome::Unknown { job }) => {
+            return failed(&format!("{UNKNOWN} ({})", Error::OutcomeUnknown { job }));
+        }
         Err(error) => return failed(&format!("{UNKNOWN} ({error})")),
     };
     if !matches!(info.state, JobState::Ended(_)) || call.name != "terminal" {
@@ -54,7 +58,7 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
         delivery: Delivery::EveryByte,
     };
     let drained = match Box::pin(sandbox.attach(request)).await {
-        Ok(job) => follow::drain(job, &mut printed, &mut 0).await.map_err(Error::from),
+        Ok(job) => finish(job, &mut printed).await,
         Err(error) => Err(error),
     };
     let text = printed.finish().text;
@@ -70,6 +74,11 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
             CommandResult { output: text, ..error }.into_output()
         }
     }
+}
+
+async fn finish(mut job: JobStream, printed: &mut OutputBuffer<'_>) -> Result<JobInfo, Error> {
+    foreground::drain(&mut job, printed).await?;
+    job.finish().await?.into_info()
 }
 
 fn failed(words: &str) -> ToolOutput {

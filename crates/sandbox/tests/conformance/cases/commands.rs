@@ -79,7 +79,7 @@ pub(crate) async fn an_interrupted_command_ends_with_130(world: &World) {
         .await;
     let id = job.id().clone();
     sandbox.signal(&id, 2).await.unwrap();
-    let info = job.finish().await.unwrap();
+    let info = job.finish().await.unwrap().into_info().unwrap();
     assert_eq!(info.state, JobState::Ended(Exit { code: Some(130), cause: Cause::Signaled(2) }));
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     // Its end is told before it is known that it left nobody behind.
@@ -209,5 +209,5 @@ pub(crate) async fn a_terminal_has_a_size_that_can_change(world: &World) {
     }
     let text = String::from_utf8(seen).unwrap();
     assert!(text.contains("50 132") && text.contains("tty"), "{text:?}");
-    job.finish().await.unwrap();
+    job.finish().await.unwrap().into_info().unwrap();
 }

@@ -89,7 +89,7 @@ pub(crate) async fn of_two_commands_at_once_the_last_started_wins(world: &World)
     assert_eq!(second.session_state, SessionState::Saved);
     crate::support::until("the gate is there", || async { gate.exists() }).await;
     tokio::task::spawn_blocking(move || std::fs::write(gate, "")).await.unwrap().unwrap();
-    let first = first.finish().await.unwrap();
+    let first = first.finish().await.unwrap().into_info().unwrap();
     assert_eq!(first.session_state, SessionState::Superseded);
     assert_eq!(main(&sandbox, "echo $x").await, "last-started\n");
 }
