@@ -45,7 +45,7 @@ pub enum Error {
         id: ConversationId,
     },
     /// Another conversation has the title.
-    #[error("conversation {by} already has the title {title:?}; choose another one")]
+    #[error("conversation {by} already has the title {title:?}")]
     TitleTaken {
         /// The title.
         title: String,

@@ -202,7 +202,7 @@ async fn what_git_refuses_is_said_in_its_words() {
     for branch in ["-d", "a..b", "", "x y"] {
         let wanted = Workspace::Worktree { path: root.clone(), branch: Some(branch.into()) };
         let error = fixture.make(&task(), wanted).await.unwrap_err().to_string();
-        assert!(error.contains("no name for a branch"), "{error}");
+        assert!(error.contains("not a valid branch name"), "{error}");
     }
 
     let full = root.join(".worktrees/full");

@@ -174,7 +174,7 @@ async fn what_is_not_there_is_said_not_to_be() {
         }
     }
     let result = stage.call(&Process, json!({"action": "dance"})).await;
-    assert!(result["error"].as_str().unwrap().contains("one of list, poll"), "{result}");
+    assert!(result["error"].as_str().unwrap().contains("must be list, poll"), "{result}");
     let result = stage.call(&Process, json!({"action": "poll"})).await;
     assert_eq!(result["error"], "`session_id` is required");
 }

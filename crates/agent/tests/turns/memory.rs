@@ -197,7 +197,7 @@ async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
 #[tokio::test]
 async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "sleep 1000"})),
+        Reply::tool_call("terminal", json!({"command": "echo up; sleep 1000"})),
         Reply::error(401, "no"),
         Reply::text("").finish(Finish::Refusal),
         Reply::text("fine"),
@@ -207,7 +207,7 @@ async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
     let control = conversation.control();
     let ears = stage.ears();
     let (interrupted, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
-        stage.hear(|event| matches!(event, Event::ToolStarted { .. })).await;
+        stage.hear(|event| matches!(event, Event::ToolOutput { .. })).await;
         control.interrupt();
     });
     assert_eq!(interrupted.outcome.word(), "interrupted");

@@ -87,7 +87,7 @@ async fn what_children_took_is_counted_on_a_line_of_its_own_and_in_the_sum() {
             person.says("/usage");
             person.sees("2 delegated parts, all models").await;
             // Two calls of ours, and one of each child.
-            person.sees("together  4 calls, ").await;
+            person.sees("total  4 calls, ").await;
             person.leaves();
         })
         .await;

@@ -161,7 +161,7 @@ async fn a_branch_is_gone_on_with_and_named() {
             person.says("/title mine");
             person.sees("the title is now \"mine\"").await;
             person.says("/branch mine");
-            person.sees("the title \"mine\" belongs to").await;
+            person.sees("already has the title \"mine\"").await;
             person.leaves();
         })
         .await;
@@ -183,7 +183,7 @@ async fn while_a_turn_runs_some_commands_act_at_once_and_others_wait() {
             person.says("/status");
             person.sees("turn running for").await;
             person.says("/undo 1");
-            person.sees("/undo has to wait").await;
+            person.sees("/undo cannot run during a turn").await;
             person
                 .sees_that("the input", |rows| {
                     rows.iter().filter(|row| row.starts_with("› /undo 1")).count() == 2
@@ -315,9 +315,9 @@ async fn a_slip_in_the_name_of_a_model_gets_the_nearest_one_that_is_listed() {
             person.sees("custom does not list a model lantren-2").await;
             person.sees("did you mean /model lantern-2?").await;
             person.says("/model custom:lantren-2");
-            person.sees("custom:lantren-2 is asked in this conversation").await;
+            person.sees("this conversation now uses custom:lantren-2").await;
             person.says("/model lantern-2");
-            person.sees("custom:lantern-2 is asked in this conversation").await;
+            person.sees("this conversation now uses custom:lantern-2").await;
             person.types("/model custom:be");
             person.presses(Key::plain(KeyCode::Tab));
             person.sees("/model custom:beacon").await;

@@ -134,7 +134,7 @@ fn a_backend_that_cannot_be_asked_is_told_of_and_ends_with_1() {
     for words in [&["ps"][..], &["jobs"], &["stats"], &["jobs", "-t", "web"], &["prune", "-n"]] {
         let outcome = ask(words);
         assert!(outcome.stderr.contains("nobody.sock"), "{words:?}: {outcome:?}");
-        assert!(!outcome.stderr.contains("no job runs;"), "{words:?}: {outcome:?}");
+        assert!(!outcome.stderr.contains("no jobs are running;"), "{words:?}: {outcome:?}");
     }
     assert_eq!(ask(&["ps", "--json"]).json()[0]["state"], "unknown");
     let doctor = ask(&["doctor"]).text();

@@ -61,7 +61,7 @@ fn removal_keeps_workspace_and_home_unless_the_files_are_to_go() {
     let container = world.containers().remove(0);
     let asked = world.vestal(["rm", "default"]).exits(2);
     assert!(asked.stderr.contains(&format!("(container {container})")), "{asked:?}");
-    assert!(asked.stderr.contains("all that was installed in it"), "{asked:?}");
+    assert!(asked.stderr.contains("everything installed in it"), "{asked:?}");
     assert!(asked.stderr.contains(&format!("kept: {}", dir.join("workspace").display())));
 
     let removed = world.vestal(["rm", "-y", "--json", "default"]).exits(0).json();

@@ -180,7 +180,7 @@ fn a_command_of_the_board_is_done_without_asking_a_model() {
     let wrong = say("/kanban lst").exits(2);
     assert!(wrong.stderr.contains("'list'"), "{wrong:?}");
     let open = say("/kanban comment it's").exits(2);
-    assert!(open.stderr.contains("no second '"), "{open:?}");
+    assert!(open.stderr.contains("the quote ' is not closed"), "{open:?}");
     // Commands of a conversation need one; help does not.
     let undo = say("/undo").exits(2);
     assert!(undo.stderr.contains("/undo is for an open conversation"), "{undo:?}");

@@ -305,7 +305,7 @@ fn no_task_is_worked_on_in_vestals_own_home() {
     let task = bench.task(NewTask { workspace, ..some() });
     bench.work(&task).exits(70);
     let error = bench.last_run(&task).error.unwrap();
-    assert!(error.contains("Vestal's own home"), "{error}");
+    assert!(error.contains("inside Vestal's home"), "{error}");
     let place = format!("dir:{}", bench.chat.world.home().display());
     let refused = bench.chat.vestal(["kanban", "create", "x", "--workspace", &place]).exits(2);
     assert!(refused.stderr.contains("Vestal's own home"), "{refused:?}");
