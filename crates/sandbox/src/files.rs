@@ -5,7 +5,6 @@
 //! this side; they are checked so that callers may show and compare them.
 
 mod check;
-mod listing;
 mod read;
 
 #[cfg(test)]
@@ -29,8 +28,8 @@ use vestal_wire::{
 
 use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply};
 
-pub use listing::{Listing, Page};
 pub use read::{FileContent, ReadSummary};
+pub use read::{Listing, Page};
 
 /// An operation on files that did not succeed.
 #[derive(Debug, thiserror::Error)]

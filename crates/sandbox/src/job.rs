@@ -7,7 +7,6 @@
 
 mod control;
 mod running;
-mod session;
 mod stream;
 
 #[cfg(test)]
@@ -29,8 +28,8 @@ use crate::output::{Capture, Output};
 pub use control::{
     AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
 };
+pub use control::{end_session, of_session};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
-pub use session::{end_session, of_session};
 pub use stream::{JobOutcome, JobStream, SentJob};
 pub(crate) use stream::{KillOnDrop, Observer, run as run_through_losses};
 

@@ -45,7 +45,7 @@ pub use progress::{Progress, ProgressSink};
 pub use publish::{
     Bundle, BundleError, Content as BundleContent, Item as BundleItem, PublishError, PublishedName,
 };
-pub use sandbox::{Cleanup, Opening, Reach, Remark, Sandbox};
+pub use sandbox::{Cleanup, JobWarning, Opening, Reach, Sandbox};
 pub use snapshot::{
     Forked, InvalidSnapshotName, Rebuild, Rebuilt, Restored, Snapshot, SnapshotName, WhileBusy,
 };

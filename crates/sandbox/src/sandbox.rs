@@ -1,16 +1,14 @@
 //! A sandbox in the hands of this process.
 
 mod calls;
-mod cleanup;
 mod handle;
-mod publish;
 mod reach;
-mod remarks;
+mod warnings;
 
-pub use cleanup::Cleanup;
+pub use handle::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
 pub use reach::{Opening, Reach};
-pub use remarks::Remark;
+pub use warnings::JobWarning;
 
 use std::sync::Arc;
 

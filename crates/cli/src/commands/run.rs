@@ -260,7 +260,7 @@ impl Runner<'_> {
         };
         view.set_output(&output);
         let code = output.exit.code.map(Into::into);
-        for remark in sandbox.remarks(code, output.session_error.as_deref()).await {
+        for remark in sandbox.warnings(code, output.session_error.as_deref()).await {
             self.context.console.warn(&remark.to_string());
         }
         match signal {
@@ -285,7 +285,7 @@ impl Runner<'_> {
         };
         match followed {
             Ok(Followed::Done(info)) => {
-                for remark in sandbox.remarks_on(&info).await {
+                for remark in sandbox.job_warnings(&info).await {
                     self.context.console.warn(&remark.to_string());
                 }
                 self.ended(&info)

@@ -1,4 +1,5 @@
-//! A connection to one guest, shared by any number of callers.
+//! A connection to one guest, shared by any number of callers, and the calls that
+//! have one answer.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,15 +14,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use vestal_wire::limits::MAX_CHANNELS;
 use vestal_wire::{
-    Fault, FaultCode, HEADER_LEN, Header, Hello, Kind, Reply, Request, Role, Stream, Welcome,
-    decode, encode,
+    Fault, FaultCode, HEADER_LEN, Header, Hello, Kind, Reply, Request, Role, Stats, Status, Stream,
+    Welcome, decode, encode,
 };
 
 use super::channel::{Channel, ChannelCore};
-use super::driver::{self, CloseOnDrop};
-use super::error::{CallError, Closed, ConnectError, Violation};
-use super::expect::Expectation;
-use super::outbox::{Outbox, Writer};
+use super::error::{CallError, Closed, ConnectError, Expectation, Violation};
+use super::outbox;
+use super::outbox::{CloseOnDrop, Outbox, Writer};
 
 /// How long a guest may take to answer the greeting, unless told otherwise.
 pub const DEFAULT_GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ impl Connection {
             .map_err(|_| ConnectError::Timeout(limit))??;
         let (reader, writer) = tokio::io::split(stream);
         let shared = Arc::new(Shared::new(welcome, Box::new(writer)));
-        tokio::spawn(driver::drive(reader, CloseOnDrop(Arc::clone(&shared))));
+        tokio::spawn(outbox::drive(reader, CloseOnDrop(Arc::clone(&shared))));
         Ok(Self { handle: Arc::new(Handle { shared }) })
     }
 
@@ -328,4 +328,80 @@ fn check_welcome(welcome: &Welcome) -> Result<(), ConnectError> {
         return Err(Violation::Claim("a name in the greeting is too long").into());
     }
     Ok(())
+}
+
+impl Connection {
+    /// Returns the guest's state. Not use of the sandbox.
+    pub async fn status(&self, limit: Duration) -> Result<Status, CallError> {
+        match self.call_within(Request::Status, limit).await? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(self.wrong_reply()),
+        }
+    }
+
+    /// Returns what the sandbox consumes. Not use of the sandbox.
+    pub async fn stats(&self, limit: Duration) -> Result<Stats, CallError> {
+        match self.call_within(Request::Stats, limit).await? {
+            Reply::Stats(stats) => Ok(stats),
+            _ => Err(self.wrong_reply()),
+        }
+    }
+
+    /// Resets the idle clock.
+    pub async fn touch(&self, limit: Duration) -> Result<(), CallError> {
+        self.done_within(Request::Touch, limit).await
+    }
+
+    /// Changes after how much idleness the guest ends by itself; `None`: never.
+    pub async fn retain(
+        &self,
+        retention: Option<Duration>,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        let retention_ms = retention.map(millis);
+        self.done_within(Request::Retain { retention_ms }, limit).await
+    }
+
+    /// Forgets a session's saved state.
+    pub async fn reset_session(&self, name: &str, limit: Duration) -> Result<(), CallError> {
+        self.done_within(Request::ResetSession { name: name.to_owned() }, limit).await
+    }
+
+    /// Ends the guest: jobs get SIGTERM and, after `grace`, SIGKILL. Returns
+    /// when no process of a job is left.
+    pub async fn shutdown(&self, grace: Duration, limit: Duration) -> Result<(), CallError> {
+        let request = Request::Shutdown { grace_ms: millis(grace), if_idle: false };
+        self.done_within(request, limit).await
+    }
+
+    /// Ends the guest unless a job runs or another call is open; then it is a
+    /// fault with [`vestal_wire::FaultCode::Busy`].
+    pub async fn shutdown_if_idle(
+        &self,
+        grace: Duration,
+        limit: Duration,
+    ) -> Result<(), CallError> {
+        let request = Request::Shutdown { grace_ms: millis(grace), if_idle: true };
+        self.done_within(request, limit).await
+    }
+
+    async fn done_within(&self, request: Request, limit: Duration) -> Result<(), CallError> {
+        self.call_within(request, limit).await.map(drop)
+    }
+
+    /// Cuts off a guest whose reply fits the request's type but not its sense.
+    pub(crate) fn wrong_reply(&self) -> CallError {
+        self.violate(Violation::WrongReply)
+    }
+
+    /// Cuts off a guest after an answer that breaks the protocol.
+    pub(crate) fn violate(&self, violation: Violation) -> CallError {
+        self.shared().close(&Closed::Violation(violation.clone()));
+        CallError::Protocol { sent: true, violation }
+    }
+}
+
+/// Returns a duration in whole milliseconds, as far as they can be counted.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

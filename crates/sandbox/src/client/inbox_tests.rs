@@ -4,8 +4,8 @@ use bytes::BytesMut;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{AttachJob, Delivery, Event, Request, Stream, encode};
 
+use super::error::Expectation;
 use super::error::Violation;
-use super::expect::Expectation;
 use super::inbox::{Inbox, Item};
 
 fn inbox() -> Inbox {

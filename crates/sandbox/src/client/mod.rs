@@ -5,14 +5,9 @@
 //! is bounded and checked, and a guest that breaks the protocol loses its
 //! connection.
 
-mod calls;
 mod channel;
 mod connection;
-mod driver;
 mod error;
-mod expect;
-mod feed;
-mod flow;
 mod inbox;
 mod outbox;
 pub mod socket;
@@ -30,8 +25,8 @@ mod random_tests;
 #[cfg(test)]
 mod socket_tests;
 
-pub(crate) use calls::millis;
-pub(crate) use feed::{FeedError, Source, feed, feed_for_reply};
+pub(crate) use channel::{FeedError, Source, feed, feed_for_reply};
+pub(crate) use connection::millis;
 
 pub use channel::{Channel, Incoming, Outgoing};
 pub use connection::{Connection, DEFAULT_GREETING_LIMIT};

@@ -1,4 +1,5 @@
-//! Attach to a sandbox, starting or making it if need be.
+//! Attach to a sandbox, starting or making it if need be, and find out which
+//! instance is the sandbox's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +8,20 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use vestal_wire::Role;
 
+use super::lock::LockedSandbox;
+use super::lock::unlocated;
 use super::owned::see_through;
+use super::remove::{END_PATIENCE, Interrupt};
 use super::sweep::Begin;
 use super::{Engine, Inner};
-use crate::backend::{Backend, BackendError, Confinement, Instance, InstanceState};
+use crate::backend::{
+    Backend, BackendError, Confinement, FoundInstance, Instance, InstanceFilter, InstanceState,
+};
 use crate::client::{ConnectError, Connection};
 use crate::mounts::quoted;
 use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
+use crate::spec::UNKNOWN_SETTINGS;
 use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
 use crate::{Error, Key, Overrides, Sandbox, Task};
 
@@ -23,7 +30,7 @@ use crate::{Error, Key, Overrides, Sandbox, Task};
 const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long the first look waits for a greeting. A guest that takes longer is
-/// looked at with its backend's help.
+/// found at with its backend's help.
 const GREETING_SOON: Duration = Duration::from_secs(1);
 
 /// The same for the second look, which is for what somebody else may just have
@@ -153,7 +160,7 @@ impl Inner {
         if let Some(attached) = self.attach_running(key, dir, overrides, GREETING_AT_ONCE).await? {
             return Ok(attached);
         }
-        let site = Site { key, dir, lock, asked: overrides };
+        let locked = LockedSandbox { key, dir, lock };
         let mut record = match dir.record_of(key)? {
             Some(record) => {
                 let wanted = overrides.clone().or(&record.overrides);
@@ -166,8 +173,8 @@ impl Inner {
             }
         };
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let mut looked = self.look(site, &*backend, &mut record).await;
-        if matches!(&looked, Err(Error::Backend { source, .. }) if source.is_refusal()) {
+        let mut found = self.find_instance(locked, &*backend, &mut record).await;
+        if matches!(&found, Err(Error::Backend { source, .. }) if source.is_refusal()) {
             // Whoever greets needs no looking at.
             if let Some(attached) =
                 self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
@@ -175,34 +182,37 @@ impl Inner {
                 return Ok(attached);
             }
             // An engine's trouble passes, and says nothing about the instance.
-            looked = self.look(site, &*backend, &mut record).await;
+            found = self.find_instance(locked, &*backend, &mut record).await;
         }
-        let looked = looked.map_err(|error| unseen(key.task(), error))?;
-        let mut attached = self.bring_up(site, &backend, record, looked.state).await?;
-        attached.notices.extend(looked.notices);
+        let found = found.map_err(|error| unseen(key.task(), error))?;
+        let mut attached = self.bring_up(locked, overrides, &backend, record, found.state).await?;
+        attached.notices.extend(found.notices);
         Ok(attached)
     }
 
     /// Makes a guest greet, from whatever state its instance is in.
     async fn bring_up(
         &self,
-        site: Site<'_>,
+        locked: LockedSandbox<'_>,
+        asked: &Overrides,
         backend: &Arc<dyn Backend>,
         mut record: Record,
         state: InstanceState,
     ) -> Result<Attached, Error> {
         let failed = || Error::backend(backend.name());
-        let Some(mut instance) = record.instance(site.dir) else {
-            return self.create(site, record).await;
+        let Some(mut instance) = record.instance(locked.dir) else {
+            return self.create(locked, asked, record).await;
         };
         match state {
-            InstanceState::Absent => self.create(site, record).await,
+            InstanceState::Absent => self.create(locked, asked, record).await,
             InstanceState::Broken { .. } => {
                 backend.remove(&instance).await.map_err(failed())?;
                 record.instance = None;
-                self.create(site, record).await
+                self.create(locked, asked, record).await
             }
-            InstanceState::Stopped { .. } => self.start(site, record, StateBefore::Stopped).await,
+            InstanceState::Stopped { .. } => {
+                self.start(locked, asked, record, StateBefore::Stopped).await
+            }
             InstanceState::Running | InstanceState::Paused => {
                 // Somebody may have restarted it, or let it pause.
                 let locator = backend.locate(&instance).await.map_err(failed())?;
@@ -211,10 +221,10 @@ impl Inner {
                 {
                     recorded.locator = locator.clone();
                     instance.locator = locator;
-                    site.dir.write_record(&record)?;
+                    locked.dir.write_record(&record)?;
                 }
                 if let Some(attached) =
-                    self.attach_running(site.key, site.dir, site.asked, GREETING_WITHIN).await?
+                    self.attach_running(locked.key, locked.dir, asked, GREETING_WITHIN).await?
                 {
                     return Ok(attached);
                 }
@@ -225,7 +235,7 @@ impl Inner {
                     "the guest does not answer; starting it anew"
                 );
                 backend.end(&instance, GREETING_WITHIN).await.map_err(failed())?;
-                self.start(site, record, StateBefore::Stopped).await
+                self.start(locked, asked, record, StateBefore::Stopped).await
             }
         }
     }
@@ -289,16 +299,6 @@ fn unseen(task: &Task, error: Error) -> Error {
         }
         other => other,
     }
-}
-
-/// The sandbox that is worked on, and the proof that nobody else does.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Site<'a> {
-    pub(super) key: &'a Key,
-    pub(super) dir: &'a SandboxDir,
-    pub(super) lock: &'a KeyLock,
-    /// What the caller asks for this sandbox alone.
-    pub(super) asked: &'a Overrides,
 }
 
 impl SandboxDir {
@@ -387,4 +387,113 @@ async fn greet_within(
             other => return other,
         }
     }
+}
+
+/// The instance that is the sandbox's.
+#[derive(Debug)]
+pub(super) struct InstanceLookup {
+    /// State of the instance that the record now names.
+    pub(super) state: InstanceState,
+    /// What the caller should hear about.
+    pub(super) notices: Vec<Notice>,
+}
+
+impl Inner {
+    /// Looks at the recorded instance and at those that carry the sandbox's
+    /// mark. If another one is the sandbox's, because the record was lost or is
+    /// older than it, the record names that one afterwards.
+    pub(super) async fn find_instance(
+        &self,
+        locked: LockedSandbox<'_>,
+        backend: &dyn Backend,
+        record: &mut Record,
+    ) -> Result<InstanceLookup, Error> {
+        let failed = || Error::backend(backend.name());
+        let recorded = match record.instance(locked.dir) {
+            Some(instance) => backend.state(&instance).await.map_err(failed())?,
+            None => InstanceState::Absent,
+        };
+        let hash = locked.key.hash();
+        let marked = backend.find(InstanceFilter::Key(&hash)).await.map_err(failed())?;
+        let mut marked: Vec<FoundInstance> =
+            marked.into_iter().filter(|found| found.persistent).collect();
+        let current = record.instance.as_ref().map(|instance| instance.id.clone());
+        marked.sort_by_key(|found| {
+            let is_current = current.as_deref() == Some(&*found.id);
+            (runs(found.state), is_current, found.generation)
+        });
+        let mut state = recorded;
+        let chosen = marked.pop_if(|best| {
+            let is_current = current.as_deref() == Some(&*best.id);
+            let is_newest = best.generation >= record.generation;
+            is_current
+                || recorded == InstanceState::Absent
+                || (is_newest && runs(best.state) && !runs(recorded))
+        });
+        if let Some(chosen) = chosen
+            && current.as_deref() != Some(&*chosen.id)
+        {
+            tracing::info!(instance = chosen.id, "found by its mark");
+            state = chosen.state;
+            self.adopt(locked, backend, record, chosen)?;
+        }
+        let current = record.instance.as_ref().map(|instance| instance.id.clone());
+        let mut notices = Vec::new();
+        for other in marked {
+            if current.as_deref() != Some(&*other.id) && runs(other.state) {
+                notices.extend(self.stop_duplicate(locked, backend, other).await?);
+            }
+        }
+        Ok(InstanceLookup { state, notices })
+    }
+
+    /// Makes an instance that was found by its mark the recorded one.
+    fn adopt(
+        &self,
+        locked: LockedSandbox<'_>,
+        backend: &dyn Backend,
+        record: &mut Record,
+        found: FoundInstance,
+    ) -> Result<(), Error> {
+        let spec = self.spec(backend, &record.overrides)?;
+        let spec = if spec.hash() == found.spec {
+            spec.to_map()
+        } else {
+            std::iter::once((UNKNOWN_SETTINGS.to_owned(), found.spec)).collect()
+        };
+        record.generation = record.generation.max(found.generation);
+        record.instance = Some(InstanceRecord {
+            id: found.id,
+            created_at: found.created_at.unwrap_or_else(Timestamp::now),
+            spec,
+            // The guest is told of the right one at the next drift check.
+            retention_seconds: None,
+            locator: found.locator,
+        });
+        locked.dir.write_record(record)?;
+        Ok(())
+    }
+
+    /// Ends another instance of the same sandbox and leaves it to the reaper;
+    /// one with jobs is reported and left alone.
+    async fn stop_duplicate(
+        &self,
+        locked: LockedSandbox<'_>,
+        backend: &dyn Backend,
+        found: FoundInstance,
+    ) -> Result<Option<Notice>, Error> {
+        let name = backend.describe(&found.locator).name.unwrap_or_else(|| found.id.clone());
+        let instance = Instance { locator: found.locator, ..unlocated(locked.dir, found.id) };
+        match self.ask_to_end(locked.key.task(), backend, &instance, Interrupt::Nothing).await {
+            Err(Error::Busy { .. }) => return Ok(Some(Notice::Duplicate { name })),
+            other => other?,
+        }
+        tracing::warn!(name, "another instance of this sandbox ran idle; it is stopped");
+        backend.end(&instance, END_PATIENCE).await.map_err(Error::backend(backend.name()))?;
+        Ok(None)
+    }
+}
+
+fn runs(state: InstanceState) -> bool {
+    matches!(state, InstanceState::Running | InstanceState::Paused)
 }

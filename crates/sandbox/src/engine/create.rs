@@ -1,33 +1,41 @@
 //! Make and start instances.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use vestal_config::OnConfigChange;
-use vestal_wire::Role;
+use minicbor::bytes::ByteVec;
+use vestal_config::{OnConfigChange, keys};
+use vestal_wire::{EnvVar, GuestSettings, Role};
 
 use super::Inner;
-use super::attach::{Attached, GreetError, Site, StateBefore, greet};
-use super::order::{Lifespan, Wanted};
+use super::attach::{Attached, GreetError, StateBefore, greet};
+use super::lock::LockedSandbox;
 use super::remove::kept_files;
-use crate::backend::{Backend, BackendError, Base, Confinement, Instance, InstanceRequest, Remedy};
-use crate::failpoint;
+use crate::backend::{
+    Backend, BackendError, Base, Confinement, Instance, InstanceRequest, JobEnvironment, Owner,
+    Remedy,
+};
 use crate::key::random_hex;
 use crate::notice::Notice;
 use crate::store::{
     InstanceMark, InstanceRecord, Intent, KeyLock, Record, SandboxDir, StoreError, make_private_dir,
 };
-use crate::{Error, Key, ProgressSink};
+use crate::{Error, Key, Overrides, ProgressSink, failpoint};
 
 impl Inner {
     /// Makes the next generation of a sandbox's instance.
     pub(super) async fn create(
         &self,
-        site: Site<'_>,
+        locked: LockedSandbox<'_>,
+        asked: &Overrides,
         mut record: Record,
     ) -> Result<Attached, Error> {
         failpoint::reach("create.locked");
-        let Site { key, dir, lock, asked } = site;
+        let LockedSandbox { key, dir, .. } = locked;
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         record.overrides = asked.clone().or(&record.overrides);
         let first = record.generation == 0;
@@ -42,10 +50,9 @@ impl Inner {
             backend: backend.name().to_owned(),
         })?;
         failpoint::reach("create.intent-written");
-        let ground = Ground { key, dir, lock };
-        let remarks = match self.make(ground, &mut record, id, None, &self.progress).await {
+        let remarks = match self.make(locked, &mut record, id, None, &self.progress).await {
             Ok(remarks) => remarks,
-            Err(Unmade { error, left }) => {
+            Err(CreateFailure { error, left }) => {
                 // What is left keeps the intent, and with it the duty to remove it.
                 if !left {
                     dir.clear_intent()?;
@@ -68,21 +75,21 @@ impl Inner {
         if first && backend.confinement() == Confinement::None {
             notices.push(Notice::NoIsolation);
         }
-        self.greet_new(site, backend, instance, record, StateBefore::Absent, notices).await
+        self.greet_new(asked, backend, instance, record, StateBefore::Absent, notices).await
     }
 
     /// Makes an instance that an intent names already, and enters it in the
     /// record, which the caller writes. Returns what its users should hear.
     pub(super) async fn make(
         &self,
-        ground: Ground<'_>,
+        locked: LockedSandbox<'_>,
         record: &mut Record,
         id: String,
         base: Option<Base>,
         progress: &ProgressSink,
-    ) -> Result<Vec<String>, Unmade> {
-        let Ground { key, dir, lock } = ground;
-        let whole = |error| Unmade { error, left: false };
+    ) -> Result<Vec<String>, CreateFailure> {
+        let LockedSandbox { key, dir, lock } = locked;
+        let whole = |error| CreateFailure { error, left: false };
         let backend = Arc::clone(self.backend(key.task(), &record.backend).map_err(whole)?);
         let instance =
             Instance { dir: dir.instance_dir(&id), id, locator: serde_json::Value::Null };
@@ -93,7 +100,7 @@ impl Inner {
                 mark.write(&instance.dir, backend.confinement())?;
             }
             let lifespan = Lifespan::Retained { retention: self.retention()? };
-            let wanted = Wanted { key, backend: &*backend, overrides: &record.overrides };
+            let wanted = InstanceSource { key, backend: &*backend, overrides: &record.overrides };
             self.order(wanted, &instance, record.generation, lifespan, lock)
         };
         let made = match prepare() {
@@ -118,7 +125,7 @@ impl Inner {
                 if let Err(left) = &removed {
                     tracing::warn!(instance = instance.id, %left, "left for later");
                 }
-                Err(Unmade { error, left: removed.is_err() })
+                Err(CreateFailure { error, left: removed.is_err() })
             }
         }
     }
@@ -144,14 +151,15 @@ impl Inner {
     /// no files of its own, makes way for the next generation.
     pub(super) async fn start(
         &self,
-        site: Site<'_>,
+        locked: LockedSandbox<'_>,
+        asked: &Overrides,
         mut record: Record,
         before: StateBefore,
     ) -> Result<Attached, Error> {
-        let Site { key, dir, lock, asked } = site;
+        let LockedSandbox { key, dir, lock } = locked;
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         let Some(instance) = record.instance(dir) else {
-            return self.create(site, record).await;
+            return self.create(locked, asked, record).await;
         };
         if backend.confinement() != Confinement::None && backend.remedy() == Remedy::Restart {
             // A system that is put together at each start is put together as it
@@ -162,7 +170,7 @@ impl Inner {
         failpoint::reach("start.intent-written");
 
         let lifespan = Lifespan::Retained { retention: self.retention()? };
-        let wanted = Wanted { key, backend: &*backend, overrides: &record.overrides };
+        let wanted = InstanceSource { key, backend: &*backend, overrides: &record.overrides };
         let request = self.order(wanted, &instance, record.generation, lifespan, lock)?;
         let now = request.record(Timestamp::now());
         // One that is put together at each start takes the settings of now.
@@ -195,7 +203,7 @@ impl Inner {
                 }
                 record.instance = None;
                 dir.write_record(&record)?;
-                let mut attached = self.create(site, record).await?;
+                let mut attached = self.create(locked, asked, record).await?;
                 attached.before = before;
                 attached.notices.push(Notice::Recreated { reason: error.to_string() });
                 return Ok(attached);
@@ -217,7 +225,7 @@ impl Inner {
         failpoint::reach("start.intent-cleared");
         let remarks = made.warnings.into_iter().map(Notice::Remark);
         let notices = remarks.chain(drift.map(Notice::Applied)).collect();
-        self.greet_new(site, backend, instance, record, before, notices).await
+        self.greet_new(asked, backend, instance, record, before, notices).await
     }
 
     /// Returns whether an instance that did not start makes way for a new one.
@@ -235,7 +243,7 @@ impl Inner {
 
     async fn greet_new(
         &self,
-        site: Site<'_>,
+        asked: &Overrides,
         backend: Arc<dyn Backend>,
         instance: Instance,
         record: Record,
@@ -249,7 +257,7 @@ impl Inner {
             })?;
         let Record { generation, overrides, task, instance: made, .. } = record;
         let record = made.ok_or(Error::NoSandbox { task })?;
-        let overrides = site.asked.clone().or(&overrides);
+        let overrides = asked.clone().or(&overrides);
         Ok(Attached {
             backend,
             connection,
@@ -263,17 +271,9 @@ impl Inner {
     }
 }
 
-/// A sandbox whose lock is held.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ground<'a> {
-    pub(super) key: &'a Key,
-    pub(super) dir: &'a SandboxDir,
-    pub(super) lock: &'a KeyLock,
-}
-
 /// An instance that could not be made.
 #[derive(Debug)]
-pub(super) struct Unmade {
+pub(super) struct CreateFailure {
     /// Why.
     pub(super) error: Error,
     /// Whether something of it is left.
@@ -283,4 +283,145 @@ pub(super) struct Unmade {
 /// Returns an id that no instance had before.
 pub(super) fn new_instance_id(dir: &SandboxDir) -> Result<String, StoreError> {
     random_hex::<8>().map_err(|error| StoreError::io("name an instance in", dir.path(), error))
+}
+
+/// What ends an instance by itself, and so where its guest keeps its state.
+#[derive(Debug, Clone)]
+pub(super) enum Lifespan {
+    /// Idleness. Journal, logs and sessions are the sandbox's, and stay from
+    /// instance to instance.
+    Retained {
+        /// How long it may idle; nothing: for ever.
+        retention: Option<Duration>,
+    },
+    /// The end of the process that made it. All it has goes with it.
+    Owned {
+        /// That process.
+        owner: Owner,
+    },
+}
+
+/// Whose instance, and of what kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InstanceSource<'a> {
+    /// The sandbox.
+    pub(super) key: &'a Key,
+    /// What makes it.
+    pub(super) backend: &'a dyn Backend,
+    /// What was asked for it alone.
+    pub(super) overrides: &'a Overrides,
+}
+
+/// How long an owned instance outlives its owner's connection. Long enough for
+/// an owner that is busy, well within the minute that is promised.
+const OWNER_GRACE: Duration = Duration::from_secs(10);
+
+impl Inner {
+    /// Returns what a backend needs to make or start an instance.
+    pub(super) fn order(
+        &self,
+        wanted: InstanceSource<'_>,
+        instance: &Instance,
+        generation: u64,
+        lifespan: Lifespan,
+        lock: &KeyLock,
+    ) -> Result<InstanceRequest, Error> {
+        let InstanceSource { key, backend, overrides } = wanted;
+        let hold = lock
+            .share()
+            .map_err(|error| StoreError::io("share the lock of", &instance.dir, error))?;
+        let home = self.settings.environment().user_home().unwrap_or_else(|| PathBuf::from("/"));
+        let sandbox_dir = self.dir(key).path().to_owned();
+        let (state_dir, retention, owner) = match lifespan {
+            Lifespan::Retained { retention } => (sandbox_dir.join("state"), retention, None),
+            Lifespan::Owned { owner } => (instance.dir.join("state"), None, Some(owner)),
+        };
+        let guest = GuestSettings {
+            instance: instance.id.clone(),
+            key: key.hash(),
+            generation,
+            state_dir: bytes(&state_dir),
+            socket_dir: bytes(&instance.dir.join("io")),
+            retention_ms: retention.map(millis),
+            owner_grace_ms: owner.as_ref().map(|_| millis(OWNER_GRACE)),
+            env: match backend.job_environment() {
+                JobEnvironment::Callers => self.base_environment()?,
+                JobEnvironment::Guests => Vec::new(),
+            },
+            start_dir: bytes(&home),
+            home: bytes(&home),
+            log_bytes: self.settings.get(&keys::JOB_LOG_BYTES)?.value.get(),
+            jobs_kept: self.settings.get(&keys::JOBS_KEPT)?.value.get(),
+            // Whatever still carries this instance's mark when its guest starts
+            // was left by the guest before.
+            previous_instances: vec![instance.id.clone()],
+            ephemeral: owner.is_some(),
+            user: None,
+            socket_mode: None,
+            inherit_env: false,
+            hand_over: Vec::new(),
+        };
+        Ok(InstanceRequest {
+            key: key.clone(),
+            generation,
+            instance: instance.clone(),
+            sandbox_dir,
+            owner,
+            overrides: overrides.clone(),
+            guest,
+            base: None,
+            spec: self.spec(backend, overrides)?,
+            progress: self.progress.clone(),
+            hold,
+        })
+    }
+
+    /// Returns the environment for jobs: this process's, without secrets, and
+    /// the pairs of `terminal.env`.
+    pub(crate) fn base_environment(&self) -> Result<Vec<EnvVar>, Error> {
+        if let Some(known) = self.base_environment.get() {
+            return Ok(known.clone());
+        }
+        let variables = self.settings.job_environment()?.variables;
+        let variables = variables.into_iter().map(variable).collect();
+        Ok(self.base_environment.get_or_init(|| variables).clone())
+    }
+
+    /// Returns what the settings add to the environment of jobs that start
+    /// with the instance's own. It may hold secrets, so it goes with each job
+    /// and is neither in the instance nor saved by a session.
+    pub(crate) fn container_environment(&self) -> Result<Vec<EnvVar>, Error> {
+        if let Some(known) = self.container_environment.get() {
+            return Ok(known.clone());
+        }
+        let variables = self.settings.container_environment()?.variables;
+        let variables = variables.into_iter().map(variable).collect();
+        Ok(self.container_environment.get_or_init(|| variables).clone())
+    }
+}
+
+fn variable((name, value): (OsString, OsString)) -> EnvVar {
+    EnvVar { name: name.as_bytes().to_vec().into(), value: value.as_bytes().to_vec().into() }
+}
+
+impl InstanceRequest {
+    /// Returns what is written down of the instance, but for its locator.
+    pub(super) fn record(&self, created_at: Timestamp) -> InstanceRecord {
+        InstanceRecord {
+            id: self.instance.id.clone(),
+            created_at,
+            spec: self.spec.to_map(),
+            retention_seconds: self.guest.retention_ms.map(|millis| millis / 1000),
+            locator: self.instance.locator.clone(),
+        }
+    }
+}
+
+/// Returns a duration as the protocol counts it.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn bytes(path: &Path) -> ByteVec {
+    path.as_os_str().as_bytes().to_vec().into()
 }

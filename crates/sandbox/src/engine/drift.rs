@@ -7,8 +7,8 @@ use vestal_wire::{JobId, Request};
 
 use super::Inner;
 use super::attach::Attached;
-use super::order::millis;
-use super::stop::Interrupt;
+use super::create::millis;
+use super::remove::Interrupt;
 use crate::backend::{Backend, Remedy};
 use crate::job::{self, JobFilter};
 use crate::notice::Notice;

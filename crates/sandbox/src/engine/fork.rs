@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::create::{Ground, new_instance_id};
-use super::recover::unlocated;
+use super::create::new_instance_id;
+use super::lock::LockedSandbox;
+use super::lock::unlocated;
+use super::quiesce::{CopyCounter, Quiesced};
 use super::snapshot::snapshot_of;
-use super::still::{Still, Tally};
 use super::{Engine, Inner};
 use crate::backend::Base;
 use crate::failpoint;
@@ -39,7 +40,7 @@ impl Engine {
         busy: WhileBusy,
     ) -> Result<Forked, Error> {
         let (from, to, name) = (self.key(from), self.key(to), snapshot.cloned());
-        let work = self.inner.attended(|inner, mut attended| async move {
+        let work = self.inner.run_watched(|inner, mut attended| async move {
             let (source_dir, dir) = (inner.dir(&from), inner.dir(&to));
             // Nothing is made for a fork that has nothing to begin with.
             inner.refuse_owned(&from)?;
@@ -50,7 +51,7 @@ impl Engine {
             let (source_lock, lock) = attended.or_leave(to.task(), locking).await?;
             let source = match &name {
                 Some(name) => saved_source(&from, &source_dir, name),
-                None => inner.still_source(&from, &source_dir, busy).await,
+                None => inner.quiesce_source(&from, &source_dir, busy).await,
             };
             let source = match source {
                 Ok(source) => source,
@@ -59,8 +60,8 @@ impl Engine {
                     return Err(error);
                 }
             };
-            let ground = Ground { key: &to, dir: &dir, lock: &lock };
-            let copying = Box::pin(inner.copy_fork(&from, ground, source, name.is_none()));
+            let locked = LockedSandbox { key: &to, dir: &dir, lock: &lock };
+            let copying = Box::pin(inner.copy_fork(&from, locked, source, name.is_none()));
             let forked = attended.or_undo(&inner, to.task(), &dir, copying).await;
             if name.is_none() {
                 inner.finish(from.task(), &source_dir).await?;
@@ -101,14 +102,14 @@ impl Inner {
         if target.is_bare()? { Ok((source_lock, target_lock)) } else { Err(exists()) }
     }
 
-    async fn still_source(
+    async fn quiesce_source(
         &self,
         key: &Key,
         dir: &SandboxDir,
         busy: WhileBusy,
     ) -> Result<Source, Error> {
-        let still = self.stand_still_to_copy(key, dir, busy).await?;
-        let Still { record, instance, .. } = still;
+        let still = self.quiesce_to_copy(key, dir, busy).await?;
+        let Quiesced { record, instance, .. } = still;
         Ok(Source {
             trees: dir.path().to_owned(),
             backend: record.backend,
@@ -121,11 +122,11 @@ impl Inner {
     async fn copy_fork(
         &self,
         from: &Key,
-        ground: Ground<'_>,
+        locked: LockedSandbox<'_>,
         source: Source,
         lends: bool,
     ) -> Result<Forked, Error> {
-        let Ground { key, dir, .. } = ground;
+        let LockedSandbox { key, dir, .. } = locked;
         let task = key.task();
         let backend = Arc::clone(self.backend(task, &source.backend)?);
         let mut record = Record::new(key, backend.name(), source.overrides, Timestamp::now());
@@ -145,20 +146,20 @@ impl Inner {
             let mount = mount.display();
             remarks.push(format!("both have {mount} for their workspace: it was not copied"));
         }
-        let tally = Tally::default();
-        self.copy_trees(&*backend, &source.trees, dir.path(), &tally).await?;
+        let counter = CopyCounter::default();
+        self.copy_trees(&*backend, &source.trees, dir.path(), &counter).await?;
         failpoint::reach("fork.files-copied");
         if let Some(id) = instance {
             record.generation += 1;
-            let progress = tally.listen(&self.progress);
-            let made = self.make(ground, &mut record, id, source.base, &progress).await;
+            let progress = counter.listen(&self.progress);
+            let made = self.make(locked, &mut record, id, source.base, &progress).await;
             remarks.extend(made.map_err(|unmade| unmade.error)?);
             failpoint::reach("fork.instance-made");
         }
         dir.write_record(&record)?;
         failpoint::reach("fork.record-written");
         dir.clear_intent()?;
-        let copied = tally.total();
+        let copied = counter.total();
         Ok(Forked {
             task: task.clone(),
             backend: record.backend,

@@ -12,9 +12,9 @@ use vestal_config::{AnyKey as _, keys};
 use vestal_wire::{AttachJob, Reply, Request, Role, Status};
 
 use super::attach::greet;
+use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
 use super::reap::last_sign_of_life;
-use super::recover::unlocated;
 use super::{Engine, Inner};
 use crate::backend::{Description, InstanceState, Locator};
 use crate::client::Connection;
@@ -98,7 +98,7 @@ pub struct Summary {
 impl Engine {
     /// Returns every sandbox of this profile. Being listed is not being used.
     pub async fn list(&self) -> Result<Vec<Summary>, Error> {
-        let deadline = Instant::now() + self.inner.waiting.listing;
+        let deadline = Instant::now() + self.inner.probe_timeouts.listing;
         let dirs = list_dirs(&self.inner.sandboxes)?;
         let asked: Vec<BoxFuture<'_, _>> =
             dirs.iter().map(|dir| self.inner.summaries(dir, deadline).boxed()).collect();
@@ -119,7 +119,8 @@ impl Engine {
     /// belong to processes.
     pub async fn inspect(&self, task: &Task) -> Result<Vec<Summary>, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
-        let found = self.inner.summaries(&dir, Instant::now() + self.inner.waiting.listing).await?;
+        let found =
+            self.inner.summaries(&dir, Instant::now() + self.inner.probe_timeouts.listing).await?;
         if found.is_empty() { Err(Error::NoSandbox { task: task.to_string() }) } else { Ok(found) }
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tempfile::TempDir;
 use vestal_config::{ConfigError, Environment, Home, Override, Settings};
 
-use super::super::open::Waiting;
+use super::super::open::ProbeTimeouts;
 use super::*;
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Declaration, Diagnostics, DoctorNote,
@@ -78,8 +78,8 @@ fn hung(home: &TempDir, sandboxes: usize) -> Engine {
     let sets = vec![Override::parse("terminal.backend=docker").unwrap()];
     let env = Environment::from_pairs([("HOME", "/home/ada")]);
     let settings = Settings::load(Home::at(home.path()), env, sets);
-    let waiting = Waiting { listing: SHORT, examining: SHORT };
-    let engine = Engine::with_patience(settings, vec![Arc::new(Hung)], waiting).unwrap();
+    let waiting = ProbeTimeouts { listing: SHORT, examining: SHORT };
+    let engine = Engine::with_probe_timeouts(settings, vec![Arc::new(Hung)], waiting).unwrap();
     for number in 0..sandboxes {
         let key: Key = engine.key(&format!("task-{number}").parse().unwrap());
         let dir: SandboxDir = engine.inner.dir(&key);

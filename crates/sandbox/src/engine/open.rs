@@ -1,4 +1,4 @@
-//! Opening an engine.
+//! An engine: what it is made of, how it is opened, and what its backends declare.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,12 @@ use futures_util::future::join_all;
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
 
-use super::home_guests::running_guests;
-use super::idle::IdleReaper;
+use super::home::{holds_sandboxes_of, is_below, resettle, running_guests};
 use super::owned::OwnedInstances;
-use super::resettle::{holds_sandboxes_of, is_below, resettle};
-use super::sweep::Sweep;
-use crate::backend::{Availability, Backend, Declaration, DoctorNote};
+use super::sweep::{IdleReaper, Sweep};
+use crate::backend::{Availability, Backend, Confinement, Declaration, DoctorNote, Remedy};
 use crate::backends::{REGISTRY, Registration, registered};
+use crate::notice::Wording;
 use crate::sandbox::Handle;
 use crate::store::{
     Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, machine, open_home,
@@ -25,15 +24,15 @@ use crate::{Error, HomeId, Key, ProgressSink, Task};
 /// How long those who only look wait for what does not answer. All are asked at
 /// the same time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
+pub(crate) struct ProbeTimeouts {
     /// For a listing.
     pub(crate) listing: Duration,
     /// For a thorough look, which may build or start something.
     pub(crate) examining: Duration,
 }
 
-const WAITING: Waiting =
-    Waiting { listing: Duration::from_secs(5), examining: Duration::from_secs(15) };
+const PROBE_TIMEOUTS: ProbeTimeouts =
+    ProbeTimeouts { listing: Duration::from_secs(5), examining: Duration::from_secs(15) };
 
 /// What there is to say of what does not answer.
 pub(super) const NOT_ANSWERED: &str = "it has not answered in time";
@@ -72,7 +71,7 @@ pub(crate) struct Inner {
     /// Held for reading by work that must not be cut off half-way.
     pub(crate) unfinished: Arc<tokio::sync::RwLock<()>>,
     pub(crate) progress: ProgressSink,
-    pub(crate) waiting: Waiting,
+    pub(crate) probe_timeouts: ProbeTimeouts,
 }
 
 impl Engine {
@@ -89,7 +88,7 @@ impl Engine {
         let home_id = identity(&settings, &declared)?;
         let open = |registration: &Registration| (registration.open)(&settings, &home_id);
         let backends = REGISTRY.iter().map(open).collect();
-        Self::assemble(settings, home_id, backends, progress, WAITING)
+        Self::assemble(settings, home_id, backends, progress, PROBE_TIMEOUTS)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
@@ -97,19 +96,19 @@ impl Engine {
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
     ) -> Result<Self, Error> {
-        Self::with_patience(settings, backends, WAITING)
+        Self::with_probe_timeouts(settings, backends, PROBE_TIMEOUTS)
     }
 
     /// Opens the same one with another patience.
-    pub(crate) fn with_patience(
+    pub(crate) fn with_probe_timeouts(
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
-        waiting: Waiting,
+        probe_timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
         let declared: Vec<_> = backends.iter().map(|backend| backend.declaration()).collect();
         let home_id = identity(&settings, &declared)?;
         let settings = Arc::new(settings);
-        Self::assemble(settings, home_id, backends, ProgressSink::default(), waiting)
+        Self::assemble(settings, home_id, backends, ProgressSink::default(), probe_timeouts)
     }
 
     fn assemble(
@@ -117,7 +116,7 @@ impl Engine {
         home_id: HomeId,
         backends: Vec<Arc<dyn Backend>>,
         progress: ProgressSink,
-        waiting: Waiting,
+        probe_timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
         crate::mounts::admit_store(&settings)?;
         let inner = Inner {
@@ -136,7 +135,7 @@ impl Engine {
             sweep: Sweep::default(),
             unfinished: Arc::default(),
             progress,
-            waiting,
+            probe_timeouts,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -163,7 +162,7 @@ impl Engine {
 
     /// Returns every backend of this version and whether it works here.
     pub async fn backends(&self) -> Vec<(&'static str, Availability)> {
-        let within = self.inner.waiting.examining;
+        let within = self.inner.probe_timeouts.examining;
         let asked = self.inner.backends.iter().map(|backend| async move {
             let probed = tokio::time::timeout(within, backend.probe()).await;
             let availability = probed.unwrap_or_else(|_| Availability::Missing {
@@ -216,7 +215,7 @@ impl Engine {
     /// Returns what there is to say about each backend beyond whether it works.
     pub async fn report(&self) -> Vec<(&'static str, Vec<DoctorNote>)> {
         let known = self.inner.known_instances();
-        let (known, within) = (&known, self.inner.waiting.examining);
+        let (known, within) = (&known, self.inner.probe_timeouts.examining);
         let asked = self.inner.backends.iter().map(|backend| async move {
             let reported = tokio::time::timeout(within, backend.report(known)).await;
             let remarks = reported.unwrap_or_else(|_| {
@@ -250,5 +249,51 @@ impl Inner {
     /// map itself is never half changed.
     pub(crate) fn handles(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Handle>>> {
         self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Returns what a backend declares; nothing of one that this version does
+    /// not have.
+    pub fn declaration(&self, backend: &str) -> Option<&'static Declaration> {
+        self.inner.declaration(backend)
+    }
+
+    /// Returns how far the instances of a backend keep commands away from the
+    /// host.
+    pub fn confinement(&self, backend: &str) -> Option<Confinement> {
+        self.declaration(backend).map(|declared| declared.confinement)
+    }
+
+    /// Returns whether the instances of a backend are made from images.
+    pub fn takes_images(&self, backend: &str) -> Option<bool> {
+        self.declaration(backend).map(|declared| declared.takes_images)
+    }
+
+    /// Returns how changed settings reach the instances of a backend.
+    pub fn remedy(&self, backend: &str) -> Option<Remedy> {
+        self.declaration(backend).map(|declared| declared.remedy)
+    }
+
+    /// Returns how to speak about a task's sandbox on a backend.
+    pub fn wording<'a>(&self, task: &'a str, backend: &'a str) -> Wording<'a> {
+        self.inner.wording(task, backend)
+    }
+}
+
+impl Inner {
+    /// Reports whether a backend's sandboxes are processes like any other, for
+    /// which nothing can be mounted.
+    /// Returns the backend whose instances nothing confines, if there is one.
+    pub(super) fn unconfined_backend(&self) -> Option<Arc<dyn Backend>> {
+        self.backends.iter().find(|backend| backend.confinement() == Confinement::None).cloned()
+    }
+
+    pub(super) fn is_unconfined(&self, backend: &str) -> bool {
+        self.declaration(backend).is_some_and(|declared| declared.confinement == Confinement::None)
+    }
+
+    pub(crate) fn declaration(&self, name: &str) -> Option<&'static Declaration> {
+        self.backends.iter().map(|backend| backend.declaration()).find(|found| found.name == name)
     }
 }

@@ -13,8 +13,8 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
-use super::recover::unlocated;
 use super::remove::{Files, kept_files};
 use super::{Engine, Inner};
 use crate::backend::{
@@ -117,7 +117,7 @@ impl Inner {
         let spared = spare.map(|key| self.dir(key));
         let mut dirs = list_dirs(&self.sandboxes)?;
         dirs.retain(|dir| spared.as_ref() != Some(dir) && self.is_swept(dir, used));
-        let deadline = Instant::now() + self.waiting.examining;
+        let deadline = Instant::now() + self.probe_timeouts.examining;
         let asked: Vec<BoxFuture<'_, _>> =
             dirs.iter().map(|dir| timeout_at(deadline, self.findings(dir)).boxed()).collect();
         let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
@@ -296,9 +296,11 @@ impl Inner {
         spare: Option<&Key>,
         dry_run: bool,
     ) -> Result<Vec<Reaped>, String> {
-        let asked =
-            timeout(self.waiting.examining, backend.find(InstanceFilter::Home(&self.home_id)))
-                .await;
+        let asked = timeout(
+            self.probe_timeouts.examining,
+            backend.find(InstanceFilter::Home(&self.home_id)),
+        )
+        .await;
         let found = match asked {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {

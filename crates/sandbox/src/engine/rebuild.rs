@@ -1,16 +1,25 @@
-//! Rebuild: a new instance with the settings of now, and the same files.
+//! Exchange the instance or the files of a sandbox in steps that can be undone.
 
+#[cfg(test)]
+#[path = "rebuild_tests.rs"]
+mod tests;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::change::{Changing, Replaced, Verb};
-use super::create::Ground;
+use super::create::new_instance_id;
 use super::list::in_memory;
+use super::lock::LockedSandbox;
+use super::quiesce::{Quiesced, is_dir};
 use super::remove::kept_files;
-use super::still::Still;
 use super::{Engine, Inner};
-use crate::backend::{Backend, Confinement};
-use crate::store::{Record, SandboxDir};
-use crate::{CopyError, Error, Key, Overrides, Rebuild, Rebuilt, Task, WhileBusy};
+use crate::backend::{Backend, Base, Confinement, Instance};
+use crate::store::{Change, Intent, NewInstance, Record, SandboxDir, StoreError, Tree};
+use crate::{
+    CopyError, Error, Key, Overrides, ProgressSink, Rebuild, Rebuilt, Task, WhileBusy, failpoint,
+};
 
 /// Name of what a guest kept of sessions and jobs, in a sandbox whose next guest
 /// could not use it.
@@ -30,14 +39,14 @@ impl Engine {
         busy: WhileBusy,
     ) -> Result<Rebuilt, Error> {
         let (key, rebuild) = (self.key(task), rebuild.clone());
-        let work = self.inner.attended(|inner, mut attended| async move {
+        let work = self.inner.run_watched(|inner, mut attended| async move {
             let dir = inner.dir(&key);
             inner.refuse_owned(&key)?;
             let locking = inner.lock_existing(key.task(), &dir);
             let lock = attended.or_leave(key.task(), locking).await?;
             let choosing = inner.rebuilt_record(&key, &dir, &rebuild);
             let (was, now) = attended.or_leave(key.task(), choosing).await?;
-            let still = match inner.stand_still(&key, &dir, was.clone(), busy).await {
+            let still = match inner.quiesce(&key, &dir, was.clone(), busy).await {
                 // An engine that cannot look at the instance cannot end it
                 // either. It makes way with what it has, for the reaper.
                 Err(Error::Backend { source, .. }) if source.is_refusal() => {
@@ -45,13 +54,13 @@ impl Engine {
                     let backend = Arc::clone(inner.backend(key.task(), &was.backend)?);
                     backend.set_aside(&key).await.map_err(Error::backend(backend.name()))?;
                     let record = Record { instance: None, ..was };
-                    Still { record, backend, instance: None }
+                    Quiesced { record, backend, instance: None }
                 }
                 other => other?,
             };
             inner.forget_handle(&key);
-            let ground = Ground { key: &key, dir: &dir, lock: &lock };
-            let building = Box::pin(inner.build_anew(ground, still, now));
+            let locked = LockedSandbox { key: &key, dir: &dir, lock: &lock };
+            let building = Box::pin(inner.build_anew(locked, still, now));
             let rebuilt = attended.or_undo(&inner, key.task(), &dir, building).await?;
             drop(lock);
             Ok(rebuilt)
@@ -97,24 +106,24 @@ impl Inner {
     /// Makes a sandbox that stands still anew, under its lock.
     async fn build_anew(
         &self,
-        ground: Ground<'_>,
-        still: Still,
+        locked: LockedSandbox<'_>,
+        still: Quiesced,
         now: Record,
     ) -> Result<Rebuilt, Error> {
-        let Still { record: was, backend: old, instance } = still;
-        let new = Arc::clone(self.backend(ground.key.task(), &now.backend)?);
+        let Quiesced { record: was, backend: old, instance } = still;
+        let new = Arc::clone(self.backend(locked.key.task(), &now.backend)?);
         let moves = new.name() != old.name();
         let lost = was.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec));
         // What a guest keeps of sessions and jobs belongs to users that the
         // other backend's guest is none of.
         let trees: &[&str] = if moves { &["state"] } else { &[] };
         let mut spoilt = None;
-        let heard = match self.change_instance(ground, &was, &now, trees, Replaced::Go).await {
+        let heard = match self.change_instance(locked, &was, &now, trees, Replaced::Go).await {
             // What the guests kept is what keeps this one from starting.
             Err(Error::Backend { backend, source }) if !moves && source.is_unusable_state() => {
-                self.finish(ground.key.task(), ground.dir).await?;
+                self.finish(locked.key.task(), locked.dir).await?;
                 let kept = Replaced::StayAs(UNUSABLE_STATE);
-                let again = self.change_instance(ground, &was, &now, &["state"], kept).await;
+                let again = self.change_instance(locked, &was, &now, &["state"], kept).await;
                 spoilt = Some(source.to_string());
                 again.map_err(|_| Error::Backend { backend, source })?
             }
@@ -122,8 +131,8 @@ impl Inner {
         };
         // Files in memory went with the old instance. What is on disk is what a
         // sandbox with files there left before, and stays, unseen by this one.
-        let kept = if lost { Vec::new() } else { kept_files(ground.dir) };
-        let mut remarks = remarks(&*old, &*new, instance.is_some(), ground.dir);
+        let kept = if lost { Vec::new() } else { kept_files(locked.dir) };
+        let mut remarks = remarks(&*old, &*new, instance.is_some(), locked.dir);
         if lost {
             remarks.push("its workspace and home were in memory and are gone".to_owned());
         }
@@ -131,7 +140,7 @@ impl Inner {
             remarks.push(format!(
                 "its shell sessions and the records of its jobs begin anew: what was kept of them \
                  could not be used ({reason}), and is in {}",
-                ground.dir.path().join(UNUSABLE_STATE).display()
+                locked.dir.path().join(UNUSABLE_STATE).display()
             ));
         }
         remarks.extend(heard);
@@ -141,13 +150,13 @@ impl Inner {
     /// Puts a new instance, and these trees anew, in the place of what is there.
     async fn change_instance(
         &self,
-        ground: Ground<'_>,
+        locked: LockedSandbox<'_>,
         was: &Record,
         now: &Record,
         trees: &[&str],
         replaced: Replaced,
     ) -> Result<Vec<String>, Error> {
-        let mut changing = Changing::begin(ground, Verb::Rebuild, was.clone(), now.clone(), true)?;
+        let mut changing = Changing::begin(locked, Verb::Rebuild, was.clone(), now.clone(), true)?;
         changing.switch(trees, replaced)?;
         let (_, heard) = changing.settle(self, None, &self.progress).await?;
         Ok(heard)
@@ -195,4 +204,247 @@ fn remarks(
         );
     }
     remarks
+}
+
+/// What the names of trees begin with that wait or are kept meanwhile. They are
+/// in the directory where they belong: one that is another user's can be given
+/// another name there, and not be moved elsewhere.
+const BESIDE: &str = "changing-";
+
+/// A tree that waits.
+pub(super) const NEW: &str = "new";
+
+/// One that has made way.
+const OLD: &str = "old";
+
+/// One that had to go again.
+const UNDONE: &str = "undone";
+
+/// One that was kept before, and makes way for another that is.
+const FORMER: &str = "former";
+
+/// Returns where a tree is meanwhile.
+pub(super) fn beside(dir: &Path, what: &str, name: &str) -> PathBuf {
+    dir.join(format!("{BESIDE}{what}-{name}"))
+}
+
+/// What becomes of trees that have made way, once it is settled that they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replaced {
+    /// They go.
+    Go,
+    /// They stay in the sandbox's directory by this name, in place of those that
+    /// stayed by it before.
+    StayAs(&'static str),
+}
+
+/// Which verb changes a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Restore,
+    Rebuild,
+}
+
+impl Verb {
+    fn intent(self, change: &Change) -> Intent {
+        let change = Box::new(change.clone());
+        match self {
+            Self::Restore => Intent::Restore(change),
+            Self::Rebuild => Intent::Rebuild(change),
+        }
+    }
+
+    fn reach(self, step: Step) {
+        failpoint::reach(match (self, step) {
+            (Self::Restore, Step::Begun) => "restore.intent-written",
+            (Self::Restore, Step::Switched) => "restore.files-switched",
+            (Self::Restore, Step::Made) => "restore.instance-made",
+            (Self::Restore, Step::Settled) => "restore.settled",
+            (Self::Rebuild, Step::Begun) => "rebuild.intent-written",
+            (Self::Rebuild, Step::Switched) => "rebuild.files-switched",
+            (Self::Rebuild, Step::Made) => "rebuild.instance-made",
+            (Self::Rebuild, Step::Settled) => "rebuild.settled",
+        });
+    }
+}
+
+/// What has been done when a process may die.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Begun,
+    Switched,
+    Made,
+    Settled,
+}
+
+/// A change that has begun: its intent is on disk.
+#[derive(Debug)]
+pub(super) struct Changing<'a> {
+    locked: LockedSandbox<'a>,
+    verb: Verb,
+    change: Change,
+    /// The record that is to be.
+    record: Record,
+}
+
+impl<'a> Changing<'a> {
+    /// Begins a change from one record to another. With `fresh` the sandbox
+    /// gets a new instance, else it has none afterwards.
+    pub(super) fn begin(
+        locked: LockedSandbox<'a>,
+        verb: Verb,
+        was: Record,
+        record: Record,
+        fresh: bool,
+    ) -> Result<Self, Error> {
+        let instance = if fresh {
+            let (id, backend) = (new_instance_id(locked.dir)?, record.backend.clone());
+            Some(NewInstance { id, backend })
+        } else {
+            None
+        };
+        let change = Change { was, instance, trees: Vec::new(), now: None };
+        let changing = Self { locked, verb, change, record };
+        changing.write()?;
+        verb.reach(Step::Begun);
+        Ok(changing)
+    }
+
+    /// Puts the trees that are beside, or none where there are none, in the
+    /// place of those that are there.
+    pub(super) fn switch(&mut self, names: &[&str], replaced: Replaced) -> Result<(), Error> {
+        let dir = self.locked.dir.path();
+        let tree = |name: &&str| Tree {
+            name: (*name).to_owned(),
+            was_there: is_dir(&dir.join(name)),
+            stays_as: match replaced {
+                Replaced::Go => None,
+                Replaced::StayAs(kept) => Some(kept.to_owned()),
+            },
+        };
+        self.change.trees = names.iter().map(tree).collect();
+        self.write()?;
+        for name in names {
+            rename(&dir.join(name), &beside(dir, OLD, name))?;
+            rename(&beside(dir, NEW, name), &dir.join(name))?;
+        }
+        self.verb.reach(Step::Switched);
+        Ok(())
+    }
+
+    /// Makes the new instance, where there is to be one, and settles that the
+    /// change is one. Returns the new record and what its users should hear.
+    pub(super) async fn settle(
+        mut self,
+        inner: &Inner,
+        base: Option<Base>,
+        progress: &ProgressSink,
+    ) -> Result<(Record, Vec<String>), Error> {
+        self.record.instance = None;
+        let mut remarks = Vec::new();
+        if let Some(new) = &self.change.instance {
+            self.record.generation += 1;
+            if self.change.was.instance.is_some() && self.change.was.backend == new.backend {
+                // Two instances of a sandbox cannot have the same name.
+                let backend = inner.backend(self.locked.key.task(), &new.backend)?;
+                let aside = backend.set_aside(self.locked.key).await;
+                aside.map_err(Error::backend(backend.name()))?;
+            }
+            let made = inner.make(self.locked, &mut self.record, new.id.clone(), base, progress);
+            remarks = made.await.map_err(|unmade| unmade.error)?;
+            self.verb.reach(Step::Made);
+        }
+        self.change.now = Some(self.record.clone());
+        self.write()?;
+        self.verb.reach(Step::Settled);
+        // The same as after a crash from here on.
+        inner.finish(self.locked.key.task(), self.locked.dir).await?;
+        Ok((self.record, remarks))
+    }
+
+    fn write(&self) -> Result<(), StoreError> {
+        self.locked.dir.write_intent(self.verb.intent(&self.change))
+    }
+}
+
+impl Inner {
+    /// Finishes a change that is settled, and undoes one that is not.
+    pub(super) async fn finish_change(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        change: Change,
+    ) -> Result<(), Error> {
+        let Change { was, instance, trees, now } = change;
+        let backend = Arc::clone(self.backend(task, &was.backend)?);
+        let failed = || Error::backend(backend.name());
+        if let Some(now) = now {
+            dir.write_record(&now)?;
+            if let Some(old) = was.instance(dir) {
+                backend.remove(&old).await.map_err(failed())?;
+            }
+            for tree in trees {
+                keep_replaced(dir.path(), &tree)?;
+            }
+        } else {
+            if let Some(NewInstance { id, backend }) = instance {
+                let backend = Arc::clone(self.backend(task, &backend)?);
+                let half_made: Instance = super::lock::unlocated(dir, id);
+                backend.remove(&half_made).await.map_err(Error::backend(backend.name()))?;
+            }
+            for tree in trees {
+                undo_switch(dir.path(), &tree)?;
+            }
+            dir.write_record(&was)?;
+        }
+        // Guests of both backends may have written there.
+        for path in all_beside(dir.path())? {
+            self.delete_anyhow(&path).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns all trees that are beside what a sandbox consists of.
+fn all_beside(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::io("list", dir, error)),
+    };
+    let is_beside = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(BESIDE))
+    };
+    Ok(entries.flatten().filter(is_beside).map(|entry| entry.path()).collect())
+}
+
+/// Puts a tree back that was replaced, if it was.
+fn undo_switch(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
+    let (here, old) = (dir.join(&tree.name), beside(dir, OLD, &tree.name));
+    if tree.was_there && !is_dir(&old) {
+        return Ok(());
+    }
+    // Whatever has its place is the new one, or was made for the new instance.
+    rename(&here, &beside(dir, UNDONE, &tree.name))?;
+    rename(&old, &here)
+}
+
+/// Gives a tree that has made way the name by which it stays, if it does and has
+/// not got it yet.
+fn keep_replaced(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
+    let old = beside(dir, OLD, &tree.name);
+    let Some(kept) = tree.stays_as.as_ref().filter(|_| is_dir(&old)) else {
+        return Ok(());
+    };
+    rename(&dir.join(kept), &beside(dir, FORMER, kept))?;
+    rename(&old, &dir.join(kept))
+}
+
+/// Moves a tree to where none is; absent is fine.
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    match fs::rename(from, to) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(StoreError::io("move", from, error)),
+    }
 }

@@ -1,16 +1,163 @@
-//! Remove a sandbox on explicit request.
+//! End the processes of a sandbox: a session's, all of them, or the sandbox itself.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::locking::{Patience, is_gone};
+use vestal_wire::{FaultCode, JobInfo, Reply, Request, Role};
+
+use super::attach::{GreetError, greet};
+use super::create::millis;
+use super::lock::{Patience, is_gone, unlocated};
 use super::rebuild::UNUSABLE_STATE;
-use super::recover::unlocated;
-use super::stop::Interrupt;
 use super::{Engine, Inner};
-use crate::backend::{Backend, KeptVolumes};
-use crate::failpoint;
+use crate::backend::{Backend, Instance, InstanceState, KeptVolumes};
+use crate::client::CallError;
 use crate::store::{InstanceMark, Intent, Record, SandboxDir, StoreError, remove_tree};
-use crate::{Error, Key, Overrides, SnapshotName, Task};
+use crate::{Error, Key, Overrides, SnapshotName, Task, failpoint, job};
+
+/// How long a killed instance may take to be gone.
+pub(super) const END_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a stop is allowed to interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// Whatever runs.
+    Anything,
+    /// Nothing: a busy sandbox is left alone.
+    Nothing,
+}
+
+impl Engine {
+    /// Stops a sandbox. Running jobs get SIGTERM and, after the configured
+    /// grace, SIGKILL. Returns whether it ran.
+    pub async fn stop(&self, task: &Task) -> Result<bool, Error> {
+        let key = self.inner.key(task);
+        let dir = self.inner.dir(&key);
+        if !dir.exists() {
+            return Err(Error::NoSandbox { task: task.to_string() });
+        }
+        let lock = self.inner.acquire(task, &dir, Patience::Ending).await?;
+        self.inner.recover(task, &dir).await?;
+        let record =
+            dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
+        let backend = Arc::clone(self.inner.backend(task, &record.backend)?);
+        let Some(instance) = record.instance(&dir) else {
+            return Ok(false);
+        };
+        let state = backend.state(&instance).await.map_err(Error::backend(backend.name()))?;
+        let instance = match state {
+            InstanceState::Running => instance,
+            // It has to go on to be able to end in order.
+            InstanceState::Paused => {
+                let locator = backend.locate(&instance).await;
+                let locator = locator.map_err(Error::backend(backend.name()))?;
+                Instance { locator, ..instance }
+            }
+            _ => return Ok(false),
+        };
+        self.inner.stop_locked(task, &dir, &*backend, &instance, Interrupt::Anything).await?;
+        drop(lock);
+        Ok(true)
+    }
+}
+
+impl Inner {
+    /// Stops an instance, under the lock.
+    pub(super) async fn stop_locked(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        backend: &dyn Backend,
+        instance: &Instance,
+        interrupt: Interrupt,
+    ) -> Result<(), Error> {
+        let if_idle = interrupt == Interrupt::Nothing;
+        dir.write_intent_if_room(Intent::Stop { instance: instance.id.clone(), if_idle })?;
+        failpoint::reach("stop.intent-written");
+        if let Err(error) = self.ask_to_end(task, backend, instance, interrupt).await {
+            dir.clear_intent()?;
+            return Err(error);
+        }
+        failpoint::reach("stop.guest-asked");
+        backend.end(instance, END_PATIENCE).await.map_err(Error::backend(backend.name()))?;
+        failpoint::reach("stop.ended");
+        dir.clear_intent()?;
+        failpoint::reach("stop.intent-cleared");
+        Ok(())
+    }
+
+    /// Asks a guest to end in order and waits until it has. A guest that does
+    /// not answer is no error: the backend ends it next.
+    pub(super) async fn ask_to_end(
+        &self,
+        task: &Task,
+        backend: &dyn Backend,
+        instance: &Instance,
+        interrupt: Interrupt,
+    ) -> Result<(), Error> {
+        let grace = self.stop_grace()?;
+        let Ok(connection) = greet(backend, instance, Role::Observer).await else {
+            return Ok(());
+        };
+        let request =
+            Request::Shutdown { grace_ms: millis(grace), if_idle: interrupt == Interrupt::Nothing };
+        // Beyond the grace the guest only kills and reaps.
+        let within = grace + END_PATIENCE;
+        match tokio::time::timeout(within, connection.call(request)).await {
+            Ok(Ok(Reply::Done)) => {
+                // The guest closes the connection with its last breath.
+                if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
+                    tracing::warn!(
+                        instance = instance.id,
+                        "the guest said it would end and has not"
+                    );
+                }
+                Ok(())
+            }
+            Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
+                Err(Error::Busy { task: task.to_string(), reason: fault.message })
+            }
+            Ok(Ok(_) | Err(_)) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Engine {
+    /// Ends a shell session of a task's sandbox: kills every process of its
+    /// jobs, also of those that a process started which is gone, and forgets
+    /// its state. Returns the jobs that were killed.
+    ///
+    /// Nothing is made or started for it: where there is no sandbox, or it does
+    /// not run, there are no jobs. A sandbox that runs and does not answer is
+    /// an error, for nobody can tell what runs in it.
+    pub async fn end_session(&self, task: &Task, session: &str) -> Result<Vec<JobInfo>, Error> {
+        let key = self.inner.key(task);
+        let dir = self.inner.dir(&key);
+        let Some(record) = dir.record_of(&key)? else {
+            return Ok(Vec::new());
+        };
+        let Some(instance) = record.instance(&dir) else {
+            return Ok(Vec::new());
+        };
+        let backend = self.inner.backend(task, &record.backend)?;
+        let failed = || Error::backend(backend.name());
+        // A sandbox is not kept from idling out by what is cleaned up in it.
+        let connection = match greet(&**backend, &instance, Role::Observer).await {
+            Ok(connection) => connection,
+            Err(error) => match backend.state(&instance).await.map_err(failed())? {
+                InstanceState::Absent | InstanceState::Stopped { .. } => return Ok(Vec::new()),
+                InstanceState::Running | InstanceState::Paused | InstanceState::Broken { .. } => {
+                    return Err(match error {
+                        GreetError::Backend(error) => failed()(error),
+                        GreetError::Connect(error) => Error::Connect(error),
+                    });
+                }
+            },
+        };
+        Ok(job::end_session(&connection, session).await?)
+    }
+}
 
 /// What happens to a sandbox's workspace and home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,18 @@
-//! Snapshots: copies of a sandbox that it can go back to.
+//! Snapshots of a sandbox: made, listed, removed and gone back to.
 
 use std::sync::Arc;
 
-use super::still::{Still, Tally, full_or, settle};
+use jiff::Timestamp;
+
+use super::lock::LockedSandbox;
+use super::quiesce::{CopyCounter, Quiesced, TREES, full_or, settle};
+use super::rebuild::{Changing, NEW, Replaced, Verb, beside};
 use super::{Engine, Inner};
-use crate::backend::Backend;
-use crate::failpoint;
-use crate::store::{Intent, SandboxDir, SnapshotDir, SnapshotRecord, list_dirs, make_private_dir};
-use crate::{CopyError, Error, Key, Snapshot, SnapshotName, Task, WhileBusy};
+use crate::backend::{Backend, Base};
+use crate::store::{
+    Intent, Record, SandboxDir, SnapshotDir, SnapshotRecord, list_dirs, make_private_dir,
+};
+use crate::{CopyError, Error, Key, Restored, Snapshot, SnapshotName, Task, WhileBusy, failpoint};
 
 /// A snapshot, and the backend that made it.
 type Saved = (SnapshotName, Arc<dyn Backend>);
@@ -25,7 +30,7 @@ impl Engine {
         busy: WhileBusy,
     ) -> Result<Snapshot, Error> {
         let (key, name, note) = (self.key(task), name.clone(), note.map(str::to_owned));
-        let work = self.inner.attended(|inner, mut attended| async move {
+        let work = self.inner.run_watched(|inner, mut attended| async move {
             let dir = inner.dir(&key);
             let locking = inner.lock_existing(key.task(), &dir);
             let lock = attended.or_leave(key.task(), locking).await?;
@@ -33,7 +38,7 @@ impl Engine {
                 let (task, name) = (key.task().to_string(), name.to_string());
                 return Err(CopyError::SnapshotExists { task, name }.into());
             }
-            let still = inner.stand_still_to_copy(&key, &dir, busy).await?;
+            let still = inner.quiesce_to_copy(&key, &dir, busy).await?;
             let note = note.as_deref();
             let saving = inner.save(&key, &dir, &still, &name, note);
             let saved = attended.or_undo(&inner, key.task(), &dir, saving).await?;
@@ -98,30 +103,30 @@ impl Inner {
         &self,
         key: &Key,
         dir: &SandboxDir,
-        still: &Still,
+        still: &Quiesced,
         name: &SnapshotName,
         note: Option<&str>,
     ) -> Result<SnapshotRecord, Error> {
-        let Still { record, backend, instance } = still;
+        let Quiesced { record, backend, instance } = still;
         let backend = &**backend;
         let snapshot = dir.snapshot(name);
         let (intended, by) = (name.to_string(), backend.name().to_owned());
         dir.write_intent(Intent::Snapshot { name: intended, backend: by })?;
         failpoint::reach("snapshot.intent-written");
         make_private_dir(snapshot.path())?;
-        let tally = Tally::default();
-        self.copy_trees(backend, dir.path(), snapshot.path(), &tally).await?;
+        let counter = CopyCounter::default();
+        self.copy_trees(backend, dir.path(), snapshot.path(), &counter).await?;
         failpoint::reach("snapshot.files-copied");
         let mut written = SnapshotRecord::new(key, record, note);
         if let (Some(instance), Some(copies)) = (instance, backend.copies()) {
             make_private_dir(&snapshot.system())?;
-            let progress = tally.listen(&self.progress);
+            let progress = counter.listen(&self.progress);
             let saved = copies.save(instance, &snapshot.system(), &progress).await;
             let saved = saved.map_err(|error| full_or(snapshot.path(), backend, error))?;
             failpoint::reach("snapshot.saved");
             written.saved = Some(saved);
         }
-        let copied = tally.total();
+        let copied = counter.total();
         (written.files, written.bytes) = (copied.files, copied.bytes);
         settle(snapshot.path().to_owned()).await?;
         snapshot.write(&written)?;
@@ -274,5 +279,79 @@ pub(super) fn snapshot_of(
             let (task, name) = (key.task().to_string(), name.to_string());
             Err(CopyError::NoSnapshot { task, name }.into())
         }
+    }
+}
+
+impl Engine {
+    /// Makes a sandbox what it was in a snapshot: workspace, home and its own
+    /// filesystem. What it is now is lost once that has succeeded; until then
+    /// nothing is. Sessions and jobs stay known.
+    ///
+    /// A call that is given up leaves the sandbox as it was: see
+    /// [`Engine::close`].
+    pub async fn restore(
+        &self,
+        task: &Task,
+        name: &SnapshotName,
+        busy: WhileBusy,
+    ) -> Result<Restored, Error> {
+        let (key, name) = (self.key(task), name.clone());
+        let work = self.inner.run_watched(|inner, mut attended| async move {
+            let dir = inner.dir(&key);
+            let locking = inner.lock_existing(key.task(), &dir);
+            let lock = attended.or_leave(key.task(), locking).await?;
+            let snapshot = snapshot_of(&key, &dir, &name)?;
+            let record = if dir.record_of(&key)?.is_some() {
+                inner.copyable(&key, &dir).await?.0
+            } else {
+                // Only its snapshots are left, as after a profile was renamed.
+                inner.refuse_owned(&key)?;
+                let (backend, overrides) = (&snapshot.backend, snapshot.overrides.clone());
+                Record::new(&key, backend, overrides, Timestamp::now())
+            };
+            if record.backend != snapshot.backend {
+                return Err(CopyError::OtherBackend {
+                    task: key.task().to_string(),
+                    name: name.to_string(),
+                    was: snapshot.backend,
+                    now: record.backend,
+                }
+                .into());
+            }
+            let still = inner.quiesce(&key, &dir, record, busy).await?;
+            inner.forget_handle(&key);
+            let locked = LockedSandbox { key: &key, dir: &dir, lock: &lock };
+            let restoring = Box::pin(inner.go_back(locked, still, &name, &snapshot));
+            let remarks = attended.or_undo(&inner, key.task(), &dir, restoring).await?;
+            drop(lock);
+            Ok(Restored { snapshot: describe(&dir, &key, &name, snapshot), remarks })
+        });
+        work.await
+    }
+}
+
+impl Inner {
+    /// Replaces a sandbox that stands still by its snapshot, under its lock.
+    async fn go_back(
+        &self,
+        locked: LockedSandbox<'_>,
+        still: Quiesced,
+        name: &SnapshotName,
+        snapshot: &SnapshotRecord,
+    ) -> Result<Vec<String>, Error> {
+        let Quiesced { record, backend, .. } = still;
+        let kept = locked.dir.snapshot(name);
+        let base = snapshot.saved.clone().map(|saved| Base::Saved { dir: kept.system(), saved });
+        let mut changing =
+            Changing::begin(locked, Verb::Restore, record.clone(), record, base.is_some())?;
+        let counter = CopyCounter::default();
+        let place = |name: &str| beside(locked.dir.path(), NEW, name);
+        self.copy_trees_each(&*backend, kept.path(), &place, &counter).await?;
+        failpoint::reach("restore.files-copied");
+        // What is there goes; its successor must not be lost to a power cut.
+        settle(locked.dir.path().to_owned()).await?;
+        changing.switch(&TREES, Replaced::Go)?;
+        let (_, remarks) = changing.settle(self, base, &self.progress).await?;
+        Ok(remarks)
     }
 }

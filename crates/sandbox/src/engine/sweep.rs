@@ -1,17 +1,121 @@
-//! When the orphan reaper sweeps: once in the life of an engine, and never in the way
-//! of a short command.
+//! Let go of what idles, and remove what a failed process left: when, and in the
+//! background.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::reap::{ReapReason, Reaped};
+use super::remove::kept_files;
 use super::{Engine, Inner};
-use crate::{Key, Overrides};
+use crate::sandbox::{Cleanup, Handle};
+use crate::store::{KeyLock, SandboxDir, StoreError, list_dirs, list_rubbish};
+use crate::{Error, Key, Overrides, Task};
+
+/// Longest time between two looks at what idles.
+const LONGEST_TICK: Duration = Duration::from_mins(1);
+
+/// Shortest time between two looks at what idles.
+const SHORTEST_TICK: Duration = Duration::from_millis(50);
+
+/// The task that lets go of what idles: at most one per engine.
+#[derive(Debug, Default)]
+pub(crate) struct IdleReaper(OnceLock<()>);
+
+impl Inner {
+    /// Starts the idle reaper, unless it runs: it begins with the first sandbox
+    /// that this process holds, so no program has to think of it. It ends with
+    /// the engine's last clone.
+    pub(super) fn start_idle_reaper(self: &Arc<Self>) {
+        let lifetime = match self.lifetime() {
+            Ok(lifetime) => lifetime,
+            // Whoever asks for the sandbox is not to fail because of it.
+            Err(error) => return tracing::warn!(%error, "idle sandboxes are not let go of"),
+        };
+        if self.idle_reaper.0.set(()).is_err() {
+            return;
+        }
+        let tick = (lifetime / 4).clamp(SHORTEST_TICK, LONGEST_TICK);
+        let inner = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(tick).await;
+                let Some(inner) = inner.upgrade() else {
+                    return;
+                };
+                Engine { inner }.release_idle(lifetime).await;
+            }
+        });
+    }
+}
+
+impl Engine {
+    /// Lets go of every sandbox that has not been used for `lifetime` and
+    /// returns how many those were. A running job or an open call, here or
+    /// anybody's, is use.
+    pub async fn release_idle(&self, lifetime: Duration) -> usize {
+        let idle: Vec<Arc<Handle>> = self
+            .inner
+            .handles()
+            .values()
+            .filter(|handle| handle.idle() >= lifetime)
+            .cloned()
+            .collect();
+        let mut released = 0;
+        for handle in idle {
+            released += usize::from(handle.release_idle(lifetime).await);
+        }
+        released
+    }
+
+    /// Ends a turn: nothing that is meant to last is touched.
+    pub fn turn_ended(&self, task: &Task) -> Result<(), Error> {
+        if !self.inner.across_processes()? && !self.inner.persistent_files()? {
+            self.inner.clean_up(task);
+        }
+        Ok(())
+    }
+
+    /// Closes a conversation: an instance that belongs to this process goes
+    /// when nobody else in it holds the sandbox.
+    pub fn conversation_closed(&self, task: &Task) -> Result<(), Error> {
+        let in_use = {
+            let handles = self.inner.handles();
+            // One reference is the engine's own.
+            handles.get(&self.inner.key(task)).is_some_and(|handle| Arc::strong_count(handle) > 1)
+        };
+        if !self.inner.across_processes()? && !in_use {
+            self.inner.clean_up(task);
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Begins the cleanup of the handle this process has, if it has one.
+    fn clean_up(&self, task: &Task) {
+        let handle = self.handles().get(&self.key(task)).cloned();
+        if let Some(handle) = handle {
+            handle.begin_cleanup(Cleanup::Release);
+        }
+    }
+
+    /// Forgets a handle, unless another one has taken its place.
+    pub(crate) fn forget_handle_of(&self, handle: &Handle) {
+        let mut handles = self.handles();
+        let is_this =
+            handles.get(handle.key()).is_some_and(|known| std::ptr::eq(&raw const **known, handle));
+        if is_this {
+            handles.remove(handle.key());
+        }
+    }
+}
 
 /// Whether and how this engine has swept.
 #[derive(Debug, Default)]
@@ -128,5 +232,122 @@ impl Inner {
         if let Err(error) = fs::write(self.settings.home().run_dir().join(SWEPT), "") {
             tracing::debug!(%error, "the time of the sweep is not kept");
         }
+    }
+}
+
+impl Inner {
+    /// Removes what processes that died have left beside the sandboxes: places
+    /// of trials, half of what was being removed, and directories of sandboxes
+    /// that were never made.
+    pub(super) async fn reap_leftovers(
+        &self,
+        spare: Option<&Key>,
+        dry_run: bool,
+    ) -> Result<Vec<Reaped>, Error> {
+        let spared = spare.map(|key| self.dir(key));
+        let mut reaped = Vec::new();
+        for path in list_rubbish(&self.sandboxes) {
+            if !dry_run && let Err(error) = self.delete_anyhow(&path).await {
+                tracing::warn!(path = %path.display(), %error, "cannot be removed");
+                continue;
+            }
+            reaped.push(leftover(&path));
+        }
+        for dir in list_dirs(&self.sandboxes)? {
+            if spared.as_ref() == Some(&dir) {
+                continue;
+            }
+            match self.reap_hollow(&dir, dry_run).await {
+                Ok(hollow) => reaped.extend(hollow),
+                Err(error) => tracing::debug!(dir = %dir.path().display(), %error, "left alone"),
+            }
+        }
+        Ok(reaped)
+    }
+
+    /// Removes the directory of a sandbox that was never made, or of which
+    /// nothing is left that anybody could want.
+    async fn reap_hollow(&self, dir: &SandboxDir, dry_run: bool) -> Result<Option<Reaped>, Error> {
+        if !dir.is_hollow()? {
+            return Ok(None);
+        }
+        let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())? else {
+            return Ok(None);
+        };
+        if !dir.is_hollow()? {
+            return Ok(None);
+        }
+        if !dry_run && let Some(aside) = dir.move_aside()? {
+            self.delete_anyhow(&aside).await?;
+        }
+        Ok(Some(leftover(dir.path())))
+    }
+}
+
+impl Inner {
+    /// Returns directories that have files and belong to no sandbox that is known,
+    /// because it was never quite made or its record is gone. They may be
+    /// somebody's work, so that removing them is a person's word.
+    pub(super) fn unrecorded(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut found = Vec::new();
+        for dir in list_dirs(&self.sandboxes)? {
+            // One whose record cannot be read is told of by whoever uses it.
+            if dir.is_unrecorded().unwrap_or(false) && !dir.is_hollow().unwrap_or(true) {
+                found.push(dir.path().to_owned());
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl SandboxDir {
+    /// Returns whether nothing says whose it is.
+    fn is_unrecorded(&self) -> Result<bool, StoreError> {
+        Ok(!self.has_intent() && self.read_record()?.is_none() && self.instance_ids()?.is_empty())
+    }
+
+    /// Returns whether there is nothing in it that anybody could want: a creation
+    /// that failed may leave the directories of files that never were.
+    fn is_hollow(&self) -> Result<bool, StoreError> {
+        let is_empty =
+            |path: &PathBuf| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        Ok(self.is_unrecorded()? && kept_files(self).iter().all(is_empty))
+    }
+}
+
+/// Returns what is said of a directory that no sandbox belongs to.
+fn leftover(path: &Path) -> Reaped {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    Reaped { task: name.unwrap_or_default(), instance: None, reason: ReapReason::Unfinished }
+}
+
+#[cfg(test)]
+mod tests {
+    use vestal_config::{Environment, Home, Settings};
+
+    use crate::Engine;
+
+    #[tokio::test]
+    async fn what_a_failed_creation_left_goes_and_files_without_a_record_are_named() {
+        let home = tempfile::tempdir().unwrap();
+        let env = Environment::from_pairs([("HOME", home.path())]);
+        let settings = Settings::load(Home::at(home.path()), env, Vec::new());
+        let engine = Engine::with_backends(settings, Vec::new()).unwrap();
+        let (failed, files) =
+            (engine.sandboxes_dir().join("failed"), engine.sandboxes_dir().join("files"));
+        for dir in [&failed, &files] {
+            for name in ["workspace", "home", "state", "instances"] {
+                std::fs::create_dir_all(dir.join(name)).unwrap();
+            }
+        }
+        std::fs::write(files.join("home/.profile"), "").unwrap();
+        for dry_run in [true, false] {
+            let pruned = engine.prune_telling(dry_run).await.unwrap();
+            let tasks: Vec<&str> = pruned.reaped.iter().map(|reaped| &*reaped.task).collect();
+            assert_eq!(tasks, ["failed"]);
+            assert_eq!(pruned.unrecorded, std::slice::from_ref(&files));
+            assert_eq!(failed.exists(), dry_run);
+        }
+        assert!(files.join("home/.profile").exists());
     }
 }

@@ -1,24 +1,28 @@
-//! Where sandboxes are on record.
-//!
-//! Whoever can write to a record can have the next process start anything. The
-//! directories of a home are covered in every sandbox; one that
-//! `terminal.sandbox_dir` names elsewhere is covered from the moment on that it is
-//! used, and for good. So it is used only if no sandbox could write to it before.
+//! What of the host no sandbox may see or change: directories of sandboxes, covered
+//! places, and what was mounted before.
 
+#[cfg(test)]
+#[path = "stores_tests.rs"]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use vestal_config::{Settings, Volume, VolumeSource, keys};
 
 use super::exposed::{Exposed, NAME};
 use super::real;
-use super::walk::{Astray, walk};
+use super::walk::{Astray, Identity, walk};
 use crate::Error;
 use crate::binds::BINDS;
 use crate::key::hex;
-use crate::store::{HomeError, StoreError, make_private_dir, read_regular, replace};
+use crate::store::{
+    HomeError, StoreError, make_private_dir, read_regular, read_versioned, replace, write_versioned,
+};
 
 /// How the files begin that name such directories.
 const PREFIX: &str = "store-";
@@ -129,6 +133,75 @@ fn note_name(dir: &Path) -> String {
     format!("{PREFIX}{}", hex(&Sha256::digest(dir.as_os_str().as_bytes())[..8]))
 }
 
-#[cfg(test)]
-#[path = "stores_tests.rs"]
-mod tests;
+/// What has to be done about a directory of ours below one that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cover {
+    /// Directories between the mounted one and ours, outermost first: where they
+    /// are on the host and in the sandbox. Mounted over themselves they cannot be
+    /// renamed: whoever could, could put another home in the place of ours.
+    pub(crate) fixed: Vec<(PathBuf, PathBuf)>,
+    /// Where ours would be seen.
+    pub(crate) target: PathBuf,
+}
+
+/// Returns what has to be covered when a directory is mounted, by its real name,
+/// at a place.
+pub(crate) fn covers(hidden: &[PathBuf], source: &Path, target: &Path) -> Vec<Cover> {
+    let mut found: Vec<&Path> = hidden
+        .iter()
+        .filter(|dir| dir.starts_with(source) && *dir != source && dir.is_dir())
+        .map(PathBuf::as_path)
+        .collect();
+    found.sort_unstable();
+    // What is below another one is covered with it.
+    found.dedup_by(|later, earlier| later.starts_with(*earlier));
+    let cover = |dir: &Path| {
+        let rest = dir.strip_prefix(source).unwrap_or(dir);
+        let mut between: Vec<&Path> =
+            rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).collect();
+        between.reverse();
+        let fixed =
+            between.into_iter().map(|part| (source.join(part), target.join(part))).collect();
+        Cover { fixed, target: target.join(rest) }
+    };
+    found.into_iter().map(cover).collect()
+}
+
+const VERSION: u64 = 1;
+const PINS_FILE: &str = "mounts.json";
+
+/// What an instance was given, by the path it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Pins {
+    version: u64,
+    pub(super) mounts: BTreeMap<PathBuf, Pin>,
+}
+
+/// A directory or file of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Pin {
+    /// Its path without any link in it.
+    pub(super) path: PathBuf,
+    /// Which it is; absent where the filesystem gives it another number each
+    /// time it is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<Identity>,
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self { version: VERSION, mounts: BTreeMap::new() }
+    }
+}
+
+impl Pins {
+    /// Reads what is known of an instance; nothing is known of one that was made
+    /// by an older program.
+    pub(super) fn read(instance_dir: &Path) -> Result<Self, StoreError> {
+        Ok(read_versioned(&instance_dir.join(PINS_FILE), VERSION)?.unwrap_or_default())
+    }
+
+    pub(super) fn write(&self, instance_dir: &Path) -> Result<(), StoreError> {
+        write_versioned(&instance_dir.join(PINS_FILE), self)
+    }
+}

@@ -143,3 +143,22 @@ fn what_records_of_earlier_versions_name_is_known() {
     let expected = ["/a/volume", "/home/ada/x", "/a/mounted", "/a/bound"].map(PathBuf::from);
     assert_eq!(found, expected);
 }
+
+#[test]
+fn the_home_is_covered_wherever_it_would_be_seen() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let home = root.join("a/b/vestal");
+    std::fs::create_dir_all(home.join("sandboxes")).unwrap();
+    let hidden = [home.join("sandboxes"), home.clone(), root.join("missing")];
+    let at = |source: &Path| covers(&hidden, source, Path::new("/w"));
+    assert_eq!(
+        at(root),
+        [Cover {
+            fixed: vec![(root.join("a"), "/w/a".into()), (root.join("a/b"), "/w/a/b".into()),],
+            target: "/w/a/b/vestal".into(),
+        }]
+    );
+    assert_eq!(at(&root.join("a/b")), [Cover { fixed: vec![], target: "/w/vestal".into() }]);
+    assert_eq!(at(&root.join("a/other")), []);
+}

@@ -1,20 +1,22 @@
 //! What can be done in a sandbox.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_wire::{JobId, JobInfo, Stats, Status, WindowSize};
 
 use super::Sandbox;
-use crate::Error;
 use crate::backend::JobEnvironment;
 use crate::client::Connection;
 use crate::command::{Command, Input};
+use crate::engine::read_bundle;
 use crate::files::Files;
 use crate::job::{
-    self, AfterInput, Follow, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
+    AfterInput, Follow, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
 };
 use crate::output::Output;
+use crate::{Error, PublishError, PublishedName, job};
 
 /// How long a guest may take over a request that takes no time.
 const SHORT_CALL: Duration = Duration::from_secs(10);
@@ -193,5 +195,32 @@ impl Sandbox {
         let command = command.with_secret_env(engine.asked_environment(environment)?);
         let start_dir = self.handle.start_dir().await;
         command.or_start_dir(|| start_dir)
+    }
+}
+
+impl Sandbox {
+    /// Shows a directory of the host to the sandbox, under a name of two parts
+    /// as `skills/deploy`, and returns where commands find it. Where anything
+    /// confines them they can only read it.
+    ///
+    /// What is shown is a copy, at most 32 MiB in 2,000 files; hidden files stay
+    /// out. The same files again change nothing, others replace those before in
+    /// one step. It survives the sandbox's stop, and a sandbox that is made anew
+    /// is shown the same again. Neither is it one of the settings it was made
+    /// with.
+    pub async fn publish(&self, name: &str, source: &Path) -> Result<PathBuf, Error> {
+        let name = PublishedName::new(name)?;
+        let bundle = read_bundle(source).await?;
+        // One that has ended meanwhile is there again after this.
+        self.connection().await?;
+        let (backend, instance) = self.handle.place().await;
+        let publishing = backend.publishing();
+        let publishing = publishing.ok_or(PublishError::Unsupported(backend.name()))?;
+        let shown = publishing.publish(&instance, &name, &bundle).await;
+        let shown = shown.map_err(Error::backend(backend.name()))?;
+        if !self.is_owned() {
+            self.handle.engine.remember_published(self.key(), &name, source)?;
+        }
+        Ok(shown)
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic::{open_regular, parse_versioned, read_open};
+use super::home_mark::HomeNotes;
 use super::home_mark::{Guests, HomeMark, Standing, Surroundings, inodes_last, is_same_dir, place};
-use super::home_notes::HomeNotes;
 use super::lock::KeyLock;
 use super::{StoreError, make_private_dir};
 use crate::key::{HomeId, random_hex};

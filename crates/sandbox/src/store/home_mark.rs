@@ -1,38 +1,23 @@
-//! What tells a home from a copy of it.
-//!
-//! `home.json` says which file it is itself: its inode and when that was made,
-//! and where the home was. A copy is another file and cannot carry that along.
-//! Device numbers are left out: they change from boot to boot.
-//!
-//! | the file is the marked one | the marked place leads here | what it is | what is done |
-//! |---|---|---|---|
-//! | yes | yes | the original | nothing |
-//! | yes | no, and no other original is known | the original, moved or mounted elsewhere | marked with its new place, which is noted for the machine |
-//! | yes | no, and the marked or the noted place has an original | a copy: hard links, a snapshot of the filesystem, or a home whose place another one took | takes an id of its own |
-//! | no | yes, and nothing tells of another original | the original, restored or moved to another disk | marked anew |
-//! | no | yes, but another original is known, a guest has its files elsewhere, or it is not known to have been marked on this machine | a copy put in the place of a home that was moved | takes an id of its own |
-//! | no | no | a copy | takes an id of its own |
-//! | no, and a guest of it runs on these very files | any | the original, whose `home.json` alone was replaced | marked anew |
-//!
-//! Another original is a home with the same id whose file is the one its mark
-//! names. It is looked for at the marked place, at the noted one, and, for a
-//! home that is not the marked file, beside the home: people move a directory
-//! aside before they copy it back. A home that was moved further away, was not
-//! used since and has no guest running is not found; should a copy be used at
-//! its place first, that one is the home from then on and the moved one is the
-//! copy. There are never two.
-//!
-//! Where inodes do not last, as on FUSE, the place decides.
+//! The mark of a home and the notes about it: whether it is the one it says it is,
+//! or a copy.
 
 use std::fs::File;
+use std::io;
+use std::io::ErrorKind;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, statx,
+};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::key::hex;
+use super::{StoreError, read_versioned, write_versioned};
+use crate::key::{HomeId, hex};
 
 /// What a home's file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,6 +189,107 @@ pub(super) fn is_same_dir(one: &Path, other: &Path) -> bool {
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
+const VERSION: u64 = 1;
+
+/// Names of the directories that lead from the user's home to the notes.
+const WAY: [&str; 4] = [".local", "state", "vestal", "homes"];
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    version: u64,
+    path: PathBuf,
+}
+
+/// The directory of the notes.
+#[derive(Debug, Clone)]
+pub(crate) struct HomeNotes {
+    user_home: PathBuf,
+}
+
+/// What to do about a directory that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Fail,
+    Make,
+}
+
+impl HomeNotes {
+    /// Returns the notes in the home directory of the machine's user.
+    pub(crate) fn of_user(user_home: &Path) -> Self {
+        Self { user_home: user_home.to_owned() }
+    }
+
+    /// Returns the directory's path.
+    pub(crate) fn path(&self) -> PathBuf {
+        WAY.iter().fold(self.user_home.clone(), |dir, name| dir.join(name))
+    }
+
+    /// Opens the directory without following a link below the user's home.
+    fn open(&self, missing: Missing) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let home = openat(CWD, &self.user_home, flags, Mode::empty())?;
+        let step = |dir: OwnedFd, name: &&str| -> io::Result<OwnedFd> {
+            let open = || openat(&dir, *name, flags | OFlags::NOFOLLOW, Mode::empty());
+            match open() {
+                Err(Errno::NOENT) if missing == Missing::Make => {
+                    match mkdirat(&dir, *name, Mode::RWXU) {
+                        Ok(()) | Err(Errno::EXIST) => Ok(open()?),
+                        Err(error) => Err(error.into()),
+                    }
+                }
+                other => Ok(other?),
+            }
+        };
+        WAY.iter().try_fold(home, step)
+    }
+
+    /// Returns where a home was last seen after a move. A note that cannot be
+    /// read tells as little as an absent one.
+    pub(super) fn place(&self, id: &HomeId) -> Option<PathBuf> {
+        let name = file_name(id)?;
+        let dir = self.open(Missing::Fail).ok()?;
+        let note: Option<Note> = read_versioned(&within(&dir, &name), VERSION).ok().flatten();
+        note.map(|note| note.path)
+    }
+
+    /// Notes where a home is now.
+    pub(super) fn put(&self, id: &HomeId, place: &Path) -> Result<(), StoreError> {
+        let Some(name) = file_name(id) else { return Ok(()) };
+        let unusable = |error| StoreError::io("open", self.path(), error);
+        let dir = self.open(Missing::Make).map_err(unusable)?;
+        let note = Note { version: VERSION, path: place.to_owned() };
+        write_versioned(&within(&dir, &name), &note)
+    }
+
+    /// Waits for the lock of all notes, which ends with the file.
+    pub(super) fn lock(&self, patience: Duration) -> io::Result<File> {
+        let dir = File::from(self.open(Missing::Make)?);
+        let begun = Instant::now();
+        loop {
+            match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(dir),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < patience => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(Errno::WOULDBLOCK) => return Err(ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Returns the name of a home's file; none for an id that was not made by us.
+fn file_name(id: &HomeId) -> Option<String> {
+    let id = id.as_str();
+    let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    plain.then(|| format!("{id}.json"))
+}
+
+/// Returns the path of a file in an open directory.
+fn within(dir: &OwnedFd, name: &str) -> PathBuf {
+    Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,5 +374,28 @@ mod tests {
             assert_eq!(mark.standing(&mark_at(8, later), around), Copy, "{mark:?}");
             assert_eq!(mark.standing(&mark_at(7, born), around), Original, "{mark:?}");
         }
+    }
+
+    #[test]
+    fn notes_are_neither_read_nor_written_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let place = Path::new("/where/the/home/is");
+        let id = HomeId("a1".to_owned());
+        let planted = HomeNotes::of_user(&root.path().join("planted"));
+        std::fs::create_dir(&planted.user_home).unwrap();
+        planted.put(&id, place).unwrap();
+        assert_eq!(planted.place(&id).as_deref(), Some(place));
+        for depth in 0..WAY.len() {
+            let user = HomeNotes::of_user(&root.path().join(depth.to_string()));
+            let way = |home: &Path, names: &[&str]| home.join(names.join("/"));
+            let above = way(&user.user_home, &WAY[..depth]);
+            std::fs::create_dir_all(&above).unwrap();
+            let target = way(&planted.user_home, &WAY[..=depth]);
+            std::os::unix::fs::symlink(target, above.join(WAY[depth])).unwrap();
+            assert_eq!(user.place(&id), None, "{}", WAY[depth]);
+            user.put(&id, Path::new("/elsewhere")).unwrap_err();
+            user.lock(Duration::ZERO).unwrap_err();
+        }
+        assert_eq!(planted.place(&id).as_deref(), Some(place));
     }
 }

@@ -1,11 +1,18 @@
-//! What is known of a sandbox between processes.
+//! What is recorded of a sandbox, of its instances and of its snapshots.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::Overrides;
+use super::dir::remove_file_if_there;
+use super::{SandboxDir, StoreError, read_versioned, write_versioned};
+use crate::backend::{Confinement, SavedSystem};
+use crate::owner::Owner;
+use crate::{Key, Overrides, SnapshotName, owner};
 
 /// Version of the record.
 pub(super) const VERSION: u64 = 1;
@@ -68,5 +75,228 @@ impl Record {
             overrides,
             instance: None,
         }
+    }
+}
+
+const MARK_VERSION: u64 = 1;
+
+/// Which backend an instance is on and whose it is, written before there is
+/// anything to find.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InstanceMark {
+    version: u64,
+    /// The backend.
+    pub(crate) backend: String,
+    /// The process it ends with; absent: it outlives processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<Owner>,
+}
+
+impl InstanceMark {
+    pub(crate) fn new(backend: &str, owner: Option<Owner>) -> Self {
+        Self { version: MARK_VERSION, backend: backend.to_owned(), owner }
+    }
+
+    /// Reads the mark of an instance. What is beside the socket counts only
+    /// where nothing else is there: commands in a container can write there,
+    /// and its directory always has a mark out of their reach.
+    pub(crate) fn read(instance_dir: &Path) -> Result<Option<Self>, StoreError> {
+        if let Some(mark) = read_versioned(&outside(instance_dir), MARK_VERSION)? {
+            return Ok(Some(mark));
+        }
+        let owner: Option<Owner> = read_versioned(&beside_socket(instance_dir), owner::VERSION)?;
+        Ok(owner.map(|owner| Self::new(&owner.backend.clone(), Some(owner))))
+    }
+
+    /// Writes the mark. An instance without confinement takes its whole
+    /// directory along when it ends by itself, and the mark with it.
+    pub(crate) fn write(
+        &self,
+        instance_dir: &Path,
+        confinement: Confinement,
+    ) -> Result<(), StoreError> {
+        match (confinement, &self.owner) {
+            (Confinement::Contained | Confinement::Remote, _) => {
+                write_versioned(&outside(instance_dir), self)
+            }
+            (Confinement::None, Some(owner)) => {
+                write_versioned(&beside_socket(instance_dir), owner)
+            }
+            (Confinement::None, None) => Ok(()),
+        }
+    }
+}
+
+fn outside(instance_dir: &Path) -> PathBuf {
+    instance_dir.join("instance.json")
+}
+
+fn beside_socket(instance_dir: &Path) -> PathBuf {
+    instance_dir.join("io").join("owner.json")
+}
+
+/// Version of the file.
+const SNAPSHOT_VERSION: u64 = 1;
+
+/// The record of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotRecord {
+    version: u64,
+    /// The home it was made in, to notice a directory that was copied from
+    /// elsewhere. A profile may get another name meanwhile.
+    pub(crate) home: String,
+    /// The exact task.
+    pub(crate) task: String,
+    /// When it was made.
+    pub(crate) created_at: Timestamp,
+    /// The backend that made it.
+    pub(crate) backend: String,
+    /// What was asked for the sandbox alone.
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub(crate) overrides: Overrides,
+    /// What the backend needs to make instances of it; absent: it holds no
+    /// filesystem of an instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) saved: Option<SavedSystem>,
+    /// Files in it.
+    pub(crate) files: u64,
+    /// Bytes in it.
+    pub(crate) bytes: u64,
+    /// What somebody wrote on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+impl SnapshotRecord {
+    /// Returns the record of a snapshot that is made now and empty yet.
+    pub(crate) fn new(key: &Key, record: &super::Record, note: Option<&str>) -> Self {
+        Self {
+            version: SNAPSHOT_VERSION,
+            home: key.home().as_str().to_owned(),
+            task: key.task().to_string(),
+            created_at: Timestamp::now(),
+            backend: record.backend.clone(),
+            overrides: record.overrides.clone(),
+            saved: None,
+            files: 0,
+            bytes: 0,
+            note: note.map(str::to_owned),
+        }
+    }
+
+    /// Returns whether it is of this sandbox.
+    pub(crate) fn is_of(&self, key: &Key) -> bool {
+        self.home == key.home().as_str() && self.task == key.task().as_str()
+    }
+}
+
+/// The directory of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapshotDir {
+    path: PathBuf,
+}
+
+impl SnapshotDir {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns where the instance's own filesystem is.
+    pub(crate) fn system(&self) -> PathBuf {
+        self.path.join("system")
+    }
+
+    /// Returns whether there is anything, a snapshot or a part of one.
+    pub(crate) fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    pub(crate) fn read(&self) -> Result<Option<SnapshotRecord>, StoreError> {
+        read_versioned(&self.file(), SNAPSHOT_VERSION)
+    }
+
+    /// Makes the directory a snapshot.
+    pub(crate) fn write(&self, record: &SnapshotRecord) -> Result<(), StoreError> {
+        write_versioned(&self.file(), record)
+    }
+
+    /// Makes the directory none.
+    pub(crate) fn forget(&self) -> Result<(), StoreError> {
+        remove_file_if_there(&self.file())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path.join("snapshot.json")
+    }
+}
+
+impl SandboxDir {
+    /// Returns the directory of all snapshots.
+    pub(crate) fn snapshots_dir(&self) -> PathBuf {
+        self.path().join("snapshots")
+    }
+
+    /// Returns the directory of a snapshot, which need not exist.
+    pub(crate) fn snapshot(&self, name: &SnapshotName) -> SnapshotDir {
+        SnapshotDir { path: self.snapshots_dir().join(name.as_str()) }
+    }
+
+    /// Returns the names of the snapshots that are whole, sorted.
+    pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotName>, StoreError> {
+        let path = self.snapshots_dir();
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::io("list", path, error)),
+        };
+        let mut names: Vec<SnapshotName> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|name| fs::symlink_metadata(self.snapshot(name).file()).is_ok())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes the directory of snapshots if there is none left.
+    pub(crate) fn tidy_snapshots(&self) {
+        // What is not empty stays, which is the whole point.
+        fs::remove_dir(self.snapshots_dir()).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Record;
+    use crate::{HomeId, Task};
+
+    #[test]
+    fn a_directory_is_a_snapshot_from_the_last_file_to_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = SandboxDir::new(root.path().join("default"));
+        let name: SnapshotName = "before".parse().unwrap();
+        assert_eq!(dir.snapshot_names().unwrap(), []);
+        let snapshot = dir.snapshot(&name);
+        fs::create_dir_all(snapshot.system()).unwrap();
+        assert_eq!((dir.snapshot_names().unwrap(), snapshot.read().unwrap()), (Vec::new(), None));
+        let key = Key::new(HomeId("h".into()), "p", Task::default_task());
+        let record = Record::new(&key, "native", Overrides::default(), Timestamp::now());
+        let written = SnapshotRecord {
+            saved: Some(serde_json::json!({"layers": ["usr"]})),
+            files: 3,
+            ..SnapshotRecord::new(&key, &record, Some("why"))
+        };
+        let renamed = Key::new(HomeId("h".into()), "renamed", Task::default_task());
+        let elsewhere = Key::new(HomeId("x".into()), "p", Task::default_task());
+        assert_eq!((written.is_of(&renamed), written.is_of(&elsewhere)), (true, false));
+        snapshot.write(&written).unwrap();
+        assert_eq!(dir.snapshot_names().unwrap(), [name]);
+        assert_eq!(snapshot.read().unwrap(), Some(written));
+        snapshot.forget().unwrap();
+        snapshot.forget().unwrap();
+        assert_eq!(dir.snapshot_names().unwrap(), []);
+        dir.tidy_snapshots();
+        assert!(snapshot.exists(), "what is left of it is for others to remove");
     }
 }

@@ -169,14 +169,14 @@ async fn follow(
     let info = job.finish().await?.into_info()?;
     Ok(match (ended, info.state) {
         (Some(code), _) => {
-            let remarks = sandbox.remarks(Some(code), None).await;
+            let remarks = sandbox.warnings(Some(code), None).await;
             End::Exited(code, remarks.iter().map(ToString::to_string).collect())
         }
         (None, JobState::Ended(exit)) if exit.code == Some(127) => End::Failed(
             "there is no python3 in the sandbox; install it, or use the terminal tool".to_owned(),
         ),
         (None, _) => {
-            let remarks = sandbox.remarks_on(&info).await.into_iter();
+            let remarks = sandbox.job_warnings(&info).await.into_iter();
             let words = ["the script ended without a word about how".to_owned()].into_iter();
             let words: Vec<_> = words.chain(remarks.map(|remark| remark.to_string())).collect();
             End::Failed(words.join("; "))

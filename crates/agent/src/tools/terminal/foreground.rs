@@ -183,8 +183,8 @@ pub(crate) async fn warning(
     sandbox: &Sandbox,
     info: &JobInfo,
 ) -> Option<String> {
-    let remarks = sandbox.remarks_on(info).await;
-    let texts: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+    let warnings = sandbox.job_warnings(info).await;
+    let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| context.redactor.redact(&texts.join("; ")).into_owned())
 }
 

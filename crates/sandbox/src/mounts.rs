@@ -7,9 +7,7 @@
 //! made with; and the Vestal home is covered wherever it would be seen. What only
 //! the host's users can replace is theirs to replace.
 
-mod cover;
 mod exposed;
-mod pins;
 mod stores;
 mod walk;
 
@@ -18,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 use vestal_config::{ConfigError, Settings};
 
-pub(crate) use self::cover::{Cover, covers};
 use self::exposed::Exposed;
-use self::pins::{Pin, Pins};
 pub(crate) use self::stores::admit_store;
+pub(crate) use self::stores::{Cover, covers};
+use self::stores::{Pin, Pins};
 use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, InstanceRequest};
 use crate::store::{HomeNotes, make_private_dir};

@@ -1,20 +1,21 @@
-//! Make what a copied home brought along its own.
-//!
-//! The records of a copy name instances, processes and containers of the
-//! original. Those are let go of, and the sandboxes' files stay. Where a
-//! sandbox's system is in its directory, the copy has one of its own and keeps
-//! it. Every step may be repeated after a crash.
+//! A home that was copied or moved: which guests run in it, and whose its
+//! sandboxes are.
+
+#[cfg(test)]
+#[path = "home_tests.rs"]
+mod tests;
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::home_guests::runs_here;
-use crate::backend::Declaration;
+use crate::backend::{Declaration, HostProcess};
 use crate::key::hex;
-use crate::store::{InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
+use crate::store::{Guests, InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
 use crate::{HomeId, Key};
 
 /// Makes the sandboxes of a copied home those of its new id.
@@ -154,6 +155,74 @@ pub(super) fn is_below(path: &Path, home: &Path) -> bool {
     matches!((real(path), real(home)), (Some(path), Some(home)) if path.starts_with(&home))
 }
 
-#[cfg(test)]
-#[path = "resettle_tests.rs"]
-mod tests;
+/// Returns where the guests of all sandboxes have their files.
+pub(super) fn running_guests(sandboxes: &Path, declared: &[&'static Declaration]) -> Guests {
+    let dirs = list_dirs(sandboxes).unwrap_or_default();
+    let guests = dirs.iter().filter_map(|dir| {
+        let record = dir.read_record().ok().flatten()?;
+        let backend = declared.iter().find(|backend| backend.name == record.backend)?;
+        Some(guests_of(dir, backend, record.instance.as_ref()?))
+    });
+    guests.max().unwrap_or(Guests::None)
+}
+
+/// Returns whether a guest runs on the files of this instance.
+pub(super) fn runs_here(dir: &SandboxDir, backend: &Declaration, record: &InstanceRecord) -> bool {
+    guests_of(dir, backend, record) == Guests::Here
+}
+
+fn guests_of(dir: &SandboxDir, backend: &Declaration, record: &InstanceRecord) -> Guests {
+    let instance = record.located(dir);
+    let guests = (backend.host_processes)(&instance).into_iter().map(|process| match process {
+        // One that cannot be looked at runs all the same.
+        HostProcess::Known(process) if process.is_alive() => {
+            held_by(process.pid, &instance.dir).unwrap_or(Guests::Elsewhere)
+        }
+        HostProcess::Known(_) => Guests::None,
+        // The number alone may be another process's by now.
+        HostProcess::Number(pid) => {
+            let held = held_by(pid, &instance.dir).or_else(|| mounted_by(pid, &instance.id));
+            held.unwrap_or(Guests::None)
+        }
+    });
+    guests.max().unwrap_or(Guests::None)
+}
+
+/// Returns where a process has the directory of its socket, by what it has open;
+/// nothing where that cannot be seen.
+fn held_by(pid: u32, instance_dir: &Path) -> Option<Guests> {
+    let here = fs::metadata(instance_dir.join("io")).ok().map(|dir| (dir.dev(), dir.ino()));
+    let mut found = None;
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+        // A directory without a name is called `… (deleted)`.
+        let name = fs::read_link(entry.path()).unwrap_or_default();
+        let name = name.to_string_lossy();
+        let is_socket_dir = name.trim_end_matches(" (deleted)").ends_with("/io");
+        let Ok(open) = fs::metadata(entry.path()) else { continue };
+        if !is_socket_dir || !open.is_dir() {
+            continue;
+        }
+        let held = match (Some((open.dev(), open.ino())) == here, open.nlink()) {
+            (true, _) => Guests::Here,
+            (false, 0) => Guests::None,
+            (false, _) => Guests::Elsewhere,
+        };
+        found = found.max(Some(held));
+    }
+    found
+}
+
+/// Returns where a container has the directory of its socket, by what is mounted
+/// in it, which everybody may see; nothing if it is not that instance's.
+fn mounted_by(pid: u32, instance: &str) -> Option<Guests> {
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).ok()?;
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let source = root.trim_end_matches("//deleted");
+        if point != "/.vestal/io" || !source.ends_with(&format!("/{instance}/io")) {
+            return None;
+        }
+        Some(if source == root { Guests::Elsewhere } else { Guests::None })
+    })
+}

@@ -1,15 +1,22 @@
-//! Showing files of the host to a sandbox.
+//! What of the host a sandbox is given while it runs: published files, variables
+//! and mounts.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 
-use super::Inner;
-use crate::backend::{Backend, Instance};
+use vestal_config::EnvName;
+use vestal_wire::EnvVar;
+
+use super::lock::Patience;
+use super::{Engine, Inner};
+use crate::backend::{Backend, BackendError, Instance, JobEnvironment};
 use crate::key::random_hex;
 use crate::publish::{Bundle, PublishError, PublishedName};
 use crate::store::{SandboxDir, StoreError, make_private_dir};
-use crate::{Error, Key};
+use crate::{Error, Key, Task, mounts};
 
 /// Where it is kept what a sandbox is shown: a link for each, to where the files
 /// come from. Whoever makes the sandbox anew shows them again.
@@ -104,4 +111,70 @@ fn remembered(dir: &SandboxDir) -> Vec<(PublishedName, PathBuf)> {
     }
     found.sort();
     found
+}
+
+impl Engine {
+    /// Gives these variables to every job from now on, in place of those that
+    /// were asked for before: from the environment, else from `.env`, as far as
+    /// they are set and may be handed on ([`vestal_config::Settings::handing`]).
+    ///
+    /// They go with each job as `terminal.docker_forward_env` does: they are in
+    /// no instance, no label and no saved session, a sandbox that is there gets
+    /// them as it is, and what the settings say of the same name wins.
+    pub fn forward<'a>(&self, names: impl IntoIterator<Item = &'a EnvName>) {
+        let handed = self.inner.settings.handed(names);
+        let asked: Arc<[EnvVar]> = handed
+            .into_iter()
+            .map(|(name, value)| EnvVar {
+                name: name.as_str().as_bytes().to_vec().into(),
+                value: value.as_bytes().to_vec().into(),
+            })
+            .collect();
+        *self.inner.asked.write().unwrap_or_else(PoisonError::into_inner) = asked;
+    }
+}
+
+impl Inner {
+    /// Returns the variables that were asked for and that jobs do not have
+    /// anyway.
+    pub(crate) fn asked_environment(
+        &self,
+        environment: JobEnvironment,
+    ) -> Result<Vec<EnvVar>, Error> {
+        let asked = Arc::clone(&self.asked.read().unwrap_or_else(PoisonError::into_inner));
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let there = match environment {
+            JobEnvironment::Callers => self.base_environment()?,
+            JobEnvironment::Guests => self.container_environment()?,
+        };
+        let is_there = |own: &&EnvVar| !there.iter().any(|other| other.name == own.name);
+        Ok(asked.iter().filter(is_there).cloned().collect())
+    }
+}
+
+impl Engine {
+    /// Has the next start of a sandbox take the directories that it mounts as
+    /// they are at this moment: a start refuses what is not what it was when the
+    /// sandbox was made, or its mounts were accepted. Returns why some of them
+    /// are not accepted, as what is not there.
+    pub async fn accept_mounts(&self, task: &Task) -> Result<Vec<BackendError>, Error> {
+        let key = self.inner.key(task);
+        let dir = self.inner.dir(&key);
+        let absent = || Error::NoSandbox { task: task.to_string() };
+        if !dir.exists() {
+            return Err(absent());
+        }
+        let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
+        let record = dir.record_of(&key)?.ok_or_else(absent)?;
+        let mut not_accepted = Vec::new();
+        if let Some(instance) = record.instance(&dir) {
+            let ours = mounts::Ours::of(&self.inner.settings)?;
+            let backend = self.inner.backend(task, &record.backend)?.name();
+            not_accepted = mounts::accept(&ours, &instance.dir).map_err(Error::backend(backend))?;
+        }
+        drop(lock);
+        Ok(not_accepted)
+    }
 }

@@ -1,4 +1,4 @@
-//! What must be known of a command that has ended, and its output and exit code do not say.
+//! What a caller must know of an ended command besides its output and exit code.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use super::Sandbox;
 /// The exit code of what SIGKILL has ended.
 const KILLED: u32 = 137;
 
-/// Something that whoever ran a command is told besides its result.
+/// Something that the result of a command does not show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remark {
+pub enum JobWarning {
     /// It was killed, and the kernel has killed processes of its sandbox for want of memory.
     OutOfMemory {
         /// How many, since the sandbox was started.
@@ -26,16 +26,20 @@ pub enum Remark {
 
 impl Sandbox {
     /// Returns what must be known of an ended command besides its result.
-    pub async fn remarks(&self, code: Option<u32>, session_error: Option<&str>) -> Vec<Remark> {
+    pub async fn warnings(
+        &self,
+        code: Option<u32>,
+        session_error: Option<&str>,
+    ) -> Vec<JobWarning> {
         let kills = if code == Some(KILLED) { self.memory_kills().await } else { None };
-        remarks(kills, session_error)
+        warnings(kills, session_error)
     }
 
     /// Returns what must be known of a job besides its result; nothing while it runs.
-    pub async fn remarks_on(&self, job: &JobInfo) -> Vec<Remark> {
+    pub async fn job_warnings(&self, job: &JobInfo) -> Vec<JobWarning> {
         match job.state {
             JobState::Ended(exit) => {
-                self.remarks(exit.code.map(Into::into), job.session_error.as_deref()).await
+                self.warnings(exit.code.map(Into::into), job.session_error.as_deref()).await
             }
             _ => Vec::new(),
         }
@@ -43,14 +47,14 @@ impl Sandbox {
 }
 
 /// `kills` is known of a command that was killed only.
-fn remarks(kills: Option<u64>, session_error: Option<&str>) -> Vec<Remark> {
+fn warnings(kills: Option<u64>, session_error: Option<&str>) -> Vec<JobWarning> {
     let kills = kills.filter(|kills| *kills > 0);
-    let killed = kills.map(|kills| Remark::OutOfMemory { kills });
-    let unsaved = session_error.map(|reason| Remark::NotSaved { reason: reason.to_owned() });
+    let killed = kills.map(|kills| JobWarning::OutOfMemory { kills });
+    let unsaved = session_error.map(|reason| JobWarning::NotSaved { reason: reason.to_owned() });
     killed.into_iter().chain(unsaved).collect()
 }
 
-impl fmt::Display for Remark {
+impl fmt::Display for JobWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfMemory { kills } => {
@@ -78,7 +82,7 @@ mod tests {
     #[test]
     fn a_command_killed_for_want_of_memory_and_a_session_not_saved_are_told() {
         let texts = |kills, error| -> Vec<String> {
-            remarks(kills, error).iter().map(ToString::to_string).collect()
+            warnings(kills, error).iter().map(ToString::to_string).collect()
         };
         assert_eq!(texts(None, None), [""; 0]);
         assert_eq!(texts(Some(0), None), [""; 0], "it was killed by somebody");

@@ -1,12 +1,12 @@
-//! A sandbox that stands still, as it has to be to be copied.
+//! Keep a sandbox still while it is copied, and copy its directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Inner;
 use super::list::in_memory;
-use super::recover::unlocated;
-use super::stop::Interrupt;
+use super::lock::unlocated;
+use super::remove::Interrupt;
 use crate::backend::{Backend, BackendError, Confinement, CopyTotals, Instance, InstanceState};
 use crate::store::{InstanceMark, Record, SandboxDir};
 use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
@@ -16,7 +16,7 @@ pub(super) const TREES: [&str; 2] = ["workspace", "home"];
 
 /// A sandbox of which nothing runs, for as long as its lock is held.
 #[derive(Debug)]
-pub(super) struct Still {
+pub(super) struct Quiesced {
     pub(super) record: Record,
     pub(super) backend: Arc<dyn Backend>,
     /// Its instance, if it has one that could be started.
@@ -63,38 +63,38 @@ impl Inner {
     }
 
     /// Makes a sandbox stand still whose files are to be copied, under its lock.
-    pub(super) async fn stand_still_to_copy(
+    pub(super) async fn quiesce_to_copy(
         &self,
         key: &Key,
         dir: &SandboxDir,
         busy: WhileBusy,
-    ) -> Result<Still, Error> {
+    ) -> Result<Quiesced, Error> {
         let (record, _) = self.copyable(key, dir).await?;
         if record.instance.as_ref().is_some_and(|instance| in_memory(&instance.spec)) {
             return Err(CopyError::InMemory { task: key.task().to_string() }.into());
         }
-        self.stand_still(key, dir, record, busy).await
+        self.quiesce(key, dir, record, busy).await
     }
 
     /// Makes a sandbox stand still, under its lock.
-    pub(super) async fn stand_still(
+    pub(super) async fn quiesce(
         &self,
         key: &Key,
         dir: &SandboxDir,
         record: Record,
         busy: WhileBusy,
-    ) -> Result<Still, Error> {
+    ) -> Result<Quiesced, Error> {
         let task = key.task();
         let backend = Arc::clone(self.backend(task, &record.backend)?);
         let failed = || Error::backend(backend.name());
         self.refuse_others(key, dir, &record).await?;
         let Some(mut instance) = record.instance(dir) else {
-            return Ok(Still { record, backend, instance: None });
+            return Ok(Quiesced { record, backend, instance: None });
         };
         let state = backend.state(&instance).await.map_err(failed())?;
         let runs = match state {
             InstanceState::Absent | InstanceState::Broken { .. } => {
-                return Ok(Still { record, backend, instance: None });
+                return Ok(Quiesced { record, backend, instance: None });
             }
             InstanceState::Stopped { .. } => false,
             InstanceState::Running => true,
@@ -111,7 +111,7 @@ impl Inner {
             };
             self.stop_locked(task, dir, &*backend, &instance, interrupt).await?;
         }
-        Ok(Still { record, backend, instance: Some(instance) })
+        Ok(Quiesced { record, backend, instance: Some(instance) })
     }
 
     /// Refuses a sandbox whose files an instance uses that belongs to another
@@ -153,9 +153,9 @@ impl Inner {
         backend: &dyn Backend,
         from: &Path,
         to: &Path,
-        tally: &Tally,
+        counter: &CopyCounter,
     ) -> Result<(), Error> {
-        self.copy_trees_each(backend, from, &|name| to.join(name), tally).await
+        self.copy_trees_each(backend, from, &|name| to.join(name), counter).await
     }
 
     /// The same, each tree to a place of its own. A sandbox that has no files in
@@ -165,7 +165,7 @@ impl Inner {
         backend: &dyn Backend,
         from: &Path,
         place: &(dyn Fn(&str) -> PathBuf + Sync),
-        tally: &Tally,
+        counter: &CopyCounter,
     ) -> Result<(), Error> {
         let Some(files) = backend.host_files() else {
             return Ok(());
@@ -174,7 +174,7 @@ impl Inner {
             let (source, target) = (from.join(name), place(name));
             if is_dir(&source) {
                 let copied = files.copy(&source, &target, &self.progress).await;
-                tally.add(copied.map_err(|error| full_or(&target, backend, error))?);
+                counter.add(copied.map_err(|error| full_or(&target, backend, error))?);
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ pub(super) async fn settle(path: PathBuf) -> Result<(), Error> {
 
 /// Counts what is copied, also where only the progress tells.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally(Arc<Mutex<Counted>>);
+pub(super) struct CopyCounter(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
@@ -247,7 +247,7 @@ impl Counted {
     }
 }
 
-impl Tally {
+impl CopyCounter {
     /// Adds a copy that is done.
     pub(super) fn add(&self, copied: CopyTotals) {
         self.counted().add(copied);
@@ -255,10 +255,10 @@ impl Tally {
 
     /// Returns a sink that passes on what it is told and counts copies.
     pub(super) fn listen(&self, to: &ProgressSink) -> ProgressSink {
-        let (tally, to) = (self.clone(), to.clone());
+        let (counter, to) = (self.clone(), to.clone());
         ProgressSink::new(move |progress| {
             if let Progress::Copying { what, files, bytes, .. } = &progress {
-                tally.hear(what, CopyTotals { files: *files, bytes: *bytes });
+                counter.hear(what, CopyTotals { files: *files, bytes: *bytes });
             }
             to.tell(progress);
         })
@@ -294,9 +294,9 @@ mod tests {
 
     #[test]
     fn copies_are_counted_once_each_however_often_they_tell() {
-        let (tally, sink) = (Tally::default(), ProgressSink::default());
-        tally.add(CopyTotals { files: 1, bytes: 10 });
-        let listening = tally.listen(&sink);
+        let (counter, sink) = (CopyCounter::default(), ProgressSink::default());
+        counter.add(CopyTotals { files: 1, bytes: 10 });
+        let listening = counter.listen(&sink);
         let tell = |what: &str, files, bytes| {
             listening.tell(Progress::Copying { what: what.into(), files, bytes, total: None });
         };
@@ -304,6 +304,6 @@ mod tests {
         tell("usr", 2, 7);
         tell("etc", 3, 3);
         tell("etc", 1, 1);
-        assert_eq!(tally.total(), CopyTotals { files: 1 + 2 + 3 + 1, bytes: 10 + 7 + 3 + 1 });
+        assert_eq!(counter.total(), CopyTotals { files: 1 + 2 + 3 + 1, bytes: 10 + 7 + 3 + 1 });
     }
 }

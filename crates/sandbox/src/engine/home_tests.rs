@@ -1,9 +1,12 @@
+use std::fs::File;
+
 use jiff::Timestamp;
 use serde_json::json;
 use vestal_process::ProcessId;
 
 use super::*;
 use crate::Overrides;
+use crate::backends::local::DECLARATION;
 use crate::backends::registered;
 
 fn declared() -> Vec<&'static Declaration> {
@@ -131,4 +134,38 @@ fn a_copied_home_does_not_take_the_sandboxes_that_the_original_keeps_elsewhere()
     assert_ne!(open("copy", "own").unwrap().inner.home_id, id);
     assert_eq!(dir.read_record().unwrap(), was);
     assert_eq!(open("home", "elsewhere").unwrap().inner.home_id, id);
+}
+
+#[test]
+fn a_guest_tells_by_the_directory_it_holds_which_home_it_is_of() {
+    let root = tempfile::tempdir().unwrap();
+    let me = ProcessId::current().unwrap();
+    let sandbox = |home: &str, id: &str| {
+        let dir = SandboxDir::new(root.path().join(home));
+        let io = dir.instance_dir(id).join("io");
+        fs::create_dir_all(&io).unwrap();
+        let instance = InstanceRecord {
+            id: id.to_owned(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            spec: std::collections::BTreeMap::default(),
+            retention_seconds: None,
+            locator: json!({ "process": me }),
+        };
+        (dir, instance, io)
+    };
+    let (copy, instance, _) = sandbox("copy", "i");
+    let (original, _, io) = sandbox("original", "i");
+    // This process is the guest: it holds the directory of the original.
+    let _held = File::open(&io).unwrap();
+    assert_eq!(guests_of(&original, &DECLARATION, &instance), Guests::Here);
+    assert_eq!(guests_of(&copy, &DECLARATION, &instance), Guests::Elsewhere);
+    fs::remove_dir_all(original.path()).unwrap();
+    assert_eq!(
+        guests_of(&copy, &DECLARATION, &instance),
+        Guests::None,
+        "what it holds has no name left"
+    );
+    let dead = ProcessId { start: 1, ..me.clone() };
+    let gone = InstanceRecord { locator: json!({ "process": dead }), ..instance };
+    assert_eq!(guests_of(&copy, &DECLARATION, &gone), Guests::None);
 }

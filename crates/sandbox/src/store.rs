@@ -7,27 +7,23 @@ mod atomic;
 mod dir;
 mod home;
 mod home_mark;
-mod home_notes;
 mod intent;
 mod lock;
-mod mark;
 mod record;
-mod removal;
-mod snapshot;
 
+pub(crate) use atomic::remove_tree;
 pub(crate) use atomic::{read_regular, read_versioned, replace, write_versioned};
 pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
+pub(crate) use home_mark::HomeNotes;
 pub(crate) use home_mark::{Guests, machine};
-pub(crate) use home_notes::HomeNotes;
 pub(crate) use intent::{Change, Intent, NewInstance, Tree};
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
-pub(crate) use mark::InstanceMark;
+pub(crate) use record::InstanceMark;
 pub(crate) use record::{InstanceRecord, Record};
-pub(crate) use removal::remove_tree;
-pub(crate) use snapshot::{SnapshotDir, SnapshotRecord};
+pub(crate) use record::{SnapshotDir, SnapshotRecord};
 
 use std::path::PathBuf;
 
