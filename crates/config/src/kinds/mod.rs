@@ -17,7 +17,7 @@ mod text;
 mod tokens;
 mod url;
 
-pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
+pub use amounts::{Bytes, Count, DAY, Range, Seconds, SecondsOrNever, YEAR};
 pub use caps::{Cap, CountOrSame, Uncapped};
 pub use choices::{
     ApiMode, ApprovalMode, BackendChoice, DockerTransport, Durability, Isolation, OnConfigChange,

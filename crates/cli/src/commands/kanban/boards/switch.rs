@@ -32,7 +32,7 @@ pub(super) async fn run(desk: &Desk<'_>, args: &SwitchArgs) -> Result<Exit, Fail
     } else {
         desk.console().print(&format!("{slug} is now the current board"))?;
     }
-    if let Some(other) = desk.context.environment().kanban_board()
+    if let Some(other) = vestal_config::keys::board_variable(desk.context.environment())
         && other.trim() != slug.as_str()
     {
         desk.console().warn(&format!("VESTAL_KANBAN_BOARD names {other}, which goes first"));
