@@ -9,8 +9,14 @@ use crate::backends::local::Local;
 use crate::backends::native::Native;
 
 fn settings(home: &TempDir, sets: &[&str]) -> Settings {
-    let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Settings::load(Home::at(home.path()), Environment::from_pairs([("HOME", "/home/ada")]), sets)
+    let sets =
+        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    Settings::load(
+        &vestal_config::schema(),
+        Home::at(home.path()),
+        Environment::from_pairs([("HOME", "/home/ada")]),
+        sets,
+    )
 }
 
 fn local(home: &TempDir) -> Arc<dyn Backend> {

@@ -143,7 +143,12 @@ mod tests {
                 ("HOME", "/nonexistent".as_ref()),
                 ("PWD", way.as_os_str()),
             ]);
-            let settings = Settings::load(Home::at(root.join("home")), env, Vec::new());
+            let settings = Settings::load(
+                &vestal_config::schema(),
+                Home::at(root.join("home")),
+                env,
+                Vec::new(),
+            );
             let engine = Engine::with_backends(settings, Vec::new()).unwrap();
             let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
             task.map_err(|error| error.to_string())
