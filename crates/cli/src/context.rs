@@ -125,7 +125,7 @@ impl Context {
 
     /// Finds all profiles.
     pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
-        Ok(Profiles::locate(&self.environment)?)
+        Ok(Profiles::locate(&vestal_config::schema(), &self.environment)?)
     }
 
     /// Finds the home of another profile.
@@ -146,7 +146,7 @@ impl Context {
 
     fn settings_with(&self, home: Home, more: Vec<Override>) -> Settings {
         let overrides = self.global.set.iter().cloned().chain(more).collect();
-        Settings::load(home, self.environment.clone(), overrides)
+        Settings::load(&vestal_config::schema(), home, self.environment.clone(), overrides)
     }
 
     /// Says once per change of the files which names in the settings have no effect.
@@ -176,7 +176,9 @@ impl Context {
 
     /// Returns the backend that a name on the command line stands for.
     pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, Failure> {
-        let named = Override::parse(&format!("{}={name}", keys::BACKEND.name()))?.given_as("-b");
+        let named =
+            Override::parse(&vestal_config::schema(), &format!("{}={name}", keys::BACKEND.name()))?
+                .given_as("-b");
         Ok(self.settings_with(self.home()?, vec![named]).get(&keys::BACKEND)?.value)
     }
 

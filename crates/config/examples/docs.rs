@@ -3,5 +3,5 @@
 use std::io::Write;
 
 fn main() -> std::io::Result<()> {
-    std::io::stdout().write_all(vestal_config::markdown().as_bytes())
+    std::io::stdout().write_all(vestal_config::schema().markdown().as_bytes())
 }

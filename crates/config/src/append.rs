@@ -7,7 +7,6 @@ use crate::files;
 use crate::input::Input;
 use crate::key::AnyKey;
 use crate::layers::Given;
-use crate::overrides::require_key;
 use crate::set::{SetError, SetOutcome, edit_file};
 use crate::settings::{self, Settings};
 use crate::source::Source;
@@ -43,7 +42,7 @@ pub struct TakeOutcome {
 /// Several processes may do this at once, and none loses what another added.
 /// The list of the file is added to, whatever another place says about the key.
 pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutcome, SetError> {
-    let key = require_key(name)?;
+    let key = settings.schema.require(name)?;
     let schema = key.schema();
     if schema["type"] != "array" || schema["items"]["type"] != "string" {
         return Err(SetError::NoList { key: key.name() });
@@ -70,7 +69,7 @@ pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutco
 /// returns whether it was there. Of the file nothing else changes, and what
 /// other processes do to the list at the same time is not lost.
 pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutcome, SetError> {
-    let key = require_key(name)?;
+    let key = settings.schema.require(name)?;
     let schema = key.schema();
     if schema["type"] != "array" || schema["items"]["type"] != "string" {
         return Err(SetError::NoList { key: key.name() });

@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::error::ConfigError;
 use crate::files::EnvFile;
 use crate::key::AnyKey;
-use crate::keys;
 use crate::layers::{Given, Layer};
 use crate::names;
 use crate::settings::{self, Settings};
@@ -54,11 +53,12 @@ impl Settings {
             Ok(file) => check_dotenv(file, &mut findings),
         }
         findings.extend(self.check_names());
-        for key in keys::ALL {
-            self.check_values(*key, &mut findings);
+        for key in self.schema.keys() {
+            self.check_values(key, &mut findings);
         }
-        self.check_passthrough(&mut findings);
-        self.check_containers(&mut findings);
+        for group in self.schema.groups() {
+            findings.extend((group.check)(self));
+        }
         findings.sort_by_key(|finding| finding.severity);
         findings
     }
@@ -76,49 +76,6 @@ impl Settings {
         }
         if let Err(error @ ConfigError::Conflict(_)) = key.resolve(self) {
             push_once(findings, from_error(key, &error));
-        }
-    }
-
-    /// Finds what containers cannot be made with, and what makes them less safe.
-    fn check_containers(&self, findings: &mut Vec<Finding>) {
-        // Keys without a value were found before.
-        for message in self.contradictions().unwrap_or_default() {
-            let severity = Severity::Error;
-            findings.push(Finding { severity, name: None, place: None, message });
-        }
-        let volumes = self.get(&keys::DOCKER_VOLUMES).map(|own| (own.value.weakens(), own.source));
-        let extra = self.get(&keys::DOCKER_EXTRA_ARGS).map(|own| (own.value.weakens(), own.source));
-        let names = [keys::DOCKER_VOLUMES.name(), keys::DOCKER_EXTRA_ARGS.name()];
-        for (name, own) in names.into_iter().zip([volumes, extra]) {
-            let Ok((weakens, source)) = own else { continue };
-            for what in weakens {
-                findings.push(Finding {
-                    severity: Severity::Note,
-                    name: Some(name.to_owned()),
-                    message: format!("{name} ({source}) weakens isolation: {what}"),
-                    place: Some(source.clone()),
-                });
-            }
-        }
-    }
-
-    fn check_passthrough(&self, findings: &mut Vec<Finding>) {
-        let Ok(passthrough) = self.get(&keys::ENV_PASSTHROUGH) else {
-            return;
-        };
-        // What keeps the environment from being read was found before.
-        let refused = self.job_environment().map(|job| job.refused).unwrap_or_default();
-        for name in refused {
-            findings.push(Finding {
-                severity: Severity::Warning,
-                name: Some(keys::ENV_PASSTHROUGH.name().to_owned()),
-                message: format!(
-                    "{} ({}) names {name}, which is never passed on to commands",
-                    keys::ENV_PASSTHROUGH.name(),
-                    passthrough.source
-                ),
-                place: Some(passthrough.source.clone()),
-            });
         }
     }
 }

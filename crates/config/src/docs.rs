@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::environment::{ENGINE_VARIABLES, PROXY_VARIABLES, VARIABLES, WORKER_VARIABLES};
 use crate::key::{AnyKey, Protection, Secrecy};
-use crate::keys;
+use crate::schema::Schema;
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -54,42 +53,68 @@ const FORMS: &str = "
   (`chmod 600`).
 ";
 
-const SECRETS: &str = "
-## Variables that commands don't get
-
-A command on this machine gets your environment without keys, tokens and addresses of model
-providers (whatever `api_key_env` in `providers` names, too), tokens and passwords of messaging services, keys of services that tools use (`GH_TOKEN`
-and `GITHUB_TOKEN` too), paths of Google Cloud credentials, `SUDO_PASSWORD` and Vestal's own
-secrets. `terminal.env_passthrough` lets names through, except those of model providers,
-`SUDO_PASSWORD` and Vestal's own. The AWS variables, `SSH_AUTH_SOCK` and `CLAUDE_CODE_OAUTH_TOKEN`
-are inherited.
-
-A command in a container inherits nothing. It gets the image's environment and, of one name the last:
-`terminal.env_passthrough` by the rules above, `terminal.docker_forward_env`, `terminal.env` and
-`terminal.docker_env`. What `terminal.docker_forward_env` names is forwarded whatever it is.
-";
-
-/// Returns the documentation of all keys as Markdown.
-pub fn markdown() -> String {
-    let protecting =
-        keys::ALL.iter().filter(|key| key.protection() != Protection::None).map(|key| key.name());
-    let protecting: Vec<String> = protecting.map(|name| format!("`{name}`")).collect();
-    let mut out = INTRODUCTION.replace("PROTECTING", &protecting.join(", "));
-    out.push_str(
-        "## Keys\n\n| key | variable | default | allowed | meaning |\n|---|---|---|---|---|\n",
-    );
-    for key in keys::ALL {
-        row(&mut out, *key);
+impl Schema {
+    /// Returns the documentation of all keys as Markdown.
+    pub fn markdown(&self) -> String {
+        let protecting =
+            self.keys().filter(|key| key.protection() != Protection::None).map(AnyKey::name);
+        let protecting: Vec<String> = protecting.map(|name| format!("`{name}`")).collect();
+        let mut out = INTRODUCTION.replace("PROTECTING", &protecting.join(", "));
+        out.push_str(
+            "## Keys\n\n| key | variable | default | allowed | meaning |\n|---|---|---|---|---|\n",
+        );
+        for key in self.keys() {
+            row(&mut out, key);
+        }
+        out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
+        for variable in self.variables() {
+            line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
+        }
+        out.push_str(FORMS);
+        for group in self.groups() {
+            out.push_str(group.notes);
+        }
+        out
     }
-    out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
-    for variable in
-        VARIABLES.iter().chain(ENGINE_VARIABLES).chain(PROXY_VARIABLES).chain(WORKER_VARIABLES)
-    {
-        line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
+
+    /// Returns the JSON schema of `config.yaml`, for editors.
+    pub fn json_schema(&self) -> serde_json::Value {
+        let mut sections: BTreeMap<&str, serde_json::Map<String, serde_json::Value>> =
+            BTreeMap::new();
+        let mut alone = serde_json::Map::new();
+        for key in self.keys() {
+            for name in std::iter::once(key.name()).chain(key.aliases().iter().copied()) {
+                let mut schema = key.schema();
+                schema["description"] = json!(key.doc());
+                if name == key.name() && key.secrecy() != Secrecy::Secret {
+                    schema["default"] = json!(key.default_untyped());
+                }
+                match name.split_once('.') {
+                    Some((section, own)) => {
+                        place(sections.entry(section).or_default(), own, schema);
+                    }
+                    None => {
+                        alone.insert(name.to_owned(), schema);
+                    }
+                }
+            }
+        }
+        let mut properties = alone;
+        for (name, keys) in sections {
+            let mut section = json!({"type": ["object", "null"], "properties": keys});
+            // A section that has a short form is either of the two.
+            if properties.contains_key(name) {
+                section["type"] = json!(["object", "null", "string"]);
+            }
+            properties.insert(name.to_owned(), section);
+        }
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "Vestal configuration",
+            "type": "object",
+            "properties": properties,
+        })
     }
-    out.push_str(FORMS);
-    out.push_str(SECRETS);
-    out
 }
 
 fn row(out: &mut String, key: &dyn AnyKey) {
@@ -148,42 +173,4 @@ fn place(
     if let Some(keys) = inner["properties"].as_object_mut() {
         place(keys, own, schema);
     }
-}
-
-/// Returns the JSON schema of `config.yaml`, for editors.
-pub fn json_schema() -> serde_json::Value {
-    let mut sections: BTreeMap<&str, serde_json::Map<String, serde_json::Value>> = BTreeMap::new();
-    let mut alone = serde_json::Map::new();
-    for key in keys::ALL {
-        for name in std::iter::once(key.name()).chain(key.aliases().iter().copied()) {
-            let mut schema = key.schema();
-            schema["description"] = json!(key.doc());
-            if name == key.name() && key.secrecy() != Secrecy::Secret {
-                schema["default"] = json!(key.default_untyped());
-            }
-            match name.split_once('.') {
-                Some((section, own)) => {
-                    place(sections.entry(section).or_default(), own, schema);
-                }
-                None => {
-                    alone.insert(name.to_owned(), schema);
-                }
-            }
-        }
-    }
-    let mut properties = alone;
-    for (name, keys) in sections {
-        let mut section = json!({"type": ["object", "null"], "properties": keys});
-        // A section that has a short form is either of the two.
-        if properties.contains_key(name) {
-            section["type"] = json!(["object", "null", "string"]);
-        }
-        properties.insert(name.to_owned(), section);
-    }
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Vestal configuration",
-        "type": "object",
-        "properties": properties,
-    })
 }

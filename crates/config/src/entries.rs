@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::error::ConfigError;
 use crate::input::Input;
 use crate::layers::Given;
-use crate::overrides::{Override, require_key};
+use crate::overrides::Override;
 use crate::set::{SetError, SetOutcome, edit_file};
 use crate::settings::{self, Settings};
 use crate::source::Source;
@@ -28,7 +28,7 @@ pub fn set_entry(
     entry: &str,
     value: &Value,
 ) -> Result<SetOutcome, SetError> {
-    let key = require_key(name)?;
+    let key = settings.schema.require(name)?;
     let written = Value::Map([(entry.to_owned(), value.clone())].into()).to_string();
     let given = Override::new(name, &written);
     let input = given.input();
@@ -61,7 +61,7 @@ pub fn remove_entry(
     name: &str,
     entry: &str,
 ) -> Result<Option<SetOutcome>, SetError> {
-    let key = require_key(name)?;
+    let key = settings.schema.require(name)?;
     let removed = Cell::new(false);
     let edit = |text: &str, path: &[&str]| {
         let edited = yaml::remove(text, &[path, &[entry]].concat())?;

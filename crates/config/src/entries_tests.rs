@@ -13,7 +13,12 @@ impl World {
     }
 
     fn settings(&self) -> Settings {
-        Settings::load(Home::at(self.dir.path()), Environment::default(), Vec::new())
+        Settings::load(
+            &crate::schema(),
+            Home::at(self.dir.path()),
+            Environment::default(),
+            Vec::new(),
+        )
     }
 
     fn text(&self) -> String {

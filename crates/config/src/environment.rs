@@ -1,6 +1,5 @@
 //! The process environment, captured once and passed around as a value.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -12,29 +11,36 @@ pub struct Variable {
     pub name: &'static str,
     /// What it does.
     pub doc: &'static str,
+    /// Where it is read.
+    pub scope: Scope,
+}
+
+/// Where a variable that is no setting is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// In the environment of the program, to find settings and what belongs to them. It has no
+    /// effect in a `.env`.
+    Locates,
+    /// In the environment of the program. In a `.env` it is a variable like any other.
+    Environment,
 }
 
 /// Root of all profiles.
 pub(crate) const HOME_VARIABLE: Variable = Variable {
     name: "VESTAL_HOME",
     doc: "Home of the profile `default` and root of the rest; an absolute path. Default: `~/.vestal`.",
+    scope: Scope::Locates,
 };
 
 /// Profile to use.
 pub(crate) const PROFILE_VARIABLE: Variable = Variable {
     name: "VESTAL_PROFILE",
     doc: "Profile to use when `-p` is not given. Default: the one of `vestal profile use`, else `default`.",
+    scope: Scope::Locates,
 };
 
-/// Board to use.
-pub(crate) const BOARD_VARIABLE: Variable = Variable {
-    name: "VESTAL_KANBAN_BOARD",
-    doc: "Board to use when `--board` is not given. Default: the one of `vestal kanban boards switch`, else `default`.",
-};
-
-/// Variables that decide where settings, profiles and boards are found. They
-/// have no effect in a `.env`.
-pub const VARIABLES: &[Variable] = &[HOME_VARIABLE, PROFILE_VARIABLE, BOARD_VARIABLE];
+/// Variables that decide where settings and profiles are found.
+pub(crate) const VARIABLES: &[Variable] = &[HOME_VARIABLE, PROFILE_VARIABLE];
 
 /// Variables that decide which container engine is used. They are read from the
 /// environment only, as the engines' own programs do; in a `.env` they are
@@ -43,28 +49,38 @@ pub const ENGINE_VARIABLES: &[Variable] = &[
     Variable {
         name: "DOCKER_HOST",
         doc: "Address of the container engine: `unix://`, `tcp://` or `ssh://`. Default: found by itself.",
+        scope: Scope::Environment,
     },
     Variable {
         name: "DOCKER_CONTEXT",
         doc: "Context of Docker's configuration to take the address from when `DOCKER_HOST` is not set.",
+        scope: Scope::Environment,
     },
     Variable {
         name: "DOCKER_CONFIG",
         doc: "Directory of Docker's configuration. Default: `~/.docker`.",
+        scope: Scope::Environment,
     },
     Variable {
         name: "DOCKER_CERT_PATH",
         doc: "Directory of the certificates for an engine reached by TLS. Default: that of `DOCKER_CONFIG`.",
+        scope: Scope::Environment,
     },
     Variable {
         name: "DOCKER_TLS_VERIFY",
         doc: "Whether a `tcp://` engine is reached by TLS: yes, when it is not empty.",
+        scope: Scope::Environment,
     },
     Variable {
         name: "CONTAINER_HOST",
         doc: "Address of Podman's service, when `DOCKER_HOST` is not set.",
+        scope: Scope::Environment,
     },
-    Variable { name: "XDG_RUNTIME_DIR", doc: "Where the sockets of engines that run as you are." },
+    Variable {
+        name: "XDG_RUNTIME_DIR",
+        doc: "Where the sockets of engines that run as you are.",
+        scope: Scope::Environment,
+    },
 ];
 
 /// Variables that name the proxy which model providers are asked through, in
@@ -73,31 +89,13 @@ pub const PROXY_VARIABLES: &[Variable] = &[
     Variable {
         name: "HTTPS_PROXY",
         doc: "Address of the proxy that model providers are asked through. Addresses of this machine are never asked through it.",
-    },
-    Variable { name: "ALL_PROXY", doc: "The same, when `HTTPS_PROXY` is not set." },
-];
-
-/// Variables by which a dispatcher tells a worker what it is to do. They are set
-/// for workers, and mean nothing elsewhere.
-pub const WORKER_VARIABLES: &[Variable] = &[
-    Variable { name: "VESTAL_KANBAN_TASK", doc: "Set for workers: the task they work on." },
-    Variable {
-        name: "VESTAL_KANBAN_RUN",
-        doc: "Set for workers: the number of the attempt, without which the board takes nothing from them.",
+        scope: Scope::Environment,
     },
     Variable {
-        name: "VESTAL_KANBAN_LEASE_SECONDS",
-        doc: "Set for workers: how long they hold the task without renewing it.",
+        name: "ALL_PROXY",
+        doc: "The same, when `HTTPS_PROXY` is not set.",
+        scope: Scope::Environment,
     },
-    Variable {
-        name: "VESTAL_KANBAN_WORKSPACE",
-        doc: "Set for workers: the directory of the host that they work in.",
-    },
-    Variable {
-        name: "VESTAL_KANBAN_BRANCH",
-        doc: "Set for workers: the branch of the working tree that they work in.",
-    },
-    Variable { name: "VESTAL_TENANT", doc: "Set for workers: the tenant of the task." },
 ];
 
 /// A captured set of environment variables, in order of name.
@@ -151,11 +149,6 @@ impl Environment {
     /// Returns all variables in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
-    }
-
-    /// Returns the board that `VESTAL_KANBAN_BOARD` names, unless it is empty.
-    pub fn kanban_board(&self) -> Option<Cow<'_, str>> {
-        self.non_empty(BOARD_VARIABLE.name).map(OsStr::to_string_lossy)
     }
 
     /// Returns the user's home directory: `$HOME` when it is an absolute path.

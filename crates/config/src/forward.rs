@@ -50,11 +50,10 @@ impl Settings {
             return Handing::OfTheMachine;
         }
         let is_key = class_of(name).is_some_and(|class| !class.may_be_passed_on());
-        // Settings that cannot be read may name it as a provider's: then it is not handed on.
-        let is_own = self.get(&keys::PROVIDERS).map_or(true, |providers| {
-            let holds = |own: &EnvName| own.as_str() == name;
-            providers.value.iter().any(|(_, own)| own.api_key_env.as_ref().is_some_and(holds))
-        });
+        // Settings that cannot be read may say that it holds a key: then it is not handed on.
+        let is_own = self
+            .secret_variables()
+            .map_or(true, |variables| variables.iter().any(|own| own.as_str() == name));
         if is_key || is_own { Handing::Withheld } else { Handing::Handed }
     }
 

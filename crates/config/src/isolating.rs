@@ -2,7 +2,6 @@
 
 use crate::error::ConfigError;
 use crate::key::Protection;
-use crate::keys;
 use crate::settings::{Resolved, Settings};
 use crate::source::Source;
 
@@ -32,7 +31,7 @@ impl Settings {
     /// the default asks for nothing; one that is wrong is an error.
     pub fn isolating(&self) -> Result<Vec<IsolatingSetting>, ConfigError> {
         let mut found = Vec::new();
-        for key in keys::ALL {
+        for key in self.schema.keys() {
             let containers_only = match key.protection() {
                 Protection::None | Protection::Guards => continue,
                 Protection::Isolates => false,

@@ -24,8 +24,8 @@ fn a_setting_that_is_not_the_default_asks_for_isolation_and_says_where_it_was_ma
         assert_eq!(isolating(&[set]), [format!("{key} (--set {key})")]);
     }
     let isolates =
-        |key: &&&dyn AnyKey| !matches!(key.protection(), Protection::None | Protection::Guards);
-    let mut all: Vec<&str> = keys::ALL.iter().filter(isolates).map(|key| key.name()).collect();
+        |key: &&dyn AnyKey| !matches!(key.protection(), Protection::None | Protection::Guards);
+    let mut all: Vec<&str> = crate::schema().keys().filter(isolates).map(AnyKey::name).collect();
     all.sort_unstable();
     let tried = cases.map(|set| set.split_once('=').expect("an assignment").0);
     assert_eq!(all, tried, "every key that isolates is tried");

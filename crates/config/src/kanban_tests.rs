@@ -129,14 +129,14 @@ fn the_board_is_chosen_by_a_variable_of_the_environment_only() {
     let settings = TestHome::new()
         .dotenv("VESTAL_KANBAN_BOARD=other\n")
         .settings(&[("VESTAL_KANBAN_BOARD", "Mine")], &[]);
-    assert_eq!(settings.environment().kanban_board().as_deref(), Some("Mine"));
+    assert_eq!(keys::board_variable(settings.environment()).as_deref(), Some("Mine"));
     let said: Vec<_> = settings.check().into_iter().map(|own| own.message).collect();
     assert!(
         said[0].ends_with("VESTAL_KANBAN_BOARD has no effect here; set it in the environment"),
         "{said:?}"
     );
     let empty = TestHome::new().settings(&[("VESTAL_KANBAN_BOARD", "")], &[]);
-    assert_eq!(empty.environment().kanban_board(), None);
+    assert_eq!(keys::board_variable(empty.environment()), None);
 }
 
 #[test]
@@ -149,6 +149,8 @@ fn boards_are_shared_by_all_profiles() {
 
 #[test]
 fn what_a_dispatcher_tells_a_worker_is_no_mistake() {
-    let env: Vec<_> = crate::WORKER_VARIABLES.iter().map(|own| (own.name, "1")).collect();
+    let schema = crate::schema();
+    let set = schema.variables().filter(|own| own.scope == crate::Scope::Environment);
+    let env: Vec<_> = set.map(|own| (own.name, "1")).collect();
     assert_eq!(TestHome::new().settings(&env, &[]).check(), []);
 }

@@ -49,14 +49,25 @@ pub enum Protection {
 /// A declared key and everything known about it.
 #[derive(Debug)]
 pub struct Key<T: Setting> {
-    pub(crate) name: &'static str,
-    pub(crate) aliases: &'static [&'static str],
-    pub(crate) env: &'static [&'static str],
-    pub(crate) doc: &'static str,
-    pub(crate) secrecy: Secrecy,
-    pub(crate) protection: Protection,
-    pub(crate) limits: T::Limits,
-    pub(crate) default: T,
+    /// Its name, dotted: `terminal.timeout`.
+    pub name: &'static str,
+    /// Other names of it.
+    pub aliases: &'static [&'static str],
+    /// The variables that set it.
+    pub env: &'static [&'static str],
+    /// What it does.
+    pub doc: &'static str,
+    /// Whether its values may be shown.
+    pub secrecy: Secrecy,
+    /// What it protects when it is set.
+    pub protection: Protection,
+    /// Whether an exported profile takes it along. What a person allows and where a machine keeps
+    /// things stays.
+    pub travels: bool,
+    /// What narrows its type.
+    pub limits: T::Limits,
+    /// The value that it has when nobody sets it.
+    pub default: T,
 }
 
 impl<T: Setting> Key<T> {
@@ -84,6 +95,8 @@ pub trait AnyKey: Sync {
     fn secrecy(&self) -> Secrecy;
     /// Returns what the key protects when it is set.
     fn protection(&self) -> Protection;
+    /// Reports whether an exported profile takes the key along.
+    fn travels(&self) -> bool;
     /// Returns the default without its type.
     fn default_untyped(&self) -> Value;
     /// Returns the default in words where they say more.
@@ -127,6 +140,10 @@ impl<T: Setting> AnyKey for Key<T> {
 
     fn protection(&self) -> Protection {
         self.protection
+    }
+
+    fn travels(&self) -> bool {
+        self.travels
     }
 
     fn default_untyped(&self) -> Value {

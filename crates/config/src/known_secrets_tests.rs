@@ -16,7 +16,7 @@ fn secrets_are_found_wherever_they_are_set_and_addresses_are_none() {
         ("GROQ_API_KEY", "short"),
         ("EDITOR", "not-secret-either"),
     ]);
-    let settings = Settings::load(Home::at(dir.path()), env, Vec::new());
+    let settings = Settings::load(&crate::schema(), Home::at(dir.path()), env, Vec::new());
     assert_eq!(
         settings.known_secrets(),
         ["from-dot-env", "sk-from-environment", "sk-of-the-model"]

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::{ConfigError, Duplicate, NotASection};
 use crate::input::Input;
 use crate::key::{AnyKey, Protection};
-use crate::keys;
+use crate::schema::Schema;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::yaml::{Node, NodeKind};
@@ -98,8 +98,8 @@ impl Settings {
         };
         let mut found = Vec::new();
         for name in names(key) {
-            let node = lookup(root, name, key.name(), &file.path)?;
-            if let Some(node) = node.filter(|node| !is_whole_section(name, node)) {
+            let node = self.lookup(root, name, key.name(), &file.path)?;
+            if let Some(node) = node.filter(|node| !self.schema.is_whole_section(name, node)) {
                 found.push(Given { source: at(&file.path, node), input: Input::Node(node) });
             }
         }
@@ -116,49 +116,54 @@ pub(crate) fn at(path: &Path, node: &Node) -> Source {
     Source::File { path: path.to_owned(), line: node.line, column: node.column }
 }
 
-/// Reports whether a node is the section of keys that a key's short name also
-/// stands for: `model: {…}`, where `model: NAME` would set `model.default`.
-pub(crate) fn is_whole_section(name: &str, node: &Node) -> bool {
-    keys::is_section(name) && (node.is_null() || matches!(node.kind, NodeKind::Map { .. }))
+impl Schema {
+    /// Reports whether a node is the section of keys that a key's short name also
+    /// stands for: `model: {…}`, where `model: NAME` would set `model.default`.
+    pub(crate) fn is_whole_section(&self, name: &str, node: &Node) -> bool {
+        self.is_section(name) && (node.is_null() || matches!(node.kind, NodeKind::Map { .. }))
+    }
 }
 
-/// Follows a dotted name through the sections of a file.
-fn lookup<'a>(
-    root: &'a Node,
-    name: &str,
-    key: &'static str,
-    path: &Path,
-) -> Result<Option<&'a Node>, ConfigError> {
-    let mut node = root;
-    let mut walked = 0;
-    for part in name.split('.') {
-        let NodeKind::Map { entries, .. } = &node.kind else {
-            let section = name.get(..walked).unwrap_or(name).trim_end_matches('.');
-            // A section may be said in short by the value of one of its keys.
-            let in_short = node.scalar().is_some() && keys::find(section).is_some();
-            if node.is_null() || in_short {
-                return Ok(None);
-            }
-            let section = Box::new(NotASection {
-                name: section.to_owned(),
-                from: at(path, node),
-                found: node.noun().to_owned(),
-            });
-            return Err(ConfigError::Section { key, section });
-        };
-        walked += part.len() + 1;
-        let mut same = entries.iter().filter(|entry| entry.name() == Some(part));
-        match (same.next(), same.next()) {
-            (None, _) => return Ok(None),
-            (Some(entry), None) => node = &entry.value,
-            (Some(first), Some(second)) => {
-                return Err(ConfigError::Duplicate(Box::new(Duplicate {
-                    name: name.get(..walked - 1).unwrap_or(name).to_owned(),
-                    first: at(path, &first.key),
-                    second: at(path, &second.key),
-                })));
+impl Settings {
+    /// Follows a dotted name through the sections of a file.
+    fn lookup<'a>(
+        &self,
+        root: &'a Node,
+        name: &str,
+        key: &'static str,
+        path: &Path,
+    ) -> Result<Option<&'a Node>, ConfigError> {
+        let mut node = root;
+        let mut walked = 0;
+        for part in name.split('.') {
+            let NodeKind::Map { entries, .. } = &node.kind else {
+                let section = name.get(..walked).unwrap_or(name).trim_end_matches('.');
+                // A section may be said in short by the value of one of its keys.
+                let in_short = node.scalar().is_some() && self.schema.find(section).is_some();
+                if node.is_null() || in_short {
+                    return Ok(None);
+                }
+                let section = Box::new(NotASection {
+                    name: section.to_owned(),
+                    from: at(path, node),
+                    found: node.noun().to_owned(),
+                });
+                return Err(ConfigError::Section { key, section });
+            };
+            walked += part.len() + 1;
+            let mut same = entries.iter().filter(|entry| entry.name() == Some(part));
+            match (same.next(), same.next()) {
+                (None, _) => return Ok(None),
+                (Some(entry), None) => node = &entry.value,
+                (Some(first), Some(second)) => {
+                    return Err(ConfigError::Duplicate(Box::new(Duplicate {
+                        name: name.get(..walked - 1).unwrap_or(name).to_owned(),
+                        first: at(path, &first.key),
+                        second: at(path, &second.key),
+                    })));
+                }
             }
         }
+        Ok(Some(node))
     }
-    Ok(Some(node))
 }

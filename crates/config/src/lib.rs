@@ -10,7 +10,7 @@
 //!
 //! let env = Environment::from_pairs([("HOME", "/home/ada"), ("TERMINAL_TIMEOUT", "10m")]);
 //! let home = Home::locate(&env, None)?;
-//! let settings = Settings::load(home, env, Vec::new());
+//! let settings = Settings::load(&vestal_config::schema(), home, env, Vec::new());
 //! let timeout = settings.get(&keys::TIMEOUT)?;
 //! assert_eq!(timeout.value.as_secs(), 600);
 //! assert_eq!(timeout.source.to_string(), "environment variable TERMINAL_TIMEOUT");
@@ -44,7 +44,7 @@ mod names;
 mod overrides;
 pub mod profiles;
 mod references;
-mod reserved;
+mod schema;
 pub mod secrets;
 mod set;
 mod set_variable;
@@ -63,11 +63,8 @@ mod testing;
 
 pub use append::{AppendOutcome, TakeOutcome, append, take_out};
 pub use check::{Finding, Severity};
-pub use docs::{json_schema, markdown};
 pub use entries::{remove_entry, set_entry};
-pub use environment::{
-    ENGINE_VARIABLES, Environment, PROXY_VARIABLES, VARIABLES, Variable, WORKER_VARIABLES,
-};
+pub use environment::{ENGINE_VARIABLES, Environment, PROXY_VARIABLES, Scope, Variable};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, Misspelling,
     NotASection,
@@ -76,19 +73,21 @@ pub use forward::Handing;
 pub use home::{Home, HomeError, ProfileName, is_within};
 pub use isolating::IsolatingSetting;
 pub use key::{AnyKey, Key, Protection, Secrecy};
+pub use keys::schema;
 pub use kinds::{
     ApiMode, ApprovalMode, BackendChoice, BackendNames, BaseUrl, Bytes, Cap, Count, CountOrNone,
-    CountOrSame, Cpus, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames,
+    CountOrSame, Cpus, DAY, Device, DockerBinary, DockerTransport, Durability, EnvName, EnvNames,
     EnvPairs, ExtraArgs, Fallback, Fallbacks, Fraction, Gpus, Headers, HostPath, ImageName,
     Isolation, Lines, McpConnection, McpServer, McpServerName, McpServers, McpTransport, Megabytes,
     Moment, Mount, MountKind, Names, OnConfigChange, Patterns, PortMapping, Price, Prices,
     Propagation, Protocol, Provider, ProviderChoice, ProviderName, Providers, Range, Relabel,
     Rootfs, SandboxDir, Seccomp, Seconds, SecondsOrNever, Secret, SecurityOption, Setting,
     StartDir, Text, TextLimits, TokenPrices, TokensOrAuto, Ulimit, Unattended, Uncapped, Volume,
-    VolumeSource, Volumes,
+    VolumeSource, Volumes, YEAR,
 };
 pub use overrides::Override;
 pub use references::Unresolved;
+pub use schema::{Group, Schema};
 pub use set::{SetError, SetOutcome, set, unset};
 pub use set_variable::{SetVariableError, set_variable};
 pub use settings::{JobEnvironment, Resolved, Settings};

@@ -7,10 +7,9 @@
 
 use crate::error::Misspelling;
 use crate::key::{AnyKey, Protection};
-use crate::keys;
 use crate::layers::{self, Layer};
 use crate::names;
-use crate::reserved;
+use crate::schema::Schema;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::suggest;
@@ -23,8 +22,7 @@ mod tests;
 impl Settings {
     /// Returns every name that was probably meant for a key that protects.
     pub(crate) fn misspellings(&self) -> Vec<Misspelling> {
-        let protecting =
-            keys::ALL.iter().copied().filter(|key| key.protection() != Protection::None);
+        let protecting = self.schema.keys().filter(|key| key.protection() != Protection::None);
         protecting
             .flat_map(|key| Layer::ORDER.map(|layer| self.misspelling(layer, key)))
             .flatten()
@@ -39,18 +37,21 @@ impl Settings {
             Layer::Environment => self.env.iter().find_map(|(name, value)| {
                 let name = name.to_str().filter(|_| !value.is_empty())?;
                 let from = || Source::Environment { name: name.to_owned() };
-                misspelt_variable(key, name, from)
+                misspelt_variable(&self.schema, key, name, from)
             }),
             Layer::DotEnv => {
                 let file = self.dotenv.as_ref().ok()?;
                 file.content.entries.iter().find_map(|entry| {
                     let name = Some(entry.name.as_str()).filter(|_| !entry.value().is_empty())?;
-                    misspelt_variable(key, name, || names::line_of(file, entry.line, name))
+                    misspelt_variable(&self.schema, key, name, || {
+                        names::line_of(file, entry.line, name)
+                    })
                 })
             }
             Layer::File => {
                 let file = self.file.as_ref().ok()?;
-                let (written, hint, entry) = misspelt_entry(key, file.root.as_ref()?)?;
+                let (written, hint, entry) =
+                    misspelt_entry(&self.schema, key, file.root.as_ref()?)?;
                 let from = layers::at(&file.path, &entry.key);
                 Some(Misspelling { key: key.name(), written, hint, from })
             }
@@ -59,11 +60,12 @@ impl Settings {
 }
 
 fn misspelt_variable(
+    schema: &Schema,
     key: &dyn AnyKey,
     name: &str,
     from: impl FnOnce() -> Source,
 ) -> Option<Misspelling> {
-    if !names::is_ours(name) || names::is_known(name) || reserved::is_reserved_variable(name) {
+    if !schema.is_ours(name) || schema.is_known(name) || schema.is_reserved_variable(name) {
         return None;
     }
     // What all names share says nothing about how alike two of them are.
@@ -74,8 +76,7 @@ fn misspelt_variable(
             return false;
         };
         suggest::is_slip(&written, &variable)
-            || suggest::without_family(&variable)
-                .is_some_and(|own| written.eq_ignore_ascii_case(own))
+            || schema.without_prefix(&variable).is_some_and(|own| written.eq_ignore_ascii_case(own))
     })?;
     let hint = format!("did you mean {meant}?");
     Some(Misspelling { key: key.name(), written: name.to_owned(), hint, from: from() })
@@ -83,7 +84,11 @@ fn misspelt_variable(
 
 /// Returns an entry of `config.yaml` that was probably meant for a key: as it is written, what to
 /// write instead, and where it is.
-fn misspelt_entry<'a>(key: &dyn AnyKey, root: &'a Node) -> Option<(String, String, &'a Entry)> {
+fn misspelt_entry<'a>(
+    schema: &Schema,
+    key: &dyn AnyKey,
+    root: &'a Node,
+) -> Option<(String, String, &'a Entry)> {
     let (section, own) = key.name().rsplit_once('.')?;
     let meant = || format!("did you mean {}?", key.name());
     said(root).find_map(|(name, entry)| {
@@ -93,18 +98,19 @@ fn misspelt_entry<'a>(key: &dyn AnyKey, root: &'a Node) -> Option<(String, Strin
         }
         if name == section {
             let (below, misspelt) =
-                said(&entry.value).find(|(below, _)| is_meant(section, below, own))?;
+                said(&entry.value).find(|(below, _)| is_meant(schema, section, below, own))?;
             return Some((format!("{section}.{below}"), meant(), misspelt));
         }
-        if keys::find(name).is_some() || keys::is_section(name) || reserved::is_reserved_key(name) {
+        if schema.find(name).is_some() || schema.is_section(name) || schema.is_reserved(name) {
             return None;
         }
         // A setting that stands outside its section, or in one that is misspelt.
-        if name == own || is_meant(section, name, own) {
+        if name == own || is_meant(schema, section, name, own) {
             return Some((name.to_owned(), meant(), entry));
         }
         let is_section = suggest::is_slip(name, section);
-        let below = || said(&entry.value).find(|(b, _)| *b == own || is_meant(section, b, own));
+        let below =
+            || said(&entry.value).find(|(b, _)| *b == own || is_meant(schema, section, b, own));
         let (below, _) = is_section.then(below).flatten()?;
         Some((format!("{name}.{below}"), meant(), entry))
     })
@@ -121,15 +127,15 @@ fn said(map: &Node) -> impl Iterator<Item = (&str, &Entry)> {
 }
 
 /// Reports whether a name that no key of a section has is a slip of one that it has, and of no other.
-fn is_meant(section: &str, name: &str, own: &str) -> bool {
+fn is_meant(schema: &Schema, section: &str, name: &str, own: &str) -> bool {
     let full = format!("{section}.{name}");
-    if keys::find(&full).is_some() || reserved::is_reserved_key(&full) {
+    if schema.find(&full).is_some() || schema.is_reserved(&full) {
         return false;
     }
-    if suggest::without_family(own) == Some(name) {
+    if schema.without_prefix(own) == Some(name) {
         return true;
     }
     suggest::is_slip(name, own)
-        && suggest::closest_key(&full, &keys::names())
+        && suggest::closest_key(&full, &schema.names())
             .is_none_or(|closest| closest.rsplit('.').next() == Some(own))
 }

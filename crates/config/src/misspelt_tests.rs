@@ -60,8 +60,8 @@ fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
 fn stopped(text: &str, env: &[(&str, &str)]) -> Vec<&'static str> {
     let settings = TestHome::with_config(text).settings(env, &[]);
     let is_stopped =
-        |key: &&&dyn AnyKey| matches!(key.resolve(&settings), Err(ConfigError::Misspelt(_)));
-    keys::ALL.iter().filter(is_stopped).map(|key| key.name()).collect()
+        |key: &&dyn AnyKey| matches!(key.resolve(&settings), Err(ConfigError::Misspelt(_)));
+    crate::schema().keys().filter(is_stopped).map(AnyKey::name).collect()
 }
 
 #[test]
@@ -104,7 +104,8 @@ fn other_names_stop_nobody() {
     ] {
         let home = TestHome::with_config(text);
         assert_eq!(network(&home, &[], &[]), Ok(true), "{text}");
-        let all = keys::ALL.iter().filter_map(|key| key.resolve(&home.settings(&[], &[])).err());
+        let all =
+            crate::schema().keys().filter_map(|key| key.resolve(&home.settings(&[], &[])).err());
         let stopped = all.filter(|error| matches!(error, ConfigError::Misspelt(_))).count();
         assert_eq!(stopped, 0, "{text}");
     }

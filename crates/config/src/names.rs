@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use crate::check::{Finding, Severity};
-use crate::environment::{VARIABLES, WORKER_VARIABLES};
+use crate::environment::{Scope, Variable};
 use crate::files::{ConfigFile, EnvFile};
-use crate::keys;
 use crate::layers;
-use crate::reserved;
-use crate::secrets;
+use crate::schema::Schema;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::suggest;
@@ -19,10 +17,10 @@ impl Settings {
     pub(crate) fn check_names(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Ok(file) = &self.file {
-            check_file(file, &mut findings);
+            check_file(&self.schema, file, &mut findings);
         }
         if let Ok(file) = &self.dotenv {
-            check_dotenv(file, &mut findings);
+            check_dotenv(&self.schema, file, &mut findings);
         }
         self.check_variables(&mut findings);
         // What a protecting key may have been misspelt as is an error to whoever asks for that key.
@@ -41,10 +39,10 @@ impl Settings {
     fn check_variables(&self, findings: &mut Vec<Finding>) {
         for (name, _) in self.env.iter() {
             let Some(name) = name.to_str() else { continue };
-            if !is_ours(name) || is_known(name) {
+            if !self.schema.is_ours(name) || self.schema.is_known(name) {
                 continue;
             }
-            if let Some(meant) = closest_variable(name) {
+            if let Some(meant) = self.schema.closest_variable(name) {
                 findings.push(Finding {
                     severity: Severity::Warning,
                     name: Some(name.to_owned()),
@@ -59,22 +57,28 @@ impl Settings {
 }
 
 /// Looks for names in `config.yaml` that mean nothing, or something else now.
-fn check_file(file: &ConfigFile, findings: &mut Vec<Finding>) {
+fn check_file(schema: &Schema, file: &ConfigFile, findings: &mut Vec<Finding>) {
     if let Some(root) = &file.root {
-        check_map(&file.path, root, "", findings);
+        check_map(schema, &file.path, root, "", findings);
     }
 }
 
-fn check_map(path: &Path, map: &Node, prefix: &str, findings: &mut Vec<Finding>) {
+fn check_map(schema: &Schema, path: &Path, map: &Node, prefix: &str, findings: &mut Vec<Finding>) {
     let NodeKind::Map { entries, .. } = &map.kind else {
         return;
     };
     for entry in entries.iter().filter(|entry| !entry.merged) {
-        check_entry(path, entry, prefix, findings);
+        check_entry(schema, path, entry, prefix, findings);
     }
 }
 
-fn check_entry(path: &Path, entry: &Entry, prefix: &str, findings: &mut Vec<Finding>) {
+fn check_entry(
+    schema: &Schema,
+    path: &Path,
+    entry: &Entry,
+    prefix: &str,
+    findings: &mut Vec<Finding>,
+) {
     let place = layers::at(path, &entry.key);
     let mut push = |severity, name: &str, message| {
         findings.push(Finding {
@@ -90,27 +94,27 @@ fn check_entry(path: &Path, entry: &Entry, prefix: &str, findings: &mut Vec<Find
     };
     let name = if prefix.is_empty() { own.to_owned() } else { format!("{prefix}.{own}") };
     // A dot within one name: written flat where sections are expected.
-    if own.contains('.') && keys::find(&name).is_some() {
+    if own.contains('.') && schema.find(&name).is_some() {
         let (section, rest) = own.split_once('.').unwrap_or((own, ""));
         let message =
             format!("{place}: {name} has no effect like this; write {rest} below {section}:");
         return push(Severity::Warning, &name, message);
     }
-    let section = keys::is_section(&name);
-    match keys::find(&name) {
+    let section = schema.is_section(&name);
+    match schema.find(&name) {
         Some(key) if key.name() == name => {}
-        Some(_) | None if section => check_map(path, &entry.value, &name, findings),
+        Some(_) | None if section => check_map(schema, path, &entry.value, &name, findings),
         Some(key) => {
             let message = format!("{place}: {name} is another name of {}", key.name());
             push(Severity::Note, &name, message);
         }
-        None if reserved::is_reserved_key(&name) => {
+        None if schema.is_reserved(&name) => {
             let message = format!("{place}: {name} has no meaning in this version");
             push(Severity::Note, &name, message);
         }
         None => {
-            let meant = suggest::closest_key(&name, &keys::names());
-            let sections = keys::ALL.iter().filter_map(|key| key.name().split('.').next());
+            let meant = suggest::closest_key(&name, &schema.names());
+            let sections = schema.keys().filter_map(|key| key.name().split('.').next());
             let section = prefix.is_empty().then(|| suggest::closest(&name, sections)).flatten();
             let hint = section.or(meant).map(|meant| format!("; did you mean {meant}?"));
             let message = format!("{place}: there is no key {name}{}", hint.unwrap_or_default());
@@ -119,11 +123,11 @@ fn check_entry(path: &Path, entry: &Entry, prefix: &str, findings: &mut Vec<Find
     }
 }
 
-fn check_dotenv(file: &EnvFile, findings: &mut Vec<Finding>) {
+fn check_dotenv(schema: &Schema, file: &EnvFile, findings: &mut Vec<Finding>) {
     let shown = file.path.display();
     for entry in &file.content.entries {
         let name = entry.name.as_str();
-        let Some((severity, what)) = about_variable(name) else {
+        let Some((severity, what)) = about_variable(schema, name) else {
             continue;
         };
         findings.push(Finding {
@@ -136,35 +140,22 @@ fn check_dotenv(file: &EnvFile, findings: &mut Vec<Finding>) {
 }
 
 /// Says what is to be said about a variable in a `.env`.
-fn about_variable(name: &str) -> Option<(Severity, String)> {
-    if VARIABLES.iter().any(|variable| variable.name == name) {
+fn about_variable(schema: &Schema, name: &str) -> Option<(Severity, String)> {
+    let locates = |variable: &Variable| variable.scope == Scope::Locates && variable.name == name;
+    if schema.variables().any(locates) {
         let what = "has no effect here; set it in the environment".to_owned();
         return Some((Severity::Warning, what));
     }
-    if reserved::is_reserved_variable(name) {
+    if schema.is_reserved_variable(name) {
         return Some((Severity::Note, "has no meaning in this version".to_owned()));
     }
-    if !is_ours(name) || is_known(name) || secrets::is_secret_name(name) {
+    if !schema.is_ours(name) || schema.is_known(name) || schema.is_secret(name) {
         return None;
     }
-    let hint = closest_variable(name).map(|meant| format!("; did you mean {meant}?"));
+    let hint = schema.closest_variable(name).map(|meant| format!("; did you mean {meant}?"));
     Some((Severity::Warning, format!("has no effect{}", hint.unwrap_or_default())))
 }
 
 pub(crate) fn line_of(file: &EnvFile, line: usize, name: &str) -> Source {
     Source::DotEnv { path: file.path.clone(), line, name: name.to_owned() }
-}
-
-pub(crate) fn is_ours(name: &str) -> bool {
-    name.starts_with("TERMINAL_") || name.starts_with("VESTAL_")
-}
-
-pub(crate) fn is_known(name: &str) -> bool {
-    let mut known = VARIABLES.iter().chain(WORKER_VARIABLES);
-    keys::find_by_variable(name).is_some() || known.any(|known| known.name == name)
-}
-
-fn closest_variable(name: &str) -> Option<&'static str> {
-    let keys = keys::ALL.iter().flat_map(|key| key.env().iter().copied());
-    suggest::closest(name, keys.chain(VARIABLES.iter().map(|variable| variable.name)))
 }

@@ -2,11 +2,8 @@
 
 use crate::error::ConfigError;
 use crate::input::Input;
-use crate::key::AnyKey;
-use crate::keys;
-use crate::reserved;
+use crate::schema::Schema;
 use crate::source::Source;
-use crate::suggest;
 use crate::yaml::{self, Node};
 
 /// One `--set key=value` of the command line.
@@ -30,12 +27,12 @@ enum Given {
 impl Override {
     /// Reads an assignment. The key must exist; whether the value is allowed is
     /// found out by who asks for the key.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+    pub fn parse(schema: &Schema, text: &str) -> Result<Self, ConfigError> {
         let Some((name, value)) = text.split_once('=') else {
             return Err(ConfigError::NotAnAssignment { text: text.to_owned() });
         };
         let name = name.trim();
-        require_key(name)?;
+        schema.require(name)?;
         Ok(Self::new(name, value))
     }
 
@@ -81,17 +78,4 @@ fn read(value: &str) -> Given {
         Some(node) => Given::Node(Box::new(node)),
         None => Given::Text(value.to_owned()),
     }
-}
-
-/// Returns the key of a name, or says what is wrong with the name.
-pub(crate) fn require_key(name: &str) -> Result<&'static dyn AnyKey, ConfigError> {
-    if let Some(key) = keys::find(name) {
-        return Ok(key);
-    }
-    let name = name.to_owned();
-    if reserved::is_reserved_key(&name) {
-        return Err(ConfigError::NotInThisVersion { name });
-    }
-    let suggestion = suggest::closest_key(&name, &keys::names());
-    Err(ConfigError::UnknownKey { name, suggestion })
 }

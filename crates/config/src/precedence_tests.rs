@@ -20,7 +20,8 @@ fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec
             Layer::File => home = home.config(in_file(key.name(), &value)),
         }
     }
-    let settings = Settings::load(home.home(), Environment::from_pairs(env), sets);
+    let settings =
+        Settings::load(&crate::schema(), home.home(), Environment::from_pairs(env), sets);
     (home, settings, given)
 }
 
@@ -46,11 +47,11 @@ fn layer_of(source: &Source) -> Option<Layer> {
 
 #[test]
 fn every_key_is_taken_from_the_highest_place_that_has_it() {
-    for key in keys::ALL {
+    for key in crate::schema().keys() {
         for chosen in 0..16_u8 {
             let places: Vec<Layer> =
                 (0..4).filter(|bit| chosen & (1 << bit) != 0).map(|bit| PROMISED[bit]).collect();
-            let (_home, settings, given) = settings_with(*key, &places);
+            let (_home, settings, given) = settings_with(key, &places);
             let resolved = key.resolve(&settings).expect("examples are allowed");
             let name = key.name();
             assert_eq!(layer_of(&resolved.source), places.first().copied(), "{name} {places:?}");
@@ -68,11 +69,12 @@ fn every_key_is_taken_from_the_highest_place_that_has_it() {
 
 #[test]
 fn every_name_of_every_key_works() {
-    for key in keys::ALL {
+    for key in crate::schema().keys() {
         let value = &key.examples()[0];
         for name in key.env() {
             let env = Environment::from_pairs([(*name, value)]);
-            let settings = Settings::load(TestHome::new().home(), env, Vec::new());
+            let settings =
+                Settings::load(&crate::schema(), TestHome::new().home(), env, Vec::new());
             let source = key.resolve(&settings).expect("allowed").source;
             assert_eq!(source, Source::Environment { name: (*name).to_owned() });
         }
@@ -86,19 +88,19 @@ fn every_name_of_every_key_works() {
 
 #[test]
 fn the_schema_is_sound() {
-    let mut names = keys::names();
+    let mut names = crate::schema().names();
     let mut variables: Vec<_> =
-        keys::ALL.iter().flat_map(|key| key.env().iter().copied()).collect();
+        crate::schema().keys().flat_map(|key| key.env().iter().copied()).collect();
     for list in [&mut names, &mut variables] {
         let count = list.len();
         list.sort_unstable();
         list.dedup();
         assert_eq!(list.len(), count, "a name is declared twice");
     }
-    for key in keys::ALL {
+    for key in crate::schema().keys() {
         let name = key.name();
         assert!(!key.env().is_empty() && !key.doc().is_empty(), "{name}");
-        assert!(!crate::reserved::is_reserved_key(name), "{name} is declared and reserved");
+        assert!(!crate::schema().is_reserved(name), "{name} is declared and reserved");
         let values: Vec<_> = key
             .examples()
             .iter()

@@ -74,7 +74,7 @@ impl Settings {
 
     /// Returns the values of the variables that text refers to, as far as they
     /// are set.
-    pub(crate) fn referred_values(&self, text: &str) -> Vec<String> {
+    pub fn referred_values(&self, text: &str) -> Vec<String> {
         let variables =
             pieces(text).unwrap_or_default().into_iter().filter_map(|piece| match piece {
                 Piece::Text(_) => None,

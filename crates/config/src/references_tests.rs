@@ -2,7 +2,7 @@ use crate::{Environment, Home, Settings};
 
 fn settings(dir: &std::path::Path) -> Settings {
     let env = Environment::from_pairs([("TOKEN", "from-env"), ("EMPTY", "")]);
-    Settings::load(Home::at(dir), env, Vec::new())
+    Settings::load(&crate::schema(), Home::at(dir), env, Vec::new())
 }
 
 #[test]

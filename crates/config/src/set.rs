@@ -11,8 +11,9 @@ use crate::error::{ConfigError, FileProblem};
 use crate::files;
 use crate::input::Input;
 use crate::key::AnyKey;
-use crate::layers::{self, Given, Layer};
-use crate::overrides::{Override, require_key};
+use crate::layers::{Given, Layer};
+use crate::overrides::Override;
+use crate::schema::Schema;
 use crate::settings::{self, Settings};
 use crate::source::Source;
 use crate::yaml::{self, EditError, Node};
@@ -102,7 +103,7 @@ pub enum SetError {
 /// Several processes may do this at once. The file is replaced in one step and
 /// keeps its mode, its owner and, when it is a symbolic link, its place.
 pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, SetError> {
-    let key = require_key(name)?;
+    let key = settings.schema.require(name)?;
     let link = settings.home().config_file();
     let node = wanted(key, name, value, &link)?;
     let edit = |text: &str, path: &[&str]| yaml::set(text, path, &node);
@@ -118,7 +119,7 @@ pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, S
 ///
 /// A name that no key has can be taken out, too: it may be a misspelt one.
 pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetError> {
-    let key = require_key(name);
+    let key = settings.schema.require(name);
     let names: Vec<&str> = match &key {
         Ok(key) => std::iter::once(key.name()).chain(key.aliases().iter().copied()).collect(),
         Err(_) => vec![name],
@@ -133,7 +134,7 @@ pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetE
     let mut removed = None;
     for own in names {
         let node = root.as_ref().and_then(|root| at(root, own));
-        if node.is_none_or(|node| layers::is_whole_section(own, node)) {
+        if node.is_none_or(|node| settings.schema.is_whole_section(own, node)) {
             continue;
         }
         let path: Vec<&str> = own.split('.').collect();
@@ -170,7 +171,7 @@ pub(crate) fn edit_file(
     let read = |problem| SetError::Read { path: target.path.clone(), problem };
     let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
     let root = files::parse_sections(&text).map_err(read)?;
-    let name = name_in_file(root.as_ref(), key);
+    let name = name_in_file(&settings.schema, root.as_ref(), key);
     let path: Vec<&str> = name.split('.').collect();
     let refused = |reason| SetError::Edit { key: key.name(), path: target.path.clone(), reason };
     let edited = edit(&text, &path).map_err(refused)?;
@@ -214,10 +215,10 @@ fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node
 }
 
 /// Returns the name under which the file already has the key, else its own name.
-fn name_in_file(root: Option<&Node>, key: &dyn AnyKey) -> &'static str {
+fn name_in_file(schema: &Schema, root: Option<&Node>, key: &dyn AnyKey) -> &'static str {
     let present = |name: &&&'static str| {
         let node = root.and_then(|root| at(root, name));
-        node.is_some_and(|node| !layers::is_whole_section(name, node))
+        node.is_some_and(|node| !schema.is_whole_section(name, node))
     };
     if root.is_some_and(|root| at(root, key.name()).is_some()) {
         return key.name();

@@ -18,7 +18,8 @@ fn mode(path: &Path) -> u32 {
 fn a_missing_home_and_file_are_made_for_the_user_alone() {
     let home = TestHome::new();
     let deep = crate::Home::at(home.path("a/b"));
-    let settings = Settings::load(deep.clone(), crate::Environment::default(), Vec::new());
+    let settings =
+        Settings::load(&crate::schema(), deep.clone(), crate::Environment::default(), Vec::new());
     set(&settings, "terminal.timeout", "10m").expect("set");
     assert_eq!(
         fs::read_to_string(deep.config_file()).expect("there"),
@@ -43,7 +44,7 @@ fn everything_else_in_the_file_stays() {
 
 #[test]
 fn every_example_of_every_key_can_be_set_and_read_back() {
-    for key in keys::ALL {
+    for key in crate::schema().keys() {
         let home = TestHome::new();
         for text in key.examples() {
             let outcome = set_in(&home, key.name(), &text).expect("set");
@@ -178,7 +179,7 @@ fn a_link_to_nothing_is_not_replaced_by_a_file() {
 fn sets_at_the_same_time_lose_nothing() {
     let home = TestHome::new();
     let values: Vec<_> =
-        keys::ALL.iter().map(|key| (key.name(), key.examples().remove(0))).collect();
+        crate::schema().keys().map(|key| (key.name(), key.examples().remove(0))).collect();
     std::thread::scope(|scope| {
         for (name, value) in &values {
             scope.spawn(|| set_in(&home, name, value).expect("set"));

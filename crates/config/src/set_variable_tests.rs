@@ -8,7 +8,7 @@ fn name(name: &str) -> EnvName {
 
 fn settings(dir: &std::path::Path) -> Settings {
     let none: [(&str, &str); 0] = [];
-    Settings::load(Home::at(dir), Environment::from_pairs(none), Vec::new())
+    Settings::load(&crate::schema(), Home::at(dir), Environment::from_pairs(none), Vec::new())
 }
 
 #[test]

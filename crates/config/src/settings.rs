@@ -13,7 +13,8 @@ use crate::key::{AnyKey, Key, Secrecy};
 use crate::keys;
 use crate::kinds::{EnvName, EnvNames, EnvPairs, Setting};
 use crate::layers::{Given, Layer};
-use crate::overrides::{self, Override};
+use crate::overrides::Override;
+use crate::schema::Schema;
 use crate::secrets::{self, Class};
 use crate::source::Source;
 use crate::value::{MASK, Value};
@@ -40,6 +41,7 @@ impl<T> Resolved<T> {
 /// Loading never fails: what is wrong with a file or a value is the answer to
 /// those who ask for a key that depends on it, and to nobody else.
 pub struct Settings {
+    pub(crate) schema: Schema,
     pub(crate) home: Home,
     pub(crate) env: Environment,
     pub(crate) overrides: Vec<Override>,
@@ -59,17 +61,22 @@ pub struct JobEnvironment {
 
 impl Settings {
     /// Reads the profile's files and combines them with the environment and
-    /// the command line.
-    pub fn load(home: Home, env: Environment, overrides: Vec<Override>) -> Self {
+    /// the command line. The schema says which keys there are.
+    pub fn load(schema: &Schema, home: Home, env: Environment, overrides: Vec<Override>) -> Self {
         let dotenv = files::load_dotenv(&home.env_file());
         let file = files::load_config(&home.config_file());
-        Self { home, env, overrides, dotenv, file }
+        Self { schema: schema.clone(), home, env, overrides, dotenv, file }
     }
 
     /// Reads the profile's files again, with the same environment and command line.
     #[must_use]
     pub fn reload(&self) -> Self {
-        Self::load(self.home.clone(), self.env.clone(), self.overrides.clone())
+        Self::load(&self.schema, self.home.clone(), self.env.clone(), self.overrides.clone())
+    }
+
+    /// Returns the keys that these settings know.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
     }
 
     /// Returns the home these settings belong to.
@@ -100,7 +107,7 @@ impl Settings {
     /// Returns the value of the key with this name, or another name of it.
     /// Secrets are not masked: who asks by name gets the value.
     pub fn get_by_name(&self, name: &str) -> Result<Resolved<Value>, ConfigError> {
-        overrides::require_key(name)?.resolve(self)
+        self.schema.require(name)?.resolve(self)
     }
 
     /// Returns a variable from the environment, else from `.env`. An empty one
@@ -164,8 +171,7 @@ impl Settings {
     /// Returns the variables that hold keys of the user's own providers: secrets
     /// like those of providers that are built in, whatever they are called.
     fn provider_keys(&self) -> Result<EnvNames, ConfigError> {
-        let providers = self.get(&keys::PROVIDERS)?.value;
-        Ok(providers.iter().filter_map(|(_, own)| own.api_key_env.clone()).collect())
+        Ok(self.secret_variables()?.into_iter().collect())
     }
 
     /// Adds variables of these names that are set, in the environment or in `.env`.

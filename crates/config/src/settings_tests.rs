@@ -210,7 +210,7 @@ fn a_section_that_is_no_map_is_an_error() {
 
 #[test]
 fn assignments_on_the_command_line_are_checked_at_once_for_their_key() {
-    let error = |text| Override::parse(text).expect_err("wrong").to_string();
+    let error = |text| Override::parse(&crate::schema(), text).expect_err("wrong").to_string();
     assert_eq!(
         error("terminal.timeout"),
         "--set \"terminal.timeout\" is not an assignment; write --set key=value"
@@ -289,7 +289,7 @@ fn commands_get_the_environment_without_secrets_and_with_what_was_asked_for() {
 fn commands_get_variables_that_are_not_utf8() {
     let odd = OsString::from_vec(b"\xff".to_vec());
     let env = Environment::from_pairs([(odd.clone(), odd.clone())]);
-    let settings = Settings::load(TestHome::new().home(), env, Vec::new());
+    let settings = Settings::load(&crate::schema(), TestHome::new().home(), env, Vec::new());
     assert_eq!(settings.job_environment().expect("fine").variables, [(odd.clone(), odd)]);
 }
 
@@ -569,8 +569,8 @@ proptest! {
 
     #[test]
     fn no_assignment_panics(text in "(terminal\\.(timeout|env|cwd)=)?.{0,40}") {
-        if let Ok(given) = Override::parse(&text) {
-            let settings = Settings::load(TestHome::new().home(), Environment::default(), vec![given]);
+        if let Ok(given) = Override::parse(&crate::schema(), &text) {
+            let settings = Settings::load(&crate::schema(), TestHome::new().home(), Environment::default(), vec![given]);
             drop((settings.rows(), settings.check()));
         }
     }

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::key::AnyKey;
-use crate::keys;
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::value::Value;
@@ -28,7 +27,7 @@ pub struct Row {
 impl Settings {
     /// Returns every key with the value in effect, in the order of the documentation.
     pub fn rows(&self) -> Vec<Row> {
-        keys::ALL.iter().map(|key| self.row(*key)).collect()
+        self.schema.keys().map(|key| self.row(key)).collect()
     }
 
     fn row(&self, key: &dyn AnyKey) -> Row {

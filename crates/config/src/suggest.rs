@@ -36,12 +36,6 @@ pub(crate) fn is_slip(name: &str, meant: &str) -> bool {
     meant.len() >= 4 || name.len() != meant.len() || letters(&name) == letters(&meant)
 }
 
-/// Returns a name without the word in front that says what kind of sandbox it is about:
-/// `docker_network` is easily written as `network`.
-pub(crate) fn without_family(name: &str) -> Option<&str> {
-    ["docker_", "native_", "container_"].iter().find_map(|family| name.strip_prefix(family))
-}
-
 fn distance(a: &str, b: &str) -> usize {
     strsim::damerau_levenshtein(a, b)
 }

@@ -47,8 +47,9 @@ impl TestHome {
     }
 
     pub(crate) fn settings(&self, env: &[(&str, &str)], sets: &[&str]) -> Settings {
-        let overrides = sets.iter().map(|text| Override::parse(text).expect("an assignment"));
+        let overrides =
+            sets.iter().map(|text| Override::parse(&crate::schema(), text).expect("an assignment"));
         let env = Environment::from_pairs(env.iter().copied());
-        Settings::load(self.home(), env, overrides.collect())
+        Settings::load(&crate::schema(), self.home(), env, overrides.collect())
     }
 }

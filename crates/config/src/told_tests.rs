@@ -34,7 +34,7 @@ fn a_home_that_is_not_there_is_not_made_and_told_again() {
     let home = TestHome::new();
     let gone = crate::Home::at(home.path("gone"));
     let env = crate::Environment::from_pairs([("TERMINAL_TIMEOT", "1")]);
-    let settings = Settings::load(gone, env, Vec::new());
+    let settings = Settings::load(&crate::schema(), gone, env, Vec::new());
     assert_eq!(settings.untold_names(Audience::Person).len(), 1);
     assert_eq!(settings.untold_names(Audience::Person).len(), 1);
     assert!(!home.path("gone").exists());

@@ -107,7 +107,12 @@ fn a_worker_says_about_its_failure_what_its_dispatcher_would() {
     let pairs = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
     let home = vestal_config::Home::at(dir.path());
     std::fs::write(home.config_file(), "kanban: {failure_limit: 3}").unwrap();
-    let settings = vestal_config::Settings::load(home, Environment::from_pairs(pairs), Vec::new());
+    let settings = vestal_config::Settings::load(
+        &vestal_config::schema(),
+        home,
+        Environment::from_pairs(pairs),
+        Vec::new(),
+    );
     let told = vestal_board::settings::failures(&settings).unwrap();
     assert_eq!((told.budgets.crashed, told.budgets.no_report), (7, 8));
     assert_eq!(told.backoff.first, failures.backoff.first);

@@ -223,7 +223,12 @@ mod tests {
         let bounded = |config: &str| {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("config.yaml"), config).unwrap();
-            let settings = Settings::load(Home::at(dir.path()), Environment::default(), Vec::new());
+            let settings = Settings::load(
+                &vestal_config::schema(),
+                Home::at(dir.path()),
+                Environment::default(),
+                Vec::new(),
+            );
             memory_room(&settings).unwrap().is_some()
         };
         assert!(bounded("") && bounded("kanban: {max_in_progress_per_host: auto}"));

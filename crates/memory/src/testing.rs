@@ -34,7 +34,12 @@ impl Stage {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("home/state.db")).await.unwrap();
         let environment = Environment::from_pairs([("HOME", dir.path().as_os_str())]);
-        let settings = Settings::load(Home::at(dir.path().join("home")), environment, Vec::new());
+        let settings = Settings::load(
+            &vestal_config::schema(),
+            Home::at(dir.path().join("home")),
+            environment,
+            Vec::new(),
+        );
         let engine = Engine::open(settings).unwrap();
         let sandbox = ConversationSandbox::new(
             engine,

@@ -37,9 +37,10 @@ impl Fixture {
             format!("model.base_url={}", self.model.base_url()),
             format!("model.default={model}"),
         ];
-        let set = set.iter().map(|set| Override::parse(set).unwrap()).collect();
+        let set =
+            set.iter().map(|set| Override::parse(&vestal_config::schema(), set).unwrap()).collect();
         let home = Home::at(self.dir.path());
-        let settings = Settings::load(home, Environment::default(), set);
+        let settings = Settings::load(&vestal_config::schema(), home, Environment::default(), set);
         Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap()
     }
 }

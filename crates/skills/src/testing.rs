@@ -41,8 +41,16 @@ impl SkillHome {
         let path = path.get("PATH").unwrap_or_default().to_str().unwrap();
         let user = self.dir.path().to_str().unwrap();
         let pairs = [("PATH", path), ("HOME", user)].into_iter().chain(env.iter().copied());
-        let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
-        Settings::load(Home::at(self.dir.path()), Environment::from_pairs(pairs), sets)
+        let sets = sets
+            .iter()
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
+        Settings::load(
+            &vestal_config::schema(),
+            Home::at(self.dir.path()),
+            Environment::from_pairs(pairs),
+            sets,
+        )
     }
 
     pub(crate) fn skills(&self) -> Skills {

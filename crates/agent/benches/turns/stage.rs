@@ -66,8 +66,14 @@ impl Stage {
             ("PATH", captured.get("PATH").unwrap_or_default()),
             ("HOME", user.as_os_str()),
         ]);
-        let start = Override::parse(&format!("terminal.cwd={}", user.display()))?;
-        Ok(Settings::load(Home::at(self.home()), environment, vec![start]))
+        let start =
+            Override::parse(&vestal_config::schema(), &format!("terminal.cwd={}", user.display()))?;
+        Ok(Settings::load(
+            &vestal_config::schema(),
+            Home::at(self.home()),
+            environment,
+            vec![start],
+        ))
     }
 
     /// Returns the program with nothing in its environment but what it needs.

@@ -14,7 +14,7 @@ pub fn inherited(settings: &Settings) -> Result<Option<Settings>, EndpointError>
         return Ok(None);
     }
     let home = settings.home().sibling(ProfileName::default_profile());
-    Ok(Some(Settings::load(home, settings.environment().clone(), Vec::new())))
+    Ok(Some(Settings::load(settings.schema(), home, settings.environment().clone(), Vec::new())))
 }
 
 /// Returns the secrets that may turn up in what is said: those of the profile,
@@ -77,7 +77,8 @@ mod tests {
         write("profiles/writer/config.yaml", config);
         write("profiles/writer/.env", dotenv);
         let home = Home::at(dir.path()).sibling(ProfileName::new("writer").unwrap());
-        let settings = Settings::load(home, Environment::default(), Vec::new());
+        let settings =
+            Settings::load(&vestal_config::schema(), home, Environment::default(), Vec::new());
         let chain = endpoints(&settings, None).map_err(|error| error.to_string())?;
         Ok((format!("{} {}", chain[0].base_url, chain[0].model), chain[0].key.clone()))
     }

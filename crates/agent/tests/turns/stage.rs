@@ -203,8 +203,9 @@ fn load(root: &Path, set: &[String]) -> Settings {
         ("PATH", captured.get("PATH").unwrap_or_default()),
         ("HOME", user.as_os_str()),
     ]);
-    let overrides = set.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Settings::load(Home::at(root.join("vestal")), environment, overrides)
+    let overrides =
+        set.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    Settings::load(&vestal_config::schema(), Home::at(root.join("vestal")), environment, overrides)
 }
 
 pub(crate) fn new() -> Start {

@@ -58,8 +58,15 @@ impl Stage {
         std::fs::write(home.path().join("config.yaml"), format!("kanban:\n{kanban}")).unwrap();
         let none: [(&str, &str); 0] = [];
         let environment = Environment::from_pairs(none);
-        let host_cap = Override::parse("kanban.max_in_progress_per_host=1000").unwrap();
-        let settings = Settings::load(Home::at(home.path()), environment, vec![host_cap]);
+        let host_cap =
+            Override::parse(&vestal_config::schema(), "kanban.max_in_progress_per_host=1000")
+                .unwrap();
+        let settings = Settings::load(
+            &vestal_config::schema(),
+            Home::at(home.path()),
+            environment,
+            vec![host_cap],
+        );
         settings::policy(&settings, self.place.host().clone()).unwrap()
     }
 

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::DAY;
+use crate::kinds::DAY;
 use crate::kinds::{
     Bytes, Count, CountOrNone, Fraction, Lines, Names, Range, Seconds, SecondsOrNever, Text,
     TextLimits,
 };
+use crate::schema::Group;
 
 const ALL_TOOLSETS: &[Cow<'static, str>] = &[Cow::Borrowed("all")];
 
-keys! {
+crate::keys! {
     /// Requests to the model that one turn may make.
     AGENT_MAX_TURNS: Count = "agent.max_turns" {
         default: Count::new(90),
@@ -183,3 +184,22 @@ keys! {
         env: ["VESTAL_CODE_EXECUTION_MAX_TOOL_CALLS"],
     }
 }
+
+/// The settings of this owner.
+pub static GROUP: Group = Group { reserved: RESERVED, ..Group::of(KEYS) };
+
+/// Names that belong to features on the way.
+static RESERVED: &[&str] = &[
+    "agent.environment_probe",
+    "agent.gateway_timeout",
+    "agent.gateway_timeout_warning",
+    "agent.restart_drain_timeout",
+    "agent.verify_on_stop",
+    "compression.abort_on_summary_failure",
+    "compression.in_place",
+    "delegation.child_timeout_seconds",
+    "tool_loop_guardrails.hard_stop_enabled",
+    "checkpoints",
+    "file_read_max_chars",
+    "session_reset",
+];

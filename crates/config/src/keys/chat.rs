@@ -1,6 +1,8 @@
 //! How the chat looks and behaves.
 
-keys! {
+use crate::schema::Group;
+
+crate::keys! {
     /// Whether what the model thinks is shown in the chat.
     DISPLAY_SHOW_REASONING: bool = "display.show_reasoning" {
         default: false,
@@ -15,3 +17,22 @@ keys! {
         env: ["VESTAL_BELL"],
     }
 }
+
+/// The settings of this owner.
+pub static GROUP: Group = Group { reserved: RESERVED, ..Group::of(KEYS) };
+
+/// Names that belong to features on the way.
+static RESERVED: &[&str] = &[
+    "display.bell_on_complete",
+    "display.busy_input_mode",
+    "display.compact",
+    "display.file_mutation_verifier",
+    "display.interface",
+    "display.personality",
+    "display.resume_display",
+    "display.skin",
+    "display.streaming",
+    "display.tool_progress",
+    "display.turn_completion_explainer",
+    "gateway",
+];

@@ -1,18 +1,23 @@
 //! The task board: what is worked on at a time, what becomes of work that
 //! fails, and what is kept.
 
-use super::DAY;
+use std::borrow::Cow;
+use std::ffi::OsStr;
+
+use crate::environment::{Environment, Scope, Variable};
+use crate::kinds::DAY;
 use crate::kinds::{
     Bytes, Cap, Count, CountOrNone, CountOrSame, Durability, EnvNames, Lines, Range, Seconds,
     SecondsOrNever, Text, TextLimits, Uncapped,
 };
+use crate::schema::Group;
 
 /// What the cap per host is unless somebody says a number.
 const MEMORY: &str = "one for each 128 MiB of memory that is available, from 2 to 64";
 /// Of the number of failures that a person is told of.
 const FAILURES: (Range, &str) = (Range { min: 1, max: 1000 }, "kanban.failure_limit");
 
-keys! {
+crate::keys! {
     /// Time after which a dispatcher that watches a board looks at it even though nothing told it
     /// to. Changes wake it at once.
     KANBAN_DISPATCH_INTERVAL_SECONDS: Seconds = "kanban.dispatch_interval_seconds" {
@@ -123,6 +128,7 @@ keys! {
         default: Text::EMPTY,
         limits: TextLimits { max_bytes: 128, lines: Lines::One },
         env: ["VESTAL_KANBAN_HOST"],
+        travels: false,
     }
 
     /// Variables of the dispatcher that workers get besides the few that every program needs. Keys
@@ -203,4 +209,65 @@ keys! {
         limits: Range { min: 1, max: 365 * DAY },
         env: ["VESTAL_KANBAN_DIAGNOSTICS_BLOCK_CYCLE_WINDOW_SECONDS"],
     }
+}
+
+/// The settings of this owner.
+pub static GROUP: Group = Group { reserved: RESERVED, variables: VARIABLES, ..Group::of(KEYS) };
+
+/// Names that belong to features on the way.
+static RESERVED: &[&str] = &[
+    "kanban.auto_decompose",
+    "kanban.auto_decompose_per_tick",
+    "kanban.auto_promote_children",
+    "kanban.auto_subscribe_on_create",
+    "kanban.dispatch_in_gateway",
+    "kanban.orchestrator_profile",
+];
+
+/// Variables of the board. But for the first they are set for workers, which learn from them what
+/// they are to do, and mean nothing elsewhere.
+static VARIABLES: &[Variable] = &[
+    BOARD_VARIABLE,
+    Variable {
+        name: "VESTAL_KANBAN_TASK",
+        doc: "Set for workers: the task they work on.",
+        scope: Scope::Environment,
+    },
+    Variable {
+        name: "VESTAL_KANBAN_RUN",
+        doc: "Set for workers: the number of the attempt, without which the board takes nothing from them.",
+        scope: Scope::Environment,
+    },
+    Variable {
+        name: "VESTAL_KANBAN_LEASE_SECONDS",
+        doc: "Set for workers: how long they hold the task without renewing it.",
+        scope: Scope::Environment,
+    },
+    Variable {
+        name: "VESTAL_KANBAN_WORKSPACE",
+        doc: "Set for workers: the directory of the host that they work in.",
+        scope: Scope::Environment,
+    },
+    Variable {
+        name: "VESTAL_KANBAN_BRANCH",
+        doc: "Set for workers: the branch of the working tree that they work in.",
+        scope: Scope::Environment,
+    },
+    Variable {
+        name: "VESTAL_TENANT",
+        doc: "Set for workers: the tenant of the task.",
+        scope: Scope::Environment,
+    },
+];
+
+/// Board to use.
+const BOARD_VARIABLE: Variable = Variable {
+    name: "VESTAL_KANBAN_BOARD",
+    doc: "Board to use when `--board` is not given. Default: the one of `vestal kanban boards switch`, else `default`.",
+    scope: Scope::Locates,
+};
+
+/// Returns the board that `VESTAL_KANBAN_BOARD` names, unless it is empty.
+pub fn board_variable(environment: &Environment) -> Option<Cow<'_, str>> {
+    environment.non_empty(BOARD_VARIABLE.name).map(OsStr::to_string_lossy)
 }

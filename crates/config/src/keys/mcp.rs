@@ -1,9 +1,11 @@
 //! Servers of tools.
 
 use crate::key::Secrecy;
-use crate::kinds::{McpServers, Moment, Range};
+use crate::kinds::{McpConnection, McpServers, Moment, Range};
+use crate::schema::Group;
+use crate::settings::Settings;
 
-keys! {
+crate::keys! {
     /// Servers whose tools the agent gets, by name, over the Model Context Protocol: programs that
     /// are started, or addresses. `${NAME}` in their entries stands for a variable of the
     /// environment or of `.env`; that is the place for keys.
@@ -22,4 +24,36 @@ keys! {
         limits: Range { min: 0, max: 60_000 },
         env: ["VESTAL_MCP_DISCOVERY_TIMEOUT"],
     }
+}
+
+/// The settings of this owner.
+pub static GROUP: Group = Group { secrets, ..Group::of(KEYS) };
+
+/// Returns what servers of tools are started and asked with that is secret:
+/// values of headers, variables that are secrets by their name, and what
+/// either refers to.
+fn secrets(settings: &Settings) -> Vec<String> {
+    let servers = settings.get(&MCP_SERVERS).map(|found| found.value).ok();
+    let mut found = Vec::new();
+    for (_, server) in servers.iter().flat_map(McpServers::iter) {
+        let values: Vec<&str> = match &server.connection {
+            McpConnection::Address { headers, .. } => {
+                headers.iter().map(|(_, value)| value).collect()
+            }
+            McpConnection::Program { env, .. } => env
+                .iter()
+                .filter(|(name, _)| settings.schema().is_secret(name.as_str()))
+                .map(|(_, value)| value)
+                .collect(),
+        };
+        for value in values {
+            found.extend(settings.referred_values(value));
+            // `Bearer KEY` is a word that everybody knows and one that nobody should.
+            let written = value.rsplit(' ').next().unwrap_or(value);
+            if !written.contains('$') {
+                found.push(written.to_owned());
+            }
+        }
+    }
+    found
 }

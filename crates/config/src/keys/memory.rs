@@ -1,8 +1,9 @@
 //! What the agent remembers from conversation to conversation.
 
 use crate::kinds::{Count, Range};
+use crate::schema::Group;
 
-keys! {
+crate::keys! {
     /// Whether the agent has notes of its own, `MEMORY.md`.
     MEMORY_ENABLED: bool = "memory.memory_enabled" {
         default: true,
@@ -31,3 +32,9 @@ keys! {
         env: ["VESTAL_USER_CHAR_LIMIT"],
     }
 }
+
+/// The settings of this owner.
+pub static GROUP: Group = Group { reserved: RESERVED, ..Group::of(KEYS) };
+
+/// Names that belong to features on the way.
+static RESERVED: &[&str] = &["memory.flush_min_turns", "memory.nudge_interval", "memory.provider"];

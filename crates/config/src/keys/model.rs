@@ -1,12 +1,17 @@
 //! Which model answers, and who serves it.
 
+use crate::environment::PROXY_VARIABLES;
+use crate::error::ConfigError;
 use crate::key::Secrecy;
+use crate::kinds::EnvName;
 use crate::kinds::{
     ApiMode, BaseUrl, Fallbacks, Prices, ProviderChoice, Providers, Range, Secret, Text,
     TokensOrAuto, limits_of,
 };
+use crate::schema::Group;
+use crate::settings::Settings;
 
-keys! {
+crate::keys! {
     /// Model that the agent talks to. In `config.yaml`, `model: NAME` says the same in short.
     MODEL_DEFAULT: Text = "model.default" {
         default: Text::EMPTY,
@@ -86,4 +91,22 @@ keys! {
         limits: (),
         env: ["VESTAL_FALLBACK_PROVIDERS"],
     }
+}
+
+/// The settings of this owner.
+pub static GROUP: Group =
+    Group { variables: PROXY_VARIABLES, secret_variables, secrets, ..Group::of(KEYS) };
+
+/// Returns the variables that hold keys of the user's own providers: secrets
+/// like those of providers that are built in, whatever they are called.
+fn secret_variables(settings: &Settings) -> Result<Vec<EnvName>, ConfigError> {
+    let providers = settings.get(&PROVIDERS)?.value;
+    Ok(providers.iter().filter_map(|(_, own)| own.api_key_env.clone()).collect())
+}
+
+fn secrets(settings: &Settings) -> Vec<String> {
+    let providers = settings.get(&PROVIDERS).map_or(Providers::EMPTY, |found| found.value);
+    let key = settings.get(&MODEL_API_KEY).map_or(Secret::EMPTY, |found| found.value);
+    let keys = providers.iter().map(|(_, own)| &own.api_key).chain([&key]);
+    keys.filter_map(Secret::expose).map(str::to_owned).collect()
 }

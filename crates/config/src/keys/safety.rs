@@ -1,10 +1,11 @@
 //! What the agent may do unasked, and what it must not repeat.
 
-use super::DAY;
 use crate::key::Protection;
+use crate::kinds::DAY;
 use crate::kinds::{ApprovalMode, Patterns, Range, Seconds, Unattended};
+use crate::schema::Group;
 
-keys! {
+crate::keys! {
     /// Whether a dangerous command is asked about. What is never allowed and what
     /// `approvals.deny` names is refused either way.
     APPROVALS_MODE: ApprovalMode = "approvals.mode" {
@@ -43,6 +44,7 @@ keys! {
         default: Patterns::EMPTY,
         limits: (),
         env: ["VESTAL_COMMAND_ALLOWLIST"],
+        travels: false,
     }
 
     /// Whether commands of delegated tasks are run without being asked about. What is never
@@ -62,3 +64,14 @@ keys! {
         protection: Protection::Guards,
     }
 }
+
+/// The settings of this owner.
+pub static GROUP: Group = Group { reserved: RESERVED, ..Group::of(KEYS) };
+
+/// Names that belong to features on the way.
+static RESERVED: &[&str] = &[
+    "approvals.cron_mode",
+    "approvals.destructive_slash_confirm",
+    "approvals.mcp_reload_confirm",
+    "security.allow_lazy_installs",
+];

@@ -1,8 +1,9 @@
 //! What the agent can look up how to do.
 
 use crate::kinds::Names;
+use crate::schema::Group;
 
-keys! {
+crate::keys! {
     /// Skills that are installed and not used: the agent does not see them, and the variables they
     /// ask for are not forwarded.
     SKILLS_DISABLED: Names = "skills.disabled" {
@@ -11,3 +12,6 @@ keys! {
         env: ["VESTAL_SKILLS_DISABLED"],
     }
 }
+
+/// The settings of this owner.
+pub static GROUP: Group = Group::of(KEYS);

@@ -1,14 +1,19 @@
 //! Sandboxes and the commands in them.
 
-use super::{DAY, YEAR};
-use crate::key::{Protection, Secrecy};
+use crate::check::{Finding, Severity};
+use crate::environment::ENGINE_VARIABLES;
+use crate::key::{AnyKey as _, Protection, Secrecy};
 use crate::kinds::{
     BackendChoice, BackendNames, Bytes, Count, CountOrNone, Cpus, DockerBinary, DockerTransport,
     EnvNames, EnvPairs, ExtraArgs, ImageName, Isolation, Megabytes, OnConfigChange, Range, Rootfs,
     SandboxDir, Seconds, SecondsOrNever, StartDir, Volumes,
 };
+use crate::kinds::{DAY, YEAR};
+use crate::schema::Group;
+use crate::secrets;
+use crate::settings::Settings;
 
-keys! {
+crate::keys! {
     /// What makes sandboxes: `auto` takes the best backend that works here, once per sandbox:
     /// native, else docker, else local.
     BACKEND: BackendChoice = "terminal.backend" {
@@ -19,6 +24,7 @@ keys! {
                 "podman",
                 "Podman is used through the backend docker; set terminal.backend: docker",
             )],
+            reserved: &["ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"],
         },
         env: ["TERMINAL_ENV", "TERMINAL_BACKEND"],
         protection: Protection::Guards,
@@ -114,6 +120,7 @@ keys! {
         default: SandboxDir::InHome,
         limits: (),
         env: ["TERMINAL_SANDBOX_DIR"],
+        travels: false,
     }
 
     /// Bytes kept of each output stream of a job: its head and its tail, with a count of what was
@@ -279,5 +286,100 @@ keys! {
         limits: (),
         env: ["TERMINAL_REQUIRE_LIMITS"],
         protection: Protection::Isolates,
+    }
+}
+
+/// The settings of this owner.
+pub static GROUP: Group = Group {
+    reserved: RESERVED,
+    variables: ENGINE_VARIABLES,
+    prefixes: &["docker_", "native_", "container_"],
+    notes: NOTES,
+    check,
+    is_secret: secrets::is_secret_name,
+    ..Group::of(KEYS)
+};
+
+/// Names that belong to features on the way.
+static RESERVED: &[&str] = &[
+    "terminal.modal_mode",
+    "terminal.daemon_term_grace_seconds",
+    "terminal.credential_files",
+    "terminal.home_mode",
+    "terminal.shell_init_files",
+    "terminal.auto_source_bashrc",
+    "terminal.singularity_image",
+    "terminal.modal_image",
+    "terminal.daytona_image",
+    "terminal.ssh_host",
+    "terminal.ssh_user",
+    "terminal.ssh_port",
+    "terminal.ssh_key",
+    "terminal.persistent_shell",
+    "terminal.sudo_password",
+];
+
+const NOTES: &str = "
+## Variables that commands don't get
+
+A command on this machine gets your environment without keys, tokens and addresses of model
+providers (whatever `api_key_env` in `providers` names, too), tokens and passwords of messaging services, keys of services that tools use (`GH_TOKEN`
+and `GITHUB_TOKEN` too), paths of Google Cloud credentials, `SUDO_PASSWORD` and Vestal's own
+secrets. `terminal.env_passthrough` lets names through, except those of model providers,
+`SUDO_PASSWORD` and Vestal's own. The AWS variables, `SSH_AUTH_SOCK` and `CLAUDE_CODE_OAUTH_TOKEN`
+are inherited.
+
+A command in a container inherits nothing. It gets the image's environment and, of one name the last:
+`terminal.env_passthrough` by the rules above, `terminal.docker_forward_env`, `terminal.env` and
+`terminal.docker_env`. What `terminal.docker_forward_env` names is forwarded whatever it is.
+";
+
+fn check(settings: &Settings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    check_passthrough(settings, &mut findings);
+    check_containers(settings, &mut findings);
+    findings
+}
+
+/// Finds what containers cannot be made with, and what makes them less safe.
+fn check_containers(settings: &Settings, findings: &mut Vec<Finding>) {
+    // Keys without a value were found before.
+    for message in settings.contradictions().unwrap_or_default() {
+        let severity = Severity::Error;
+        findings.push(Finding { severity, name: None, place: None, message });
+    }
+    let volumes = settings.get(&DOCKER_VOLUMES).map(|own| (own.value.weakens(), own.source));
+    let extra = settings.get(&DOCKER_EXTRA_ARGS).map(|own| (own.value.weakens(), own.source));
+    let names = [DOCKER_VOLUMES.name(), DOCKER_EXTRA_ARGS.name()];
+    for (name, own) in names.into_iter().zip([volumes, extra]) {
+        let Ok((weakens, source)) = own else { continue };
+        for what in weakens {
+            findings.push(Finding {
+                severity: Severity::Note,
+                name: Some(name.to_owned()),
+                message: format!("{name} ({source}) weakens isolation: {what}"),
+                place: Some(source.clone()),
+            });
+        }
+    }
+}
+
+fn check_passthrough(settings: &Settings, findings: &mut Vec<Finding>) {
+    let Ok(passthrough) = settings.get(&ENV_PASSTHROUGH) else {
+        return;
+    };
+    // What keeps the environment from being read was found before.
+    let refused = settings.job_environment().map(|job| job.refused).unwrap_or_default();
+    for name in refused {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            name: Some(ENV_PASSTHROUGH.name().to_owned()),
+            message: format!(
+                "{} ({}) names {name}, which is never passed on to commands",
+                ENV_PASSTHROUGH.name(),
+                passthrough.source
+            ),
+            place: Some(passthrough.source.clone()),
+        });
     }
 }

@@ -10,7 +10,10 @@ use crate::value::Value;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
+/// A day, in seconds.
+pub const DAY: u64 = 24 * HOUR;
+/// A year, in seconds.
+pub const YEAR: u64 = 365 * DAY;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;

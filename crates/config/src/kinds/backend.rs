@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::Setting;
 use crate::input::{Input, Refusal};
-use crate::reserved;
 use crate::suggest;
 use crate::value::Value;
 
@@ -28,6 +27,8 @@ pub struct BackendNames {
     pub known: &'static [&'static str],
     /// Names that are none, each with the advice for people who try it.
     pub mistaken: &'static [(&'static str, &'static str)],
+    /// Names of backends that a later version will have.
+    pub reserved: &'static [&'static str],
 }
 
 impl BackendChoice {
@@ -75,7 +76,7 @@ impl Setting for BackendChoice {
             let refusal = Refusal::new("is no backend of its own");
             return Err(refusal.suggesting(Some((*advice).to_owned())));
         }
-        if reserved::BACKENDS.contains(&&*text) {
+        if names.reserved.contains(&&*text) {
             return Err(Refusal::new("is a backend that is not in this version"));
         }
         let meant = suggest::closest(&text, names.words());

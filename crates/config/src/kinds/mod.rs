@@ -18,7 +18,7 @@ mod text;
 mod tokens;
 mod url;
 
-pub use amounts::{Bytes, Count, Range, Seconds, SecondsOrNever};
+pub use amounts::{Bytes, Count, DAY, Range, Seconds, SecondsOrNever, YEAR};
 pub use backend::{BackendChoice, BackendNames};
 pub use caps::{Cap, CountOrSame, Uncapped};
 pub use choices::{

@@ -12,6 +12,7 @@ use super::portable::{self, MAX_ENTRIES, MAX_FILE, MAX_TOTAL, TREES};
 use super::settings_text::{self, Portable};
 use super::{ProfileError, Profiles, copy, description, site};
 use crate::home::{Home, ProfileName};
+use crate::schema::Schema;
 
 /// A profile that was exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Profiles {
         }
         let mut pack =
             Pack { name: name.clone(), items: Vec::new(), total: 0, left_out: Vec::new() };
-        let settings_left_out = pack.collect(&home)?;
+        let settings_left_out = pack.collect(&self.schema, &home)?;
         write(to, name, &pack.items)?;
         Ok(Exported {
             path: to.to_owned(),
@@ -63,11 +64,11 @@ struct Pack {
 }
 
 impl Pack {
-    fn collect(&mut self, home: &Home) -> Result<Vec<String>, ProfileError> {
+    fn collect(&mut self, schema: &Schema, home: &Home) -> Result<Vec<String>, ProfileError> {
         let dir = home.dir();
         let about = description::text(&description::read(&dir)?);
         self.add(description::FILE.to_owned(), 0o644, about.into_bytes())?;
-        let Portable { text, left_out } = settings_text::portable(home)?;
+        let Portable { text, left_out } = settings_text::portable(schema, home)?;
         self.add("config.yaml".to_owned(), 0o644, text.into_bytes())?;
         let soul = dir.join("SOUL.md");
         match fs::symlink_metadata(&soul) {

@@ -31,6 +31,7 @@ use std::path::PathBuf;
 
 use crate::environment::Environment;
 use crate::home::{Home, HomeError};
+use crate::schema::Schema;
 
 #[cfg(test)]
 #[path = "profiles_tests.rs"]
@@ -40,20 +41,21 @@ mod profiles_tests;
 mod transfer_tests;
 
 /// The profiles of one root.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Profiles {
+    schema: Schema,
     root: Home,
 }
 
 impl Profiles {
     /// Finds the root that the environment names.
-    pub fn locate(env: &Environment) -> Result<Self, HomeError> {
-        Home::locate_root(env).map(|root| Self { root })
+    pub fn locate(schema: &Schema, env: &Environment) -> Result<Self, HomeError> {
+        Home::locate_root(env).map(|root| Self { schema: schema.clone(), root })
     }
 
     /// Returns the profiles below a root.
-    pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: Home::at(root) }
+    pub fn at(schema: &Schema, root: impl Into<PathBuf>) -> Self {
+        Self { schema: schema.clone(), root: Home::at(root) }
     }
 
     /// Returns the home of the profile `default`.

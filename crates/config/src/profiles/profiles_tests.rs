@@ -12,7 +12,7 @@ struct World {
 
 fn world() -> World {
     let dir = tempfile::tempdir().expect("a directory");
-    let profiles = Profiles::at(dir.path().join("root"));
+    let profiles = Profiles::at(&crate::schema(), dir.path().join("root"));
     World { dir, profiles }
 }
 

@@ -8,8 +8,8 @@ use crate::dotenv::DotEnv;
 use crate::environment::Environment;
 use crate::files::{self, EnvFile};
 use crate::home::Home;
-use crate::key::{AnyKey, Secrecy};
-use crate::keys;
+use crate::key::Secrecy;
+use crate::schema::Schema;
 use crate::settings::Settings;
 use crate::value::Value;
 use crate::yaml::{self, Node, NodeKind};
@@ -22,16 +22,9 @@ pub(super) struct Portable {
     pub(super) left_out: Vec<String>,
 }
 
-/// Reports whether a key is nobody else's business: what a person allows, and
-/// where a machine keeps things.
-fn stays(key: &dyn AnyKey) -> bool {
-    [keys::COMMAND_ALLOWLIST.name(), keys::SANDBOX_DIR.name(), keys::KANBAN_HOST.name()]
-        .contains(&key.name())
-}
-
 /// Writes a profile's settings anew from the values of known keys: neither a
 /// comment nor a key nobody knows can carry a secret along.
-pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
+pub(super) fn portable(schema: &Schema, home: &Home) -> Result<Portable, ProfileError> {
     let damaged = |error: &crate::error::FileError| ProfileError::Damaged {
         path: error.path.clone(),
         reason: error.problem.to_string(),
@@ -39,9 +32,10 @@ pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
     let file = files::load_config(&home.config_file()).map_err(|error| damaged(&error))?;
     let mut given = Vec::new();
     if let Some(root) = &file.root {
-        names(root, "", &mut given);
+        names(schema, root, "", &mut given);
     }
     let settings = Settings {
+        schema: schema.clone(),
         home: home.clone(),
         env: Environment::default(),
         overrides: Vec::new(),
@@ -50,9 +44,9 @@ pub(super) fn portable(home: &Home) -> Result<Portable, ProfileError> {
     };
     let mut sections: Sections<'_> = BTreeMap::new();
     let mut left_out = Vec::new();
-    for key in keys::ALL {
+    for key in schema.keys() {
         let Ok(resolved) = key.resolve(&settings) else { continue };
-        if resolved.is_default() || stays(*key) {
+        if resolved.is_default() || !key.travels() {
             continue;
         }
         let value = match key.secrecy() {
@@ -101,13 +95,13 @@ fn write(sections: &Sections<'_>) -> String {
 }
 
 /// Collects the names of what a file sets, sections opened up.
-fn names(map: &Node, prefix: &str, all: &mut Vec<String>) {
+fn names(schema: &Schema, map: &Node, prefix: &str, all: &mut Vec<String>) {
     let NodeKind::Map { entries, .. } = &map.kind else { return };
     for entry in entries {
         let own = entry.name().unwrap_or("?");
         let name = if prefix.is_empty() { own.to_owned() } else { format!("{prefix}.{own}") };
-        if keys::is_section(&name) && matches!(entry.value.kind, NodeKind::Map { .. }) {
-            names(&entry.value, &name, all);
+        if schema.is_section(&name) && matches!(entry.value.kind, NodeKind::Map { .. }) {
+            names(schema, &entry.value, &name, all);
         } else if !entry.value.is_null() {
             all.push(name);
         }

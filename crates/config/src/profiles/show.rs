@@ -57,7 +57,7 @@ impl Profiles {
         current: Option<&Home>,
     ) -> Result<Details, ProfileError> {
         let home = self.existing(name)?;
-        let settings = own_settings(&home);
+        let settings = self.own_settings(&home);
         let provider = settings.get(&keys::MODEL_PROVIDER).ok().filter(|own| !own.is_default());
         let dir = home.dir();
         let sandboxes = settings.sandboxes_dir().map_or(0, |own| entries(&own.value, Path::is_dir));
@@ -75,7 +75,7 @@ impl Profiles {
     /// Returns what a listing shows, whatever state the profile is in.
     pub(super) fn view(&self, name: &ProfileName, current: Option<&Home>) -> ProfileView {
         let home = self.root.sibling(name.clone());
-        let model = own_settings(&home).get(&keys::MODEL_DEFAULT);
+        let model = self.own_settings(&home).get(&keys::MODEL_DEFAULT);
         let description = description::read(&home.dir());
         let problem = match (&description, &model) {
             (Err(error), _) => Some(error.to_string()),
@@ -92,11 +92,11 @@ impl Profiles {
             problem,
         }
     }
-}
 
-/// Returns what a profile's own files say, without the environment of this process.
-fn own_settings(home: &Home) -> Settings {
-    Settings::load(home.clone(), Environment::default(), Vec::new())
+    /// Returns what a profile's own files say, without the environment of this process.
+    fn own_settings(&self, home: &Home) -> Settings {
+        Settings::load(&self.schema, home.clone(), Environment::default(), Vec::new())
+    }
 }
 
 /// Counts what is in a directory and not hidden.

@@ -19,7 +19,7 @@ struct World {
 
 fn world() -> World {
     let dir = tempfile::tempdir().expect("a directory");
-    let profiles = Profiles::at(dir.path().join("root"));
+    let profiles = Profiles::at(&crate::schema(), dir.path().join("root"));
     World { dir, profiles }
 }
 
@@ -190,7 +190,8 @@ fn settings_in_sections_of_sections_are_exported_as_they_are() {
     let home = crate::testing::TestHome::with_config(
         "kanban:\n  diagnostics: {crash_threshold: 5}\n  max_spawn: \"4\"\n  host: here\n",
     );
-    let portable = crate::profiles::settings_text::portable(&home.home()).expect("readable");
+    let portable =
+        crate::profiles::settings_text::portable(&crate::schema(), &home.home()).expect("readable");
     assert!(
         portable
             .text

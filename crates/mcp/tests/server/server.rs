@@ -92,7 +92,12 @@ async fn main() {
             // Not a server but one who uses them, for tests to kill.
             let home = vestal_config::Home::at(options.notes.expect("a home"));
             let environment = vestal_config::Environment::capture();
-            let settings = vestal_config::Settings::load(home, environment, Vec::new());
+            let settings = vestal_config::Settings::load(
+                &vestal_config::schema(),
+                home,
+                environment,
+                Vec::new(),
+            );
             let servers = vestal_mcp::Servers::from_settings(&settings);
             std::future::pending::<()>().await;
             drop(servers);

@@ -78,9 +78,15 @@ impl Stage {
         let own = VARIABLES.iter().filter_map(|name| Some((*name, whole.get(name)?.to_owned())));
         let host = ground.host().map(|host| ("DOCKER_HOST", host.into()));
         let environment = Environment::from_pairs(own.chain(host));
-        let overrides = overrides.iter().map(|text| Override::parse(text));
+        let overrides =
+            overrides.iter().map(|text| Override::parse(&vestal_config::schema(), text));
         let overrides = overrides.collect::<std::result::Result<_, _>>()?;
-        let settings = Settings::load(Home::at(home), environment.clone(), overrides);
+        let settings = Settings::load(
+            &vestal_config::schema(),
+            Home::at(home),
+            environment.clone(),
+            overrides,
+        );
         let bash = find_program("bash", &environment).ok_or("bash is not installed")?;
         Ok(Self {
             engine: Engine::open(settings)?,

@@ -9,8 +9,14 @@ use crate::backends::local::Local;
 use crate::backends::native::Native;
 
 fn settings(home: &TempDir, sets: &[&str]) -> Settings {
-    let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Settings::load(Home::at(home.path()), Environment::from_pairs([("HOME", "/home/ada")]), sets)
+    let sets =
+        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    Settings::load(
+        &vestal_config::schema(),
+        Home::at(home.path()),
+        Environment::from_pairs([("HOME", "/home/ada")]),
+        sets,
+    )
 }
 
 fn local(home: &TempDir) -> Arc<dyn Backend> {
@@ -117,7 +123,8 @@ fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
         let way = root.join(way);
         let env =
             Environment::from_pairs([("HOME", "/nonexistent".as_ref()), ("PWD", way.as_os_str())]);
-        let settings = Settings::load(Home::at(root.join("home")), env, Vec::new());
+        let settings =
+            Settings::load(&vestal_config::schema(), Home::at(root.join("home")), env, Vec::new());
         let engine = Engine::with_backends(settings, Vec::new()).unwrap();
         let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
         task.map_err(|error| error.to_string())

@@ -22,7 +22,12 @@ impl World {
         let dir = self.root.join(sandbox_dir);
         let set = format!("terminal.sandbox_dir={}", dir.display());
         let env = Environment::from_pairs([("HOME", "/nonexistent")]);
-        Settings::load(Home::at(self.root.join("home")), env, vec![Override::parse(&set).unwrap()])
+        Settings::load(
+            &vestal_config::schema(),
+            Home::at(self.root.join("home")),
+            env,
+            vec![Override::parse(&vestal_config::schema(), &set).unwrap()],
+        )
     }
 
     fn admit(&self, sandbox_dir: &str) -> Result<(), String> {
@@ -114,7 +119,12 @@ fn notes_on_homes_are_covered_in_sandboxes_that_the_users_home_is_mounted_in() {
     symlink(&user, world.root.join("link")).unwrap();
     for name in ["user", "link"] {
         let env = Environment::from_pairs([("HOME", world.root.join(name).as_os_str())]);
-        let settings = Settings::load(Home::at(world.root.join("home")), env, Vec::new());
+        let settings = Settings::load(
+            &vestal_config::schema(),
+            Home::at(world.root.join("home")),
+            env,
+            Vec::new(),
+        );
         let ours = super::super::Ours::of(&settings).unwrap();
         super::super::make_ours(&ours, &user);
         let covers = super::super::covers(&ours.hidden, &user, Path::new("/w"));

@@ -11,7 +11,9 @@ fn named() -> BTreeSet<&'static str> {
     let code = DOCUMENT.split('`').skip(1).step_by(2);
     let names =
         code.filter(|text| text.matches('_').count() >= 3 && !text.contains(['.', ':', '/']));
-    names.filter(|name| vestal_config::keys::find(&format!("terminal.{name}")).is_none()).collect()
+    names
+        .filter(|name| vestal_config::schema().find(&format!("terminal.{name}")).is_none())
+        .collect()
 }
 
 /// Returns the text of all Rust files below a directory.

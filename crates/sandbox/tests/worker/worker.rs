@@ -27,7 +27,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut words = Vec::new();
     while let Some(argument) = arguments.next() {
         if argument == "--set" {
-            overrides.push(Override::parse(&arguments.next().ok_or("--set what?")?)?);
+            overrides.push(Override::parse(
+                &vestal_config::schema(),
+                &arguments.next().ok_or("--set what?")?,
+            )?);
         } else {
             words.push(argument);
         }
@@ -36,7 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("no verb and task".into());
     };
     let task: Task = task.parse()?;
-    let settings = Settings::load(Home::at(home), Environment::capture(), overrides);
+    let settings =
+        Settings::load(&vestal_config::schema(), Home::at(home), Environment::capture(), overrides);
     let engine = toy::open(settings)?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;
     engine.close(vestal_sandbox::CLOSE_WITHIN).await;

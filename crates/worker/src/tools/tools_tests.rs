@@ -32,7 +32,8 @@ impl Stage {
         let boards = Boards::at(dir.path().join("kanban"), host, Durability::Normal);
         let board = boards.open_to_write(&Slug::default_board()).await.unwrap();
         let environment = Environment::from_pairs([("HOME", dir.path().to_str().unwrap())]);
-        let settings = Settings::load(Home::at(dir.path()), environment, vec![]);
+        let settings =
+            Settings::load(&vestal_config::schema(), Home::at(dir.path()), environment, vec![]);
         let engine = Engine::open(settings).unwrap();
         let task = SandboxTask::default_task();
         let context = ToolContext {

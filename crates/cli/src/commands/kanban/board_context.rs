@@ -41,7 +41,11 @@ impl<'c> BoardContext<'c> {
                 by: ChosenBy::Environment,
                 warning: None,
             },
-            None => boards.current(context.environment().kanban_board().as_deref()).await?,
+            None => {
+                boards
+                    .current(vestal_config::keys::board_variable(context.environment()).as_deref())
+                    .await?
+            }
         };
         if let Some(warning) = &current.warning {
             context.console.warn(warning);

@@ -185,8 +185,14 @@ fn understood(
     entry: &Value,
 ) -> Result<McpServer, Failure> {
     let all = Value::Map([(name.to_string(), entry.clone())].into());
-    let given = Override::parse(&format!("{}={all}", keys::MCP_SERVERS.name()))?;
-    let settings = Settings::load(context.home()?, context.environment().clone(), vec![given]);
+    let given =
+        Override::parse(&vestal_config::schema(), &format!("{}={all}", keys::MCP_SERVERS.name()))?;
+    let settings = Settings::load(
+        &vestal_config::schema(),
+        context.home()?,
+        context.environment().clone(),
+        vec![given],
+    );
     super::server(&settings, name)
 }
 

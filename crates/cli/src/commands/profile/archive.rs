@@ -108,7 +108,8 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failu
     let name = args.name.as_deref().map(named).transpose()?;
     let imported = context.profiles()?.import(&args.file, name.as_ref())?;
     let (home, console) = (&imported.home, context.console);
-    let settings = Settings::load(home.clone(), Environment::default(), Vec::new());
+    let settings =
+        Settings::load(&vestal_config::schema(), home.clone(), Environment::default(), Vec::new());
     let is_set = |key: &&&dyn AnyKey| key.resolve(&settings).is_ok_and(|own| !own.is_default());
     let telling: Vec<&'static str> = TELLING.iter().filter(is_set).map(|key| key.name()).collect();
     if args.json {

@@ -59,7 +59,12 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failu
     for path in &left_out {
         console.warn(&format!("{path} was not copied: it is neither a file nor a directory"));
     }
-    let settings = Settings::load(created.home.clone(), Environment::default(), Vec::new());
+    let settings = Settings::load(
+        &vestal_config::schema(),
+        created.home.clone(),
+        Environment::default(),
+        Vec::new(),
+    );
     if let Ok(dir) = settings.get(&keys::SANDBOX_DIR)
         && matches!(dir.source, Source::File { .. } | Source::DotEnv { .. })
     {
@@ -82,7 +87,12 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failu
 
 /// Says which model a new profile asks, unless that is its own.
 fn tell_model(context: &Context, home: &Home) {
-    let settings = Settings::load(home.clone(), context.environment().clone(), Vec::new());
+    let settings = Settings::load(
+        &vestal_config::schema(),
+        home.clone(),
+        context.environment().clone(),
+        Vec::new(),
+    );
     let own = format!("vestal -p {} model setup", home.profile());
     let asked = vestal_agent::settings::endpoints(&settings, None);
     let inherited = vestal_agent::settings::inherited(&settings);

@@ -78,8 +78,9 @@ fn what_is_wrong_with_a_server_is_said_without_its_values() {
 fn no_value_of_a_server_is_in_debug_output_or_in_what_is_shown() {
     let text = "mcp_servers={a: {command: x, args: [hunter2], env: {T: hunter2}}, \
                 b: {url: \"http://h/?k=hunter2\", headers: {A: hunter2}}}";
-    let overrides = vec![Override::parse(text).expect("parses")];
-    let settings = Settings::load(Home::at("/nowhere"), Environment::default(), overrides);
+    let overrides = vec![Override::parse(&crate::schema(), text).expect("parses")];
+    let settings =
+        Settings::load(&crate::schema(), Home::at("/nowhere"), Environment::default(), overrides);
     let found = settings.get(&keys::MCP_SERVERS).expect("right");
     assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
     let rows = settings.rows();

@@ -243,7 +243,12 @@ mod tests {
         let home = root.join("user/vestal");
         std::fs::create_dir_all(&home).unwrap();
         let env = vestal_config::Environment::from_pairs([("HOME", "/nonexistent")]);
-        let settings = Settings::load(vestal_config::Home::at(&home), env, Vec::new());
+        let settings = Settings::load(
+            &vestal_config::schema(),
+            vestal_config::Home::at(&home),
+            env,
+            Vec::new(),
+        );
         let placed =
             |target: &str| Placed { source: root.clone(), target: target.into(), writable: true };
         let wanted = [Wanted { path: root.clone(), writable: true }];

@@ -169,9 +169,12 @@ mod tests {
 
     fn read(sets: &[&str], overrides: &Overrides) -> Result<DockerSettings, ConfigError> {
         let home = tempfile::tempdir().unwrap();
-        let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let sets = sets
+            .iter()
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
         let env = Environment::from_pairs([("HOME", "/home/ada")]);
-        let settings = Settings::load(Home::at(home.path()), env, sets);
+        let settings = Settings::load(&vestal_config::schema(), Home::at(home.path()), env, sets);
         DockerSettings::read(&settings, overrides)
     }
 

@@ -8,9 +8,10 @@ use crate::binds::BINDS;
 
 fn read(sets: &[&str], overrides: &Overrides) -> NativeSettings {
     let home = tempfile::tempdir().unwrap();
-    let sets = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let sets =
+        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
     let env = Environment::from_pairs([("HOME", "/home/ada")]);
-    let settings = Settings::load(Home::at(home.path()), env, sets);
+    let settings = Settings::load(&vestal_config::schema(), Home::at(home.path()), env, sets);
     NativeSettings::read(&settings, overrides).unwrap()
 }
 

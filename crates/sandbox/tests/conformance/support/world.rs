@@ -249,8 +249,15 @@ impl World {
         variables.extend(extra.iter().map(|(name, value)| ((*name).into(), (*value).into())));
         let base = self.base_settings();
         let overrides = base.iter().map(String::as_str).chain(overrides.iter().copied());
-        let overrides = overrides.map(|text| Override::parse(text).unwrap()).collect();
-        Settings::load(Home::at(self.home()), Environment::from_pairs(variables), overrides)
+        let overrides = overrides
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
+        Settings::load(
+            &vestal_config::schema(),
+            Home::at(self.home()),
+            Environment::from_pairs(variables),
+            overrides,
+        )
     }
 
     /// Returns a new engine on the home, as another process would have.

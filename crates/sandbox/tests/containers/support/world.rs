@@ -100,9 +100,11 @@ impl World {
     /// Returns the settings of a process in this world.
     pub(crate) fn settings(&self, overrides: &[&str]) -> Settings {
         let overrides = self.base_settings().chain(overrides.iter().copied());
-        let overrides = overrides.map(|text| Override::parse(text).unwrap()).collect();
+        let overrides = overrides
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
         let environment = Environment::from_pairs(self.variables());
-        Settings::load(Home::at(self.home()), environment, overrides)
+        Settings::load(&vestal_config::schema(), Home::at(self.home()), environment, overrides)
     }
 
     /// Returns a new engine on the home, as another process would have.
@@ -121,8 +123,17 @@ impl World {
         variables.retain(|(name, _)| name != "DOCKER_HOST");
         variables.push(("DOCKER_HOST".into(), host.into()));
         let environment = Environment::from_pairs(variables);
-        let overrides = self.base_settings().map(|text| Override::parse(text).unwrap()).collect();
-        Engine::open(Settings::load(Home::at(self.home()), environment, overrides)).unwrap()
+        let overrides = self
+            .base_settings()
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
+        Engine::open(Settings::load(
+            &vestal_config::schema(),
+            Home::at(self.home()),
+            environment,
+            overrides,
+        ))
+        .unwrap()
     }
 
     /// Returns a new engine on a further profile of the home.
@@ -132,8 +143,12 @@ impl World {
         let environment = Environment::from_pairs(variables);
         std::fs::create_dir_all(self.home().join("profiles").join(profile)).unwrap();
         let home = Home::locate(&environment, Some(profile)).unwrap();
-        let overrides = self.base_settings().map(|text| Override::parse(text).unwrap()).collect();
-        Engine::open(Settings::load(home, environment, overrides)).unwrap()
+        let overrides = self
+            .base_settings()
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
+        Engine::open(Settings::load(&vestal_config::schema(), home, environment, overrides))
+            .unwrap()
     }
 
     /// Returns a new engine that tells of what takes long.

@@ -107,7 +107,14 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell
 /// Returns an engine on another home.
 fn engine_at(cell: &Cell, home: &Path, volumes: &str) -> Engine {
     let pairs = [("HOME", cell.world.user_home().to_str().unwrap().to_owned())];
-    let sets = ["terminal.backend=native", volumes].map(|text| Override::parse(text).unwrap());
+    let sets = ["terminal.backend=native", volumes]
+        .map(|text| Override::parse(&vestal_config::schema(), text).unwrap());
     let environment = Environment::from_pairs(pairs);
-    Engine::open(Settings::load(Home::at(home), environment, sets.to_vec())).unwrap()
+    Engine::open(Settings::load(
+        &vestal_config::schema(),
+        Home::at(home),
+        environment,
+        sets.to_vec(),
+    ))
+    .unwrap()
 }

@@ -112,14 +112,16 @@ impl Questions<'_> {
     fn checked_address(&self, text: &str) -> Option<String> {
         let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let key = keys::MODEL_BASE_URL.name();
-        let read = Override::parse(&format!("{key}={text}")).and_then(|given| {
-            let settings = Settings::load(
-                self.settings.home().clone(),
-                self.settings.environment().clone(),
-                vec![given],
-            );
-            settings.get(&keys::MODEL_BASE_URL)
-        });
+        let read =
+            Override::parse(&vestal_config::schema(), &format!("{key}={text}")).and_then(|given| {
+                let settings = Settings::load(
+                    &vestal_config::schema(),
+                    self.settings.home().clone(),
+                    self.settings.environment().clone(),
+                    vec![given],
+                );
+                settings.get(&keys::MODEL_BASE_URL)
+            });
         match read {
             Ok(read) => read.value.get().map(str::to_owned),
             Err(error) => {

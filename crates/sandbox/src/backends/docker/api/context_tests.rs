@@ -36,8 +36,16 @@ impl User {
         let home = self.dir.path().to_str().unwrap();
         let environment =
             Environment::from_pairs([("HOME", home)].into_iter().chain(variables.iter().copied()));
-        let overrides = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
-        choose(&Settings::load(Home::at(self.path("vestal")), environment, overrides))
+        let overrides = sets
+            .iter()
+            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .collect();
+        choose(&Settings::load(
+            &vestal_config::schema(),
+            Home::at(self.path("vestal")),
+            environment,
+            overrides,
+        ))
     }
 
     fn named(&self, variables: &[(&str, &str)]) -> Address {

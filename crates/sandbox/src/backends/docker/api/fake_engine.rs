@@ -81,8 +81,14 @@ pub(super) fn settings<'a>(
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
     sets: &[&str],
 ) -> Settings {
-    let overrides = sets.iter().map(|text| Override::parse(text).unwrap()).collect();
-    Settings::load(Home::at(dir.join("vestal")), Environment::from_pairs(variables), overrides)
+    let overrides =
+        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    Settings::load(
+        &vestal_config::schema(),
+        Home::at(dir.join("vestal")),
+        Environment::from_pairs(variables),
+        overrides,
+    )
 }
 
 /// Writes a program that may be run at once. Another process writes it: while

@@ -121,7 +121,12 @@ impl Yard {
         let source = Source::Environment { name: "TERMINAL_NATIVE_ROOTFS".into() };
         let setting = RootfsSetting { path: path.to_owned(), source };
         let home = Home::at(self.path("home"));
-        let settings = Settings::load(home, Environment::from_pairs([("HOME", "/")]), Vec::new());
+        let settings = Settings::load(
+            &vestal_config::schema(),
+            home,
+            Environment::from_pairs([("HOME", "/")]),
+            Vec::new(),
+        );
         let settings = NativeSettings::read(&settings, &Overrides::default()).unwrap();
         provide_now(&setting, &settings, &self.path("cache"), progress, &self.given_up)
     }

@@ -1,0 +1,262 @@
+//! The schema: which keys there are, and what their owners know about them.
+//!
+//! A crate that owns settings declares them with [`keys!`](crate::keys!) and puts them into a
+//! [`Group`]. A program puts the groups of everything it is made of into one [`Schema`] and hands it
+//! to [`Settings::load`]. Checking of names, `config show`, `config set`, the documentation and the
+//! JSON schema follow from it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::check::Finding;
+use crate::environment::{Scope, VARIABLES, Variable};
+use crate::error::ConfigError;
+use crate::key::AnyKey;
+use crate::kinds::EnvName;
+use crate::settings::Settings;
+use crate::suggest;
+
+/// Declares keys, and `KEYS`, the list of them in the order in which they are documented. The doc
+/// comment of a key is the text that users read.
+///
+/// ```
+/// use vestal_config::{Count, Range};
+///
+/// vestal_config::keys! {
+///     /// Ovens that may be lit at a time.
+///     OVENS: Count = "bakery.ovens" {
+///         default: Count::new(2),
+///         limits: Range { min: 1, max: 10 },
+///         env: ["VESTAL_OVENS"],
+///     }
+/// }
+///
+/// assert_eq!(KEYS.len(), 1);
+/// ```
+#[macro_export]
+macro_rules! keys {
+    ($(
+        $(#[doc = $doc:literal])+
+        $id:ident: $kind:ty = $name:literal {
+            default: $default:expr,
+            limits: $limits:expr,
+            env: $env:expr,
+            $(aliases: $aliases:expr,)?
+            $(secrecy: $secrecy:expr,)?
+            $(protection: $protection:expr,)?
+            $(travels: $travels:expr,)?
+        }
+    )+) => {
+        $(
+            $(#[doc = $doc])+
+            pub static $id: $crate::Key<$kind> = $crate::Key {
+                name: $name,
+                aliases: &$crate::keys!(@or [] $(, $aliases)?),
+                env: &$env,
+                doc: concat!($($doc),+),
+                secrecy: $crate::keys!(@or $crate::Secrecy::Public $(, $secrecy)?),
+                protection: $crate::keys!(@or $crate::Protection::None $(, $protection)?),
+                travels: $crate::keys!(@or true $(, $travels)?),
+                limits: $limits,
+                default: $default,
+            };
+        )+
+
+        /// The keys of this group, in the order in which they are documented.
+        pub static KEYS: &[&dyn $crate::AnyKey] = &[$(&$id),+];
+    };
+    (@or $default:expr) => { $default };
+    (@or $default:expr, $given:expr) => { $given };
+}
+
+/// The settings of one owner: its keys, and what it knows about them that no key says by itself.
+///
+/// ```
+/// use vestal_config::{Group, Schema};
+///
+/// static GROUP: Group = Group { reserved: &["bakery.delivery"], ..Group::of(&[]) };
+/// let schema = Schema::new([&GROUP]);
+/// assert!(schema.find("bakery.delivery").is_none());
+/// ```
+pub struct Group {
+    /// The keys, in the order in which they are documented.
+    pub keys: &'static [&'static dyn AnyKey],
+    /// Variables that are documented and are no settings.
+    pub variables: &'static [Variable],
+    /// Names of keys and sections that later versions will know. They are not taken for mistakes.
+    pub reserved: &'static [&'static str],
+    /// Words in front of the last part of a key's name that are easily left out: `docker_`.
+    pub prefixes: &'static [&'static str],
+    /// Markdown at the end of the generated documentation.
+    pub notes: &'static str,
+    /// Finds what is wrong with values that are right each by itself.
+    pub check: fn(&Settings) -> Vec<Finding>,
+    /// Reports whether a variable holds a secret, by its name.
+    pub is_secret: fn(&str) -> bool,
+    /// Returns the variables that hold secrets because a setting says so.
+    pub secret_variables: fn(&Settings) -> Result<Vec<EnvName>, ConfigError>,
+    /// Returns the secrets that the values of these keys hold.
+    pub secrets: fn(&Settings) -> Vec<String>,
+}
+
+impl Group {
+    /// Makes a group of keys about which there is nothing else to know.
+    pub const fn of(keys: &'static [&'static dyn AnyKey]) -> Self {
+        Self {
+            keys,
+            variables: &[],
+            reserved: &[],
+            prefixes: &[],
+            notes: "",
+            check: |_| Vec::new(),
+            is_secret: |_| false,
+            secret_variables: |_| Ok(Vec::new()),
+            secrets: |_| Vec::new(),
+        }
+    }
+}
+
+/// The groups that a program is made of, in the order in which they are documented.
+///
+/// A key can be read from settings whose schema does not have it. What the schema does not have
+/// cannot be named (`--set`, `config get`) and is not checked.
+#[derive(Clone, Default)]
+pub struct Schema {
+    groups: Arc<[&'static Group]>,
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("keys", &self.keys().count()).finish_non_exhaustive()
+    }
+}
+
+impl Schema {
+    /// Makes a schema of groups.
+    pub fn new(groups: impl IntoIterator<Item = &'static Group>) -> Self {
+        Self { groups: groups.into_iter().collect() }
+    }
+
+    /// Returns the schema with a further group.
+    #[must_use]
+    pub fn with(&self, group: &'static Group) -> Self {
+        Self::new(self.groups().chain([group]))
+    }
+
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &'static Group> + use<> {
+        let groups = Arc::clone(&self.groups);
+        (0..groups.len()).filter_map(move |at| groups.get(at).copied())
+    }
+
+    /// Returns all keys, in the order in which they are documented.
+    pub fn keys(&self) -> impl Iterator<Item = &'static dyn AnyKey> + use<> {
+        self.groups().flat_map(|group| group.keys.iter().copied())
+    }
+
+    /// Returns the key that a name or another name of it stands for.
+    pub fn find(&self, name: &str) -> Option<&'static dyn AnyKey> {
+        self.keys().find(|key| key.name() == name || key.aliases().contains(&name))
+    }
+
+    /// Returns the key that a variable sets.
+    pub fn find_by_variable(&self, name: &str) -> Option<&'static dyn AnyKey> {
+        self.keys().find(|key| key.env().contains(&name))
+    }
+
+    /// Returns the key of a name, or says what is wrong with the name.
+    pub(crate) fn require(&self, name: &str) -> Result<&'static dyn AnyKey, ConfigError> {
+        if let Some(key) = self.find(name) {
+            return Ok(key);
+        }
+        let name = name.to_owned();
+        if self.is_reserved(&name) {
+            return Err(ConfigError::NotInThisVersion { name });
+        }
+        let suggestion = suggest::closest_key(&name, &self.names());
+        Err(ConfigError::UnknownKey { name, suggestion })
+    }
+
+    /// Returns all names of all keys.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let names = |key: &'static dyn AnyKey| {
+            std::iter::once(key.name()).chain(key.aliases().iter().copied())
+        };
+        self.keys().flat_map(names).collect()
+    }
+
+    /// Reports whether a dotted name is a section that holds keys.
+    pub(crate) fn is_section(&self, name: &str) -> bool {
+        let is_below = |key: &str| key.strip_prefix(name).is_some_and(|own| own.starts_with('.'));
+        self.keys().any(|key| is_below(key.name()) || key.aliases().iter().any(|own| is_below(own)))
+    }
+
+    /// Reports whether a name of `config.yaml`, or a section it is in, is known but has no meaning yet.
+    pub(crate) fn is_reserved(&self, name: &str) -> bool {
+        let is_at_or_below = |reserved: &str| {
+            name.strip_prefix(reserved).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.groups().flat_map(|group| group.reserved).any(|reserved| is_at_or_below(reserved))
+    }
+
+    /// Reports whether a variable is known but has no meaning yet.
+    pub(crate) fn is_reserved_variable(&self, name: &str) -> bool {
+        let stands_for =
+            |reserved: &str| reserved.replace('.', "_").to_ascii_uppercase().as_str() == name;
+        self.is_ours(name)
+            && self.groups().flat_map(|group| group.reserved).any(|reserved| stands_for(reserved))
+    }
+
+    /// Returns a name without the word in front that is easily left out.
+    pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let mut prefixes = self.groups().flat_map(|group| group.prefixes);
+        prefixes.find_map(|prefix| name.strip_prefix(prefix))
+    }
+
+    /// Returns the variables that are documented and are no settings: first those that decide
+    /// where settings are found.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static Variable> {
+        let all = || VARIABLES.iter().chain(self.groups().flat_map(|group| group.variables));
+        let locates = |variable: &&Variable| variable.scope == Scope::Locates;
+        all().filter(locates).chain(all().filter(move |variable| !locates(variable)))
+    }
+
+    /// Reports whether a variable begins like those that set keys do.
+    pub(crate) fn is_ours(&self, name: &str) -> bool {
+        let word = |name: &str| name.split_once('_').map(|(word, _)| word.to_owned());
+        let Some(own) = word(name) else { return false };
+        own == "VESTAL"
+            || self
+                .keys()
+                .flat_map(AnyKey::env)
+                .any(|variable| word(variable).as_ref() == Some(&own))
+    }
+
+    /// Reports whether a variable sets a key or is another one of the program's own.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        self.find_by_variable(name).is_some()
+            || self.variables().any(|variable| variable.name == name)
+    }
+
+    /// Returns the variable that a misspelt one probably stands for.
+    pub(crate) fn closest_variable(&self, name: &str) -> Option<&'static str> {
+        let keys = self.keys().flat_map(|key| key.env().iter().copied());
+        let located = self.variables().filter(|variable| variable.scope == Scope::Locates);
+        suggest::closest(name, keys.chain(located.map(|variable| variable.name)))
+    }
+
+    /// Reports whether a variable holds a secret, by its name.
+    pub fn is_secret(&self, name: &str) -> bool {
+        self.groups().any(|group| (group.is_secret)(name))
+    }
+}
+
+impl Settings {
+    /// Returns the variables that hold secrets because a setting says so.
+    pub fn secret_variables(&self) -> Result<Vec<EnvName>, ConfigError> {
+        let mut all = Vec::new();
+        for group in self.schema.groups() {
+            all.extend((group.secret_variables)(self)?);
+        }
+        Ok(all)
+    }
+}
