@@ -36,7 +36,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_rust_path(text: &str) -> bool {
-    text.ends_with(".rs")
+    Path::new(text).extension().is_some_and(|ending| ending == "rs")
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'))
 }
 
@@ -46,9 +46,8 @@ fn every_file_that_a_page_names_is_there() {
     let mut files = Vec::new();
     files_below(&root.join("crates"), &mut files);
     files_below(&root.join("docs"), &mut files);
-    let is_page = |path: &&PathBuf| {
-        path.ends_with("README.md") || path.starts_with(root.join("docs"))
-    };
+    let is_page =
+        |path: &&PathBuf| path.ends_with("README.md") || path.starts_with(root.join("docs"));
     let pages: Vec<PathBuf> = files
         .iter()
         .filter(is_page)

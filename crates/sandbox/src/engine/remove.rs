@@ -270,18 +270,19 @@ impl Inner {
     }
 
     /// The same for what a backend keeps. Without a record only the configured
-    /// one can be meant.
+    /// one can be meant, or the only one there is.
     async fn volumes_without_sandbox(
         &self,
         key: &Key,
         files: Files,
     ) -> Result<Option<Vec<String>>, Error> {
         let named = self.named_backend(&Overrides::default())?;
-        let Some(backend) =
-            self.backends.iter().find(|backend| named.as_deref() == Some(backend.name()))
-        else {
-            return Ok(None);
+        let found = match (named.as_deref(), &self.backends[..]) {
+            (Some(name), backends) => backends.iter().find(|backend| backend.name() == name),
+            (None, [only]) => Some(only),
+            (None, _) => None,
         };
+        let Some(backend) = found else { return Ok(None) };
         let failed = || Error::backend(backend.name());
         let volumes = backend.volumes(&key.hash()).await.map_err(failed())?;
         if volumes.is_empty() {

@@ -216,9 +216,7 @@ conformance! {
             the_sandbox_about_to_be_used_is_never_reaped,
             leftovers_of_dead_owners_are_removed,
             an_age_that_cannot_be_read_reaps_nothing,
-            a_disabled_reaper_does_nothing,
             a_process_that_attaches_to_a_running_sandbox_sweeps_too,
-            a_short_process_leaves_the_sweep_to_others_for_a_while,
             one_failure_does_not_stop_the_sweep,
             what_a_dead_process_left_unfinished_is_finished_by_the_sweep,
             a_dry_run_changes_nothing,
@@ -232,6 +230,10 @@ conformance! {
     }
     // What takes a directory that the host and the sandbox share, or a backend that the settings name.
     hosted {
+        reaping: {
+            a_disabled_reaper_does_nothing,
+            a_short_process_leaves_the_sweep_to_others_for_a_while,
+        }
         binds: {
             directories_of_the_host_are_at_the_same_path,
             a_directory_that_cannot_be_there_is_refused_by_name,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_sandbox::job::{Follow, JobEvent};
-use vestal_sandbox::{Command, Engine, Sandbox, Task};
+use vestal_sandbox::{Command, Sandbox, Task};
 use vestal_wire::SessionState;
 
 use crate::support::{Kind, World};
@@ -127,8 +127,7 @@ pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) 
     // To a sandbox with a system of its own only what is named goes along.
     let forward = [r#"terminal.docker_forward_env=["FROM_CALLER"]"#];
     let overrides = if world.is_contained() { &forward[..] } else { &[] };
-    let with =
-        |value: &str| Engine::open(world.settings(overrides, &[("FROM_CALLER", value)])).unwrap();
+    let with = |value: &str| world.engine_in(overrides, &[("FROM_CALLER", value)]);
     let task = Task::default_task();
     let first = with("one").sandbox(&task).await.unwrap();
     assert_eq!(main(&first, "echo $FROM_CALLER; export MINE=kept").await, "one\n");
@@ -144,7 +143,7 @@ pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) 
         assert_eq!(main(&third, show).await, "three\n");
         assert_eq!(main(&third, "unset FROM_CALLER").await, "");
         assert_eq!(main(&fourth, show).await, "four\n");
-        let silent = Engine::open(world.settings(&[], &[("FROM_CALLER", "five")])).unwrap();
+        let silent = world.engine_in(&[], &[("FROM_CALLER", "five")]);
         let silent = silent.sandbox(&task).await.unwrap();
         assert_eq!(main(&silent, show).await, "unset\n", "it is not named any more");
     } else {
@@ -157,7 +156,7 @@ pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) 
 pub(crate) async fn provider_keys_of_the_caller_are_stripped(world: &World) {
     let extra = [("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2"), ("ORDINARY", "yes")];
     let shown = async |overrides: &[&str]| {
-        let engine = Engine::open(world.settings(overrides, &extra)).unwrap();
+        let engine = world.engine_in(overrides, &extra);
         let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
         let text = "echo ${OPENAI_API_KEY-none} ${ANTHROPIC_API_KEY-none} ${ORDINARY-none}";
         main(&sandbox, text).await

@@ -267,7 +267,12 @@ impl World {
 
     /// Returns a new engine with these settings.
     pub(crate) fn engine_with(&self, overrides: &[&str]) -> Engine {
-        toy::open(self.settings(overrides, &[])).unwrap()
+        self.engine_in(overrides, &[])
+    }
+
+    /// Returns a new engine with these settings and variables.
+    pub(crate) fn engine_in(&self, overrides: &[&str], variables: &[(&str, &str)]) -> Engine {
+        toy::open(self.settings(overrides, variables)).unwrap()
     }
 
     /// Returns the sandbox of the default task through a new engine.
