@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use vestal_conversations::{ConversationId, Seq, Store};
 use vestal_sandbox::job::SentJob;
-use vestal_sandbox::{Error, Sandbox};
-use vestal_wire::JobId;
+use vestal_sandbox::{Error, JobId, Sandbox};
 
 /// The key of the record in the store.
 const JOBS: &str = "jobs";

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use vestal_wire::{InvalidJobId, JobId};
+use vestal_sandbox::{InvalidJobId, JobId};
 
 /// A job's id, or a beginning of it that only one job has, with or without `j-`.
 #[derive(Debug, Clone, PartialEq, Eq)]

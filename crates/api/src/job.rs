@@ -4,8 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use vestal_sandbox::{Captured, Notice, Output, Sandbox, StateBefore};
-use vestal_wire::{Cause, JobInfo, JobState, SessionState};
+use vestal_sandbox::{
+    Captured, Cause, JobInfo, JobState, Notice, Output, Sandbox, SessionState, StateBefore,
+};
 
 /// How far a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use vestal_sandbox::client::Welcome;
 use vestal_sandbox::{
-    Drift, Overrides, ReapReason, Reaped, Removal, Snapshot, Summary, SummaryState, Task,
+    Drift, JobInfo, Overrides, ReapReason, Reaped, Removal, Snapshot, Stats, Status, Summary,
+    SummaryState, Task,
 };
-use vestal_wire::{JobInfo, Stats, Status, Welcome};
 
 use crate::{JobView, SnapshotView};
 

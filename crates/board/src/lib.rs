@@ -1,4 +1,4 @@
-//! The task board. See the crate's README for the contract and an example.
+#![doc = include_str!("../README.md")]
 
 mod attachments;
 mod board;
@@ -41,7 +41,3 @@ pub use verbs::{
 
 /// The result of what a board is asked.
 pub type Result<T> = std::result::Result<T, Error>;
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}

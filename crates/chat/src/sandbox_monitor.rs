@@ -9,10 +9,9 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use vestal_sandbox::client::Connection;
+use vestal_sandbox::client::{Connection, Reply, Request};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, Task};
-use vestal_wire::{Cause, JobId, JobInfo, JobState, Reply, Request};
+use vestal_sandbox::{Cause, Engine, Error, JobId, JobInfo, JobState, Task};
 
 use crate::format;
 

@@ -18,8 +18,7 @@ use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 use vestal_sandbox::job::JobError;
-use vestal_sandbox::{Error, HomeError, LockError, StoreError};
-use vestal_wire::{Fault, FaultCode};
+use vestal_sandbox::{Error, Fault, FaultCode, HomeError, LockError, StoreError};
 
 use crate::exit::Exit;
 use crate::values::quoted;

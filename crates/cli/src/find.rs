@@ -3,8 +3,9 @@
 use vestal_api::{JobNotFound, JobPrefix, closest_name};
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, Overrides, Summary, SummaryState, Task};
-use vestal_wire::{FaultCode, JobId, JobInfo};
+use vestal_sandbox::{
+    Engine, Error, FaultCode, JobId, JobInfo, Overrides, Summary, SummaryState, Task,
+};
 
 use crate::context::Context;
 use crate::error::Failure;

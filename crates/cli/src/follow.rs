@@ -4,8 +4,9 @@ use std::future::Future;
 
 use tokio::time::timeout;
 use vestal_sandbox::job::{JobEvent, JobStream};
-use vestal_sandbox::{CLOSE_WITHIN, Sandbox, Termination, Terminations};
-use vestal_wire::{Cause, JobId, JobInfo, JobState, Stream};
+use vestal_sandbox::{
+    CLOSE_WITHIN, Cause, JobId, JobInfo, JobState, Sandbox, Stream, Termination, Terminations,
+};
 
 use crate::console::{Console, Sink, text};
 use crate::error::Failure;

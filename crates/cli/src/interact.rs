@@ -7,8 +7,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use vestal_sandbox::job::{AfterInput, JobStream};
-use vestal_sandbox::{Input, Sandbox, Termination, Terminations};
-use vestal_wire::{JobId, JobInfo};
+use vestal_sandbox::{Input, JobId, JobInfo, Sandbox, Termination, Terminations};
 
 use crate::console::terminal::{self, Raw};
 use crate::error::Failure;

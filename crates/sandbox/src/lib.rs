@@ -1,4 +1,4 @@
-//! Durable sandboxes. See the crate's README for the contract and an example.
+#![doc = include_str!("../README.md")]
 
 mod backends;
 mod binds;
@@ -52,7 +52,8 @@ pub use snapshot::{
 pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
 pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}
+pub use vestal_wire::{
+    AttachJob, Cause, CreateMode, Delivery, Edit, Entry, EnvVar, Exit, Fault, FaultCode, FileKind,
+    Found, InvalidJobId, JobId, JobInfo, JobState, Match, Metadata, SearchQuery, SessionState,
+    Stats, Status, Stream, Version, WindowSize,
+};

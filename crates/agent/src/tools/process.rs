@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use vestal_model::ToolSpec;
 use vestal_sandbox::job::AfterInput;
-use vestal_sandbox::{Error, Input, Sandbox};
-use vestal_wire::{FaultCode, JobId, JobInfo, JobState};
+use vestal_sandbox::{Error, FaultCode, Input, JobId, JobInfo, JobState, Sandbox};
 
 use super::arguments::{BadArgument, Count, NonEmptyString, Seconds, parse, tool_spec};
 use super::terminal::fault_of;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
 use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
-use vestal_wire::{FaultCode, FileKind, Metadata};
+use vestal_sandbox::{FaultCode, FileKind, Metadata};
 
 use super::arguments::{Count, NonEmptyString, parse, tool_spec};
 use super::files::{

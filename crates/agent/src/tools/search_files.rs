@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
-use vestal_wire::{FaultCode, FileKind, SearchQuery};
+use vestal_sandbox::{FaultCode, FileKind, SearchQuery};
 
 use super::arguments::{BadArgument, Count, parse, tool_spec};
 use super::files::{Readable, ResolvedPath, has_code, message_of, not_found, readable, resolve};

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
+use vestal_sandbox::FaultCode;
 use vestal_sandbox::files::{FileContent, FileError, Files, Parents, WriteOptions};
-use vestal_wire::FaultCode;
 
 use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use super::files::{

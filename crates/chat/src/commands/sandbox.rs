@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use vestal_agent::slash::{Invocation, nearest};
-use vestal_sandbox::{Error, Sandbox, Summary, SummaryState, Task};
-use vestal_wire::JobInfo;
+use vestal_sandbox::{Error, JobInfo, Sandbox, Summary, SummaryState, Task};
 
 use crate::chat::Chat;
 use crate::commands::{self, report_usage_error};

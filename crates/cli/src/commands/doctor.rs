@@ -7,6 +7,7 @@ use clap::Args;
 use vestal_api::{CheckView, Health, HealthView};
 use vestal_config::{BackendChoice, Settings, keys};
 use vestal_sandbox::backend::Availability;
+use vestal_sandbox::client::{PROTOCOL_MAJOR, PROTOCOL_MINOR};
 use vestal_sandbox::{Drift, Engine, GUEST, Pruned, Summary, SummaryState};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
@@ -90,7 +91,7 @@ fn failed(name: &str, failure: &Failure) -> CheckView {
 
 fn guest() -> CheckView {
     let size = text::bytes(GUEST.len() as u64);
-    let protocol = format!("{}.{}", vestal_wire::MAJOR, vestal_wire::MINOR);
+    let protocol = format!("{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}");
     CheckView::new("guest", Health::Ok, format!("built in, {size}, protocol {protocol}"))
 }
 

@@ -8,8 +8,9 @@ use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{JobPhase, JobPrefix, JobView};
 use vestal_sandbox::job::{self, AfterInput, JobFilter};
-use vestal_sandbox::{Engine, Error, Input, Overrides, SummaryState, Task};
-use vestal_wire::{Cause, JobInfo, JobState};
+use vestal_sandbox::{
+    Cause, Engine, Error, Input, JobInfo, JobState, Overrides, SummaryState, Task,
+};
 
 use super::ps::tell_silent;
 use crate::cli::JobPlace;

@@ -4,7 +4,7 @@ use clap::Args;
 use vestal_api::JobPrefix;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobEvent};
-use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
+use vestal_sandbox::{AttachJob, Delivery, JobInfo, JobState};
 
 use crate::cli::JobPlace;
 use crate::context::Context;
@@ -152,7 +152,7 @@ async fn last_lines(
                 JobEvent::Stdout(bytes) => ends[0].take(&bytes),
                 JobEvent::Stderr(bytes) => ends[1].take(&bytes),
                 JobEvent::Gap { stream, bytes } => {
-                    ends[usize::from(stream == vestal_wire::Stream::Stderr)].skip(bytes);
+                    ends[usize::from(stream == vestal_sandbox::Stream::Stderr)].skip(bytes);
                 }
                 JobEvent::Started { .. } | JobEvent::Ended(_) => {}
             }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{SandboxState, SandboxView, TaskStatsView};
-use vestal_sandbox::{Engine, Error, Summary, SummaryState, Task};
-use vestal_wire::Stats;
+use vestal_sandbox::{Engine, Error, Stats, Summary, SummaryState, Task};
 
 use crate::cli::Tasks;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};

@@ -10,8 +10,10 @@ use std::time::Duration;
 use clap::Args;
 use vestal_api::{RunSandboxView, RunView};
 use vestal_sandbox::job::Follow;
-use vestal_sandbox::{Command, Engine, Input, Output, Sandbox, Terminations, new_job_id};
-use vestal_wire::{Cause, JobId, JobInfo, SessionState};
+use vestal_sandbox::{
+    Cause, Command, Engine, Input, JobId, JobInfo, Output, Sandbox, SessionState, Terminations,
+    new_job_id,
+};
 
 use crate::cli::{TaskOption, Wanted};
 use crate::console::terminal::{self, StdinKind};

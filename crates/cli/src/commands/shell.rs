@@ -3,8 +3,10 @@
 use clap::Args;
 use vestal_api::JobPrefix;
 use vestal_sandbox::job::{self, Follow, JobStream};
-use vestal_sandbox::{Command, Engine, Input, Overrides, Sandbox, Task, Terminations};
-use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, JobState, WindowSize};
+use vestal_sandbox::{
+    AttachJob, Command, Delivery, Engine, Input, JobId, JobInfo, JobState, Overrides, Sandbox,
+    Task, Terminations, WindowSize,
+};
 
 use super::logs::{Tail, tail_start};
 use crate::cli::Wanted;

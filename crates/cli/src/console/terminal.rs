@@ -8,8 +8,7 @@ use std::thread;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::termios::{self, OptionalActions, Termios};
-use vestal_sandbox::Terminations;
-use vestal_wire::WindowSize;
+use vestal_sandbox::{Terminations, WindowSize};
 
 use crate::exit::Exit;
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use vestal_sandbox::files::{Files, Links, Listing};
-use vestal_wire::{Entry, FileKind, Metadata};
+use vestal_sandbox::{Entry, FileKind, Metadata};
 
 use super::DEEPEST;
 use super::host::{Before, HostDir};

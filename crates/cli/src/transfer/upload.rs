@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{FileError, Files, Links, Parents, WriteOptions};
-use vestal_sandbox::{Command, Sandbox};
-use vestal_wire::{FaultCode, FileKind};
+use vestal_sandbox::{Command, FaultCode, FileKind, Sandbox};
 
 use super::host::{HostDir, HostKind};
 use super::stream::Counted;

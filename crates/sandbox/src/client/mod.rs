@@ -31,3 +31,6 @@ pub(crate) use connection::millis;
 pub use channel::{Channel, Incoming, Outgoing};
 pub use connection::{Connection, DEFAULT_GREETING_LIMIT};
 pub use error::{CallError, Closed, ConnectError, Violation};
+pub use vestal_wire::{
+    HelloError, MAJOR as PROTOCOL_MAJOR, MINOR as PROTOCOL_MINOR, Reply, Request, Role, Welcome,
+};

@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use vestal_sandbox::job::{Follow, JobEvent};
-use vestal_sandbox::{Command, Error, Input, Sandbox, new_job_id};
-use vestal_wire::{JobId, JobState};
+use vestal_sandbox::{Command, Error, Input, JobId, JobState, Sandbox, new_job_id};
 
 use super::calls::Calls;
 use super::frames::{Frame, Frames, Violation};

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vestal_wire::Version;
+use vestal_sandbox::Version;
 
 /// Most pages and most files that are remembered. What is forgotten is only
 /// read once more.

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{FileError, Files, Links};
-use vestal_wire::{FaultCode, FileKind, SearchQuery};
+use vestal_sandbox::{FaultCode, FileKind, SearchQuery};
 
 use crate::approvals::Refusal;
 use crate::tool::{ToolContext, ToolOutput};

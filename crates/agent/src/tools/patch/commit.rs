@@ -4,7 +4,7 @@ use std::path::Path;
 
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
-use vestal_wire::{CreateMode, Fault, FaultCode, Version};
+use vestal_sandbox::{CreateMode, Fault, FaultCode, Version};
 
 use super::plan::{Draft, Overlay};
 use crate::tools::files::message_of;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
+use vestal_sandbox::FaultCode;
 use vestal_sandbox::files::{FileContent, Files};
-use vestal_wire::FaultCode;
 
 use super::commit::{Failed, Step, carry_out, steps};
 use super::hunks::{self, Action, FilePatch};

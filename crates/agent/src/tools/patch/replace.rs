@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vestal_sandbox::files::{FileContent, FileError, Files, WriteOptions};
-use vestal_wire::{CreateMode, FaultCode};
+use vestal_sandbox::{CreateMode, FaultCode};
 
 use super::find::{self, Mismatch, Occurrences, Region, Strategy};
 use crate::tool::{ToolContext, ToolOutput};

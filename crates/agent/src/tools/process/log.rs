@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use vestal_sandbox::job::{JobEvent, JobFilter};
-use vestal_sandbox::{Error, Sandbox};
-use vestal_wire::{AttachJob, Cause, Delivery, JobId, JobInfo, JobState};
+use vestal_sandbox::{AttachJob, Cause, Delivery, Error, JobId, JobInfo, JobState, Sandbox};
 
 use super::{Call, Failure, exit_code, status};
 use crate::tools::arguments::{Count, Seconds};

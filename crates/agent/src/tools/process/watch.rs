@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobError, JobEvent};
-use vestal_sandbox::{Engine, Error, Sandbox, Task};
-use vestal_wire::{AttachJob, Delivery, FaultCode, JobId, JobInfo, JobState};
+use vestal_sandbox::{
+    AttachJob, Delivery, Engine, Error, FaultCode, JobId, JobInfo, JobState, Sandbox, Task,
+};
 
 use super::log::{how_it_ended, last_characters, read, tail};
 use super::{exit_code, has_code};

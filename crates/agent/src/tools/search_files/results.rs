@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use vestal_sandbox::files::{FileError, Files};
-use vestal_wire::{Found, Match};
+use vestal_sandbox::{Found, Match};
 
 use super::Asked;
 use crate::redact::Redactor;

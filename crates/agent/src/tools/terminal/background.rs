@@ -1,7 +1,6 @@
 //! A command that goes on while the conversation does.
 
-use vestal_sandbox::{Command, Error, Input, Sandbox, new_job_id};
-use vestal_wire::JobInfo;
+use vestal_sandbox::{Command, Error, Input, JobInfo, Sandbox, new_job_id};
 
 use super::result::CommandResult;
 use super::{WINDOW, Wanted};

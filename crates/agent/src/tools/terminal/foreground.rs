@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use vestal_sandbox::job::{Follow, JobEvent, JobOutcome, JobStream};
-use vestal_sandbox::{Command, Error, Sandbox, new_job_id};
-use vestal_wire::{Cause, JobId, JobInfo, JobState};
+use vestal_sandbox::{Cause, Command, Error, JobId, JobInfo, JobState, Sandbox, new_job_id};
 
 use super::meaning::meaning;
 use super::result::{CommandResult, Status, with_line};

@@ -17,8 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use vestal_model::ToolSpec;
-use vestal_sandbox::Sandbox;
-use vestal_wire::WindowSize;
+use vestal_sandbox::{Sandbox, WindowSize};
 
 use super::arguments::{BadArgument, NonEmptyString, Seconds, parse, tool_spec};
 use crate::approvals::WorkingDir;

@@ -1,10 +1,9 @@
 //! What the model reads about a command.
 
 use serde::Serialize;
-use vestal_sandbox::Error;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::job::JobError;
-use vestal_wire::{Fault, FaultCode};
+use vestal_sandbox::{Error, Fault, FaultCode};
 
 use crate::approvals::Refusal;
 use crate::call_jobs::NotRecorded;

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use vestal_model::ToolCall;
-use vestal_sandbox::Error;
 use vestal_sandbox::job::{JobOutcome, JobStream};
-use vestal_wire::{AttachJob, Delivery, JobInfo, JobState};
+use vestal_sandbox::{AttachJob, Delivery, Error, JobInfo, JobState};
 
 use super::result::{CommandResult, Status};
 use super::{Wanted, foreground};
