@@ -44,7 +44,12 @@ impl ExampleHome {
     /// Removes the sandbox that the examples use, if there is one.
     fn remove_sandbox(&self) -> Result<(), Error> {
         let home = Home::at(self.vestal_home());
-        let engine = Engine::open(Settings::load(home, Environment::default(), Vec::new()))?;
+        let engine = Engine::open(Settings::load(
+            &vestal_config::schema(),
+            home,
+            Environment::default(),
+            Vec::new(),
+        ))?;
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let task = "example".parse().unwrap();
         match runtime.block_on(engine.remove(&task, FilesOnRemoval::Remove)) {

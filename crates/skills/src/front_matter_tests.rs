@@ -70,7 +70,7 @@ fn what_is_wrong_is_told_with_its_line_and_what_to_do() {
         ("description: b", 1, "`name` is missing"),
         ("name: a", 1, "`description` is missing"),
         ("name: a\ndescription:", 1, "`description` is missing"),
-        ("name: A b\ndescription: c", 2, "\"A b\" is no name"),
+        ("name: A b\ndescription: c", 2, "\"A b\" is not a valid name"),
         ("name: [a]\ndescription: c", 2, "`name` is a list, not text"),
         ("name: a\ndescription: b\nname: c", 4, "`name` is there twice"),
         ("name: a\ndescription: b: c", 3, "no YAML"),

@@ -56,7 +56,8 @@ impl Tool for Price {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
-    let engine = Engine::open(Settings::load(home, environment, Vec::new()))?;
+    let engine =
+        Engine::open(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))?;
 
     // The standard tools, skills, memory and MCP servers of the profile, and ours.
     let runtime =

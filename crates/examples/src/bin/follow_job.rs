@@ -20,7 +20,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).ok_or("usage: follow_job FILE")?;
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
-    let engine = Engine::open(Settings::load(home, environment, Vec::new()))?;
+    let engine =
+        Engine::open(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))?;
     let task: Task = "example".parse()?;
     let sandbox = engine.sandbox(&task).await?;
 

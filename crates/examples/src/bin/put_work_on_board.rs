@@ -14,7 +14,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // All profiles of a home share its boards.
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
-    let boards = vestal_board::settings::boards(&Settings::load(home, environment, Vec::new()))?;
+    let boards = vestal_board::settings::boards(&Settings::load(
+        &vestal_config::schema(),
+        home,
+        environment,
+        Vec::new(),
+    ))?;
     let board = boards.open(&Slug::default_board(), Make::IfMissing).await?;
 
     // Every change has an author. A worker shows the number of its run instead.

@@ -14,7 +14,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // `VESTAL_HOME` or `~/.vestal`. The backend, for example, is `terminal.backend`.
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
-    let engine = Engine::open(Settings::load(home, environment, Vec::new()))?;
+    let engine =
+        Engine::open(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))?;
 
     // A task names a sandbox. The first use creates it; every later process finds it.
     let task: Task = "example".parse()?;
