@@ -5,6 +5,7 @@
 //! to [`Settings::load`]. Checking of names, `config show`, `config set`, the documentation and the
 //! JSON schema follow from it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -123,6 +124,9 @@ impl Group {
 #[derive(Clone, Default)]
 pub struct Schema {
     groups: Arc<[&'static Group]>,
+    /// What the variables of keys begin with, up to the first `_`. Every variable of the
+    /// environment is compared with these, for every setting that is read.
+    first_words: Arc<[&'static str]>,
 }
 
 impl fmt::Debug for Schema {
@@ -134,7 +138,10 @@ impl fmt::Debug for Schema {
 impl Schema {
     /// Makes a schema of groups.
     pub fn new(groups: impl IntoIterator<Item = &'static Group>) -> Self {
-        Self { groups: groups.into_iter().collect() }
+        let groups: Arc<[&'static Group]> = groups.into_iter().collect();
+        let variables = groups.iter().flat_map(|group| group.keys).flat_map(|key| key.env());
+        let words: BTreeSet<&'static str> = variables.filter_map(|name| first_word(name)).collect();
+        Self { groups, first_words: words.into_iter().collect() }
     }
 
     /// Returns the schema with a further group.
@@ -222,13 +229,7 @@ impl Schema {
 
     /// Reports whether a variable begins like those that set keys do.
     pub(crate) fn is_ours(&self, name: &str) -> bool {
-        let word = |name: &str| name.split_once('_').map(|(word, _)| word.to_owned());
-        let Some(own) = word(name) else { return false };
-        own == "VESTAL"
-            || self
-                .keys()
-                .flat_map(AnyKey::env)
-                .any(|variable| word(variable).as_ref() == Some(&own))
+        first_word(name).is_some_and(|word| word == "VESTAL" || self.first_words.contains(&word))
     }
 
     /// Reports whether a variable sets a key or is another one of the program's own.
@@ -248,6 +249,11 @@ impl Schema {
     pub fn is_secret(&self, name: &str) -> bool {
         self.groups().any(|group| (group.is_secret)(name))
     }
+}
+
+/// Returns what a variable's name begins with, up to the first `_`.
+fn first_word(name: &str) -> Option<&str> {
+    name.split_once('_').map(|(word, _)| word)
 }
 
 impl Settings {
