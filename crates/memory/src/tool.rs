@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
+use vestal_agent::tools::arguments::{
+    BadArgument, NonEmptyString, blank_as_absent, parse, tool_spec,
+};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
@@ -77,8 +79,10 @@ struct MemoryArguments {
     /// Default memory.
     target: Option<String>,
     /// The note, for add and replace.
+    #[serde(default, deserialize_with = "blank_as_absent")]
     content: Option<NonEmptyString>,
     /// A part of the one note that replace and remove mean.
+    #[serde(default, deserialize_with = "blank_as_absent")]
     old_text: Option<NonEmptyString>,
 }
 

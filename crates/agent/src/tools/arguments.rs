@@ -231,6 +231,15 @@ impl JsonSchema for NonEmptyString {
     }
 }
 
+/// Reads a text that may be left out. Models fill in a blank for what they leave out, so a
+/// blank counts as absent.
+pub fn blank_as_absent<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<NonEmptyString>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.filter(|text| !text.trim().is_empty()).map(NonEmptyString))
+}
+
 /// A number of things, at least `LEAST`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Count<const LEAST: u32>(pub usize);

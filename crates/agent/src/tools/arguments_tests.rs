@@ -49,6 +49,22 @@ fn absent_and_null_are_the_same() {
 }
 
 #[test]
+fn a_blank_in_a_text_that_may_be_left_out_is_as_good_as_absent() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Optional {
+        #[serde(default, deserialize_with = "blank_as_absent")]
+        words: Option<NonEmptyString>,
+    }
+    for arguments in
+        [json!({}), json!({"words": null}), json!({"words": ""}), json!({"words": " "})]
+    {
+        assert_eq!(parse::<Optional>(arguments).unwrap().words, None);
+    }
+    let words = parse::<Optional>(json!({"words": "a"})).unwrap().words;
+    assert_eq!(words.as_deref(), Some("a"));
+}
+
+#[test]
 fn numbers_flags_and_choices_are_taken_from_strings() {
     let read = sample(json!({"number": "30", "time": " 1.5 ", "flag": "True", "text": 7}));
     assert_eq!(read.number, Some(30));

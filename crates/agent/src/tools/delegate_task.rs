@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 
-use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
+use super::arguments::{BadArgument, NonEmptyString, blank_as_absent, parse, tool_spec};
 use crate::delegation::Assignment;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 
@@ -28,6 +28,7 @@ pub struct DelegateTask;
 #[derive(Deserialize, JsonSchema)]
 struct DelegateTaskArguments {
     /// The goal, complete in itself.
+    #[serde(default, deserialize_with = "blank_as_absent")]
     goal: Option<NonEmptyString>,
     /// What the assistant has to know.
     context: Option<String>,

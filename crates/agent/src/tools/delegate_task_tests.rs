@@ -69,7 +69,7 @@ async fn work_that_cannot_be_given_away_is_an_error() {
     let many = vec![json!({"goal": "x"}); 17];
     for (arguments, complaint) in [
         (json!({}), "either `goal` or `tasks` is required"),
-        (json!({"goal": " "}), "`goal` must not be empty"),
+        (json!({"goal": " "}), "either `goal` or `tasks` is required"),
         (json!({"tasks": [{"context": "x"}]}), "`goal` is required"),
         (json!({"tasks": [[1]]}), "each of `tasks` must be an object"),
         (json!({"tasks": many}), "at most 16 entries, got 17"),

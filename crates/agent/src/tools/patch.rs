@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use vestal_model::ToolSpec;
 
-use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
+use super::arguments::{BadArgument, NonEmptyString, blank_as_absent, parse, tool_spec};
 use super::files::demand_unmasked;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use find::Occurrences;
@@ -28,6 +28,7 @@ struct PatchArguments {
     #[schemars(required)]
     mode: Option<Mode>,
     /// replace: the file
+    #[serde(default, deserialize_with = "blank_as_absent")]
     path: Option<NonEmptyString>,
     /// replace: the text to change, with enough around it to be found in one place only
     old_string: Option<String>,
@@ -37,6 +38,7 @@ struct PatchArguments {
     #[serde(default)]
     replace_all: bool,
     /// patch: the patch
+    #[serde(default, deserialize_with = "blank_as_absent")]
     patch: Option<NonEmptyString>,
 }
 

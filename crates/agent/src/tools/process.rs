@@ -14,7 +14,9 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::job::AfterInput;
 use vestal_sandbox::{Error, FaultCode, Input, JobId, JobInfo, JobState, Sandbox};
 
-use super::arguments::{BadArgument, Count, NonEmptyString, Seconds, parse, tool_spec};
+use super::arguments::{
+    BadArgument, Count, NonEmptyString, Seconds, blank_as_absent, parse, tool_spec,
+};
 use super::terminal::fault_of;
 use crate::approvals::WorkingDir;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -36,6 +38,7 @@ write: sends `data` to its standard input unchanged; submit: the same, followed 
 struct ProcessArguments {
     action: Action,
     /// The process, as terminal or list named it. Needed for all but list.
+    #[serde(default, deserialize_with = "blank_as_absent")]
     session_id: Option<NonEmptyString>,
     /// What to send, for write and submit.
     data: Option<String>,
