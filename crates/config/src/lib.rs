@@ -1,7 +1,7 @@
 //! Every setting of Vestal, declared once.
 //!
 //! A key's type, default, environment names, documentation and limits stand in
-//! one table ([`keys`]); everything else (reading, checking, showing, editing,
+//! one table ([`mod@keys`]); everything else (reading, checking, showing, editing,
 //! the generated documentation) follows from it. No other crate reads
 //! environment variables or YAML.
 //!

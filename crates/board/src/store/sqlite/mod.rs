@@ -1,8 +1,7 @@
 //! A board in an `SQLite` file.
 //!
-//! Statements are written so that `PostgreSQL` takes them, too. What is
-//! `SQLite`'s own is in this directory's `connect`, `open`, `schema`, `explain` and
-//! `changes`, and in [`script`], which makes the placeholders.
+//! Statements are written so that `PostgreSQL` takes them, too. What is `SQLite`'s own is in
+//! `connections`, `schema` and `changes`.
 
 mod changes;
 mod connections;
