@@ -1,7 +1,9 @@
 //! The trait, carried out with namespaces.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,11 +15,12 @@ use vestal_config::{ConfigError, Settings};
 
 use super::enforce::Means;
 use super::facts::Facts;
-use super::locator::NativeLocator;
 use super::plan;
+use super::probe::Trial;
+use super::records::{self, Label, NativeLocator};
 use super::settings::{self, NativeSettings};
-use super::trial::Trial;
-use super::{identity, label, launch, report, rootfs};
+use super::stage::run_within;
+use super::{cgroups, launch, probe, rootfs};
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
     Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
@@ -30,7 +33,7 @@ use crate::backends::scope::Scope;
 use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
-use crate::store::InstanceMark;
+use crate::store::{InstanceMark, StoreError, remove_tree};
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 
 /// What holds for all its instances.
@@ -50,10 +53,10 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     tightening: settings::tightening,
     host_processes: |instance| {
         let recorded = NativeLocator::of(&instance.locator).map(|locator| locator.process);
-        let written = identity::read(&instance.dir).ok().flatten();
+        let written = records::read_init(&instance.dir).ok().flatten();
         recorded.into_iter().chain(written).map(HostProcess::Known).collect()
     },
-    adopt_copy: Some(label::disown),
+    adopt_copy: Some(records::disown),
 };
 
 /// The backend `native`.
@@ -139,7 +142,7 @@ impl Backend for Native {
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
-        if identity::living(instance)?.is_some() {
+        if records::living_init(instance)?.is_some() {
             return Ok(InstanceState::Running);
         }
         // What belongs to a process is never started again: once it has ended,
@@ -157,7 +160,7 @@ impl Backend for Native {
             Some(locator) => (locator.process.pid, locator.made.uid),
             // Its creator died before it could write it down.
             None => {
-                let process = identity::living(instance)?.ok_or_else(not_listening)?;
+                let process = records::living_init(instance)?.ok_or_else(not_listening)?;
                 let made = launch::made_of(instance).ok_or_else(not_listening)?;
                 (process.pid, made.uid)
             }
@@ -191,7 +194,7 @@ impl Backend for Native {
                     continue;
                 };
                 let dir = entry.path();
-                if let Some(label) = super::label::Label::read(&dir).filter(|own| own.is_of(key)) {
+                if let Some(label) = Label::read(&dir).filter(|own| own.is_of(key)) {
                     let instance =
                         Instance { id: id.clone(), dir: dir.clone(), locator: Locator::Null };
                     let state = self.state(&instance).await?;
@@ -291,10 +294,58 @@ impl Publishing for Native {
 #[async_trait]
 impl Diagnostics for Native {
     async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote> {
-        report::report(self.trial().await, known)
+        probe::report(self.trial().await, known)
     }
 
     fn memory_kills(&self, locator: &Locator) -> Option<u64> {
         super::memory_kills(NativeLocator::of(locator)?.process.pid)
+    }
+}
+
+impl Native {
+    /// Makes sure that nothing of an instance runs and that its control groups
+    /// are gone. Its first process takes all others and all mounts along: the
+    /// kernel sees to that before the process itself is gone.
+    pub(super) async fn end_all(
+        &self,
+        instance: &Instance,
+        patience: Duration,
+    ) -> Result<(), BackendError> {
+        if let Some(process) = records::living_init(instance)? {
+            guest_process::kill(&process, instance, patience).await?;
+        }
+        let located = NativeLocator::of(&instance.locator).map(|locator| locator.made.cgroups);
+        let labelled = Label::read(&instance.dir).map(|label| label.made.cgroups);
+        let dirs: Vec<_> = located.into_iter().chain(labelled).flatten().collect();
+        let removed = cgroups::remove(&instance.id, &dirs).await;
+        removed.map_err(BackendError::io("remove the control groups of the sandbox"))
+    }
+}
+
+impl Native {
+    /// Removes a tree; absent is fine. What this user may not remove is removed
+    /// by the sandbox's root, to whom all of the sandbox's files belong, and who
+    /// may open what the kernel has closed: a directory that layers are worked
+    /// on in has no permissions at all.
+    pub(super) async fn remove_all(&self, dir: &Path) -> Result<(), BackendError> {
+        let failed = |error: StoreError| BackendError::Io {
+            action: format!("remove {}", dir.display()),
+            source: std::io::Error::other(error),
+        };
+        match remove_tree(dir) {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+                self.empty(dir).await?;
+                remove_tree(dir).map_err(failed)
+            }
+            other => other.map_err(failed),
+        }
+    }
+
+    /// Empties a directory as the sandbox's root.
+    pub(super) async fn empty(&self, dir: &Path) -> Result<(), BackendError> {
+        let action = format!("empty {}", dir.display());
+        let words = [OsStr::new("erase"), dir.as_os_str()];
+        let (stage, guest) = (self.stage()?, self.guest()?);
+        run_within(&stage, &widest_users(), &guest, &words, &action).await
     }
 }

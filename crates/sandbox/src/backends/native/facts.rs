@@ -257,7 +257,7 @@ impl Host<'_> {
 
     /// Returns the path of the host that a path leads to in the end.
     fn follow(&self, path: &str) -> Option<PathBuf> {
-        super::inside::real_path(self.root, Path::new(path)).ok()
+        super::resolve::real_path(self.root, Path::new(path)).ok()
     }
 
     fn counted(&self) -> Counted {

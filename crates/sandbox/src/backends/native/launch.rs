@@ -1,5 +1,8 @@
 //! Making and starting instances.
 
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
@@ -9,14 +12,13 @@ use super::backend::Native;
 use super::copy::Ground;
 use super::enforce::Means;
 use super::facts::Facts;
-use super::label::Label;
-use super::locator::{NativeLocator, NativeSystem};
-use super::plan::{self, HostDirs, PlanInput, Planned};
+use super::plan::{self, DirToMake, HostDirs, PlanInput, Planned};
+use super::records::{self, Label, NativeLocator, NativeSystem};
 use super::rootfs::Rootfs;
 use super::settings::NativeSettings;
 use super::stage::Build;
-use super::tier::Tier;
-use super::{choose, identity, make_dirs, numbers, said};
+use super::tier::{self, Tier};
+use super::{cache, cgroups};
 use crate::backend::{self, BackendError, Instance, InstanceRequest};
 use crate::backends::boot;
 use crate::backends::layout::{IO_DIR, STATE_DIR};
@@ -72,9 +74,9 @@ impl Native {
         let settings = NativeSettings::read(&self.settings, &request.overrides)?;
         plan::check_sources(&settings)?;
         let facts = Facts::gather();
-        let tier = choose::tier(&settings, &facts);
+        let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
-        numbers::check(&users)?;
+        tier::check_users(&users)?;
         make_private(&request.sandbox_dir)?;
         make_private(&request.instance.dir)?;
         let mounts = admit(&settings, &request, Before::Nothing)?;
@@ -101,9 +103,9 @@ impl Native {
         let settings = NativeSettings::read(&self.settings, &request.overrides)?;
         plan::check_sources(&settings)?;
         let facts = Facts::gather();
-        let tier = choose::tier(&settings, &facts);
+        let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
-        numbers::check(&users)?;
+        tier::check_users(&users)?;
         let rootfs = self.rootfs(&settings, &request.progress).await?;
         let identity = rootfs.as_ref().map(|rootfs| &rootfs.identity);
         if made.tier != tier || made.rootfs.as_ref() != identity {
@@ -135,7 +137,7 @@ impl Native {
         let Launch { request, settings, mounts, facts, tier, rootfs, points } = launch;
         let instance = request.instance.clone();
         let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
-        let owners = choose::owners(&users);
+        let owners = tier::owners(&users);
         let dirs = HostDirs::of(&request);
         let picture = self.picture()?;
         let private = self.private(tier, facts).await?;
@@ -151,7 +153,7 @@ impl Native {
                 cgroups: means.places(&settings.limits, &instance.id),
                 unenforced: Vec::new(),
                 weakened: Vec::new(),
-                missing: choose::lacking(tier, facts, &users),
+                missing: tier::lacking(tier, facts, &users),
             },
         );
         // What is made outside of its directory is written down before.
@@ -159,7 +161,7 @@ impl Native {
         let enforced = means.enforce(&settings.limits, &instance.id)?;
         let result = async {
             let cgroups: Vec<PathBuf> =
-                enforced.dirs.iter().map(|dir| super::cgroups::entrance(dir)).collect();
+                enforced.dirs.iter().map(|dir| cgroups::entrance(dir)).collect();
             let planned = plan::enclosure(&PlanInput {
                 dirs: &dirs,
                 settings,
@@ -172,7 +174,7 @@ impl Native {
                 rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
                 cgroups: &cgroups,
                 max_processes: enforced.max_processes,
-                purpose: plan::serve(&identity::record_file(&instance.dir), READY, HOLD, owners),
+                purpose: plan::serve(&records::init_file(&instance.dir), READY, HOLD, owners),
             })?;
             label.made.cgroups.clone_from(&enforced.dirs);
             label.made.unenforced.clone_from(&enforced.unenforced);
@@ -192,7 +194,7 @@ impl Native {
             };
             build.carry_out().await?;
             failpoint::reach(points.ready);
-            let process = identity::read(&instance.dir)
+            let process = records::read_init(&instance.dir)
                 .map_err(BackendError::io("read who the guest is"))?
                 .ok_or_else(|| BackendError::GuestFailed {
                     reason: "the stage did not say who it is".to_owned(),
@@ -225,14 +227,14 @@ impl Native {
         planned: &Planned,
         request: &InstanceRequest,
     ) -> Result<(), BackendError> {
-        make_dirs::make(&planned.make)?;
+        make_dirs(&planned.make)?;
         let settings = guest_settings(planned, request)?;
         boot::lay_out_shared(&dirs.boot, &self.guest()?, &settings)
             .map_err(BackendError::io("lay out the guest"))?;
-        identity::forget(&dirs.instance)
+        records::forget_init(&dirs.instance)
             .map_err(BackendError::io(format!("tidy up {}", dirs.instance.display())))?;
         // The socket of the guest before is nobody's.
-        std::fs::remove_file(dirs.io.join(SOCKET_NAME)).ok();
+        fs::remove_file(dirs.io.join(SOCKET_NAME)).ok();
         Ok(())
     }
 
@@ -246,12 +248,12 @@ impl Native {
         planned: &Planned,
         told: Vec<String>,
     ) -> Vec<String> {
-        let once = |text: String| said::is_new(&self.cache_dir(), &text).then_some(text);
+        let once = |text: String| cache::is_new(&self.cache_dir(), &text).then_some(text);
         let told = told.into_iter().chain(planned.remarks.iter().cloned());
         let mut remarks: Vec<String> = told.filter_map(once).collect();
         remarks.extend(
             unenforced
-                .filter(|text| said::is_new(&self.cache_dir(), &format!("{instance} {text}"))),
+                .filter(|text| cache::is_new(&self.cache_dir(), &format!("{instance} {text}"))),
         );
         if !planned.weakened.is_empty() {
             let weakened = planned.weakened.join(", ");
@@ -304,7 +306,7 @@ fn write_label(label: &Label, instance: &Instance) -> Result<(), BackendError> {
 fn make_private(dir: &Path) -> Result<(), BackendError> {
     make_private_dir(dir).map_err(|error| BackendError::Io {
         action: "make the directories of the sandbox".to_owned(),
-        source: std::io::Error::other(error),
+        source: io::Error::other(error),
     })
 }
 
@@ -313,5 +315,48 @@ fn described(tier: Tier, rootfs: Option<&str>) -> String {
     match rootfs {
         Some(rootfs) => format!("{} ({rootfs})", tier.meaning()),
         None => tier.meaning().to_owned(),
+    }
+}
+
+/// Makes what is missing. Done before every start: somebody may have deleted
+/// one. What is there keeps its owner and permissions, which the sandbox's own
+/// users may have changed.
+pub(super) fn make_dirs(wanted: &[DirToMake]) -> Result<(), BackendError> {
+    for dir in wanted {
+        make_one(dir).map_err(BackendError::io(format!("make {}", dir.path.display())))?;
+    }
+    Ok(())
+}
+
+fn make_one(dir: &DirToMake) -> io::Result<()> {
+    match fs::create_dir(&dir.path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    if let Some((uid, gid)) = dir.owner {
+        chown(&dir.path, Some(uid), Some(gid))?;
+    }
+    // The user's mask may have taken bits away.
+    fs::set_permissions(&dir.path, fs::Permissions::from_mode(dir.mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_gets_its_mode_once() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("dir");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        let wanted = [DirToMake { path: path.clone(), mode: 0o1777, owner: None }];
+        make_dirs(&wanted).unwrap();
+        assert_eq!(mode(), 0o1777);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        make_dirs(&wanted).unwrap();
+        assert_eq!(mode(), 0o700, "it is somebody's now");
+        let below = DirToMake { path: path.join("a/b"), mode: 0o700, owner: None };
+        assert!(make_dirs(&[below]).unwrap_err().to_string().contains("a/b"));
     }
 }

@@ -3,8 +3,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use super::picture::provide_of;
-use super::survey::Survey;
+use super::provide_of;
+use super::scan::Survey;
 
 /// A host that is made up, and where its pictures are.
 struct MadeUp {

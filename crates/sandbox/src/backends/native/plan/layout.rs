@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use minicbor::bytes::ByteVec;
 use vestal_wire::{Bind, FileIdentity, Mapping, OverlayDirs, SandboxMount};
 
-use super::input::{DirToMake, PlanInput};
 use super::users::SHIFT;
+use super::{DirToMake, PlanInput};
 use crate::backend::BackendError;
 use crate::mounts::{Cover, covers};
 

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::sources::check_sources;
+use super::check_sources;
 use super::testing::Bench;
 use crate::Overrides;
 use crate::backend::BackendError;

@@ -7,10 +7,7 @@ use minicbor::bytes::ByteVec;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_wire::{Bind, OverlayDirs, Purpose, Root, SandboxMount};
 
-use super::enclosure::enclosure;
-use super::input::{HostDirs, PlanInput, Planned};
-use super::sources::wanted;
-use super::users::users;
+use super::{HostDirs, PlanInput, Planned, enclosure, users, wanted};
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::{

@@ -2,7 +2,7 @@ use vestal_config::{AnyKey as _, keys};
 use vestal_wire::{IdRange, Mapping, Network, Purpose};
 
 use super::testing::{Bench, text};
-use super::users::users;
+use super::users;
 use crate::backends::native::facts::{Subordinates, SystemDirKind};
 use crate::backends::native::private::Private;
 use crate::backends::native::tier::{Owners, Tier};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use vestal_config::{Environment, Home, Settings, Source};
 
-use super::provide::{Rootfs, provide_now};
+use super::{Rootfs, provide_now};
 use crate::backend::BackendError;
 use crate::backends::native::settings::{NativeSettings, RootfsSetting};
 use crate::{Overrides, ProgressSink};

@@ -1,13 +1,25 @@
-//! Making a picture.
+//! The picture of `/etc`: what of the host's sandboxes see.
+//!
+//! An allow-list of files that everyone on the host can read, with accounts that
+//! name no people. A picture is made once per state of the host, by rename, and
+//! shared by the sandboxes of a home; nothing is ever changed in one.
 
+mod allowed;
+mod scan;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use super::survey::{Entry, Survey, is_for_everyone};
+pub(super) use self::scan::APT_ALONE;
+use self::scan::{Entry, Survey, is_for_everyone};
+use super::cache::{self, Kind};
 use crate::backend::BackendError;
-use crate::backends::native::keep::{self, Kind};
 use crate::key::random_hex;
 
 /// What marks a private key, in whatever file it is.
@@ -15,7 +27,7 @@ const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
 /// A picture of `/etc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::backends::native) struct Picture {
+pub(super) struct Picture {
     /// Where it is.
     pub dir: PathBuf,
     /// What tells it from others; instances that use it carry this.
@@ -24,22 +36,22 @@ pub(in crate::backends::native) struct Picture {
 
 /// Returns the picture of the host as it is now, making it in `dir` if there is
 /// none yet.
-pub(in crate::backends::native) fn provide(dir: &Path) -> Result<Picture, BackendError> {
+pub(super) fn provide(dir: &Path) -> Result<Picture, BackendError> {
     provide_of(Path::new("/"), dir)
         .map_err(BackendError::io(format!("make the picture of /etc in {}", dir.display())))
 }
 
 /// Does the same for a host whose `/` is at `root`.
-pub(super) fn provide_of(root: &Path, dir: &Path) -> io::Result<Picture> {
+fn provide_of(root: &Path, dir: &Path) -> io::Result<Picture> {
     let survey = Survey::of(root);
     let digest = survey.digest();
     let picture = Picture { dir: dir.join(Kind::Etc.name(&digest)), digest };
-    if keep::use_now(&picture.dir)? {
+    if cache::use_now(&picture.dir)? {
         return Ok(picture);
     }
-    keep::make_private(dir)?;
+    cache::make_private(dir)?;
     let temporary = dir.join(Kind::Etc.temporary(&random_hex::<8>()?));
-    let made = draw(&survey, &temporary).and_then(|()| keep::settle(&temporary, &picture.dir));
+    let made = draw(&survey, &temporary).and_then(|()| cache::settle(&temporary, &picture.dir));
     if made.is_err() {
         fs::remove_dir_all(&temporary).ok();
     }
@@ -47,7 +59,7 @@ pub(super) fn provide_of(root: &Path, dir: &Path) -> io::Result<Picture> {
 }
 
 fn draw(survey: &Survey, into: &Path) -> io::Result<()> {
-    let _held = keep::begin(into)?;
+    let _held = cache::begin(into)?;
     // By name, what is in a directory comes after it.
     for (name, entry) in &survey.entries {
         let target = into.join(name);
@@ -102,4 +114,10 @@ fn make_directory(path: &Path) -> io::Result<()> {
 fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     fs::write(path, content)?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+/// Removes pictures in `dir` that no instance uses, by the digests in `used`,
+/// and that nobody has asked for in a day.
+pub(super) fn prune(dir: &Path, used: &BTreeSet<String>) -> io::Result<()> {
+    cache::prune(dir, Kind::Etc, used)
 }

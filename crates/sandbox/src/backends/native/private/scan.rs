@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::kept::{Node, Stamp};
+use super::{Node, Stamp};
 
 /// Nanoseconds for which a directory is looked at each time after it changed:
 /// whoever makes a file may close it only afterwards.

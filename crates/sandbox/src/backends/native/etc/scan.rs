@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::allowed::{NAMES, PREFIXES, TAKEN_ALONG};
 use crate::backends::native::accounts::Accounts;
 use crate::backends::native::facts::is_shown;
-use crate::backends::native::inside;
 use crate::backends::native::plan::HOSTNAME;
+use crate::backends::native::resolve;
 use crate::key::hex;
 
 /// Tells apt not to become another user for what it fetches. It is where apt
@@ -215,12 +215,12 @@ impl Walk<'_> {
             return false;
         };
         let from = Path::new("/etc").join(name);
-        let target = lexical(&from.parent().unwrap_or(Path::new("/etc")).join(&text));
+        let target = resolve::lexical(&from.parent().unwrap_or(Path::new("/etc")).join(&text));
         if is_shown(&target) || target.starts_with("/etc") {
             self.survey.entries.insert(name.to_owned(), Entry::Link(text));
             return true;
         }
-        let along = inside::real_path(self.root, &target)
+        let along = resolve::real_path(self.root, &target)
             .ok()
             .filter(|real| TAKEN_ALONG.iter().any(|dir| real.starts_with(dir)));
         match along {
@@ -234,7 +234,7 @@ impl Walk<'_> {
 
     /// Returns what is in a file that everyone can read, through links.
     fn content(&self, path: &str) -> Option<Vec<u8>> {
-        let place = self.place(&inside::real_path(self.root, Path::new(path)).ok()?);
+        let place = self.place(&resolve::real_path(self.root, Path::new(path)).ok()?);
         let found = fs::symlink_metadata(&place).ok()?;
         let fits = found.is_file() && is_for_everyone(&found) && found.size() <= MAX_FILE;
         fs::read(place).ok().filter(|_| fits)
@@ -254,7 +254,7 @@ impl Walk<'_> {
     }
 
     fn accounts(&mut self) {
-        let has_bash = inside::real_path(self.root, Path::new("/bin/bash")).is_ok();
+        let has_bash = resolve::real_path(self.root, Path::new("/bin/bash")).is_ok();
         let shell = if has_bash { "/bin/bash" } else { "/bin/sh" };
         let [passwd, group, login_defs] =
             ["/etc/passwd", "/etc/group", "/etc/login.defs"].map(|path| self.text(path));
@@ -294,19 +294,4 @@ pub(super) fn is_for_everyone(found: &fs::Metadata) -> bool {
 /// Returns whether everyone on the host can enter and list a directory.
 fn is_open_directory(found: &fs::Metadata) -> bool {
     found.mode() & 0o005 == 0o005
-}
-
-/// Resolves `.` and `..` by name.
-fn lexical(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::from("/");
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => clean.push(name),
-            Component::ParentDir => {
-                clean.pop();
-            }
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    clean
 }

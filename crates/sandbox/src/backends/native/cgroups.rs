@@ -1,4 +1,5 @@
-//! Making and removing the control groups of an instance.
+//! Control groups: where those of this process are, and making and removing
+//! those of an instance.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +7,165 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::find::{Controller, Hierarchies, Own, Version};
+/// What a control group can limit here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Controller {
+    /// Processor time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Processes and threads.
+    Pids,
+}
+
+impl Controller {
+    /// Returns the kernel's name for it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+/// Which of the kernel's two interfaces a hierarchy has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    /// A hierarchy for each controller.
+    One,
+    /// One hierarchy for all.
+    Two,
+}
+
+/// The control group that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Own {
+    pub(super) version: Version,
+    pub(super) dir: PathBuf,
+}
+
+/// The hierarchies of this machine, as a process sees them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Hierarchies {
+    one: Vec<(String, PathBuf)>,
+    two: Option<PathBuf>,
+}
+
+impl Hierarchies {
+    /// Returns those of this process. Where nothing can be read there are none.
+    pub(super) fn of_this_process() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self::parse(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+    }
+
+    pub(super) fn parse(own: &str, mounts: &str) -> Self {
+        let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
+        let mut found = Self::default();
+        for line in own.lines() {
+            let mut fields = line.splitn(3, ':');
+            let (Some(number), Some(names), Some(path)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            if number == "0" && names.is_empty() {
+                let mount = mounts.iter().find(|mount| mount.kind == "cgroup2");
+                found.two = mount.and_then(|mount| mount.below(path));
+                continue;
+            }
+            for name in names.split(',') {
+                let mount = mounts.iter().find(|mount| {
+                    mount.kind == "cgroup" && mount.options.split(',').any(|own| own == name)
+                });
+                if let Some(dir) = mount.and_then(|mount| mount.below(path)) {
+                    found.one.push((name.to_owned(), dir));
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the group of this process in the hierarchy of a controller.
+    pub(super) fn own(&self, controller: Controller) -> Option<Own> {
+        let one = self.one.iter().find(|(name, _)| name == controller.name());
+        match (one, &self.two) {
+            (Some((_, dir)), _) => Some(Own { version: Version::One, dir: dir.clone() }),
+            (None, Some(dir)) => Some(Own { version: Version::Two, dir: dir.clone() }),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns whether groups with a controller can be made, as far as that can
+    /// be told without making one.
+    pub(super) fn may_limit(&self, controller: Controller) -> bool {
+        self.own(controller).is_some_and(|own| {
+            let writable = rustix::fs::access(&own.dir, rustix::fs::Access::WRITE_OK).is_ok();
+            let read = |file: &str| fs::read_to_string(own.dir.join(file));
+            let has = match own.version {
+                Version::One => true,
+                Version::Two => read("cgroup.controllers").is_ok_and(|text| {
+                    text.split_whitespace().any(|name| name == controller.name())
+                }),
+            };
+            writable && has
+        })
+    }
+}
+
+/// Returns how many processes the kernel has killed for want of memory in the
+/// control group of a process, where that can be seen from here.
+pub(in crate::backends) fn memory_kills(pid: u32) -> Option<u64> {
+    let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let group = Hierarchies::parse(&own, &mounts).own(Controller::Memory)?;
+    let file = match group.version {
+        Version::One => "memory.oom_control",
+        Version::Two => "memory.events",
+    };
+    kills_in(&fs::read_to_string(group.dir.join(file)).ok()?)
+}
+
+fn kills_in(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// A line of `mountinfo`.
+struct Mount<'a> {
+    root: String,
+    point: String,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let (root, point) = (before.next()?, before.next()?);
+        let mut after = after.split(' ');
+        let (kind, options) = (after.next()?, after.nth(1)?);
+        Some(Self { root: unescape(root), point: unescape(point), kind, options })
+    }
+
+    /// Returns where a group is below the mount; nothing for one that the mount
+    /// does not show.
+    fn below(&self, path: &str) -> Option<PathBuf> {
+        if path.split('/').any(|part| part == "..") {
+            return None;
+        }
+        let rest = Path::new(path).strip_prefix(&self.root).ok()?;
+        Some(Path::new(&self.point).join(rest))
+    }
+}
+
+/// Undoes what the kernel does to blanks in names.
+fn unescape(text: &str) -> String {
+    ["\\040", "\\011", "\\012", "\\134"]
+        .into_iter()
+        .zip([" ", "\t", "\n", "\\"])
+        .fold(text.to_owned(), |text, (escaped, meant)| text.replace(escaped, meant))
+}
 
 /// How long a group may be busy after its last process has ended.
 const BUSY_FOR: Duration = Duration::from_secs(5);
@@ -22,32 +181,28 @@ const PERIOD: u64 = 100_000;
 
 /// A limit to be set: of what, and how much in the kernel's own unit:
 /// thousandths of a processor, bytes, processes.
-pub(in crate::backends::native) type Wanted = (Controller, u64);
+pub(super) type Wanted = (Controller, u64);
 
 /// The groups of an instance.
 #[derive(Debug, Default)]
-pub(in crate::backends::native) struct Groups {
+pub(super) struct Groups {
     /// Their directories.
-    pub(in crate::backends::native) dirs: Vec<PathBuf>,
+    pub(super) dirs: Vec<PathBuf>,
     /// What could not be limited, and why.
-    pub(in crate::backends::native) refused: Vec<(Controller, String)>,
+    pub(super) refused: Vec<(Controller, String)>,
 }
 
 /// How the names of groups begin.
 const PREFIX: &str = "vestal-";
 
 /// Returns the name of an instance's groups.
-pub(in crate::backends::native) fn name(instance: &str) -> String {
+pub(super) fn name(instance: &str) -> String {
     format!("{PREFIX}{instance}")
 }
 
 /// Returns where the groups of an instance will be, so that this can be written
 /// down before there are any.
-pub(in crate::backends::native) fn places(
-    hierarchies: &Hierarchies,
-    instance: &str,
-    wanted: &[Wanted],
-) -> Vec<PathBuf> {
+pub(super) fn places(hierarchies: &Hierarchies, instance: &str, wanted: &[Wanted]) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = Vec::new();
     for (controller, _) in wanted {
         if let Some(own) = hierarchies.own(*controller) {
@@ -62,11 +217,7 @@ pub(in crate::backends::native) fn places(
 
 /// Makes groups with these limits. What cannot be limited is told, and no group
 /// is left of it.
-pub(in crate::backends::native) fn make(
-    hierarchies: &Hierarchies,
-    instance: &str,
-    wanted: &[Wanted],
-) -> Groups {
+pub(super) fn make(hierarchies: &Hierarchies, instance: &str, wanted: &[Wanted]) -> Groups {
     let mut groups = Groups::default();
     // One that a guest left which ended by itself has the limits of then.
     for place in places(hierarchies, instance, wanted) {
@@ -187,17 +338,14 @@ fn settings(
 
 /// Returns the file of a group that a process joins it by: in version 1 the one
 /// that takes single threads, which costs a process that moves itself nothing.
-pub(in crate::backends::native) fn entrance(dir: &Path) -> PathBuf {
+pub(super) fn entrance(dir: &Path) -> PathBuf {
     let threads = dir.join("tasks");
     if threads.exists() { threads } else { dir.join("cgroup.procs") }
 }
 
 /// Removes groups that no process is in any more; gone is fine. Only what has
 /// the name of the instance's groups is touched.
-pub(in crate::backends::native) async fn remove(
-    instance: &str,
-    dirs: &[PathBuf],
-) -> io::Result<()> {
+pub(super) async fn remove(instance: &str, dirs: &[PathBuf]) -> io::Result<()> {
     let name = name(instance);
     let deadline = tokio::time::Instant::now() + BUSY_FOR;
     for dir in dirs.iter().filter(|dir| dir.file_name().is_some_and(|found| *found == *name)) {
@@ -221,10 +369,7 @@ pub(in crate::backends::native) async fn remove(
 
 /// Returns groups beside those of this process's instances that no process is in,
 /// and that are of none of these instances.
-pub(in crate::backends::native) fn strays(
-    hierarchies: &Hierarchies,
-    known: &BTreeSet<String>,
-) -> Vec<PathBuf> {
+pub(super) fn strays(hierarchies: &Hierarchies, known: &BTreeSet<String>) -> Vec<PathBuf> {
     let all = [Controller::Cpu, Controller::Memory, Controller::Pids];
     let own: BTreeSet<PathBuf> =
         all.into_iter().filter_map(|one| hierarchies.own(one)).map(|own| own.dir).collect();
@@ -270,5 +415,5 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 }
 
 #[cfg(test)]
-#[path = "make_tests.rs"]
+#[path = "cgroups_tests.rs"]
 mod tests;

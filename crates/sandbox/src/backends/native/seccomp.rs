@@ -221,5 +221,5 @@ fn encode(program: &[sock_filter]) -> ByteVec {
 }
 
 #[cfg(test)]
-#[path = "filters_tests.rs"]
+#[path = "seccomp_tests.rs"]
 mod tests;

@@ -86,3 +86,12 @@ fn permissions_are_not_in_the_way_of_removing() {
     remove(&path).unwrap();
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
+
+#[test]
+fn a_text_is_new_once_per_home() {
+    let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    assert!(is_new(home.path(), "a"));
+    assert!(!is_new(home.path(), "a"));
+    assert!(is_new(home.path(), "b"));
+    assert!(is_new(other.path(), "a"));
+}

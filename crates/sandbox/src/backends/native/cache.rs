@@ -2,13 +2,102 @@
 //! that tells its content, and removed when nobody has a use for it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest as _, Sha256};
+
+use super::backend::Native;
+use super::etc::{self, Picture};
+use super::facts::Facts;
+use super::private::{self, Private};
+use super::records::Label;
+use super::rootfs::{self, Rootfs};
+use super::settings::NativeSettings;
+use super::tier::Tier;
+use crate::ProgressSink;
+use crate::backend::BackendError;
+use crate::key::{hex, random_hex};
+use crate::store::make_private_dir;
+
+impl Native {
+    /// Returns the picture of this machine's `/etc` as it is now.
+    pub(super) fn picture(&self) -> Result<Picture, BackendError> {
+        etc::provide(&self.cache_dir())
+    }
+
+    /// Returns what of this machine's system directories is not for everyone,
+    /// where a sandbox shows them and permissions do not keep it out.
+    pub(super) async fn private(&self, tier: Tier, facts: &Facts) -> Result<Private, BackendError> {
+        if tier != Tier::Overlay {
+            return Ok(Private::default());
+        }
+        let (facts, dir) = (facts.clone(), self.cache_dir());
+        let looked = tokio::task::spawn_blocking(move || private::look(&facts, &dir)).await;
+        looked
+            .map_err(io::Error::other)
+            .flatten()
+            .map_err(BackendError::io("look for what is not for everyone below /usr and /opt"))
+    }
+
+    /// Returns the root filesystem that the settings name, if they name one.
+    pub(super) async fn rootfs(
+        &self,
+        settings: &NativeSettings,
+        progress: &ProgressSink,
+    ) -> Result<Option<Rootfs>, BackendError> {
+        rootfs::provide(settings, &self.cache_dir(), progress).await
+    }
+
+    /// Removes what no instance of the home uses any more, once in the life of
+    /// this process. Nobody waits for it, and nobody is told when it fails: the
+    /// next process meets the same.
+    pub(super) fn tidy_once(&self) {
+        if self.tidied.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let Ok(sandboxes) = self.settings.sandboxes_dir() else {
+            return;
+        };
+        let dir = self.cache_dir();
+        tokio::task::spawn_blocking(move || {
+            let used = Used::of(&sandboxes.value);
+            let pruned =
+                etc::prune(&dir, &used.pictures).and_then(|()| rootfs::prune(&dir, &used.rootfs));
+            if let Err(error) = pruned {
+                tracing::debug!(%error, "not tidied up");
+            }
+        });
+    }
+}
+
+/// What instances are made of.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Used {
+    pictures: BTreeSet<String>,
+    rootfs: BTreeSet<String>,
+}
+
+impl Used {
+    fn of(sandboxes: &Path) -> Self {
+        let mut used = Self::default();
+        let instances = below(sandboxes).into_iter().flat_map(|dir| below(&dir.join("instances")));
+        for made in instances.filter_map(|dir| Label::read(&dir)).map(|label| label.made) {
+            used.pictures.extend(made.picture);
+            used.rootfs.extend(made.rootfs);
+        }
+        used
+    }
+}
+
+fn below(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
 
 /// How long something is kept after it was last asked for. Whoever asks for it
 /// is named by an instance only some time later.
@@ -149,7 +238,7 @@ fn remove_unused(dir: &Path, path: &Path, kind: Kind) -> io::Result<()> {
         return Ok(());
     }
     // Out of sight first: nobody starts to use half of it.
-    let aside: PathBuf = dir.join(kind.temporary(&crate::key::random_hex::<8>()?));
+    let aside: PathBuf = dir.join(kind.temporary(&random_hex::<8>()?));
     fs::rename(path, &aside)?;
     drop(held);
     remove(&aside)
@@ -201,6 +290,18 @@ fn open_up(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether a text is new to the users of a home, and remembers that it
+/// is not any more. Where that cannot be remembered, it is said again.
+pub(super) fn is_new(dir: &Path, text: &str) -> bool {
+    let name = format!("said-{}", hex(&Sha256::digest(text.as_bytes())[..8]));
+    if let Err(error) = make_private_dir(dir) {
+        tracing::debug!(%error, "not remembered");
+        return true;
+    }
+    let made = OpenOptions::new().write(true).create_new(true).open(dir.join(name));
+    !matches!(made, Err(error) if error.kind() == ErrorKind::AlreadyExists)
+}
+
 #[cfg(test)]
-#[path = "keep_tests.rs"]
+#[path = "cache_tests.rs"]
 mod tests;

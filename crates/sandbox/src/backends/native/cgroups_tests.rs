@@ -122,3 +122,40 @@ fn groups_without_a_process_and_without_an_instance_are_strays() {
     let known = BTreeSet::from(["known".to_owned()]);
     assert_eq!(strays(&hierarchies, &known), [stray, deep]);
 }
+
+#[test]
+fn each_controller_is_found_in_the_hierarchy_it_is_mounted_in() {
+    let own = "9:name=systemd:/\n8:pids:/\n4:memory:/job/7\n1:cpu,cpuacct:/\n0::/\n";
+    let mounts = "\
+        31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
+        35 31 0:32 / /sys/fs/cgroup/memory rw shared:3 - cgroup cgroup rw,memory\n\
+        39 31 0:36 / /odd\\040place rw - cgroup cgroup rw,pids\n\
+        41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+    let found = Hierarchies::parse(own, mounts);
+    let at = |dir: &str| Some(Own { version: Version::One, dir: dir.into() });
+    assert_eq!(found.own(Controller::Cpu), at("/sys/fs/cgroup/cpu,cpuacct"));
+    assert_eq!(found.own(Controller::Memory), at("/sys/fs/cgroup/memory/job/7"));
+    assert_eq!(found.own(Controller::Pids), at("/odd place"));
+}
+
+#[test]
+fn kills_for_want_of_memory_are_read_from_either_interface() {
+    assert_eq!(kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), Some(3));
+    assert_eq!(kills_in("low 0\noom 2\noom_kill 1\noom_group_kill 9\n"), Some(1));
+    assert_eq!(kills_in("oom_kill_disable 0\n"), None);
+}
+
+#[test]
+fn one_hierarchy_serves_all_and_a_group_outside_of_it_none() {
+    let mounts = "29 1 0:26 /docker/a /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
+    let found = Hierarchies::parse("0::/docker/a/b\n", mounts);
+    for controller in [Controller::Cpu, Controller::Memory, Controller::Pids] {
+        let expected = Own { version: Version::Two, dir: "/sys/fs/cgroup/b".into() };
+        assert_eq!(found.own(controller), Some(expected));
+    }
+    for outside in ["0::/../elsewhere\n", "0::/other\n", "", "garbage"] {
+        assert_eq!(Hierarchies::parse(outside, mounts).own(Controller::Cpu), None);
+    }
+    assert_eq!(Hierarchies::parse("0::/\n", "").own(Controller::Cpu), None);
+}

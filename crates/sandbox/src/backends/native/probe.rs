@@ -4,6 +4,7 @@
 //! mounts in them, and a filesystem says only when it is mounted that it cannot
 //! hold layers.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,15 +12,18 @@ use rustix::fs::{FlockOperation, flock};
 use vestal_wire::Purpose;
 
 use super::backend::Native;
+use super::enforce::Means;
 use super::facts::Facts;
+use super::launch::make_dirs;
 use super::plan::{self, HostDirs, PlanInput};
 use super::private::Private;
 use super::settings::NativeSettings;
 use super::stage::Build;
-use super::tier::Tier;
-use super::{choose, make_dirs, numbers, rootfs};
-use crate::backend::{Availability, BackendError};
+use super::tier::{self, Tier};
+use super::{cgroups, rootfs};
+use crate::backend::{Availability, BackendError, DoctorNote};
 use crate::backends::boot::make_open_dir;
+use crate::backends::scope::Scope;
 use crate::key::random_hex;
 use crate::mounts::Mounts;
 use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
@@ -110,9 +114,9 @@ impl Native {
         // What the user mounts is not what is to be seen.
         settings.volumes = vestal_config::Volumes::EMPTY;
         let facts = Facts::gather();
-        let tier = choose::tier(&settings, &facts);
+        let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
-        numbers::check(&users)?;
+        tier::check_users(&users)?;
         rootfs::check(&settings).map_err(TrialError::Settings)?;
         // An archive is unpacked for those who want a sandbox, not for those who
         // ask whether they could have one.
@@ -132,7 +136,7 @@ impl Native {
             Tier::Overlay => Private::made_up(&facts),
             Tier::ReadOnly | Tier::Rootfs => Private::default(),
         };
-        let missing = choose::lacking(tier, &facts, &users);
+        let missing = tier::lacking(tier, &facts, &users);
         let planned = plan::enclosure(&PlanInput {
             dirs: &dirs,
             settings: &settings,
@@ -148,7 +152,7 @@ impl Native {
             purpose: Purpose::Trial,
         })?;
         let built: Result<(), BackendError> = async {
-            make_dirs::make(&planned.make)?;
+            make_dirs(&planned.make)?;
             make_open_dir(&dirs.boot, 0o755).map_err(BackendError::io("make a directory"))?;
             let null = fs::File::open("/dev/null").map_err(BackendError::io("open /dev/null"))?;
             let build = Build {
@@ -192,6 +196,73 @@ impl Ground {
             .map_err(|error| BackendError::io(failed())(error.into()))?;
         Ok(Self { dir, _lock: lock })
     }
+}
+
+/// How many control groups are named.
+const NAMED: usize = 5;
+
+/// Returns what there is to say beyond whether they work.
+pub(super) fn report(trial: &Trial, known: &BTreeSet<String>) -> Vec<DoctorNote> {
+    let Trial::Passed { tier, missing } = trial else {
+        // The probe has said what is wrong.
+        return Vec::new();
+    };
+    let uid = rustix::process::geteuid().as_raw();
+    let scope = Scope::detect(uid);
+    let means = Means::of_this_machine(scope.as_ref(), uid);
+    let mut remarks = vec![remark("tier", format!("{tier}: {}", tier.meaning()), None)];
+    for lack in missing {
+        let (text, advice) = lack.split_once(": ").unwrap_or((lack, ""));
+        remarks.push(remark("tier", text.to_owned(), Some(advice.to_owned())));
+    }
+    remarks.push(limits(&means));
+    if let Means::Groups(hierarchies) = &means {
+        remarks.extend(stray_groups(&cgroups::strays(hierarchies, known)));
+    }
+    if scope.is_some() {
+        let text = "each sandbox has a systemd scope of its own and survives the session";
+        remarks.push(remark("scope", text.to_owned(), None));
+    }
+    remarks
+}
+
+/// Returns what is said of control groups that no process is in and no sandbox of
+/// this profile has. Those of another home's cannot be told from those of nobody's;
+/// either's next start makes its own.
+fn stray_groups(groups: &[PathBuf]) -> Option<DoctorNote> {
+    if groups.is_empty() {
+        return None;
+    }
+    let named = groups.iter().take(NAMED).map(|group| group.display().to_string());
+    let more = groups.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    let named = named.chain(more).collect::<Vec<_>>().join(", ");
+    let text = format!("no process and no sandbox of this profile has the control groups {named}");
+    let advice = "they are of sandboxes that are gone, or that another home has stopped, and do no \
+                  harm; to remove one: rmdir GROUP";
+    Some(remark("groups", text, Some(advice.to_owned())))
+}
+
+fn limits(means: &Means) -> DoctorNote {
+    let (held, lost) = means.abilities();
+    let by = match means {
+        Means::Systemd(_) => "systemd",
+        Means::Groups(_) => "control groups",
+    };
+    let mut text = format!("processes are limited, and by {by}: ");
+    text.push_str(&if held.is_empty() { "nothing else".to_owned() } else { held.join(", ") });
+    let advice = (!lost.is_empty()).then(|| {
+        format!(
+            "not limited: {}; run vestal as root, or have systemd delegate the controllers to \
+             your session",
+            lost.join(", ")
+        )
+    });
+    remark("limits", text, advice)
+}
+
+fn remark(topic: &str, text: String, advice: Option<String>) -> DoctorNote {
+    DoctorNote { topic: topic.to_owned(), text, advice: advice.filter(|advice| !advice.is_empty()) }
 }
 
 #[cfg(test)]
