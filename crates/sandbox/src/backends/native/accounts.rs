@@ -1,18 +1,18 @@
-//! Users and groups: what of the host's is told in a sandbox.
+//! The accounts of a sandbox: `passwd`, `group` and their shadow files.
 //!
-//! System accounts are: files in the directories that are shown belong to them.
-//! People are not.
+//! Root, system accounts and nobody are copied from the host, because files in
+//! the system directories belong to them. Accounts of people are left out.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// The user and group that stand for those who are unknown.
+/// The user and group of unmapped owners.
 const NOBODY: u32 = 65_534;
 
-/// From which number on users are people, unless `login.defs` says otherwise.
-const FIRST_PERSON: u32 = 1000;
+/// The first number of a regular user, unless `login.defs` has a lower one.
+const FIRST_REGULAR_ID: u32 = 1000;
 
-/// The files of a sandbox's accounts.
+/// The contents of the account files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Accounts {
     pub(super) passwd: String,
@@ -22,10 +22,10 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Returns the accounts for a sandbox of a host with these files.
+    /// Builds the accounts of a sandbox from the host's files.
     pub(super) fn of(passwd: &str, group: &str, login_defs: &str, shell: &str) -> Self {
-        let users = kept(passwd, 7, first_person(login_defs, "UID_MIN"), 2);
-        let groups = kept(group, 4, first_person(login_defs, "GID_MIN"), 2);
+        let users = system_entries(passwd, 7, first_regular_id(login_defs, "UID_MIN"), 2);
+        let groups = system_entries(group, 4, first_regular_id(login_defs, "GID_MIN"), 2);
         let mut files = Self {
             passwd: format!("root:x:0:0:root:/root:{shell}\n"),
             group: "root:x:0:\n".to_owned(),
@@ -38,7 +38,7 @@ impl Accounts {
                 continue;
             };
             nobody |= uid == "65534";
-            // What is said of a person in the comment is nobody's business here.
+            // The comment field (GECOS) can hold a person's name.
             writeln!(files.passwd, "{name}:x:{uid}:{gid}::{home}:{shell}").ok();
             writeln!(files.shadow, "{name}:*:::::::").ok();
         }
@@ -52,7 +52,7 @@ impl Accounts {
                 continue;
             };
             nogroup |= gid == "65534";
-            // Members are people, or become so by being told.
+            // Member lists can name people.
             writeln!(files.group, "{name}:x:{gid}:").ok();
             writeln!(files.gshadow, "{name}:*::").ok();
         }
@@ -64,15 +64,20 @@ impl Accounts {
     }
 }
 
-/// Returns the entries of system accounts but root's, taken apart.
-fn kept(text: &str, parts: usize, first_person: u32, number_at: usize) -> Vec<Vec<&str>> {
+/// Returns the fields of the entries of system accounts other than root.
+fn system_entries(
+    text: &str,
+    parts: usize,
+    first_regular_id: u32,
+    number_at: usize,
+) -> Vec<Vec<&str>> {
     let mut seen = std::collections::BTreeSet::from(["root"]);
     let mut entries = Vec::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split(':').collect();
         let number = fields.get(number_at).and_then(|number| number.parse::<u32>().ok());
-        let of_system =
-            number.is_some_and(|number| number == NOBODY || (1..first_person).contains(&number));
+        let of_system = number
+            .is_some_and(|number| number == NOBODY || (1..first_regular_id).contains(&number));
         let named = fields.first().is_some_and(|name| is_name(name) && seen.insert(*name));
         if of_system && named && fields.len() == parts {
             entries.push(fields);
@@ -81,23 +86,23 @@ fn kept(text: &str, parts: usize, first_person: u32, number_at: usize) -> Vec<Ve
     entries
 }
 
-/// Returns whether a name is one that a file of accounts can hold.
+/// Returns whether a name may stand in an account file.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
     !name.is_empty() && name.len() <= 64 && name.chars().all(fits) && !name.starts_with('-')
 }
 
-/// Returns the number that people's begin at.
-fn first_person(login_defs: &str, key: &str) -> u32 {
+/// Returns the first number of a regular user.
+fn first_regular_id(login_defs: &str, key: &str) -> u32 {
     let value = |line: &str| {
         let mut words = line.split_whitespace();
         (words.next() == Some(key)).then(|| words.next()?.parse::<u32>().ok()).flatten()
     };
-    login_defs.lines().find_map(value).unwrap_or(FIRST_PERSON).clamp(1, FIRST_PERSON)
+    login_defs.lines().find_map(value).unwrap_or(FIRST_REGULAR_ID).clamp(1, FIRST_REGULAR_ID)
 }
 
 /// Returns the name of a user.
-pub(super) fn name_of(passwd: &str, uid: u32) -> Option<String> {
+pub(super) fn user_name(passwd: &str, uid: u32) -> Option<String> {
     let name = |line: &str| {
         let mut parts = line.split(':');
         let name = parts.next()?;
@@ -107,13 +112,13 @@ pub(super) fn name_of(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(name)
 }
 
-/// Returns the homes of those who are people.
-pub(super) fn homes_of_people(passwd: &str) -> Vec<PathBuf> {
+/// Returns the home directories of regular users.
+pub(super) fn homes_of_regular_users(passwd: &str) -> Vec<PathBuf> {
     let home = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
         let uid = fields.get(2)?.parse::<u32>().ok()?;
         let home = fields.get(5).filter(|home| home.starts_with('/'))?;
-        (uid >= FIRST_PERSON && uid != NOBODY).then(|| PathBuf::from(home))
+        (uid >= FIRST_REGULAR_ID && uid != NOBODY).then(|| PathBuf::from(home))
     };
     passwd.lines().filter_map(home).collect()
 }
@@ -144,7 +149,7 @@ nogroup:x:65534:
 ";
 
     #[test]
-    fn system_accounts_are_told_and_people_are_not() {
+    fn system_accounts_are_copied_and_people_are_not() {
         let made = Accounts::of(PASSWD, GROUP, "", "/bin/bash");
         let expected = Accounts {
             passwd: "\
@@ -173,19 +178,22 @@ nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin
     }
 
     #[test]
-    fn where_people_begin_earlier_they_are_people_all_the_same() {
+    fn a_lower_uid_min_is_honoured_and_a_higher_one_is_not() {
         let passwd = "eve:x:500:500::/home/eve:/bin/sh\nbin:x:2:2::/bin:/bin/sh\n";
         let made = Accounts::of(passwd, "", "# UID_MIN 1\nUID_MIN\t 500\n", "/bin/sh");
         assert!(!made.passwd.contains("eve") && made.passwd.contains("bin:x:2"), "{made:?}");
-        // A system that lets people begin later has people below it from before.
+        // Users made before UID_MIN was raised are still people.
         let made = Accounts::of(PASSWD, "", "UID_MIN 5000\n", "/bin/sh");
         assert!(!made.passwd.contains("ada"), "{made:?}");
     }
 
     #[test]
-    fn people_are_found_by_number() {
-        assert_eq!(name_of(PASSWD, 1000).as_deref(), Some("ada"));
-        assert_eq!(name_of(PASSWD, 8), None);
-        assert_eq!(homes_of_people(PASSWD), [PathBuf::from("/home/ada"), PathBuf::from("/")]);
+    fn users_and_homes_are_found_by_number() {
+        assert_eq!(user_name(PASSWD, 1000).as_deref(), Some("ada"));
+        assert_eq!(user_name(PASSWD, 8), None);
+        assert_eq!(
+            homes_of_regular_users(PASSWD),
+            [PathBuf::from("/home/ada"), PathBuf::from("/")]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The trait, carried out with namespaces.
+//! The `Backend` trait and its capabilities, implemented with namespaces.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,10 +13,10 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
-use super::enforce::Means;
+use super::enforce::LimitMechanism;
 use super::facts::Facts;
 use super::plan;
-use super::probe::Trial;
+use super::probe::ProbeResult;
 use super::records::{self, Label, NativeLocator};
 use super::settings::{self, NativeSettings};
 use super::stage::run_within;
@@ -36,7 +36,7 @@ use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
 use crate::store::{InstanceMark, StoreError, remove_tree};
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 
-/// What holds for all its instances.
+/// What is the same for all native instances.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "native",
     mistaken_names: &[],
@@ -56,7 +56,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
         let written = records::read_init(&instance.dir).ok().flatten();
         recorded.into_iter().chain(written).map(HostProcess::Known).collect()
     },
-    adopt_copy: Some(records::disown),
+    adopt_copy: Some(records::adopt_copy),
 };
 
 /// The backend `native`.
@@ -64,28 +64,28 @@ pub(crate) static DECLARATION: Declaration = Declaration {
 pub(crate) struct Native {
     pub(super) settings: Arc<Settings>,
     run_dir: PathBuf,
-    trial: OnceCell<Trial>,
-    pub(super) tidied: AtomicBool,
+    probe: OnceCell<ProbeResult>,
+    pub(super) pruned: AtomicBool,
 }
 
 impl Native {
-    /// Returns the backend of a home. Nothing is tried until it is asked for.
+    /// Returns the backend of a home. The probe runs at its first use.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let run_dir = settings.home().run_dir();
-        Self { settings, run_dir, trial: OnceCell::new(), tidied: AtomicBool::new(false) }
+        Self { settings, run_dir, probe: OnceCell::new(), pruned: AtomicBool::new(false) }
     }
 
-    /// Returns where the backend keeps what all sandboxes of the home share.
+    /// Returns the directory of files that all sandboxes of the home share.
     pub(super) fn cache_dir(&self) -> PathBuf {
         self.run_dir.join("native")
     }
 
-    /// Returns the stage's program.
+    /// Installs the stage and returns its path.
     pub(super) fn stage(&self) -> Result<PathBuf, BackendError> {
         self.install(&STAGE_PROGRAM, "stage")
     }
 
-    /// Returns the guest's program.
+    /// Installs the guest and returns its path.
     pub(super) fn guest(&self) -> Result<PathBuf, BackendError> {
         self.install(&GUEST_PROGRAM, "guest")
     }
@@ -94,16 +94,16 @@ impl Native {
         let into = self.run_dir.display();
         program
             .install(&self.run_dir)
-            .map_err(BackendError::io(format!("put the {name} into {into}")))
+            .map_err(BackendError::io(format!("install the {name} in {into}")))
     }
 
-    /// Returns whether sandboxes can be built here, found out once.
-    pub(super) async fn trial(&self) -> &Trial {
-        self.trial.get_or_init(|| self.try_out()).await
+    /// Returns whether sandboxes can be built here. The probe runs once.
+    pub(super) async fn probe_result(&self) -> &ProbeResult {
+        self.probe.get_or_init(|| self.run_probe()).await
     }
 
-    /// Returns the sandboxes' directories that have no record.
-    fn unrecorded(&self) -> Vec<PathBuf> {
+    /// Returns the directories of sandboxes that have no record.
+    fn unrecorded_sandboxes(&self) -> Vec<PathBuf> {
         let Ok(sandboxes) = self.settings.sandboxes_dir() else {
             return Vec::new();
         };
@@ -113,9 +113,9 @@ impl Native {
     }
 }
 
-/// Returns all users that sandboxes of this user can have had, so that what any
-/// of them has left can be removed or copied.
-pub(super) fn widest_users() -> vestal_wire::Users {
+/// Returns every user that a sandbox of this user can have had, so that the files
+/// of all of them can be removed or copied.
+pub(super) fn all_possible_users() -> vestal_wire::Users {
     plan::users(super::tier::Tier::Rootfs, &Facts::gather())
 }
 
@@ -126,7 +126,7 @@ impl Backend for Native {
     }
 
     async fn probe(&self) -> Availability {
-        self.trial().await.availability()
+        self.probe_result().await.availability()
     }
 
     fn spec(&self, settings: &Settings, overrides: &Overrides) -> Result<Spec, ConfigError> {
@@ -134,19 +134,19 @@ impl Backend for Native {
     }
 
     async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
-        self.make(request).await
+        self.create_instance(request).await
     }
 
     async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
-        self.start_again(request).await
+        self.start_stopped(request).await
     }
 
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
         if records::living_init(instance)?.is_some() {
             return Ok(InstanceState::Running);
         }
-        // What belongs to a process is never started again: once it has ended,
-        // only rubbish is left of it.
+        // An instance with an owner process is never started again; when it has
+        // ended it can only be removed.
         let mark = InstanceMark::read(&instance.dir).ok().flatten();
         if mark.is_some_and(|mark| mark.owner.is_some()) {
             return Ok(InstanceState::Absent);
@@ -157,11 +157,11 @@ impl Backend for Native {
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let (pid, uid) = match NativeLocator::of(&instance.locator) {
-            Some(locator) => (locator.process.pid, locator.made.uid),
-            // Its creator died before it could write it down.
+            Some(locator) => (locator.process.pid, locator.system.uid),
+            // The creator died before it wrote the locator.
             None => {
                 let process = records::living_init(instance)?.ok_or_else(not_listening)?;
-                let made = launch::made_of(instance).ok_or_else(not_listening)?;
+                let made = launch::system_of(instance).ok_or_else(not_listening)?;
                 (process.pid, made.uid)
             }
         };
@@ -173,32 +173,32 @@ impl Backend for Native {
     }
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        self.end_all(instance, patience).await
+        self.end_instance(instance, patience).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
-        self.end_all(instance, super::END_PATIENCE).await?;
-        self.remove_all(&instance.dir).await
+        self.end_instance(instance, super::END_PATIENCE).await?;
+        self.remove_tree_as_root(&instance.dir).await
     }
 
     async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
-        // Those that have a directory in this home are known by that.
+        // Instances with a record are found by their directory in this home.
         let InstanceFilter::Key(key) = whose else {
             return Ok(Vec::new());
         };
         let mut found = Vec::new();
-        for sandbox in self.unrecorded() {
+        for sandbox in self.unrecorded_sandboxes() {
             let instances = fs::read_dir(sandbox.join("instances")).into_iter().flatten();
             for entry in instances.flatten() {
                 let Ok(id) = entry.file_name().into_string() else {
                     continue;
                 };
                 let dir = entry.path();
-                if let Some(label) = Label::read(&dir).filter(|own| own.is_of(key)) {
+                if let Some(label) = Label::read(&dir).filter(|label| label.belongs_to(key)) {
                     let instance =
                         Instance { id: id.clone(), dir: dir.clone(), locator: Locator::Null };
                     let state = self.state(&instance).await?;
-                    found.push(label.found(id, &dir, state));
+                    found.push(label.into_found(id, &dir, state));
                 }
             }
         }
@@ -241,14 +241,14 @@ impl Preflight for Native {
         plan::check_sources(&settings)?;
         rootfs::check(&settings)?;
         let uid = rustix::process::geteuid().as_raw();
-        Means::of_this_machine(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
+        LimitMechanism::detect(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
     }
 }
 
 #[async_trait]
 impl HostFiles for Native {
     async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
-        self.empty(dir).await
+        self.empty_as_root(dir).await
     }
 
     async fn copy(
@@ -272,7 +272,7 @@ impl Copies for Native {
         self.save_layers(instance, into, progress).await
     }
 
-    /// All of it is in the directory.
+    /// A copy is only files in the directory, which the caller removes.
     async fn discard(&self, _dir: &Path) -> Result<(), BackendError> {
         Ok(())
     }
@@ -294,7 +294,7 @@ impl Publishing for Native {
 #[async_trait]
 impl Diagnostics for Native {
     async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote> {
-        probe::report(self.trial().await, known)
+        probe::report(self.probe_result().await, known)
     }
 
     fn memory_kills(&self, locator: &Locator) -> Option<u64> {
@@ -303,10 +303,9 @@ impl Diagnostics for Native {
 }
 
 impl Native {
-    /// Makes sure that nothing of an instance runs and that its control groups
-    /// are gone. Its first process takes all others and all mounts along: the
-    /// kernel sees to that before the process itself is gone.
-    pub(super) async fn end_all(
+    /// Kills the instance and removes its control groups. The kernel ends all
+    /// processes and mounts of the namespaces before the first process is gone.
+    pub(super) async fn end_instance(
         &self,
         instance: &Instance,
         patience: Duration,
@@ -314,38 +313,35 @@ impl Native {
         if let Some(process) = records::living_init(instance)? {
             guest_process::kill(&process, instance, patience).await?;
         }
-        let located = NativeLocator::of(&instance.locator).map(|locator| locator.made.cgroups);
-        let labelled = Label::read(&instance.dir).map(|label| label.made.cgroups);
+        let located = NativeLocator::of(&instance.locator).map(|locator| locator.system.cgroups);
+        let labelled = Label::read(&instance.dir).map(|label| label.system.cgroups);
         let dirs: Vec<_> = located.into_iter().chain(labelled).flatten().collect();
         let removed = cgroups::remove(&instance.id, &dirs).await;
         removed.map_err(BackendError::io("remove the control groups of the sandbox"))
     }
-}
 
-impl Native {
-    /// Removes a tree; absent is fine. What this user may not remove is removed
-    /// by the sandbox's root, to whom all of the sandbox's files belong, and who
-    /// may open what the kernel has closed: a directory that layers are worked
-    /// on in has no permissions at all.
-    pub(super) async fn remove_all(&self, dir: &Path) -> Result<(), BackendError> {
+    /// Removes a tree; an absent one is no error. Where this user lacks permission,
+    /// the sandbox's root empties it first: it owns the files of all the sandbox's
+    /// users, and it can open the overlay's work directory, which has mode 0.
+    pub(super) async fn remove_tree_as_root(&self, dir: &Path) -> Result<(), BackendError> {
         let failed = |error: StoreError| BackendError::Io {
             action: format!("remove {}", dir.display()),
             source: std::io::Error::other(error),
         };
         match remove_tree(dir) {
             Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
-                self.empty(dir).await?;
+                self.empty_as_root(dir).await?;
                 remove_tree(dir).map_err(failed)
             }
             other => other.map_err(failed),
         }
     }
 
-    /// Empties a directory as the sandbox's root.
-    pub(super) async fn empty(&self, dir: &Path) -> Result<(), BackendError> {
+    /// Empties a directory as the sandbox's root user.
+    pub(super) async fn empty_as_root(&self, dir: &Path) -> Result<(), BackendError> {
         let action = format!("empty {}", dir.display());
         let words = [OsStr::new("erase"), dir.as_os_str()];
         let (stage, guest) = (self.stage()?, self.guest()?);
-        run_within(&stage, &widest_users(), &guest, &words, &action).await
+        run_within(&stage, &all_possible_users(), &guest, &words, &action).await
     }
 }

@@ -1,5 +1,6 @@
-//! Directories that the sandboxes of a home share: each made once, under a name
-//! that tells its content, and removed when nobody has a use for it.
+//! The cache of a home: snapshots of `/etc` and unpacked root filesystems, which
+//! its sandboxes share. Each entry is made once, is named by a digest of its
+//! content, and is removed when no instance uses it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -13,9 +14,9 @@ use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
 use super::backend::Native;
-use super::etc::{self, Picture};
+use super::etc::{self, EtcSnapshot};
 use super::facts::Facts;
-use super::private::{self, Private};
+use super::private::{self, PrivatePaths};
 use super::records::Label;
 use super::rootfs::{self, Rootfs};
 use super::settings::NativeSettings;
@@ -26,26 +27,30 @@ use crate::key::{hex, random_hex};
 use crate::store::make_private_dir;
 
 impl Native {
-    /// Returns the picture of this machine's `/etc` as it is now.
-    pub(super) fn picture(&self) -> Result<Picture, BackendError> {
+    /// Returns the snapshot of this machine's current `/etc`.
+    pub(super) fn etc_snapshot(&self) -> Result<EtcSnapshot, BackendError> {
         etc::provide(&self.cache_dir())
     }
 
-    /// Returns what of this machine's system directories is not for everyone,
-    /// where a sandbox shows them and permissions do not keep it out.
-    pub(super) async fn private(&self, tier: Tier, facts: &Facts) -> Result<Private, BackendError> {
+    /// Returns the files of the system directories that not everyone may read. Only
+    /// the overlay tier needs them: in the others, permissions hide those files.
+    pub(super) async fn private_paths(
+        &self,
+        tier: Tier,
+        facts: &Facts,
+    ) -> Result<PrivatePaths, BackendError> {
         if tier != Tier::Overlay {
-            return Ok(Private::default());
+            return Ok(PrivatePaths::default());
         }
         let (facts, dir) = (facts.clone(), self.cache_dir());
-        let looked = tokio::task::spawn_blocking(move || private::look(&facts, &dir)).await;
-        looked
+        let scanned = tokio::task::spawn_blocking(move || private::scan(&facts, &dir)).await;
+        scanned
             .map_err(io::Error::other)
             .flatten()
-            .map_err(BackendError::io("look for what is not for everyone below /usr and /opt"))
+            .map_err(BackendError::io("scan /usr and /opt for files that are not world-readable"))
     }
 
-    /// Returns the root filesystem that the settings name, if they name one.
+    /// Returns the root filesystem of the settings, if they name one.
     pub(super) async fn rootfs(
         &self,
         settings: &NativeSettings,
@@ -54,11 +59,10 @@ impl Native {
         rootfs::provide(settings, &self.cache_dir(), progress).await
     }
 
-    /// Removes what no instance of the home uses any more, once in the life of
-    /// this process. Nobody waits for it, and nobody is told when it fails: the
-    /// next process meets the same.
-    pub(super) fn tidy_once(&self) {
-        if self.tidied.swap(true, Ordering::AcqRel) {
+    /// Removes cache entries that no instance of the home uses, once per process and
+    /// in the background. A failure is only logged: the next process tries again.
+    pub(super) fn prune_once(&self) {
+        if self.pruned.swap(true, Ordering::AcqRel) {
             return;
         }
         let Ok(sandboxes) = self.settings.sandboxes_dir() else {
@@ -66,29 +70,29 @@ impl Native {
         };
         let dir = self.cache_dir();
         tokio::task::spawn_blocking(move || {
-            let used = Used::of(&sandboxes.value);
+            let used = UsedEntries::of(&sandboxes.value);
             let pruned =
-                etc::prune(&dir, &used.pictures).and_then(|()| rootfs::prune(&dir, &used.rootfs));
+                etc::prune(&dir, &used.etc).and_then(|()| rootfs::prune(&dir, &used.rootfs));
             if let Err(error) = pruned {
-                tracing::debug!(%error, "not tidied up");
+                tracing::debug!(%error, "cannot prune the cache");
             }
         });
     }
 }
 
-/// What instances are made of.
+/// Digests of the cache entries that instances use.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Used {
-    pictures: BTreeSet<String>,
+struct UsedEntries {
+    etc: BTreeSet<String>,
     rootfs: BTreeSet<String>,
 }
 
-impl Used {
+impl UsedEntries {
     fn of(sandboxes: &Path) -> Self {
         let mut used = Self::default();
         let instances = below(sandboxes).into_iter().flat_map(|dir| below(&dir.join("instances")));
-        for made in instances.filter_map(|dir| Label::read(&dir)).map(|label| label.made) {
-            used.pictures.extend(made.picture);
+        for made in instances.filter_map(|dir| Label::read(&dir)).map(|label| label.system) {
+            used.etc.extend(made.etc_snapshot);
             used.rootfs.extend(made.rootfs);
         }
         used
@@ -99,65 +103,66 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// How long something is kept after it was last asked for. Whoever asks for it
-/// is named by an instance only some time later.
-const KEPT: Duration = Duration::from_hours(24);
+/// How long an unused entry is kept after its last use. An instance that is being
+/// made names its entries only when its label is written.
+const KEEP_UNUSED: Duration = Duration::from_hours(24);
 
-/// How long something may be there before whoever makes it holds it.
-const SETTLING: Duration = Duration::from_mins(1);
+/// How old an unlocked temporary directory must be to count as a leftover: its
+/// maker locks it a moment after making it.
+const LOCK_GRACE: Duration = Duration::from_mins(1);
 
-/// What is kept.
+/// The kinds of cache entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Pictures of `/etc`.
+pub(super) enum CacheKind {
+    /// A snapshot of `/etc`.
     Etc,
-    /// Root filesystems that were unpacked.
+    /// An unpacked root filesystem.
     Rootfs,
 }
 
-impl Kind {
-    fn word(self) -> &'static str {
+impl CacheKind {
+    fn prefix(self) -> &'static str {
         match self {
             Self::Etc => "etc",
             Self::Rootfs => "rootfs",
         }
     }
 
-    /// Returns the name of what has a digest.
+    /// Returns the directory name of a finished entry.
     pub(super) fn name(self, digest: &str) -> String {
-        format!("{}-{digest}", self.word())
+        format!("{}-{digest}", self.prefix())
     }
 
-    /// Returns the name of what is only being made.
+    /// Returns the directory name of an entry that is being made.
     pub(super) fn temporary(self, random: &str) -> String {
-        format!(".{}-{random}.tmp", self.word())
+        format!(".{}-{random}.tmp", self.prefix())
     }
 
-    /// Returns the digest that a name tells.
+    /// Returns the digest in the name of a finished entry.
     fn digest(self, name: &str) -> Option<&str> {
-        name.strip_prefix(self.word())?.strip_prefix('-')
+        name.strip_prefix(self.prefix())?.strip_prefix('-')
     }
 
     fn is_temporary(self, name: &str) -> bool {
-        let rest = name.strip_prefix('.').and_then(|name| name.strip_prefix(self.word()));
+        let rest = name.strip_prefix('.').and_then(|name| name.strip_prefix(self.prefix()));
         rest.and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".tmp")).is_some()
     }
 }
 
-/// Makes the directory that such directories are in.
-pub(super) fn make_private(dir: &Path) -> io::Result<()> {
+/// Makes the cache directory.
+pub(super) fn make_cache_dir(dir: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).recursive(true).create(dir) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Returns whether something is there, and notes that it is asked for.
-pub(super) fn use_now(path: &Path) -> io::Result<bool> {
+/// Returns whether an entry exists, and marks it as used now.
+pub(super) fn touch(path: &Path) -> io::Result<bool> {
     match File::open(path) {
         Ok(dir) => {
             dir.set_modified(SystemTime::now())?;
-            // Whoever prunes holds this while deciding and removing.
+            // Pruning holds the exclusive lock while it decides and removes.
             flock(&dir, FlockOperation::LockShared)?;
             Ok(path.is_dir())
         }
@@ -166,9 +171,10 @@ pub(super) fn use_now(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Gives what was made its name. Whoever was faster has made the same.
-pub(super) fn settle(temporary: &Path, name: &Path) -> io::Result<()> {
-    // What was put into it may have brought a time of its own along.
+/// Renames a finished entry to its final name. An entry that another process
+/// finished first has the same content, and this one is removed.
+pub(super) fn publish(temporary: &Path, name: &Path) -> io::Result<()> {
+    // Unpacking may have set the directory's time from the archive.
     File::open(temporary)?.set_modified(SystemTime::now())?;
     match fs::rename(temporary, name) {
         Err(error)
@@ -180,20 +186,20 @@ pub(super) fn settle(temporary: &Path, name: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory for something that is being made. As long as the result
-/// lives, nobody takes it for a leftover.
-pub(super) fn begin(temporary: &Path) -> io::Result<File> {
+/// Makes the temporary directory of an entry. The returned file holds a lock that
+/// keeps pruning away.
+pub(super) fn start_entry(temporary: &Path) -> io::Result<File> {
     fs::create_dir(temporary)?;
-    // The user's umask may have taken bits away.
+    // The umask may have cleared bits.
     fs::set_permissions(temporary, fs::Permissions::from_mode(0o755))?;
     let dir = File::open(temporary)?;
     flock(&dir, FlockOperation::LockShared)?;
     Ok(dir)
 }
 
-/// Removes what of a kind nobody uses, by the digests in `used`, and nobody has
-/// asked for lately, and what was never finished by a process that is gone.
-pub(super) fn prune(dir: &Path, kind: Kind, used: &BTreeSet<String>) -> io::Result<()> {
+/// Removes entries of a kind that are not in `used` and have not been used for
+/// [`KEEP_UNUSED`], and leftovers of processes that are gone.
+pub(super) fn prune(dir: &Path, kind: CacheKind, used: &BTreeSet<String>) -> io::Result<()> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -205,46 +211,46 @@ pub(super) fn prune(dir: &Path, kind: Kind, used: &BTreeSet<String>) -> io::Resu
             continue;
         };
         if kind.is_temporary(name) {
-            remove_leftover(&entry.path())?;
+            remove_if_leftover(&entry.path())?;
         } else if kind.digest(name).is_some_and(|digest| !used.contains(digest)) {
-            remove_unused(dir, &entry.path(), kind)?;
+            remove_if_unused(dir, &entry.path(), kind)?;
         }
     }
     Ok(())
 }
 
-/// Removes what of a kind was never finished by a process that is gone.
-pub(super) fn prune_leftovers(dir: &Path, kind: Kind) -> io::Result<()> {
+/// Removes only the leftovers of processes that are gone.
+pub(super) fn prune_leftovers(dir: &Path, kind: CacheKind) -> io::Result<()> {
     for entry in fs::read_dir(dir)?.flatten() {
         if entry.file_name().to_str().is_some_and(|name| kind.is_temporary(name)) {
-            remove_leftover(&entry.path())?;
+            remove_if_leftover(&entry.path())?;
         }
     }
     Ok(())
 }
 
-fn remove_leftover(path: &Path) -> io::Result<()> {
+fn remove_if_leftover(path: &Path) -> io::Result<()> {
     match lock(path)? {
-        Some(dir) if is_older(&dir, SETTLING)? => remove(path),
+        Some(dir) if is_older(&dir, LOCK_GRACE)? => remove(path),
         _ => Ok(()),
     }
 }
 
-fn remove_unused(dir: &Path, path: &Path, kind: Kind) -> io::Result<()> {
-    let Some(held) = lock(path)? else {
+fn remove_if_unused(dir: &Path, path: &Path, kind: CacheKind) -> io::Result<()> {
+    let Some(lock) = lock(path)? else {
         return Ok(());
     };
-    if !is_older(&held, KEPT)? {
+    if !is_older(&lock, KEEP_UNUSED)? {
         return Ok(());
     }
-    // Out of sight first: nobody starts to use half of it.
+    // Renamed first, so that nobody uses a half-removed entry.
     let aside: PathBuf = dir.join(kind.temporary(&random_hex::<8>()?));
     fs::rename(path, &aside)?;
-    drop(held);
+    drop(lock);
     remove(&aside)
 }
 
-/// Locks a directory; nothing if somebody else has it, or it is gone.
+/// Locks a directory; `None` if it is locked by another process or gone.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let dir = match File::open(path) {
         Ok(dir) => dir,
@@ -260,23 +266,23 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 
 fn is_older(dir: &File, than: Duration) -> io::Result<bool> {
     let modified = dir.metadata()?.modified()?;
-    // A clock that was set back makes nothing old.
+    // A time in the future (the clock was set back) does not count as old.
     Ok(modified.elapsed().is_ok_and(|age| age > than))
 }
 
-/// Removes a directory with all that is in it, also where its own permissions
-/// are in the way.
+/// Removes a directory with its content, even if permissions forbid it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
         other => return other,
     }
-    open_up(path)?;
+    make_removable(path)?;
     fs::remove_dir_all(path)
 }
 
-fn open_up(dir: &Path) -> io::Result<()> {
+/// Gives the owner all permissions on all directories of a tree.
+fn make_removable(dir: &Path) -> io::Result<()> {
     let mode = fs::symlink_metadata(dir)?.mode();
     if mode & 0o700 != 0o700 {
         fs::set_permissions(dir, fs::Permissions::from_mode(mode & 0o7777 | 0o700))?;
@@ -284,18 +290,18 @@ fn open_up(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
+            make_removable(&entry.path())?;
         }
     }
     Ok(())
 }
 
-/// Returns whether a text is new to the users of a home, and remembers that it
-/// is not any more. Where that cannot be remembered, it is said again.
-pub(super) fn is_new(dir: &Path, text: &str) -> bool {
+/// Returns whether a notice is shown for the first time in this home, and records
+/// that it was. If that cannot be recorded, the notice is shown again.
+pub(super) fn is_first_notice(dir: &Path, text: &str) -> bool {
     let name = format!("said-{}", hex(&Sha256::digest(text.as_bytes())[..8]));
     if let Err(error) = make_private_dir(dir) {
-        tracing::debug!(%error, "not remembered");
+        tracing::debug!(%error, "cannot record that a notice was shown");
         return true;
     }
     let made = OpenOptions::new().write(true).create_new(true).open(dir.join(name));

@@ -21,7 +21,7 @@ fn names(dir: &Path) -> Vec<String> {
 const OLD: Duration = Duration::from_hours(25);
 
 #[test]
-fn only_what_is_neither_used_nor_young_nor_being_made_is_removed() {
+fn only_old_unused_entries_and_leftovers_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     directory(dir, "etc-used", OLD);
@@ -31,56 +31,56 @@ fn only_what_is_neither_used_nor_young_nor_being_made_is_removed() {
     directory(dir, ".etc-left.tmp", OLD);
     directory(dir, ".etc-new.tmp", Duration::ZERO);
     directory(dir, "other", OLD);
-    let held = directory(dir, ".etc-held.tmp", OLD);
-    let held = File::open(held).unwrap();
-    flock(&held, FlockOperation::LockShared).unwrap();
-    prune(dir, Kind::Etc, &BTreeSet::from(["used".to_owned()])).unwrap();
-    let kept = [".etc-held.tmp", ".etc-new.tmp", "etc-used", "etc-young", "other", "rootfs-unused"];
+    let lock = directory(dir, ".etc-lock.tmp", OLD);
+    let lock = File::open(lock).unwrap();
+    flock(&lock, FlockOperation::LockShared).unwrap();
+    prune(dir, CacheKind::Etc, &BTreeSet::from(["used".to_owned()])).unwrap();
+    let kept = [".etc-lock.tmp", ".etc-new.tmp", "etc-used", "etc-young", "other", "rootfs-unused"];
     assert_eq!(names(dir), kept);
-    prune_leftovers(dir, Kind::Rootfs).unwrap();
+    prune_leftovers(dir, CacheKind::Rootfs).unwrap();
     assert_eq!(names(dir), kept);
 }
 
 #[test]
-fn what_is_asked_for_is_young_again() {
+fn a_use_makes_an_entry_young_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = directory(dir.path(), "etc-a", OLD);
-    assert!(use_now(&path).unwrap());
-    prune(dir.path(), Kind::Etc, &BTreeSet::new()).unwrap();
+    assert!(touch(&path).unwrap());
+    prune(dir.path(), CacheKind::Etc, &BTreeSet::new()).unwrap();
     assert_eq!(names(dir.path()), ["etc-a"]);
-    assert!(!use_now(&dir.path().join("etc-b")).unwrap());
+    assert!(!touch(&dir.path().join("etc-b")).unwrap());
 }
 
 #[test]
-fn whoever_is_second_takes_what_the_first_has_made() {
+fn the_entry_that_was_finished_first_is_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let name = dir.path().join(Kind::Etc.name("a"));
+    let name = dir.path().join(CacheKind::Etc.name("a"));
     for content in ["first", "second"] {
-        let temporary = dir.path().join(Kind::Etc.temporary(content));
-        let held = begin(&temporary).unwrap();
+        let temporary = dir.path().join(CacheKind::Etc.temporary(content));
+        let lock = start_entry(&temporary).unwrap();
         fs::write(temporary.join("file"), content).unwrap();
-        settle(&temporary, &name).unwrap();
-        drop(held);
+        publish(&temporary, &name).unwrap();
+        drop(lock);
     }
     assert_eq!(fs::read_to_string(name.join("file")).unwrap(), "first");
     assert_eq!(names(dir.path()), ["etc-a"]);
 }
 
 #[test]
-fn nothing_to_prune_is_no_failure() {
+fn a_missing_cache_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
-    prune(&dir.path().join("missing"), Kind::Rootfs, &BTreeSet::new()).unwrap();
+    prune(&dir.path().join("missing"), CacheKind::Rootfs, &BTreeSet::new()).unwrap();
 }
 
 #[test]
-fn permissions_are_not_in_the_way_of_removing() {
+fn permissions_do_not_prevent_removal() {
     let dir = tempfile::tempdir().unwrap();
     let path = directory(dir.path(), "etc-a", OLD);
     fs::create_dir(path.join("closed")).unwrap();
     fs::write(path.join("closed/file"), "").unwrap();
     fs::set_permissions(path.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
-    // Whoever is root is stopped by no permissions: what opens them is tried by itself.
-    open_up(&path).unwrap();
+    // Permissions do not stop root, so changing them is tested by itself.
+    make_removable(&path).unwrap();
     assert_eq!(fs::metadata(path.join("closed")).unwrap().mode() & 0o777, 0o700);
     remove(&path).unwrap();
     remove(&path).unwrap();
@@ -88,10 +88,10 @@ fn permissions_are_not_in_the_way_of_removing() {
 }
 
 #[test]
-fn a_text_is_new_once_per_home() {
+fn a_notice_is_shown_once_per_home() {
     let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    assert!(is_new(home.path(), "a"));
-    assert!(!is_new(home.path(), "a"));
-    assert!(is_new(home.path(), "b"));
-    assert!(is_new(other.path(), "a"));
+    assert!(is_first_notice(home.path(), "a"));
+    assert!(!is_first_notice(home.path(), "a"));
+    assert!(is_first_notice(home.path(), "b"));
+    assert!(is_first_notice(other.path(), "a"));
 }

@@ -1,5 +1,5 @@
-//! Control groups: where those of this process are, and making and removing
-//! those of an instance.
+//! Control groups (cgroups): finding those of this process, and making and
+//! removing those of an instance.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,19 +7,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a control group can limit here.
+/// The controllers that limits need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
-    /// Processor time.
     Cpu,
-    /// Memory.
     Memory,
-    /// Processes and threads.
     Pids,
 }
 
 impl Controller {
-    /// Returns the kernel's name for it.
+    /// Returns the kernel's name of the controller.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -29,23 +26,23 @@ impl Controller {
     }
 }
 
-/// Which of the kernel's two interfaces a hierarchy has.
+/// The cgroup interface of a hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
-    /// A hierarchy for each controller.
+    /// cgroup v1: a hierarchy per controller.
     One,
-    /// One hierarchy for all.
+    /// cgroup v2: one hierarchy for all controllers.
     Two,
 }
 
-/// The control group that this process is in.
+/// The group of this process in a hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Own {
+pub(super) struct OwnGroup {
     pub(super) version: Version,
     pub(super) dir: PathBuf,
 }
 
-/// The hierarchies of this machine, as a process sees them.
+/// The cgroup hierarchies that a process sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Hierarchies {
     one: Vec<(String, PathBuf)>,
@@ -53,7 +50,7 @@ pub(super) struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Returns those of this process. Where nothing can be read there are none.
+    /// Returns the hierarchies of this process; none if they cannot be read.
     pub(super) fn of_this_process() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self::parse(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
@@ -87,17 +84,17 @@ impl Hierarchies {
     }
 
     /// Returns the group of this process in the hierarchy of a controller.
-    pub(super) fn own(&self, controller: Controller) -> Option<Own> {
+    pub(super) fn own(&self, controller: Controller) -> Option<OwnGroup> {
         let one = self.one.iter().find(|(name, _)| name == controller.name());
         match (one, &self.two) {
-            (Some((_, dir)), _) => Some(Own { version: Version::One, dir: dir.clone() }),
-            (None, Some(dir)) => Some(Own { version: Version::Two, dir: dir.clone() }),
+            (Some((_, dir)), _) => Some(OwnGroup { version: Version::One, dir: dir.clone() }),
+            (None, Some(dir)) => Some(OwnGroup { version: Version::Two, dir: dir.clone() }),
             (None, None) => None,
         }
     }
 
-    /// Returns whether groups with a controller can be made, as far as that can
-    /// be told without making one.
+    /// Returns whether this process can probably make groups with a controller. Only
+    /// making one shows it for certain.
     pub(super) fn may_limit(&self, controller: Controller) -> bool {
         self.own(controller).is_some_and(|own| {
             let writable = rustix::fs::access(&own.dir, rustix::fs::Access::WRITE_OK).is_ok();
@@ -113,8 +110,8 @@ impl Hierarchies {
     }
 }
 
-/// Returns how many processes the kernel has killed for want of memory in the
-/// control group of a process, where that can be seen from here.
+/// Returns how many processes the kernel's OOM killer has killed in the group of a
+/// process, if that group is visible from here.
 pub(in crate::backends) fn memory_kills(pid: u32) -> Option<u64> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -123,10 +120,10 @@ pub(in crate::backends) fn memory_kills(pid: u32) -> Option<u64> {
         Version::One => "memory.oom_control",
         Version::Two => "memory.events",
     };
-    kills_in(&fs::read_to_string(group.dir.join(file)).ok()?)
+    parse_oom_kills(&fs::read_to_string(group.dir.join(file)).ok()?)
 }
 
-fn kills_in(text: &str) -> Option<u64> {
+fn parse_oom_kills(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
@@ -148,8 +145,8 @@ impl<'a> Mount<'a> {
         Some(Self { root: unescape(root), point: unescape(point), kind, options })
     }
 
-    /// Returns where a group is below the mount; nothing for one that the mount
-    /// does not show.
+    /// Returns the directory of a group below the mount; `None` if the mount does
+    /// not contain it.
     fn below(&self, path: &str) -> Option<PathBuf> {
         if path.split('/').any(|part| part == "..") {
             return None;
@@ -159,7 +156,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Undoes what the kernel does to blanks in names.
+/// Decodes the escapes of `mountinfo`.
 fn unescape(text: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]
         .into_iter()
@@ -167,32 +164,31 @@ fn unescape(text: &str) -> String {
         .fold(text.to_owned(), |text, (escaped, meant)| text.replace(escaped, meant))
 }
 
-/// How long a group may be busy after its last process has ended.
+/// How long the kernel may keep a group busy after its last process has ended.
 const BUSY_FOR: Duration = Duration::from_secs(5);
 
-/// Time between two attempts at removing one.
+/// Pause between two attempts to remove a group.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// More than a page of memory on any machine.
+/// Tolerance for rounding to pages, at least one page on every machine.
 const PAGE: u64 = 64 << 10;
 
-/// Microseconds over which processor time is counted.
+/// The CPU quota period in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// A limit to be set: of what, and how much in the kernel's own unit:
-/// thousandths of a processor, bytes, processes.
-pub(super) type Wanted = (Controller, u64);
+/// A limit to set, in thousandths of a CPU, bytes or processes.
+pub(super) type LimitRequest = (Controller, u64);
 
 /// The groups of an instance.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// Their directories.
+    /// Their directories, one per hierarchy.
     pub(super) dirs: Vec<PathBuf>,
-    /// What could not be limited, and why.
+    /// Controllers whose limit could not be set, and why.
     pub(super) refused: Vec<(Controller, String)>,
 }
 
-/// How the names of groups begin.
+/// Prefix of the names of groups.
 const PREFIX: &str = "vestal-";
 
 /// Returns the name of an instance's groups.
@@ -200,30 +196,34 @@ pub(super) fn name(instance: &str) -> String {
     format!("{PREFIX}{instance}")
 }
 
-/// Returns where the groups of an instance will be, so that this can be written
-/// down before there are any.
-pub(super) fn places(hierarchies: &Hierarchies, instance: &str, wanted: &[Wanted]) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = Vec::new();
-    for (controller, _) in wanted {
+/// Returns the directories that the groups of an instance will have, so that they
+/// can be recorded before they exist.
+pub(super) fn planned_dirs(
+    hierarchies: &Hierarchies,
+    instance: &str,
+    limits: &[LimitRequest],
+) -> Vec<PathBuf> {
+    let mut planned_dirs: Vec<PathBuf> = Vec::new();
+    for (controller, _) in limits {
         if let Some(own) = hierarchies.own(*controller) {
-            let place = own.dir.join(name(instance));
-            if !places.contains(&place) {
-                places.push(place);
+            let dir = own.dir.join(name(instance));
+            if !planned_dirs.contains(&dir) {
+                planned_dirs.push(dir);
             }
         }
     }
-    places
+    planned_dirs
 }
 
-/// Makes groups with these limits. What cannot be limited is told, and no group
-/// is left of it.
-pub(super) fn make(hierarchies: &Hierarchies, instance: &str, wanted: &[Wanted]) -> Groups {
+/// Makes groups with these limits. A controller that fails is reported in
+/// [`Groups::refused`], and its group is removed.
+pub(super) fn make(hierarchies: &Hierarchies, instance: &str, limits: &[LimitRequest]) -> Groups {
     let mut groups = Groups::default();
-    // One that a guest left which ended by itself has the limits of then.
-    for place in places(hierarchies, instance, wanted) {
-        fs::remove_dir(place).ok();
+    // A group left by a guest that ended by itself has outdated limits.
+    for dir in planned_dirs(hierarchies, instance, limits) {
+        fs::remove_dir(dir).ok();
     }
-    for (controller, value) in wanted {
+    for (controller, value) in limits {
         let limited = match hierarchies.own(*controller) {
             Some(own) => limit(&own, instance, *controller, *value),
             None => Err(io::Error::new(
@@ -237,27 +237,34 @@ pub(super) fn make(hierarchies: &Hierarchies, instance: &str, wanted: &[Wanted])
             Err(error) => groups.refused.push((*controller, error.to_string())),
         }
     }
-    for place in places(hierarchies, instance, wanted) {
-        if !groups.dirs.contains(&place) {
-            fs::remove_dir(place).ok();
+    for dir in planned_dirs(hierarchies, instance, limits) {
+        if !groups.dirs.contains(&dir) {
+            fs::remove_dir(dir).ok();
         }
     }
     groups
 }
 
-fn limit(own: &Own, instance: &str, controller: Controller, value: u64) -> io::Result<PathBuf> {
+fn limit(
+    own: &OwnGroup,
+    instance: &str,
+    controller: Controller,
+    value: u64,
+) -> io::Result<PathBuf> {
     if own.version == Version::Two {
         delegate(&own.dir, controller)?;
     }
     let dir = own.dir.join(name(instance));
     match fs::create_dir(&dir) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(named(&dir, &error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(with_path(&dir, &error));
+        }
         _ => {}
     }
     for (file, text, needed) in settings(own.version, controller, value) {
         let path = dir.join(file);
         match fs::write(&path, text) {
-            Err(error) if needed => return Err(named(&path, &error)),
+            Err(error) if needed => return Err(with_path(&path, &error)),
             _ => {}
         }
     }
@@ -265,8 +272,7 @@ fn limit(own: &Own, instance: &str, controller: Controller, value: u64) -> io::R
     Ok(dir)
 }
 
-/// Sees whether the kernel has taken a limit of memory as it was meant. It counts
-/// in pages, and rounds.
+/// Checks that the kernel accepted a memory limit; it rounds to pages.
 fn check_memory(
     dir: &Path,
     version: Version,
@@ -280,15 +286,15 @@ fn check_memory(
         Version::One => "memory.limit_in_bytes",
         Version::Two => "memory.max",
     });
-    let text = fs::read_to_string(&path).map_err(|error| named(&path, &error))?;
+    let text = fs::read_to_string(&path).map_err(|error| with_path(&path, &error))?;
     match text.trim().parse::<u64>() {
         Ok(found) if found <= value.saturating_add(PAGE) => Ok(()),
-        _ => Err(io::Error::other(format!("{} is {} after all", path.display(), text.trim()))),
+        _ => Err(io::Error::other(format!("{} is {} instead", path.display(), text.trim()))),
     }
 }
 
-/// Lets groups below a group have a controller. The kernel refuses where the
-/// group has processes of its own, unless it is the topmost.
+/// Enables a controller for the children of a group (v2). The kernel refuses it
+/// for a group that has processes, except for the root group.
 fn delegate(dir: &Path, controller: Controller) -> io::Result<()> {
     let has = |file: &str| {
         let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
@@ -303,17 +309,17 @@ fn delegate(dir: &Path, controller: Controller) -> io::Result<()> {
             format!("the group {} has no controller {}", dir.display(), controller.name());
         return Err(io::Error::new(ErrorKind::NotFound, missing));
     }
-    fs::write(&path, format!("+{}", controller.name())).map_err(|error| named(&path, &error))
+    fs::write(&path, format!("+{}", controller.name())).map_err(|error| with_path(&path, &error))
 }
 
-/// Returns what is written to set a limit: the file, the text, and whether the
-/// limit does not hold without it.
+/// Returns what to write for a limit: file, text, and whether a failure to write
+/// it is an error.
 fn settings(
     version: Version,
     controller: Controller,
     value: u64,
 ) -> Vec<(&'static str, String, bool)> {
-    // Thousandths of a processor, in microseconds of each period.
+    // From thousandths of a CPU to microseconds per period.
     let quota = (value.saturating_mul(PERIOD) / 1000).max(1000);
     match (version, controller) {
         (Version::One, Controller::Cpu) => vec![
@@ -321,8 +327,8 @@ fn settings(
             ("cpu.cfs_quota_us", quota.to_string(), true),
         ],
         (Version::Two, Controller::Cpu) => vec![("cpu.max", format!("{quota} {PERIOD}"), true)],
-        // As much may be swapped as may be held, where swap is counted at all.
-        // The sum is never less than the memory alone: it makes way first.
+        // Swap is limited to the size of the memory, where the kernel accounts swap.
+        // memsw must never be below the memory limit, so it is lifted first.
         (Version::One, Controller::Memory) => vec![
             ("memory.memsw.limit_in_bytes", "-1".to_owned(), false),
             ("memory.limit_in_bytes", value.to_string(), true),
@@ -336,15 +342,15 @@ fn settings(
     }
 }
 
-/// Returns the file of a group that a process joins it by: in version 1 the one
-/// that takes single threads, which costs a process that moves itself nothing.
-pub(super) fn entrance(dir: &Path) -> PathBuf {
+/// Returns the file by which a process joins a group. In v1 that is
+/// `tasks`: moving a single thread is cheaper than moving a process.
+pub(super) fn join_file(dir: &Path) -> PathBuf {
     let threads = dir.join("tasks");
     if threads.exists() { threads } else { dir.join("cgroup.procs") }
 }
 
-/// Removes groups that no process is in any more; gone is fine. Only what has
-/// the name of the instance's groups is touched.
+/// Removes empty groups; absent ones are no error. Directories without the name of
+/// this instance's groups are not touched.
 pub(super) async fn remove(instance: &str, dirs: &[PathBuf]) -> io::Result<()> {
     let name = name(instance);
     let deadline = tokio::time::Instant::now() + BUSY_FOR;
@@ -353,55 +359,56 @@ pub(super) async fn remove(instance: &str, dirs: &[PathBuf]) -> io::Result<()> {
             match remove_group(dir) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::NotFound => break,
-                // The kernel lets go of the last process a moment after its end.
+                // The kernel releases the last process a moment after its end.
                 Err(error)
                     if error.kind() == ErrorKind::ResourceBusy
                         && tokio::time::Instant::now() < deadline =>
                 {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(error) => return Err(named(dir, &error)),
+                Err(error) => return Err(with_path(dir, &error)),
             }
         }
     }
     Ok(())
 }
 
-/// Returns groups beside those of this process's instances that no process is in,
-/// and that are of none of these instances.
-pub(super) fn strays(hierarchies: &Hierarchies, known: &BTreeSet<String>) -> Vec<PathBuf> {
+/// Returns groups that contain no process and belong to none of the known
+/// instances.
+pub(super) fn stray_groups(hierarchies: &Hierarchies, known: &BTreeSet<String>) -> Vec<PathBuf> {
     let all = [Controller::Cpu, Controller::Memory, Controller::Pids];
     let own: BTreeSet<PathBuf> =
         all.into_iter().filter_map(|one| hierarchies.own(one)).map(|own| own.dir).collect();
     let is_stray = |dir: &PathBuf| {
         let name = dir.file_name().and_then(|name| name.to_str());
         let instance = name.and_then(|name| name.strip_prefix(PREFIX));
-        instance.is_some_and(|instance| !known.contains(instance)) && is_deserted(dir)
+        instance.is_some_and(|instance| !known.contains(instance)) && is_empty_group(dir)
     };
-    let mut found: Vec<PathBuf> = own.iter().flat_map(|dir| below(dir)).filter(is_stray).collect();
+    let mut found: Vec<PathBuf> =
+        own.iter().flat_map(|dir| children(dir)).filter(is_stray).collect();
     found.sort();
     found
 }
 
-/// Returns whether no process is in a group or in those below it. Of one that
-/// cannot be looked at that is not known.
-fn is_deserted(dir: &Path) -> bool {
+/// Returns whether a group and its children contain no process; false if that
+/// cannot be read.
+fn is_empty_group(dir: &Path) -> bool {
     fs::read_to_string(dir.join("cgroup.procs")).is_ok_and(|processes| processes.is_empty())
-        && below(dir).all(|dir| is_deserted(&dir))
+        && children(dir).all(|dir| is_empty_group(&dir))
 }
 
-/// Returns the groups in a group.
-fn below(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+/// Returns the children of a group.
+fn children(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let groups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     groups.map(|entry| entry.path())
 }
 
-/// Removes a group, and those that its own processes have made below it.
+/// Removes a group and the children that its processes have made.
 fn remove_group(dir: &Path) -> io::Result<()> {
     match fs::remove_dir(dir) {
         Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-            for dir in below(dir) {
+            for dir in children(dir) {
                 remove_group(&dir).ok();
             }
             fs::remove_dir(dir)
@@ -410,7 +417,7 @@ fn remove_group(dir: &Path) -> io::Result<()> {
     }
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 

@@ -15,11 +15,11 @@ fn plain(root: &Path) -> Hierarchies {
 async fn limits_are_written_where_they_are_looked_for_and_go_with_the_instance() {
     let root = tempfile::tempdir().unwrap();
     let hierarchies = plain(root.path());
-    let wanted = [(Controller::Memory, 1 << 20), (Controller::Pids, 100)];
-    let groups = make(&hierarchies, "i1", &wanted);
+    let limits = [(Controller::Memory, 1 << 20), (Controller::Pids, 100)];
+    let groups = make(&hierarchies, "i1", &limits);
     let dirs = [root.path().join("memory/vestal-i1"), root.path().join("pids/vestal-i1")];
     assert_eq!((&groups.dirs[..], &groups.refused[..]), (&dirs[..], &[][..]));
-    assert_eq!(places(&hierarchies, "i1", &wanted), dirs);
+    assert_eq!(planned_dirs(&hierarchies, "i1", &limits), dirs);
     let read = |name: &str| fs::read_to_string(root.path().join(name)).unwrap();
     assert_eq!(read("memory/vestal-i1/memory.limit_in_bytes"), "1048576");
     assert_eq!(read("pids/vestal-i1/pids.max"), "100");
@@ -120,7 +120,7 @@ fn groups_without_a_process_and_without_an_instance_are_strays() {
     group("pids/another", "");
     fs::create_dir(root.path().join("pids/vestal-unknown")).unwrap();
     let known = BTreeSet::from(["known".to_owned()]);
-    assert_eq!(strays(&hierarchies, &known), [stray, deep]);
+    assert_eq!(stray_groups(&hierarchies, &known), [stray, deep]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn each_controller_is_found_in_the_hierarchy_it_is_mounted_in() {
         39 31 0:36 / /odd\\040place rw - cgroup cgroup rw,pids\n\
         41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
     let found = Hierarchies::parse(own, mounts);
-    let at = |dir: &str| Some(Own { version: Version::One, dir: dir.into() });
+    let at = |dir: &str| Some(OwnGroup { version: Version::One, dir: dir.into() });
     assert_eq!(found.own(Controller::Cpu), at("/sys/fs/cgroup/cpu,cpuacct"));
     assert_eq!(found.own(Controller::Memory), at("/sys/fs/cgroup/memory/job/7"));
     assert_eq!(found.own(Controller::Pids), at("/odd place"));
@@ -141,9 +141,9 @@ fn each_controller_is_found_in_the_hierarchy_it_is_mounted_in() {
 
 #[test]
 fn kills_for_want_of_memory_are_read_from_either_interface() {
-    assert_eq!(kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), Some(3));
-    assert_eq!(kills_in("low 0\noom 2\noom_kill 1\noom_group_kill 9\n"), Some(1));
-    assert_eq!(kills_in("oom_kill_disable 0\n"), None);
+    assert_eq!(parse_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), Some(3));
+    assert_eq!(parse_oom_kills("low 0\noom 2\noom_kill 1\noom_group_kill 9\n"), Some(1));
+    assert_eq!(parse_oom_kills("oom_kill_disable 0\n"), None);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn one_hierarchy_serves_all_and_a_group_outside_of_it_none() {
     let mounts = "29 1 0:26 /docker/a /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
     let found = Hierarchies::parse("0::/docker/a/b\n", mounts);
     for controller in [Controller::Cpu, Controller::Memory, Controller::Pids] {
-        let expected = Own { version: Version::Two, dir: "/sys/fs/cgroup/b".into() };
+        let expected = OwnGroup { version: Version::Two, dir: "/sys/fs/cgroup/b".into() };
         assert_eq!(found.own(controller), Some(expected));
     }
     for outside in ["0::/../elsewhere\n", "0::/other\n", "", "garbage"] {

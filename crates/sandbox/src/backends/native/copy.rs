@@ -1,46 +1,46 @@
-//! Copies of what instances are made of.
+//! Copies of instances: their overlay layers and their files.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use vestal_config::{AnyKey as _, keys};
 
-use super::backend::{Native, widest_users};
-use super::launch::made_of;
+use super::backend::{Native, all_possible_users};
+use super::launch::system_of;
 use super::tier::Tier;
 use crate::ProgressSink;
 use crate::backend::{BackendError, Base, CopyTotals, Instance, InstanceRequest, SavedSystem};
 use crate::backends::copying::{How, copy};
 
-/// Name of the layers in the directory of an instance, or of a copy.
+/// Directory of the overlay layers in an instance and in a copy.
 const LAYERS: &str = "layers";
 
-/// What layers are changes to: they fit nothing else.
+/// The system that layers were made on. They cannot be used on another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ground {
+pub(super) struct LayerBase {
     pub(super) tier: Tier,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rootfs: Option<String>,
 }
 
 impl Native {
-    /// Copies the layers of an instance that does not run.
+    /// Copies the layers of a stopped instance.
     pub(super) async fn save_layers(
         &self,
         instance: &Instance,
         into: &Path,
         progress: &ProgressSink,
     ) -> Result<SavedSystem, BackendError> {
-        let ground = ground_of(instance)?;
+        let base = layer_base(instance)?;
         let (from, to) = (instance.dir.join(LAYERS), into.join(LAYERS));
-        self.copy_as(&from, &to, "the sandbox's system", progress).await?;
-        serde_json::to_value(ground).map_err(|error| BackendError::Io {
-            action: "note what was copied".to_owned(),
+        self.copy_files(&from, &to, "the sandbox's system", progress).await?;
+        serde_json::to_value(base).map_err(|error| BackendError::Io {
+            action: "record the system of the copy".to_owned(),
             source: std::io::Error::other(error),
         })
     }
 
-    /// Copies a tree of a sandbox's files.
+    /// Copies a directory of a sandbox's files.
     pub(super) async fn copy_tree(
         &self,
         from: &Path,
@@ -49,26 +49,27 @@ impl Native {
     ) -> Result<CopyTotals, BackendError> {
         let name = from.file_name().map(|name| name.to_string_lossy().into_owned());
         let what = format!("the sandbox's {}", name.as_deref().unwrap_or("files"));
-        self.copy_as(from, to, &what, progress).await
+        self.copy_files(from, to, &what, progress).await
     }
 
-    /// Fills a new instance with a copy, if one is asked for.
-    pub(super) async fn fill(
+    /// Copies the layers of [`InstanceRequest::base`], if there is one, into a new
+    /// instance.
+    pub(super) async fn restore_layers(
         &self,
         request: &InstanceRequest,
-        new: &Ground,
+        new: &LayerBase,
     ) -> Result<(), BackendError> {
-        let (from, ground) = match &request.base {
+        let (from, base) = match &request.base {
             None => return Ok(()),
-            Some(Base::Instance(source)) => (source.dir.join(LAYERS), ground_of(source)?),
-            Some(Base::Saved { dir, saved }) => (dir.join(LAYERS), read_saved(saved)?),
+            Some(Base::Instance(source)) => (source.dir.join(LAYERS), layer_base(source)?),
+            Some(Base::Saved { dir, saved }) => (dir.join(LAYERS), parse_saved(saved)?),
         };
-        ground.check(new)?;
+        base.check(new)?;
         let to = request.instance.dir.join(LAYERS);
-        self.copy_as(&from, &to, "the sandbox's system", &request.progress).await.map(drop)
+        self.copy_files(&from, &to, "the sandbox's system", &request.progress).await.map(drop)
     }
 
-    async fn copy_as(
+    async fn copy_files(
         &self,
         from: &Path,
         to: &Path,
@@ -78,14 +79,14 @@ impl Native {
         let how = if rustix::process::geteuid().is_root() {
             How::AsSelf
         } else {
-            How::Among(widest_users())
+            How::Among(all_possible_users())
         };
         copy(&self.stage()?, &how, from, to, what, progress).await
     }
 }
 
-impl Ground {
-    /// Checks that what was copied fits what is made of it.
+impl LayerBase {
+    /// Checks that layers made on this system can be used on `new`.
     fn check(&self, new: &Self) -> Result<(), BackendError> {
         if self == new {
             return Ok(());
@@ -99,7 +100,7 @@ impl Ground {
         };
         Err(BackendError::Advised {
             problem: format!(
-                "the original was made on {}, and a copy would be on {}: its files do not fit",
+                "the original was made on {}, but the copy would be on {}: its files do not fit",
                 self.tier.meaning(),
                 new.tier.meaning()
             ),
@@ -108,20 +109,20 @@ impl Ground {
     }
 }
 
-fn ground_of(instance: &Instance) -> Result<Ground, BackendError> {
-    match made_of(instance) {
-        Some(made) => Ok(Ground { tier: made.tier, rootfs: made.rootfs }),
+fn layer_base(instance: &Instance) -> Result<LayerBase, BackendError> {
+    match system_of(instance) {
+        Some(made) => Ok(LayerBase { tier: made.tier, rootfs: made.rootfs }),
         None => Err(BackendError::Advised {
-            problem: "nothing is known of how the original was made".to_owned(),
-            advice: "start it once, or make it anew with `vestal rebuild`".to_owned(),
+            problem: "it is not recorded how the original was made".to_owned(),
+            advice: "start it once, or make a new one with `vestal rebuild`".to_owned(),
         }),
     }
 }
 
-fn read_saved(saved: &SavedSystem) -> Result<Ground, BackendError> {
+fn parse_saved(saved: &SavedSystem) -> Result<LayerBase, BackendError> {
     serde_json::from_value(saved.clone()).map_err(|error| BackendError::Advised {
-        problem: format!("what was noted of the copy cannot be read: {error}"),
-        advice: "use another snapshot, or the Vestal that made this one".to_owned(),
+        problem: format!("cannot read the record of the copy: {error}"),
+        advice: "use another snapshot, or the version of Vestal that made this one".to_owned(),
     })
 }
 
@@ -129,18 +130,18 @@ fn read_saved(saved: &SavedSystem) -> Result<Ground, BackendError> {
 mod tests {
     use super::*;
 
-    fn ground(tier: Tier, rootfs: Option<&str>) -> Ground {
-        Ground { tier, rootfs: rootfs.map(str::to_owned) }
+    fn base(tier: Tier, rootfs: Option<&str>) -> LayerBase {
+        LayerBase { tier, rootfs: rootfs.map(str::to_owned) }
     }
 
     #[test]
-    fn a_copy_is_only_laid_over_what_it_was_taken_from() {
-        let overlay = ground(Tier::Overlay, None);
+    fn layers_are_only_used_on_the_system_they_were_made_on() {
+        let overlay = base(Tier::Overlay, None);
         overlay.check(&overlay).unwrap();
         for (was, now) in [
-            (overlay.clone(), ground(Tier::ReadOnly, None)),
-            (ground(Tier::Rootfs, Some("a")), ground(Tier::Rootfs, Some("b"))),
-            (ground(Tier::Rootfs, Some("a")), overlay),
+            (overlay.clone(), base(Tier::ReadOnly, None)),
+            (base(Tier::Rootfs, Some("a")), base(Tier::Rootfs, Some("b"))),
+            (base(Tier::Rootfs, Some("a")), overlay),
         ] {
             let refused = was.check(&now).unwrap_err();
             assert!(refused.is_final());
@@ -150,11 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_of_a_copy_is_read_again() {
-        for ground in [ground(Tier::Overlay, None), ground(Tier::Rootfs, Some("a"))] {
-            let saved = serde_json::to_value(&ground).unwrap();
-            assert_eq!(read_saved(&saved).unwrap(), ground);
+    fn the_record_of_a_copy_is_read_back() {
+        for base in [base(Tier::Overlay, None), base(Tier::Rootfs, Some("a"))] {
+            let saved = serde_json::to_value(&base).unwrap();
+            assert_eq!(parse_saved(&saved).unwrap(), base);
         }
-        assert!(read_saved(&SavedSystem::Null).unwrap_err().is_final());
+        assert!(parse_saved(&SavedSystem::Null).unwrap_err().is_final());
     }
 }

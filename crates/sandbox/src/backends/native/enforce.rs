@@ -1,68 +1,69 @@
-//! Limits, by whatever this machine has for them.
+//! Enforcing limits with systemd scopes, control groups or the kernel's process
+//! count.
 
 use std::path::PathBuf;
 
-use super::cgroups::{self, Controller, Hierarchies, Wanted};
+use super::cgroups::{self, Controller, Hierarchies, LimitRequest};
 use crate::backend::BackendError;
 use crate::backends::limits::{LimitKind, Limits};
 use crate::backends::scope::Scope;
 
-/// What limits processes on this machine.
+/// What enforces limits on this machine.
 #[derive(Debug)]
-pub(super) enum Means {
-    /// systemd, for scopes, with these controllers.
+pub(super) enum LimitMechanism {
+    /// systemd scopes, with the controllers that the manager has.
     Systemd(Vec<String>),
-    /// Control groups below this process's own.
+    /// Control groups below the one of this process.
     Groups(Hierarchies),
 }
 
-/// Limits that hold, and those that do not.
+/// The outcome of enforcing limits.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Enforced {
-    /// Directories of control groups that the first process is put into.
+    /// Directories of the control groups for the first process.
     pub(super) dirs: Vec<PathBuf>,
-    /// Properties of a systemd scope that it is started in.
+    /// Properties of the systemd scope.
     pub(super) properties: Vec<String>,
-    /// Processes of one user, where nothing else counts them.
+    /// Most processes of one user, where no controller counts them.
     pub(super) max_processes: Option<u64>,
-    /// Keys of limits that are left out.
+    /// Keys of default limits that cannot be enforced.
     pub(super) unenforced: Vec<String>,
 }
 
-impl Means {
-    /// Returns those of this machine.
-    pub(super) fn of_this_machine(scope: Option<&Scope>, uid: u32) -> Self {
+impl LimitMechanism {
+    /// Returns the mechanism of this machine.
+    pub(super) fn detect(scope: Option<&Scope>, uid: u32) -> Self {
         match scope {
             Some(scope) => Self::Systemd(scope.controllers(uid)),
             None => Self::Groups(Hierarchies::of_this_process()),
         }
     }
 
-    /// Checks what of the limits can be checked without making anything.
+    /// Refuses required limits that this machine certainly cannot enforce.
     pub(super) fn vet(&self, limits: &Limits) -> Result<(), BackendError> {
         for kind in LimitKind::ALL {
-            if limits.requires(kind) && !self.is_able(kind) {
-                return Err(unenforceable(kind, self.lack(kind)));
+            if limits.requires(kind) && !self.can_enforce(kind) {
+                return Err(unenforceable(kind, self.reason_against(kind)));
             }
         }
         Ok(())
     }
 
-    /// Returns the names of what processes can be limited in here, and of what
-    /// not.
-    pub(super) fn abilities(&self) -> (Vec<&'static str>, Vec<&'static str>) {
+    /// Returns the names of the controllers that can be limited here, and of those
+    /// that cannot.
+    pub(super) fn controllers(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let controllers = [LimitKind::Cpu, LimitKind::Memory];
         let (held, lost): (Vec<_>, Vec<_>) =
-            controllers.into_iter().partition(|kind| self.is_able(*kind));
+            controllers.into_iter().partition(|kind| self.can_enforce(*kind));
         let names = |kinds: Vec<LimitKind>| {
             kinds.into_iter().filter_map(controller).map(Controller::name).collect()
         };
         (names(held), names(lost))
     }
 
-    fn is_able(&self, kind: LimitKind) -> bool {
+    fn can_enforce(&self, kind: LimitKind) -> bool {
         match (kind, controller(kind)) {
-            // The kernel counts the processes of a sandbox's users anyway.
+            // Without a controller, the kernel's count per user is used.
             (LimitKind::Pids, _) => true,
             (_, None) => false,
             (_, Some(controller)) => match self {
@@ -72,24 +73,26 @@ impl Means {
         }
     }
 
-    /// Returns where control groups of an instance will be.
-    pub(super) fn places(&self, limits: &Limits, instance: &str) -> Vec<PathBuf> {
+    /// Returns the control groups that an instance will have.
+    pub(super) fn planned_groups(&self, limits: &Limits, instance: &str) -> Vec<PathBuf> {
         match self {
             Self::Systemd(_) => Vec::new(),
-            Self::Groups(hierarchies) => cgroups::places(hierarchies, instance, &wanted(limits)),
+            Self::Groups(hierarchies) => {
+                cgroups::planned_dirs(hierarchies, instance, &limit_requests(limits))
+            }
         }
     }
 
-    /// Makes the limits hold for an instance that is about to be started.
+    /// Sets up the limits of an instance that is about to start.
     pub(super) fn enforce(
         &self,
         limits: &Limits,
         instance: &str,
     ) -> Result<Enforced, BackendError> {
         let (mut enforced, refused) = match self {
-            Self::Systemd(names) => by_systemd(limits, names),
+            Self::Systemd(names) => scope_properties(limits, names),
             Self::Groups(hierarchies) => {
-                let groups = cgroups::make(hierarchies, instance, &wanted(limits));
+                let groups = cgroups::make(hierarchies, instance, &limit_requests(limits));
                 (Enforced { dirs: groups.dirs, ..Enforced::default() }, groups.refused)
             }
         };
@@ -109,8 +112,9 @@ impl Means {
             if kind == LimitKind::Pids {
                 enforced.max_processes = Some(limit.value);
             } else if limits.requires(kind) {
-                let reason = reason.map_or_else(|| self.lack(kind), |(_, reason)| reason.clone());
-                // No group is left of an instance that is not made.
+                let reason =
+                    reason.map_or_else(|| self.reason_against(kind), |(_, reason)| reason.clone());
+                // The instance is not made, so its groups go too.
                 for dir in &enforced.dirs {
                     std::fs::remove_dir(dir).ok();
                 }
@@ -122,23 +126,20 @@ impl Means {
         Ok(enforced)
     }
 
-    fn lack(&self, kind: LimitKind) -> String {
+    fn reason_against(&self, kind: LimitKind) -> String {
         match (kind, self) {
             (LimitKind::Disk, _) => {
                 "native sandboxes keep their files in directories, which have no quota".to_owned()
             }
             (_, Self::Systemd(_)) => {
-                "the systemd manager that runs this session was not given that controller"
-                    .to_owned()
+                "the systemd manager of this session does not have that controller".to_owned()
             }
-            (_, Self::Groups(_)) => {
-                "this process may make no control group for it below its own".to_owned()
-            }
+            (_, Self::Groups(_)) => "this process cannot make control groups for it".to_owned(),
         }
     }
 }
 
-/// Returns what limits something, where anything does.
+/// Returns the controller of a limit, if there is one.
 fn controller(kind: LimitKind) -> Option<Controller> {
     match kind {
         LimitKind::Cpu => Some(Controller::Cpu),
@@ -148,28 +149,28 @@ fn controller(kind: LimitKind) -> Option<Controller> {
     }
 }
 
-/// Returns the limits that control groups can set, in their own units.
-fn wanted(limits: &Limits) -> Vec<Wanted> {
-    let wanted = [
+/// Returns the limits that controllers can set, in the kernel's units.
+fn limit_requests(limits: &Limits) -> Vec<LimitRequest> {
+    let limit_requests = [
         (Controller::Cpu, limits.cpu.value),
         (Controller::Memory, limits.memory_mb.value.saturating_mul(1 << 20)),
         (Controller::Pids, limits.pids.value),
     ];
-    wanted.into_iter().filter(|(_, value)| *value != 0).collect()
+    limit_requests.into_iter().filter(|(_, value)| *value != 0).collect()
 }
 
-fn by_systemd(limits: &Limits, names: &[String]) -> (Enforced, Vec<(Controller, String)>) {
+fn scope_properties(limits: &Limits, names: &[String]) -> (Enforced, Vec<(Controller, String)>) {
     let mut enforced = Enforced::default();
     let mut refused = Vec::new();
-    for (controller, value) in wanted(limits) {
+    for (controller, value) in limit_requests(limits) {
         if !names.iter().any(|name| name == controller.name()) {
-            let reason = "the systemd manager that runs this session was not given that controller";
+            let reason = "the systemd manager of this session does not have that controller";
             refused.push((controller, reason.to_owned()));
             continue;
         }
         enforced.properties.push(match controller {
             Controller::Cpu if value % 10 == 0 => format!("CPUQuota={}%", value / 10),
-            // Older ones take whole percents only.
+            // Older versions of systemd accept whole percents only.
             Controller::Cpu => format!("CPUQuota={}.{}%", value / 10, value % 10),
             Controller::Memory => format!("MemoryMax={value}"),
             Controller::Pids => format!("TasksMax={value}"),
@@ -181,9 +182,9 @@ fn by_systemd(limits: &Limits, names: &[String]) -> (Enforced, Vec<(Controller, 
 fn unenforceable(kind: LimitKind, reason: String) -> BackendError {
     let key = kind.key();
     let advice = match kind {
-        LimitKind::Disk => format!("set {key} to 0 to go without, or use the backend docker"),
+        LimitKind::Disk => format!("set {key} to 0 for no limit, or use the backend docker"),
         LimitKind::Cpu | LimitKind::Memory | LimitKind::Pids => format!(
-            "set {key} to 0 to go without, run vestal as root, or have systemd delegate the \
+            "set {key} to 0 for no limit, run vestal as root, or have systemd delegate the \
              controller to your session"
         ),
     };

@@ -26,8 +26,8 @@ fn limits() -> Limits {
     }
 }
 
-fn nothing() -> Means {
-    Means::Groups(Hierarchies::default())
+fn nothing() -> LimitMechanism {
+    LimitMechanism::Groups(Hierarchies::default())
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn nothing_is_asked_of_anyone_for_no_limit() {
 
 #[test]
 fn systemd_is_told_in_its_own_terms() {
-    let means = Means::Systemd(["cpu", "memory", "pids"].map(str::to_owned).into());
+    let means = LimitMechanism::Systemd(["cpu", "memory", "pids"].map(str::to_owned).into());
     let enforced = means.enforce(&limits(), "i1").unwrap();
     let expected = Enforced {
         properties: ["CPUQuota=150%", "MemoryMax=2097152", "TasksMax=256"]
@@ -95,7 +95,7 @@ fn systemd_is_told_in_its_own_terms() {
         ..Enforced::default()
     };
     assert_eq!(enforced, expected);
-    let poor = Means::Systemd(vec!["memory".to_owned()]);
+    let poor = LimitMechanism::Systemd(vec!["memory".to_owned()]);
     let enforced = poor.enforce(&limits(), "i1").unwrap();
     assert_eq!(enforced.max_processes, Some(256));
     assert_eq!(enforced.unenforced, ["terminal.container_cpu", "terminal.container_disk"]);

@@ -1,8 +1,8 @@
-//! The picture of `/etc`: what of the host's sandboxes see.
+//! Snapshots of the host's `/etc` for sandboxes.
 //!
-//! An allow-list of files that everyone on the host can read, with accounts that
-//! name no people. A picture is made once per state of the host, by rename, and
-//! shared by the sandboxes of a home; nothing is ever changed in one.
+//! A snapshot holds an allow-list of files that everyone on the host can read,
+//! and accounts without people. It is made once per state of the host, is
+//! shared by the sandboxes of a home, and is never changed.
 
 mod allowed;
 mod scan;
@@ -16,57 +16,57 @@ use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-pub(super) use self::scan::APT_ALONE;
-use self::scan::{Entry, Survey, is_for_everyone};
-use super::cache::{self, Kind};
+pub(super) use self::scan::APT_NO_SANDBOX;
+use self::scan::{Entry, EtcScan, is_world_readable};
+use super::cache::{self, CacheKind};
 use crate::backend::BackendError;
 use crate::key::random_hex;
 
-/// What marks a private key, in whatever file it is.
+/// A line that marks a private key in any file.
 const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
-/// A picture of `/etc`.
+/// A snapshot of `/etc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Picture {
-    /// Where it is.
+pub(super) struct EtcSnapshot {
     pub dir: PathBuf,
-    /// What tells it from others; instances that use it carry this.
+    /// Digest of the scan; the labels of instances name it.
     pub digest: String,
 }
 
-/// Returns the picture of the host as it is now, making it in `dir` if there is
-/// none yet.
-pub(super) fn provide(dir: &Path) -> Result<Picture, BackendError> {
-    provide_of(Path::new("/"), dir)
-        .map_err(BackendError::io(format!("make the picture of /etc in {}", dir.display())))
+/// Returns the snapshot of the host's current `/etc`, made in `dir` if it does not
+/// exist yet.
+pub(super) fn provide(dir: &Path) -> Result<EtcSnapshot, BackendError> {
+    provide_from(Path::new("/"), dir)
+        .map_err(BackendError::io(format!("make a snapshot of /etc in {}", dir.display())))
 }
 
-/// Does the same for a host whose `/` is at `root`.
-fn provide_of(root: &Path, dir: &Path) -> io::Result<Picture> {
-    let survey = Survey::of(root);
-    let digest = survey.digest();
-    let picture = Picture { dir: dir.join(Kind::Etc.name(&digest)), digest };
-    if cache::use_now(&picture.dir)? {
-        return Ok(picture);
+/// Like [`provide`], for a host whose `/` is at `root`.
+fn provide_from(root: &Path, dir: &Path) -> io::Result<EtcSnapshot> {
+    let scan = EtcScan::of(root);
+    let digest = scan.digest();
+    let snapshot = EtcSnapshot { dir: dir.join(CacheKind::Etc.name(&digest)), digest };
+    if cache::touch(&snapshot.dir)? {
+        return Ok(snapshot);
     }
-    cache::make_private(dir)?;
-    let temporary = dir.join(Kind::Etc.temporary(&random_hex::<8>()?));
-    let made = draw(&survey, &temporary).and_then(|()| cache::settle(&temporary, &picture.dir));
+    cache::make_cache_dir(dir)?;
+    let temporary = dir.join(CacheKind::Etc.temporary(&random_hex::<8>()?));
+    let made =
+        write_entries(&scan, &temporary).and_then(|()| cache::publish(&temporary, &snapshot.dir));
     if made.is_err() {
         fs::remove_dir_all(&temporary).ok();
     }
-    made.map(|()| picture)
+    made.map(|()| snapshot)
 }
 
-fn draw(survey: &Survey, into: &Path) -> io::Result<()> {
-    let _held = cache::begin(into)?;
-    // By name, what is in a directory comes after it.
-    for (name, entry) in &survey.entries {
+fn write_entries(scan: &EtcScan, into: &Path) -> io::Result<()> {
+    let _lock = cache::start_entry(into)?;
+    // In the order of names, a directory comes before its content.
+    for (name, entry) in &scan.entries {
         let target = into.join(name);
         match entry {
             Entry::Directory => make_directory(&target)?,
             Entry::Link(text) => symlink(text, &target)?,
-            Entry::Text { content, mode } => write(&target, content, *mode)?,
+            Entry::Generated { content, mode } => write(&target, content, *mode)?,
             Entry::File { source, mode, .. } => {
                 if let Some(content) = public_content(source)? {
                     write(&target, &content, *mode)?;
@@ -77,8 +77,8 @@ fn draw(survey: &Survey, into: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns what is in a file; nothing if it is gone, is no longer for everyone,
-/// or should never have been.
+/// Returns the content of a file; `None` if it is gone, is no longer
+/// world-readable, or holds a private key.
 fn public_content(source: &Path) -> io::Result<Option<Vec<u8>>> {
     let opened = OpenOptions::new()
         .read(true)
@@ -86,28 +86,28 @@ fn public_content(source: &Path) -> io::Result<Option<Vec<u8>>> {
         .open(source);
     let mut file = match opened {
         Ok(file) => file,
-        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) if was_replaced(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     let found = file.metadata()?;
-    if !found.is_file() || !is_for_everyone(&found) {
+    if !found.is_file() || !is_world_readable(&found) {
         return Ok(None);
     }
     let mut content = Vec::new();
     file.read_to_end(&mut content)?;
-    let private = content.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
-    Ok((!private).then_some(content))
+    let has_key = content.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
+    Ok((!has_key).then_some(content))
 }
 
-/// Returns whether a file is not what it was a moment ago.
-fn is_gone(error: &io::Error) -> bool {
+/// Returns whether a file was removed or replaced since the scan.
+fn was_replaced(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
         || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 fn make_directory(path: &Path) -> io::Result<()> {
     fs::create_dir(path)?;
-    // The user's umask may have taken bits away.
+    // The umask may have cleared bits.
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
@@ -116,8 +116,8 @@ fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// Removes pictures in `dir` that no instance uses, by the digests in `used`,
-/// and that nobody has asked for in a day.
+/// Removes snapshots in `dir` that are not in `used` and have not been used for a
+/// day.
 pub(super) fn prune(dir: &Path, used: &BTreeSet<String>) -> io::Result<()> {
-    cache::prune(dir, Kind::Etc, used)
+    cache::prune(dir, CacheKind::Etc, used)
 }

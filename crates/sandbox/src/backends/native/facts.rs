@@ -1,4 +1,4 @@
-//! What the host has that a sandbox can be made of.
+//! Facts about the host from which sandboxes are planned.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,164 +8,151 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getrlimit};
 
 use super::accounts;
-use super::tier::Lack;
+use super::tier::SingleUserReason;
 
-/// The directories of a host that hold its programs, by their name below `/`.
-/// Nothing else of `/` is shown to a sandbox.
-const SYSTEM: [&str; 8] = ["usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+/// The system directories, by their name below `/`. A sandbox sees nothing else of
+/// the host's `/`.
+const SYSTEM_DIRS: [&str; 8] = ["usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// Where package managers write down what is installed in the directories
-/// above, without which none of them works.
-const PACKAGES: [(&str, &str); 3] =
+/// The databases of package managers, which describe the system directories.
+const PACKAGE_DATABASES: [(&str, &str); 3] =
     [("dpkg", "/var/lib/dpkg"), ("rpm", "/var/lib/rpm"), ("pacman", "/var/lib/pacman")];
 
-/// Directories whose entries are often not for everyone. Those that are not are
-/// not for sandboxes either: where root has made one, its users could read
-/// what only root can on the host.
-const LOOKED_INTO: [&str; 3] = ["/opt", "/usr/local", "/usr/local/etc"];
+/// Directories whose subdirectories are often restricted. Those that not everyone
+/// may enter are hidden from sandboxes: users of root's sandboxes could otherwise
+/// read what only root may read on the host.
+const SCANNED_DIRS: [&str; 3] = ["/opt", "/usr/local", "/usr/local/etc"];
 
-/// Where people have their homes below the directories that are shown.
-const OF_PEOPLE: [&str; 4] = ["/opt", "/usr/home", "/usr/local/home", "/usr/users"];
+/// Parents of home directories inside of the system directories.
+const HOME_PARENTS: [&str; 4] = ["/opt", "/usr/home", "/usr/local/home", "/usr/users"];
 
-/// Where the helpers are that give users their subordinate numbers.
+/// Where `newuidmap` and `newgidmap` are installed.
 const HELPER_DIRS: [&str; 4] = ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"];
 
-/// Numbers of users or groups that belong to another one.
+/// A range of subordinate user or group ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backends::native) struct Subordinates {
-    /// The first.
+pub(in crate::backends::native) struct SubordinateIds {
     pub first: u32,
-    /// How many.
     pub count: u32,
 }
 
-/// What is known of a host.
+/// What is known about the host and the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backends::native) struct Facts {
-    /// Number of the user.
     pub uid: u32,
-    /// Number of the user's group.
     pub gid: u32,
-    /// The user's name; the number where there is none.
+    /// The user's name, or the number if it has none.
     pub user: String,
-    /// The directories that hold programs.
+    /// The system directories that exist.
     pub system: Vec<SystemDir>,
-    /// What is written down of installed packages.
-    pub packages: Vec<PackageList>,
-    /// Directories below those that are not for everyone, as the sandbox would
-    /// see them.
-    pub private: Vec<PathBuf>,
-    /// Whether a shell is among what is shown.
+    /// The package databases that exist.
+    pub packages: Vec<PackageDatabase>,
+    /// Restricted directories inside of the system directories, by their path in the
+    /// sandbox.
+    pub restricted: Vec<PathBuf>,
+    /// Whether the system directories contain `/bin/sh`.
     pub has_shell: bool,
-    /// What the kernel counts by user.
-    pub counted: Counted,
-    /// The helpers that map subordinate numbers.
+    /// Limits that the kernel counts per user.
+    pub quotas: UserQuotas,
+    /// The programs that map subordinate ids.
     pub helpers: Option<Helpers>,
-    /// The user's subordinate users.
-    pub sub_uids: Vec<Subordinates>,
-    /// The user's subordinate groups.
-    pub sub_gids: Vec<Subordinates>,
+    /// The user's subordinate user ids.
+    pub sub_uids: Vec<SubordinateIds>,
+    /// The user's subordinate group ids.
+    pub sub_gids: Vec<SubordinateIds>,
 }
 
-/// A directory of programs.
+/// A system directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backends::native) struct SystemDir {
     /// Its name below `/`.
     pub name: &'static str,
-    /// What it is.
     pub kind: SystemDirKind,
 }
 
-/// What a directory of programs is.
+/// Whether a system directory is a directory or a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backends::native) enum SystemDirKind {
-    /// A directory, with its permissions.
+    /// A directory.
     Directory {
-        /// Where it really is on the host.
+        /// Its real path on the host.
         source: PathBuf,
-        /// Its permissions.
         mode: u32,
     },
-    /// A link into another one.
+    /// A link into another system directory, with its text.
     Link(OsString),
 }
 
-/// How much of what the kernel counts by user this user may use, as far as there
-/// is an end to it.
+/// Limits of this user for what the kernel counts per user; `None` is unlimited or
+/// unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::backends::native) struct Counted {
-    /// Instances of inotify.
+pub(in crate::backends::native) struct UserQuotas {
     pub inotify_instances: Option<u64>,
-    /// What those watch.
     pub inotify_watches: Option<u64>,
-    /// Signals that wait, and timers.
+    /// Queued signals and POSIX timers.
     pub pending_signals: Option<u64>,
-    /// Bytes of message queues.
+    /// Bytes in POSIX message queues.
     pub message_queues: Option<u64>,
 }
 
-/// A list of installed packages.
+/// A package database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::backends::native) struct PackageList {
-    /// Name of its layers.
+pub(in crate::backends::native) struct PackageDatabase {
+    /// Name of the directory for its overlay layers.
     pub name: &'static str,
-    /// Where it is.
+    /// Its path.
     pub target: &'static str,
-    /// What it is.
     pub kind: SystemDirKind,
 }
 
 /// The programs `newuidmap` and `newgidmap`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backends::native) struct Helpers {
-    /// The one for users.
     pub newuidmap: PathBuf,
-    /// The one for groups.
     pub newgidmap: PathBuf,
 }
 
-/// Whose facts they are.
+/// The ids of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backends::native) struct Who {
-    /// Number of the user.
+pub(in crate::backends::native) struct UserIds {
     pub uid: u32,
-    /// Number of the group.
     pub gid: u32,
 }
 
-impl Who {
-    /// Returns the user of this process.
+impl UserIds {
+    /// Returns those of this process.
     pub(in crate::backends::native) fn current() -> Self {
         Self { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 }
 
 impl Facts {
-    /// Looks at this host.
+    /// Gathers the facts about this host.
     pub(in crate::backends::native) fn gather() -> Self {
-        let mut facts = Self::of(Path::new("/"), Who::current());
-        // A process that can gain no rights gains none by the helpers either.
+        let mut facts = Self::gather_from(Path::new("/"), UserIds::current());
+        // With no_new_privs, setuid helpers have no effect.
         if rustix::thread::no_new_privs().unwrap_or(false) {
             facts.helpers = None;
         }
         facts
     }
 
-    /// Looks at a host whose `/` is at `root`. What cannot be read is taken for
-    /// absent: the trial shows whether it was needed.
-    pub(in crate::backends::native) fn of(root: &Path, who: Who) -> Self {
+    /// Gathers the facts about a host whose `/` is at `root`. What cannot be read
+    /// counts as absent; the probe shows whether it was needed.
+    pub(in crate::backends::native) fn gather_from(root: &Path, user_ids: UserIds) -> Self {
         let host = Host { root };
         let passwd = host.text("/etc/passwd");
-        let user = accounts::name_of(&passwd, who.uid).unwrap_or_else(|| who.uid.to_string());
-        let sub = |file: &str| subordinates(&host.text(file), &user, who.uid);
+        let user =
+            accounts::user_name(&passwd, user_ids.uid).unwrap_or_else(|| user_ids.uid.to_string());
+        let sub = |file: &str| subordinates(&host.text(file), &user, user_ids.uid);
         Self {
-            uid: who.uid,
-            gid: who.gid,
+            uid: user_ids.uid,
+            gid: user_ids.gid,
             system: host.system(),
             packages: host.packages(),
-            private: host.private(&passwd),
+            restricted: host.restricted(&passwd),
             has_shell: host.has_shell(),
-            counted: host.counted(),
+            quotas: host.user_quotas(),
             helpers: host.helpers(),
             sub_uids: sub("/etc/subuid"),
             sub_gids: sub("/etc/subgid"),
@@ -173,44 +160,43 @@ impl Facts {
         }
     }
 
-    /// Returns whether this is root.
     pub(in crate::backends::native) fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// Returns why an ordinary user's sandboxes can only have files of one user.
-    pub(in crate::backends::native) fn lack(&self) -> Option<Lack> {
+    /// Returns why the sandboxes of this user can have a single user only.
+    pub(in crate::backends::native) fn single_user_reason(&self) -> Option<SingleUserReason> {
         if self.is_root() {
             None
         } else if self.sub_uids.is_empty() || self.sub_gids.is_empty() {
-            Some(Lack::Subordinates)
+            Some(SingleUserReason::NoSubordinateIds)
         } else if self.helpers.is_none() {
-            Some(Lack::Helpers)
+            Some(SingleUserReason::NoHelpers)
         } else {
             None
         }
     }
 }
 
-/// A host, by where its `/` is.
+/// A host whose `/` is at `root`.
 struct Host<'a> {
     root: &'a Path,
 }
 
 impl Host<'_> {
-    /// Returns where a path of the host is.
-    fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+    /// Returns the location of a path of the host.
+    fn locate(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Returns the path of the host that is at a place.
-    fn name_of(&self, place: &Path) -> Option<PathBuf> {
-        place.strip_prefix(self.root).ok().map(|rest| Path::new("/").join(rest))
+    /// Returns the path of the host at a location.
+    fn path_at(&self, path_here: &Path) -> Option<PathBuf> {
+        path_here.strip_prefix(self.root).ok().map(|rest| Path::new("/").join(rest))
     }
 
     fn text(&self, path: &str) -> String {
-        let bytes = fs::read(self.at(path)).unwrap_or_default();
+        let bytes = fs::read(self.locate(path)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -218,51 +204,51 @@ impl Host<'_> {
         let found = |name: &'static str| {
             self.kind(&format!("/{name}")).map(|kind| SystemDir { name, kind })
         };
-        SYSTEM.into_iter().filter_map(found).collect()
+        SYSTEM_DIRS.into_iter().filter_map(found).collect()
     }
 
-    fn packages(&self) -> Vec<PackageList> {
+    fn packages(&self) -> Vec<PackageDatabase> {
         let found = |(name, target): (&'static str, &'static str)| {
-            self.kind(target).map(|kind| PackageList { name, target, kind })
+            self.kind(target).map(|kind| PackageDatabase { name, target, kind })
         };
-        PACKAGES.into_iter().filter_map(found).collect()
+        PACKAGE_DATABASES.into_iter().filter_map(found).collect()
     }
 
-    /// Returns what a directory is: a link where that leads to what is shown
-    /// anyway, else the directory behind it.
+    /// Returns the kind of a system directory. A link that leads out of the system
+    /// directories counts as the directory behind it.
     fn kind(&self, path: &str) -> Option<SystemDirKind> {
-        let place = self.at(path);
-        let itself = fs::symlink_metadata(&place).ok()?;
+        let path_here = self.locate(path);
+        let itself = fs::symlink_metadata(&path_here).ok()?;
         if itself.is_dir() {
             return Some(SystemDirKind::Directory {
-                source: place,
+                source: path_here,
                 mode: itself.permissions().mode() & 0o777,
             });
         }
         if !itself.is_symlink() {
             return None;
         }
-        let text = fs::read_link(&place).ok()?;
+        let text = fs::read_link(&path_here).ok()?;
         let real = self.follow(path)?;
-        let metadata = fs::metadata(self.at(&real)).ok()?;
+        let metadata = fs::metadata(self.locate(&real)).ok()?;
         if !metadata.is_dir() {
             return None;
         }
         if is_shown(&real) {
             return Some(SystemDirKind::Link(text.into_os_string()));
         }
-        let source = self.at(&real);
+        let source = self.locate(&real);
         Some(SystemDirKind::Directory { source, mode: metadata.permissions().mode() & 0o777 })
     }
 
-    /// Returns the path of the host that a path leads to in the end.
+    /// Resolves all links of a path of the host.
     fn follow(&self, path: &str) -> Option<PathBuf> {
         super::resolve::real_path(self.root, Path::new(path)).ok()
     }
 
-    fn counted(&self) -> Counted {
+    fn user_quotas(&self) -> UserQuotas {
         let setting = |name: &str| self.text(&format!("/proc/sys/user/{name}")).trim().parse().ok();
-        Counted {
+        UserQuotas {
             inotify_instances: setting("max_inotify_instances"),
             inotify_watches: setting("max_inotify_watches"),
             pending_signals: getrlimit(Resource::Sigpending).current,
@@ -274,15 +260,15 @@ impl Host<'_> {
         let Some(shell) = self.follow("/bin/sh") else {
             return false;
         };
-        let metadata = fs::metadata(self.at(&shell));
+        let metadata = fs::metadata(self.locate(&shell));
         is_shown(&shell) && metadata.is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
     }
 
-    /// Returns directories among what is shown that are not for everyone.
-    fn private(&self, passwd: &str) -> Vec<PathBuf> {
-        let mut private = Vec::new();
-        for dir in LOOKED_INTO {
-            let Ok(entries) = fs::read_dir(self.at(dir)) else {
+    /// Returns the restricted directories inside of the system directories.
+    fn restricted(&self, passwd: &str) -> Vec<PathBuf> {
+        let mut restricted = Vec::new();
+        for dir in SCANNED_DIRS {
+            let Ok(entries) = fs::read_dir(self.locate(dir)) else {
                 continue;
             };
             for entry in entries.flatten() {
@@ -290,37 +276,37 @@ impl Host<'_> {
                     continue;
                 };
                 if metadata.is_dir() && metadata.mode() & 0o005 != 0o005 {
-                    private.extend(self.name_of(&entry.path()));
+                    restricted.extend(self.path_at(&entry.path()));
                 }
             }
         }
         let below = |home: &Path| {
-            OF_PEOPLE.iter().any(|dir| home.starts_with(dir) && home != Path::new(dir))
+            HOME_PARENTS.iter().any(|dir| home.starts_with(dir) && home != Path::new(dir))
         };
-        let homes = accounts::homes_of_people(passwd).into_iter().filter(|home| below(home));
-        // By its real name: a link would be put out of the way for it.
+        let homes = accounts::homes_of_regular_users(passwd).into_iter().filter(|home| below(home));
+        // Hiding a link would remove the link from its directory.
         let homes = homes.filter(|home| {
-            let place = self.at(home);
-            place.symlink_metadata().is_ok_and(|found| found.is_dir())
+            let path_here = self.locate(home);
+            path_here.symlink_metadata().is_ok_and(|found| found.is_dir())
         });
-        private.extend(homes);
-        private.sort();
-        private.dedup();
-        private
+        restricted.extend(homes);
+        restricted.sort();
+        restricted.dedup();
+        restricted
     }
 
     fn helpers(&self) -> Option<Helpers> {
         let find = |name: &str| {
             HELPER_DIRS
                 .iter()
-                .map(|dir| self.at(dir).join(name))
+                .map(|dir| self.locate(dir).join(name))
                 .find(|path| fs::metadata(path).is_ok_and(|found| is_privileged(&found, path)))
         };
         Some(Helpers { newuidmap: find("newuidmap")?, newgidmap: find("newgidmap")? })
     }
 }
 
-/// Returns whether a program runs with more rights than whoever starts it.
+/// Returns whether a program is setuid root or has file capabilities.
 fn is_privileged(found: &fs::Metadata, path: &Path) -> bool {
     let mode = found.mode();
     let setuid = mode & 0o4000 != 0 && found.uid() == 0;
@@ -331,14 +317,14 @@ fn is_privileged(found: &fs::Metadata, path: &Path) -> bool {
     found.is_file() && mode & 0o111 != 0 && (setuid || capable())
 }
 
-/// Returns whether a path of the host is below a directory that is shown.
+/// Returns whether a path of the host is inside of a system directory.
 pub(in crate::backends::native) fn is_shown(path: &Path) -> bool {
-    SYSTEM.iter().any(|name| path.starts_with(Path::new("/").join(name)))
+    SYSTEM_DIRS.iter().any(|name| path.starts_with(Path::new("/").join(name)))
 }
 
-/// Returns the numbers that a file of subordinate ones gives a user, by name or
+/// Returns the ranges that `/etc/subuid` or `/etc/subgid` gives a user, by name or
 /// number.
-fn subordinates(text: &str, user: &str, uid: u32) -> Vec<Subordinates> {
+fn subordinates(text: &str, user: &str, uid: u32) -> Vec<SubordinateIds> {
     let uid = uid.to_string();
     let range = |line: &str| {
         let mut parts = line.trim().split(':');
@@ -347,11 +333,11 @@ fn subordinates(text: &str, user: &str, uid: u32) -> Vec<Subordinates> {
         let count: u32 = parts.next()?.parse().ok()?;
         let sound = !owner.is_empty()
             && parts.next().is_none()
-            // Nobody is given root, nor more numbers than there are.
+            // Never root, and no overflow.
             && first != 0
             && count != 0
             && first.checked_add(count).is_some();
-        sound.then_some(Subordinates { first, count })
+        sound.then_some(SubordinateIds { first, count })
     };
     text.lines().filter_map(range).collect()
 }

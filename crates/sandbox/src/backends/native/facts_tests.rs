@@ -2,50 +2,50 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-const ADA: Who = Who { uid: 1000, gid: 1000 };
+const ADA: UserIds = UserIds { uid: 1000, gid: 1000 };
 
-/// A host that is made up.
-struct MadeUp(tempfile::TempDir);
+/// A fake host.
+struct FakeHost(tempfile::TempDir);
 
-impl MadeUp {
+impl FakeHost {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    fn locate(&self, path: &str) -> PathBuf {
         self.0.path().join(path.trim_start_matches('/'))
     }
 
     fn directory(&self, path: &str, mode: u32) -> &Self {
-        fs::create_dir_all(self.at(path)).unwrap();
-        fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode)).unwrap();
+        fs::create_dir_all(self.locate(path)).unwrap();
+        fs::set_permissions(self.locate(path), fs::Permissions::from_mode(mode)).unwrap();
         self
     }
 
     fn file(&self, path: &str, content: &str, mode: u32) -> &Self {
-        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
-        fs::write(self.at(path), content).unwrap();
-        fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode)).unwrap();
+        fs::create_dir_all(self.locate(path).parent().unwrap()).unwrap();
+        fs::write(self.locate(path), content).unwrap();
+        fs::set_permissions(self.locate(path), fs::Permissions::from_mode(mode)).unwrap();
         self
     }
 
     fn link(&self, path: &str, text: &str) -> &Self {
-        symlink(text, self.at(path)).unwrap();
+        symlink(text, self.locate(path)).unwrap();
         self
     }
 
     fn facts(&self) -> Facts {
-        Facts::of(self.0.path(), ADA)
+        Facts::gather_from(self.0.path(), ADA)
     }
 
     fn kind(&self, path: &str, mode: u32) -> SystemDirKind {
-        SystemDirKind::Directory { source: self.at(path), mode }
+        SystemDirKind::Directory { source: self.locate(path), mode }
     }
 }
 
 #[test]
 fn only_directories_of_programs_are_found_and_links_stay_links() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     for dir in ["/usr/bin", "/usr/lib", "/home/ada", "/root", "/srv", "/var/lib", "/boot", "/libs"]
     {
         host.directory(dir, 0o755);
@@ -60,7 +60,7 @@ fn only_directories_of_programs_are_found_and_links_stay_links() {
         ("opt", host.kind("/opt", 0o711)),
         ("bin", link("usr/bin")),
         ("sbin", host.kind("/sbin", 0o755)),
-        // It leads to where nothing else is shown.
+        // It leads out of the system directories.
         ("lib", host.kind("/srv/away", 0o755)),
         ("lib64", link("/usr/lib")),
     ];
@@ -70,17 +70,17 @@ fn only_directories_of_programs_are_found_and_links_stay_links() {
 
 #[test]
 fn lists_of_packages_are_found_wherever_they_are_kept() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     host.directory("/var/lib/dpkg", 0o755).directory("/usr/lib/sysimage/rpm", 0o755);
     host.directory("/var/lib/secrets", 0o755);
     host.link("/var/lib/rpm", "../../usr/lib/sysimage/rpm");
     let expected = [
-        PackageList {
+        PackageDatabase {
             name: "dpkg",
             target: "/var/lib/dpkg",
             kind: host.kind("/var/lib/dpkg", 0o755),
         },
-        PackageList {
+        PackageDatabase {
             name: "rpm",
             target: "/var/lib/rpm",
             kind: SystemDirKind::Link("../../usr/lib/sysimage/rpm".into()),
@@ -91,21 +91,21 @@ fn lists_of_packages_are_found_wherever_they_are_kept() {
 
 #[test]
 fn a_shell_counts_where_it_is_shown() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     host.directory("/usr/bin", 0o755).link("/bin", "usr/bin");
     assert!(!host.facts().has_shell);
     host.file("/usr/bin/dash", "", 0o644).link("/usr/bin/sh", "dash");
     assert!(!host.facts().has_shell, "it is no program");
     host.file("/usr/bin/dash", "", 0o755);
     assert!(host.facts().has_shell);
-    fs::remove_file(host.at("/usr/bin/sh")).unwrap();
+    fs::remove_file(host.locate("/usr/bin/sh")).unwrap();
     host.file("/nix/store/sh", "", 0o755).link("/usr/bin/sh", "/nix/store/sh");
-    assert!(!host.facts().has_shell, "nobody in a sandbox sees it");
+    assert!(!host.facts().has_shell, "a sandbox does not see it");
 }
 
 #[test]
 fn directories_that_are_not_for_everyone_are_found() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     host.file(
         "/etc/passwd",
         "ada:x:1000:1000::/opt/ada:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n\
@@ -126,46 +126,49 @@ fn directories_that_are_not_for_everyone_are_found() {
         "/usr/local/etc/db",
         "/usr/local/keys",
     ];
-    assert_eq!(host.facts().private, expected.map(PathBuf::from));
+    assert_eq!(host.facts().restricted, expected.map(PathBuf::from));
 }
 
 #[test]
 fn subordinate_numbers_are_found_by_name_and_by_number() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     host.file("/etc/passwd", "ada:x:1000:1000::/home/ada:/bin/sh\n", 0o644);
     host.file("/etc/subuid", "bob:100000:65536\nada:165536:65536\n1000:300000:10\n", 0o644);
     host.file("/etc/subgid", "ada:0:65536\nada:5:0\nada:4294967295:2\nada:x:1\nada:7:3\n", 0o644);
     let facts = host.facts();
     assert_eq!(facts.user, "ada");
-    let range = |first, count| Subordinates { first, count };
+    let range = |first, count| SubordinateIds { first, count };
     assert_eq!(facts.sub_uids, [range(165_536, 65_536), range(300_000, 10)]);
-    // Root's own number, none at all and more than there are belong to nobody.
+    // Ranges with root, empty ranges and overflows are ignored.
     assert_eq!(facts.sub_gids, [range(7, 3)]);
 }
 
 #[test]
 fn helpers_count_where_they_have_the_rights_it_takes() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     host.file("/etc/subuid", "1000:100000:65536\n", 0o644);
     host.file("/etc/subgid", "1000:100000:65536\n", 0o644);
     host.file("/usr/bin/newuidmap", "", 0o4755).file("/usr/bin/newgidmap", "", 0o755);
     let facts = host.facts();
-    assert_eq!((facts.helpers.clone(), facts.lack()), (None, Some(Lack::Helpers)));
+    assert_eq!(
+        (facts.helpers.clone(), facts.single_user_reason()),
+        (None, Some(SingleUserReason::NoHelpers))
+    );
     host.file("/usr/bin/newgidmap", "", 0o4755);
-    // Only root's own programs run as root.
+    // A setuid program of another user does not run as root.
     if rustix::process::geteuid().is_root() {
         let expected = Helpers {
-            newuidmap: host.at("/usr/bin/newuidmap"),
-            newgidmap: host.at("/usr/bin/newgidmap"),
+            newuidmap: host.locate("/usr/bin/newuidmap"),
+            newgidmap: host.locate("/usr/bin/newgidmap"),
         };
         let facts = host.facts();
-        assert_eq!((facts.helpers.clone(), facts.lack()), (Some(expected), None));
+        assert_eq!((facts.helpers.clone(), facts.single_user_reason()), (Some(expected), None));
     }
 }
 
 #[test]
 fn a_host_that_tells_nothing_has_nothing() {
-    let host = MadeUp::new();
+    let host = FakeHost::new();
     let facts = host.facts();
     let expected = Facts {
         uid: 1000,
@@ -173,14 +176,14 @@ fn a_host_that_tells_nothing_has_nothing() {
         user: "1000".into(),
         system: Vec::new(),
         packages: Vec::new(),
-        private: Vec::new(),
+        restricted: Vec::new(),
         has_shell: false,
-        // Limits of processes are this process's, on whatever host.
-        counted: Counted { inotify_instances: None, inotify_watches: None, ..facts.counted },
+        // Resource limits are those of this process.
+        quotas: UserQuotas { inotify_instances: None, inotify_watches: None, ..facts.quotas },
         helpers: None,
         sub_uids: Vec::new(),
         sub_gids: Vec::new(),
     };
     assert_eq!(facts, expected);
-    assert_eq!(facts.lack(), Some(Lack::Subordinates));
+    assert_eq!(facts.single_user_reason(), Some(SingleUserReason::NoSubordinateIds));
 }

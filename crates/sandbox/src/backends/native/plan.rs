@@ -1,5 +1,5 @@
-//! What a native sandbox is made of: from facts and settings to what the stage
-//! is told, without changing anything.
+//! Planning a native sandbox: computes what the stage builds from facts and
+//! settings. Planning changes nothing on the host.
 
 mod layout;
 mod mounts;
@@ -20,13 +20,16 @@ use std::path::{Component, Path, PathBuf};
 use vestal_wire::{Enclosure, Network, Purpose, Users};
 
 use self::layout::{Layout, bytes};
-use self::mounts::{can_be_made, mounts, place};
-pub(super) use self::mounts::{check_sources, wanted};
-use self::system::{HOME, directory, etc, files, kernel_and_guest, memory, system};
+use self::mounts::{add_user_mounts, can_mount_at, resolve_target};
+pub(super) use self::mounts::{check_sources, mount_requests};
+use self::system::{
+    HOME, add_directory, add_etc, add_kernel_and_guest, add_system, add_tmpfs,
+    add_workspace_and_home,
+};
 pub(super) use self::users::users;
 use self::users::{capabilities, user_limits};
 use super::facts::Facts;
-use super::private::Private;
+use super::private::PrivatePaths;
 use super::seccomp::filters;
 use super::settings::NativeSettings;
 use super::tier::{self, Owners, Tier};
@@ -34,40 +37,35 @@ use crate::backend::{BackendError, InstanceRequest};
 use crate::backends::layout::{GUEST_FILE, SETTINGS_FILE, WORKSPACE};
 use crate::mounts::Mounts;
 
-/// Everything that shapes a native sandbox.
+/// Everything that determines a native sandbox.
 #[derive(Debug, Clone)]
 pub(super) struct PlanInput<'a> {
-    /// Where its files are.
     pub dirs: &'a HostDirs,
-    /// The settings.
     pub settings: &'a NativeSettings,
-    /// The host.
     pub facts: &'a Facts,
-    /// What its system directories are.
     pub tier: Tier,
-    /// Who its users are on the host.
+    /// The sandbox's users and their ids on the host.
     pub users: Users,
-    /// What of the host may be mounted.
+    /// The host directories that passed the mount checks.
     pub mounts: &'a Mounts,
-    /// What of the host's system directories is not for everyone, where
-    /// permissions do not keep the sandbox from it.
-    pub private: &'a Private,
-    /// The picture of `/etc`.
+    /// Files of the system directories that not everyone may read; empty where
+    /// permissions hide them.
+    pub private: &'a PrivatePaths,
+    /// The snapshot of `/etc`.
     pub etc_dir: &'a Path,
-    /// The root filesystem; for [`Tier::Rootfs`] only, where there is one.
+    /// The root filesystem, for [`Tier::Rootfs`]. A probe has none for an archive.
     pub rootfs: Option<&'a Path>,
-    /// Files of control groups that the first process is written to.
+    /// Files by which the first process joins its control groups.
     pub cgroups: &'a [PathBuf],
-    /// Most processes, where no control group counts them.
+    /// Most processes, if no control group counts them.
     pub max_processes: Option<u64>,
-    /// What becomes of it.
     pub purpose: Purpose,
 }
 
 /// The directories of an instance on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostDirs {
-    /// The instance's own.
+    /// The instance's own directory.
     pub instance: PathBuf,
     /// The guest's program and settings.
     pub boot: PathBuf,
@@ -75,18 +73,16 @@ pub(super) struct HostDirs {
     pub io: PathBuf,
     /// The guest's journal, logs and sessions.
     pub state: PathBuf,
-    /// The workspace.
     pub workspace: PathBuf,
-    /// The home.
     pub home: PathBuf,
-    /// What is changed in system directories, by directory.
+    /// The overlay layers, one directory per system directory.
     pub layers: PathBuf,
 }
 
 impl HostDirs {
-    /// Returns the directories of an instance that is to be made or started.
+    /// Returns the directories of an instance.
     pub(super) fn of(request: &InstanceRequest) -> Self {
-        // Journal and logs of an instance that ends with its process go along.
+        // An instance with an owner process takes its journal and logs along.
         let state = match &request.owner {
             Some(_) => request.instance.dir.join("state"),
             None => request.sandbox_dir.join("state"),
@@ -94,8 +90,8 @@ impl HostDirs {
         Self { state, ..Self::below(&request.instance.dir, &request.sandbox_dir) }
     }
 
-    /// Returns the directories of an instance that is only tried.
-    pub(super) fn of_trial(dir: &Path) -> Self {
+    /// Returns the directories of a probe.
+    pub(super) fn of_probe(dir: &Path) -> Self {
         Self::below(dir, dir)
     }
 
@@ -112,67 +108,64 @@ impl HostDirs {
     }
 }
 
-/// A sandbox to build.
+/// A planned sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// What the stage is told.
+    /// The plan for the stage.
     pub enclosure: Enclosure,
-    /// Directories of the host that have to be there before, in this order.
-    pub make: Vec<DirToMake>,
+    /// Directories to make on the host before, in this order.
+    pub dirs_to_make: Vec<DirToMake>,
     /// Where commands start.
     pub start_dir: PathBuf,
-    /// The home of whoever runs them.
     pub home: PathBuf,
-    /// What weakens its isolation, at the user's own wish.
+    /// User settings that weaken the isolation.
     pub weakened: Vec<String>,
-    /// What its users should hear about.
+    /// Notices for the user.
     pub remarks: Vec<String>,
 }
 
-/// A directory of the host that is made where it is missing.
+/// A directory of the host that is made if it is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DirToMake {
-    /// The directory.
     pub path: PathBuf,
-    /// Its permissions.
     pub mode: u32,
-    /// User and group that it is given to; absent: whoever makes it.
+    /// Its user and group; `None` for those of this process.
     pub owner: Option<(u32, u32)>,
 }
 
-/// The name of the machine that a sandbox takes itself for. It is in the
-/// picture of `/etc/hosts`, which sandboxes share.
+/// The host name in every sandbox. It is part of the snapshot's `/etc/hosts`,
+/// which sandboxes share.
 pub(super) const HOSTNAME: &str = "vestal";
 
-/// Returns the sandbox that settings and facts call for.
+/// Plans the sandbox for settings and facts.
 pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<Planned, BackendError> {
     let mut layout = Layout::new(input);
-    kernel_and_guest(&mut layout);
-    mounts(&mut layout)?;
-    files(&mut layout)?;
-    layout.cover_ours();
-    let root = system(&mut layout)?;
-    etc(&mut layout);
-    memory(&mut layout);
+    add_kernel_and_guest(&mut layout);
+    add_user_mounts(&mut layout)?;
+    add_workspace_and_home(&mut layout)?;
+    layout.hide_own_dirs();
+    let root = add_system(&mut layout)?;
+    add_etc(&mut layout);
+    add_tmpfs(&mut layout);
     let start_dir = start_dir(&mut layout)?;
-    let (places, make, remarks) = layout.into_places();
+    let (mounts, dirs_to_make, remarks) = layout.into_parts();
     let network = if input.settings.network { Network::Host } else { Network::None };
     let enclosure = Enclosure {
         users: input.users.clone(),
         network,
         hostname: HOSTNAME.to_owned(),
         root,
-        mounts: places,
+        mounts,
         cgroups: input.cgroups.iter().map(|file| bytes(file)).collect(),
         capabilities: capabilities(input.tier, tier::owners(&input.users)),
         filters: filters()?,
         max_processes: input.max_processes,
         purpose: input.purpose.clone(),
-        user_limits: Some(user_limits(&input.facts.counted)),
+        user_limits: Some(user_limits(&input.facts.quotas)),
     };
     Ok(Planned {
         enclosure,
-        make,
+        dirs_to_make,
         start_dir,
         home: PathBuf::from(HOME),
         weakened: input.settings.volumes.weakens(),
@@ -180,29 +173,29 @@ pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<Planned, BackendError> 
     })
 }
 
-/// Returns where commands start, and has that made where the sandbox can have
-/// it.
+/// Returns the directory in which commands start, and plans to make it where
+/// possible.
 fn start_dir(layout: &mut Layout<'_>) -> Result<PathBuf, BackendError> {
     let Some(asked) = layout.input.settings.cwd.clone() else {
         return Ok(PathBuf::from(WORKSPACE));
     };
     let plain = asked.components().all(|part| !matches!(part, Component::ParentDir));
     if plain && asked != Path::new("/") {
-        let target = place(layout, &asked)?;
-        if can_be_made(layout, &target) {
-            directory(layout, &target, 0o755);
+        let target = resolve_target(layout, &asked)?;
+        if can_mount_at(layout, &target) {
+            add_directory(layout, &target, 0o755);
         }
     }
     Ok(asked)
 }
 
-/// Where programs are looked for.
+/// The default `PATH`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Returns the purpose of a sandbox with a guest. `record` is told who the
-/// first process is; the guest says on `ready` that it listens and closes
-/// `hold` once it can be found.
-pub(super) fn serve(record: &Path, ready: RawFd, hold: RawFd, owners: Owners) -> Purpose {
+/// Returns the purpose of a sandbox with a guest. The stage writes the identity of
+/// the first process to `record`; the guest writes its ready line to `ready` and
+/// closes `hold` once it can be found.
+pub(super) fn serve_purpose(record: &Path, ready: RawFd, hold: RawFd, owners: Owners) -> Purpose {
     let arguments = [
         GUEST_FILE,
         "serve",
@@ -220,7 +213,7 @@ pub(super) fn serve(record: &Path, ready: RawFd, hold: RawFd, owners: Owners) ->
         "LOGNAME=root".to_owned(),
     ];
     if owners == Owners::One {
-        // To tar, root is somebody who can give files away.
+        // As root, tar would otherwise try to change owners.
         environment.push("TAR_OPTIONS=--no-same-owner".to_owned());
     }
     Purpose::Serve {

@@ -1,14 +1,14 @@
-//! What of the host's system directories is not for everyone.
+//! Files of the system directories that not everyone on the host may read.
 //!
-//! Root's sandboxes show the files of the host's root as those of their own, so
-//! that packages can be installed over them, and there permissions keep nobody
-//! out. So what others may not read on the host is left out of what is shown.
+//! In root's sandboxes the files of the host's root belong to the sandbox's root,
+//! so that packages can be installed over them. Permissions therefore hide
+//! nothing there, and files that are not world-readable are left out instead.
 //!
-//! To look at every file takes too long for a start. What was found is kept by
-//! directory, with the times of the directory: one to which nothing was added,
-//! removed or renamed is taken as it was. A file whose permissions change where
-//! it is changes no directory. So directories that changed lately are looked at
-//! again each time, and everything is from time to time.
+//! Scanning every file takes too long for a start, so the result is cached per
+//! directory, with the directory's times: a directory in which nothing was added,
+//! removed or renamed is not read again. A changed mode of a file does not change
+//! its directory. Therefore recently changed directories are read at every start,
+//! and everything is read once an hour.
 
 mod scan;
 
@@ -28,23 +28,22 @@ use super::facts::{Facts, SystemDirKind};
 use crate::mounts::MACHINE_DIR;
 use crate::store::replace;
 
-/// Seconds after which everything is looked at again.
-const WHOLE: u64 = 3600;
+/// Seconds after which everything is scanned again.
+const FULL_SCAN_AFTER: u64 = 3600;
 
-/// What is not shown, by the directory of the host that it is in, and relative to
-/// that.
+/// Private paths by the system directory that contains them, relative to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Private(BTreeMap<PathBuf, Vec<PathBuf>>);
+pub(super) struct PrivatePaths(BTreeMap<PathBuf, Vec<PathBuf>>);
 
-impl Private {
-    /// Returns what is not shown of a directory of the host.
+impl PrivatePaths {
+    /// Returns the private paths in a system directory.
     pub(super) fn of(&self, source: &Path) -> &[PathBuf] {
         self.0.get(source).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns one thing that is not shown in each directory, to try whether
-    /// anything can be left out at all.
-    pub(super) fn made_up(facts: &Facts) -> Self {
+    /// Returns a placeholder path for each directory, for a probe: it shows whether
+    /// paths can be left out at all.
+    pub(super) fn placeholders(facts: &Facts) -> Self {
         let name = || vec![PathBuf::from(".vestal-trial")];
         Self(sources(facts).into_iter().map(|source| (source, name())).collect())
     }
@@ -56,15 +55,15 @@ impl Private {
     }
 }
 
-/// Looks at the system directories that root's sandboxes show. What is found is
-/// kept for all homes, or else in `dir`.
-pub(super) fn look(facts: &Facts, dir: &Path) -> io::Result<Private> {
+/// Scans the system directories that root's sandboxes show. The cache lies in a
+/// directory for all homes if there is one, else in `dir`.
+pub(super) fn scan(facts: &Facts, dir: &Path) -> io::Result<PrivatePaths> {
     let machine = Path::new(MACHINE_DIR);
-    let place = if is_ours(machine) { machine } else { dir };
-    look_at(&sources(facts), place, seconds_now())
+    let cache_dir = if is_private_dir(machine) { machine } else { dir };
+    scan_sources(&sources(facts), cache_dir, seconds_now())
 }
 
-/// Returns the directories of the host that layers are put over.
+/// Returns the system directories of the host.
 fn sources(facts: &Facts) -> Vec<PathBuf> {
     let kinds = facts.system.iter().map(|dir| &dir.kind);
     let kinds = kinds.chain(facts.packages.iter().map(|list| &list.kind));
@@ -75,26 +74,26 @@ fn sources(facts: &Facts) -> Vec<PathBuf> {
     sources.collect()
 }
 
-fn look_at(sources: &[PathBuf], place: &Path, now: u64) -> io::Result<Private> {
-    let before = Kept::read(place);
-    let mut after = Kept::default();
-    let mut private = Private::default();
+fn scan_sources(sources: &[PathBuf], cache_dir: &Path, now: u64) -> io::Result<PrivatePaths> {
+    let before = ScanCache::read(cache_dir);
+    let mut after = ScanCache::default();
+    let mut private = PrivatePaths::default();
     for source in sources {
         let known = before.tree(source).filter(|tree| {
-            // A clock that was set back makes nothing new.
-            tree.looked <= now && now - tree.looked < WHOLE
+            // A time in the future (the clock was set back) is not trusted.
+            tree.scanned_at <= now && now - tree.scanned_at < FULL_SCAN_AFTER
         });
-        let looked = known.map_or(now, |tree| tree.looked);
-        let top = scan::look(source, known.map(|tree| &tree.top), now)?;
-        private.0.insert(source.clone(), scan::private(&top));
-        after.trees.push(Tree::new(source, looked, top));
+        let scanned_at = known.map_or(now, |tree| tree.scanned_at);
+        let top = scan::scan(source, known.map(|tree| &tree.top), now)?;
+        private.0.insert(source.clone(), scan::private_paths(&top));
+        after.trees.push(Tree::new(source, scanned_at, top));
     }
-    // The sandboxes of another root on this machine have their own.
-    after.keep_others(&before);
+    // Other homes can show other directories.
+    after.keep_other_trees(&before);
     if after != before {
-        // Without it the next start takes longer.
-        if let Err(error) = after.write(place) {
-            tracing::debug!(%error, "what is private is not kept");
+        // Without the cache, the next start takes longer.
+        if let Err(error) = after.write(cache_dir) {
+            tracing::debug!(%error, "cannot write the cache of private paths");
         }
     }
     Ok(private)
@@ -104,33 +103,33 @@ fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-const VERSION: u32 = 1;
-const NAME: &str = "private.cbor";
+const CACHE_VERSION: u32 = 1;
+const CACHE_FILE: &str = "private.cbor";
 
-/// Largest file that is read: a million directories and more.
+/// Largest cache file that is read, enough for a million directories.
 const MAX_FILE: u64 = 128 << 20;
 
-/// Trees that are kept at most.
-const MANY: usize = 32;
+/// Most trees in the cache.
+const MAX_TREES: usize = 32;
 
-/// What was found in all trees.
+/// The cached scans of all trees.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-struct Kept {
+struct ScanCache {
     #[n(0)]
     version: u32,
     #[n(1)]
     trees: Vec<Tree>,
 }
 
-/// What was found below a directory of the host.
+/// The cached scan of a system directory.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 struct Tree {
     #[n(0)]
     source: ByteVec,
-    /// When every file of it was looked at, in seconds since 1970.
+    /// When all of it was last scanned, in seconds since 1970.
     #[n(1)]
-    looked: u64,
+    scanned_at: u64,
     #[n(2)]
     top: Node,
 }
@@ -138,72 +137,72 @@ struct Tree {
 /// A directory that everyone may enter and list.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 struct Node {
-    /// Its name in the one above.
+    /// Its name in its parent.
     #[n(0)]
     name: ByteVec,
-    /// Which directory it was, and when it had changed; absent where that was so
-    /// lately that more may follow.
+    /// Its identity and times; `None` if it changed so recently that it must be read
+    /// again.
     #[n(1)]
     stamp: Option<Stamp>,
-    /// Names in it that are not for everyone.
+    /// Names in it that not everyone may read.
     #[n(2)]
     private: Vec<ByteVec>,
-    /// Directories in it that are.
+    /// Directories in it that everyone may enter and list.
     #[n(3)]
     below: Vec<Self>,
 }
 
-/// Which directory it is, and when it changed.
+/// The identity and times of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 struct Stamp {
     #[n(0)]
     device: u64,
     #[n(1)]
     inode: u64,
-    /// When something was added to it or removed, in nanoseconds since 1970.
+    /// mtime in nanoseconds since 1970.
     #[n(2)]
     modified: i64,
-    /// When that, its owner or its permissions changed.
+    /// ctime in nanoseconds since 1970.
     #[n(3)]
     changed: i64,
 }
 
-impl Default for Kept {
+impl Default for ScanCache {
     fn default() -> Self {
-        Self { version: VERSION, trees: Vec::new() }
+        Self { version: CACHE_VERSION, trees: Vec::new() }
     }
 }
 
 impl Tree {
-    fn new(source: &Path, looked: u64, top: Node) -> Self {
-        Self { source: source.as_os_str().as_bytes().to_vec().into(), looked, top }
+    fn new(source: &Path, scanned_at: u64, top: Node) -> Self {
+        Self { source: source.as_os_str().as_bytes().to_vec().into(), scanned_at, top }
     }
 }
 
-impl Kept {
-    /// Reads what is kept in a directory; nothing if it is not what this program
-    /// writes.
+impl ScanCache {
+    /// Reads the cache of a directory; an empty one if there is none or it is not
+    /// valid.
     fn read(dir: &Path) -> Self {
-        let bytes = read(&dir.join(NAME)).unwrap_or_default();
-        let kept: Option<Self> = minicbor::decode(&bytes).ok();
-        kept.filter(|kept| kept.version == VERSION).unwrap_or_default()
+        let bytes = read(&dir.join(CACHE_FILE)).unwrap_or_default();
+        let cache: Option<Self> = minicbor::decode(&bytes).ok();
+        cache.filter(|cache| cache.version == CACHE_VERSION).unwrap_or_default()
     }
 
     fn write(&self, dir: &Path) -> io::Result<()> {
         let bytes = minicbor::to_vec(self).map_err(io::Error::other)?;
-        replace(&dir.join(NAME), &bytes)
+        replace(&dir.join(CACHE_FILE), &bytes)
     }
 
-    /// Returns what was found below a directory.
+    /// Returns the cached scan of a system directory.
     fn tree(&self, source: &Path) -> Option<&Tree> {
         self.trees.iter().find(|tree| OsStr::from_bytes(&tree.source) == source)
     }
 
-    /// Keeps what another one knows of other directories.
-    fn keep_others(&mut self, other: &Self) {
+    /// Keeps the trees of an older cache that were not scanned now.
+    fn keep_other_trees(&mut self, other: &Self) {
         for tree in &other.trees {
             let known = self.trees.iter().any(|own| own.source == tree.source);
-            if !known && self.trees.len() < MANY {
+            if !known && self.trees.len() < MAX_TREES {
                 self.trees.push(tree.clone());
             }
         }
@@ -218,10 +217,10 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns whether a directory, which is made if it is missing, is this user's
-/// and nobody else's.
-fn is_ours(dir: &Path) -> bool {
-    // Where it cannot be made it is not there.
+/// Returns whether a directory belongs to this user and is closed to all others. It
+/// is made if it is missing.
+fn is_private_dir(dir: &Path) -> bool {
+    // If it cannot be made, the check below fails.
     fs::DirBuilder::new().mode(0o700).create(dir).ok();
     let own = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(dir)

@@ -8,12 +8,12 @@ const LATER: u64 = 4_000_000_000;
 
 struct Host {
     root: tempfile::TempDir,
-    kept: tempfile::TempDir,
+    cache: tempfile::TempDir,
 }
 
 impl Host {
     fn new() -> Self {
-        let host = Self { root: tempfile::tempdir().unwrap(), kept: tempfile::tempdir().unwrap() };
+        let host = Self { root: tempfile::tempdir().unwrap(), cache: tempfile::tempdir().unwrap() };
         host.mode("", 0o755);
         host
     }
@@ -39,10 +39,10 @@ impl Host {
         self.mode(path, mode);
     }
 
-    /// Looks at it some seconds after [`LATER`].
-    fn look(&self, seconds: u64) -> Vec<PathBuf> {
+    /// Scans it some seconds after [`LATER`].
+    fn scan(&self, seconds: u64) -> Vec<PathBuf> {
         let sources = [self.root.path().to_owned()];
-        let found = look_at(&sources, self.kept.path(), LATER + seconds).unwrap();
+        let found = scan_sources(&sources, self.cache.path(), LATER + seconds).unwrap();
         found.of(self.root.path()).to_vec()
     }
 }
@@ -69,10 +69,10 @@ fn what_not_everyone_may_read_is_found_at_any_depth() {
     host.mode("unlisted", 0o711);
     std::os::unix::fs::symlink("a/settings", host.at("link")).unwrap();
     let expected = paths(&["closed", "unlisted", "a/program", "a/settings", "a/b/c/key"]);
-    assert_eq!(host.look(0), expected);
-    assert_eq!(host.look(1), expected, "what is kept says the same");
-    let fresh = Host { kept: tempfile::tempdir().unwrap(), ..host };
-    assert_eq!(fresh.look(1), expected);
+    assert_eq!(host.scan(0), expected);
+    assert_eq!(host.scan(1), expected, "the cache gives the same");
+    let fresh = Host { cache: tempfile::tempdir().unwrap(), ..host };
+    assert_eq!(fresh.scan(1), expected);
 }
 
 #[test]
@@ -80,15 +80,15 @@ fn what_changes_in_a_directory_is_found_the_next_time() {
     let host = Host::new();
     host.file("a/b/public", 0o644);
     host.file("c/d/public", 0o644);
-    assert_eq!(host.look(0), paths(&[]));
+    assert_eq!(host.scan(0), paths(&[]));
     host.file("a/b/key", 0o600);
     host.file("a/new/deep/key", 0o600);
     host.mode("c/d", 0o700);
-    assert_eq!(host.look(1), paths(&["a/b/key", "a/new/deep/key", "c/d"]));
+    assert_eq!(host.scan(1), paths(&["a/b/key", "a/new/deep/key", "c/d"]));
     fs::remove_file(host.at("a/b/key")).unwrap();
     host.mode("c/d", 0o755);
     host.mode("a/new/deep/key", 0o644);
-    assert_eq!(host.look(2), paths(&[]), "what was opened is shown again");
+    assert_eq!(host.scan(2), paths(&[]), "what was opened is shown again");
 }
 
 #[test]
@@ -96,27 +96,27 @@ fn a_file_that_is_closed_where_it_is_is_found_while_its_directory_is_new_and_whe
     let host = Host::new();
     host.file("a/file", 0o644);
     let sources = [host.root.path().to_owned()];
-    let look = |now| look_at(&sources, host.kept.path(), now).unwrap();
-    let found = |private: Private| private.of(host.root.path()).to_vec();
-    assert_eq!(found(look(seconds_now())), paths(&[]));
+    let scan = |now| scan_sources(&sources, host.cache.path(), now).unwrap();
+    let found = |private: PrivatePaths| private.of(host.root.path()).to_vec();
+    assert_eq!(found(scan(seconds_now())), paths(&[]));
     host.mode("a/file", 0o600);
-    assert_eq!(found(look(seconds_now() + 1)), paths(&["a/file"]));
+    assert_eq!(found(scan(seconds_now() + 1)), paths(&["a/file"]));
 
     let other = Host::new();
     other.file("a/file", 0o644);
-    assert_eq!(other.look(0), paths(&[]));
+    assert_eq!(other.scan(0), paths(&[]));
     other.mode("a/file", 0o600);
-    assert_eq!(other.look(WHOLE), paths(&["a/file"]));
+    assert_eq!(other.scan(FULL_SCAN_AFTER), paths(&["a/file"]));
 }
 
 #[test]
-fn what_is_kept_and_cannot_be_read_is_found_anew() {
+fn a_damaged_cache_is_replaced_by_a_new_scan() {
     let host = Host::new();
     host.file("a/key", 0o600);
-    host.look(0);
-    let kept = fs::read_dir(host.kept.path()).unwrap().next().unwrap().unwrap().path();
-    fs::write(&kept, "rubbish").unwrap();
-    assert_eq!(host.look(1), paths(&["a/key"]));
-    assert_eq!(host.look(2), paths(&["a/key"]));
-    assert_ne!(fs::read(&kept).unwrap(), b"rubbish");
+    host.scan(0);
+    let cache = fs::read_dir(host.cache.path()).unwrap().next().unwrap().unwrap().path();
+    fs::write(&cache, "rubbish").unwrap();
+    assert_eq!(host.scan(1), paths(&["a/key"]));
+    assert_eq!(host.scan(2), paths(&["a/key"]));
+    assert_ne!(fs::read(&cache).unwrap(), b"rubbish");
 }

@@ -1,8 +1,7 @@
-//! Whether sandboxes can be built on this machine, found out by building one.
+//! Probing whether sandboxes can be built on this machine, by building one.
 //!
-//! Nothing less tells: a kernel that lets a user have namespaces may deny the
-//! mounts in them, and a filesystem says only when it is mounted that it cannot
-//! hold layers.
+//! Nothing less is certain: a kernel that allows user namespaces may deny mounts
+//! in them, and a filesystem refuses overlay layers only when they are mounted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +11,11 @@ use rustix::fs::{FlockOperation, flock};
 use vestal_wire::Purpose;
 
 use super::backend::Native;
-use super::enforce::Means;
+use super::enforce::LimitMechanism;
 use super::facts::Facts;
 use super::launch::make_dirs;
 use super::plan::{self, HostDirs, PlanInput};
-use super::private::Private;
+use super::private::PrivatePaths;
 use super::settings::NativeSettings;
 use super::stage::Build;
 use super::tier::{self, Tier};
@@ -29,42 +28,30 @@ use crate::mounts::Mounts;
 use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
 use crate::{Overrides, ProgressSink};
 
-/// What a trial has shown.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trial {
-    /// A sandbox could be built.
+pub(super) enum ProbeResult {
     Passed {
-        /// What its system directories are.
         tier: Tier,
         /// What is missing for a better tier.
         missing: Vec<String>,
     },
-    /// None could.
-    Failed {
-        /// What is wrong.
-        problem: String,
-        /// What to do about it.
-        advice: String,
-    },
-    /// None was tried: a setting is wrong.
-    Misconfigured {
-        /// What is wrong.
-        problem: String,
-        /// What to do about it.
-        advice: String,
-    },
+    /// The machine does not allow it.
+    Failed { problem: String, advice: String },
+    /// A setting is wrong; nothing was built.
+    Misconfigured { problem: String, advice: String },
 }
 
-/// Why a trial came to nothing.
+/// Why a probe failed.
 #[derive(Debug)]
-enum TrialError {
-    /// The settings ask for what is not there.
+enum ProbeError {
+    /// A setting is wrong.
     Settings(BackendError),
-    /// The machine does not let it be built.
+    /// The machine does not allow it.
     Machine(BackendError),
 }
 
-impl From<BackendError> for TrialError {
+impl From<BackendError> for ProbeError {
     fn from(error: BackendError) -> Self {
         match error {
             error @ BackendError::Config(_) => Self::Settings(error),
@@ -73,8 +60,8 @@ impl From<BackendError> for TrialError {
     }
 }
 
-impl Trial {
-    /// Returns whether the backend works.
+impl ProbeResult {
+    /// Returns whether the backend is available.
     pub(super) fn availability(&self) -> Availability {
         match self {
             Self::Passed { tier, missing } => {
@@ -93,50 +80,49 @@ impl Trial {
 }
 
 impl Native {
-    /// Builds a sandbox up to the point at which its guest would begin.
-    pub(super) async fn try_out(&self) -> Trial {
-        match self.build_trial().await {
-            Ok((tier, missing)) => Trial::Passed { tier, missing },
-            Err(TrialError::Machine(error)) => Trial::Failed {
+    /// Builds a sandbox up to the point at which its guest would start.
+    pub(super) async fn run_probe(&self) -> ProbeResult {
+        match self.build_probe().await {
+            Ok((tier, missing)) => ProbeResult::Passed { tier, missing },
+            Err(ProbeError::Machine(error)) => ProbeResult::Failed {
                 advice: error.advice().unwrap_or("use the backend docker or local").to_owned(),
                 problem: error.to_string(),
             },
-            Err(TrialError::Settings(error)) => Trial::Misconfigured {
-                advice: error.advice().unwrap_or("mend the setting").to_owned(),
+            Err(ProbeError::Settings(error)) => ProbeResult::Misconfigured {
+                advice: error.advice().unwrap_or("correct the setting").to_owned(),
                 problem: error.to_string(),
             },
         }
     }
 
-    async fn build_trial(&self) -> Result<(Tier, Vec<String>), TrialError> {
+    async fn build_probe(&self) -> Result<(Tier, Vec<String>), ProbeError> {
         let mut settings = NativeSettings::read(&self.settings, &Overrides::default())
             .map_err(BackendError::from)?;
-        // What the user mounts is not what is to be seen.
+        // The user's volumes are not part of the probe.
         settings.volumes = vestal_config::Volumes::EMPTY;
         let facts = Facts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
         tier::check_users(&users)?;
-        rootfs::check(&settings).map_err(TrialError::Settings)?;
-        // An archive is unpacked for those who want a sandbox, not for those who
-        // ask whether they could have one.
+        rootfs::check(&settings).map_err(ProbeError::Settings)?;
+        // An archive is only unpacked for a sandbox, not for a probe.
         let rootfs = match &settings.rootfs {
             Some(setting) if setting.path.is_dir() => {
                 let provided = self.rootfs(&settings, &ProgressSink::default()).await;
-                provided.map_err(TrialError::Settings)?
+                provided.map_err(ProbeError::Settings)?
             }
             _ => None,
         };
         let sandboxes = self.settings.sandboxes_dir().map_err(BackendError::from)?.value;
-        let ground = Ground::make(&sandboxes)?;
-        let dirs = HostDirs::of_trial(&ground.dir);
-        let picture = self.picture()?;
+        let probe_dir = ProbeDir::make(&sandboxes)?;
+        let dirs = HostDirs::of_probe(&probe_dir.dir);
+        let snapshot = self.etc_snapshot()?;
         let private = match tier {
-            // Whether something can be hidden, not what there is to hide.
-            Tier::Overlay => Private::made_up(&facts),
-            Tier::ReadOnly | Tier::Rootfs => Private::default(),
+            // The probe tests whether paths can be hidden, not which.
+            Tier::Overlay => PrivatePaths::placeholders(&facts),
+            Tier::ReadOnly | Tier::Rootfs => PrivatePaths::default(),
         };
-        let missing = tier::lacking(tier, &facts, &users);
+        let missing = tier::missing_for_next(tier, &facts, &users);
         let planned = plan::enclosure(&PlanInput {
             dirs: &dirs,
             settings: &settings,
@@ -145,14 +131,14 @@ impl Native {
             users,
             mounts: &Mounts::default(),
             private: &private,
-            etc_dir: &picture.dir,
+            etc_dir: &snapshot.dir,
             rootfs: rootfs.as_ref().map(|rootfs| &*rootfs.dir),
             cgroups: &[],
             max_processes: None,
             purpose: Purpose::Trial,
         })?;
         let built: Result<(), BackendError> = async {
-            make_dirs(&planned.make)?;
+            make_dirs(&planned.dirs_to_make)?;
             make_open_dir(&dirs.boot, 0o755).map_err(BackendError::io("make a directory"))?;
             let null = fs::File::open("/dev/null").map_err(BackendError::io("open /dev/null"))?;
             let build = Build {
@@ -163,28 +149,28 @@ impl Native {
                 layers: &sandboxes,
                 under_way: || (),
             };
-            build.carry_out().await.map(drop)
+            build.run().await.map(drop)
         }
         .await;
-        self.remove_all(&ground.dir).await?;
-        built.map(|()| (tier, missing)).map_err(TrialError::from)
+        self.remove_tree_as_root(&probe_dir.dir).await?;
+        built.map(|()| (tier, missing)).map_err(ProbeError::from)
     }
 }
 
-/// Where a trial takes place: on the filesystem that sandboxes are on.
-struct Ground {
+/// The directory of a probe, on the filesystem of the sandboxes.
+struct ProbeDir {
     dir: PathBuf,
-    /// Says that its process is alive.
+    /// Shows other processes that this one is alive.
     _lock: fs::File,
 }
 
-impl Ground {
+impl ProbeDir {
     fn make(sandboxes: &Path) -> Result<Self, BackendError> {
         for left in list_rubbish(sandboxes) {
-            // What cannot be removed now is met again next time.
+            // What cannot be removed now is left for the next probe.
             remove_tree(&left).ok();
         }
-        let random = random_hex::<6>().map_err(BackendError::io("name a trial"))?;
+        let random = random_hex::<6>().map_err(BackendError::io("name a probe directory"))?;
         let dir = sandboxes.join(format!("{TRIAL}{random}"));
         let failed = || format!("make {}", dir.display());
         make_private_dir(&dir).map_err(|error| BackendError::Io {
@@ -198,70 +184,72 @@ impl Ground {
     }
 }
 
-/// How many control groups are named.
-const NAMED: usize = 5;
+/// Most control groups that are listed.
+const MAX_LISTED: usize = 5;
 
-/// Returns what there is to say beyond whether they work.
-pub(super) fn report(trial: &Trial, known: &BTreeSet<String>) -> Vec<DoctorNote> {
-    let Trial::Passed { tier, missing } = trial else {
-        // The probe has said what is wrong.
+/// Returns the notes of `vestal doctor` about native sandboxes.
+pub(super) fn report(result: &ProbeResult, known: &BTreeSet<String>) -> Vec<DoctorNote> {
+    let ProbeResult::Passed { tier, missing } = result else {
+        // The probe's result already says what is wrong.
         return Vec::new();
     };
     let uid = rustix::process::geteuid().as_raw();
     let scope = Scope::detect(uid);
-    let means = Means::of_this_machine(scope.as_ref(), uid);
-    let mut remarks = vec![remark("tier", format!("{tier}: {}", tier.meaning()), None)];
+    let mechanism = LimitMechanism::detect(scope.as_ref(), uid);
+    let mut notes = vec![note("tier", format!("{tier}: {}", tier.meaning()), None)];
     for lack in missing {
         let (text, advice) = lack.split_once(": ").unwrap_or((lack, ""));
-        remarks.push(remark("tier", text.to_owned(), Some(advice.to_owned())));
+        notes.push(note("tier", text.to_owned(), Some(advice.to_owned())));
     }
-    remarks.push(limits(&means));
-    if let Means::Groups(hierarchies) = &means {
-        remarks.extend(stray_groups(&cgroups::strays(hierarchies, known)));
+    notes.push(limits_note(&mechanism));
+    if let LimitMechanism::Groups(hierarchies) = &mechanism {
+        notes.extend(stray_groups_note(&cgroups::stray_groups(hierarchies, known)));
     }
     if scope.is_some() {
-        let text = "each sandbox has a systemd scope of its own and survives the session";
-        remarks.push(remark("scope", text.to_owned(), None));
+        let text = "each sandbox has its own systemd scope and survives the session";
+        notes.push(note("scope", text.to_owned(), None));
     }
-    remarks
+    notes
 }
 
-/// Returns what is said of control groups that no process is in and no sandbox of
-/// this profile has. Those of another home's cannot be told from those of nobody's;
-/// either's next start makes its own.
-fn stray_groups(groups: &[PathBuf]) -> Option<DoctorNote> {
+/// Returns a note about control groups without a process that belong to no sandbox of
+/// this profile. They may belong to another home; every start makes new ones.
+fn stray_groups_note(groups: &[PathBuf]) -> Option<DoctorNote> {
     if groups.is_empty() {
         return None;
     }
-    let named = groups.iter().take(NAMED).map(|group| group.display().to_string());
-    let more = groups.len().saturating_sub(NAMED);
+    let named = groups.iter().take(MAX_LISTED).map(|group| group.display().to_string());
+    let more = groups.len().saturating_sub(MAX_LISTED);
     let more = (more > 0).then(|| format!("{more} more"));
     let named = named.chain(more).collect::<Vec<_>>().join(", ");
-    let text = format!("no process and no sandbox of this profile has the control groups {named}");
-    let advice = "they are of sandboxes that are gone, or that another home has stopped, and do no \
+    let text = format!("unused control groups: {named}");
+    let advice = "they belong to removed sandboxes or to stopped ones of another home, and do no \
                   harm; to remove one: rmdir GROUP";
-    Some(remark("groups", text, Some(advice.to_owned())))
+    Some(note("groups", text, Some(advice.to_owned())))
 }
 
-fn limits(means: &Means) -> DoctorNote {
-    let (held, lost) = means.abilities();
-    let by = match means {
-        Means::Systemd(_) => "systemd",
-        Means::Groups(_) => "control groups",
+fn limits_note(mechanism: &LimitMechanism) -> DoctorNote {
+    let (held, lost) = mechanism.controllers();
+    let by = match mechanism {
+        LimitMechanism::Systemd(_) => "systemd",
+        LimitMechanism::Groups(_) => "control groups",
     };
-    let mut text = format!("processes are limited, and by {by}: ");
-    text.push_str(&if held.is_empty() { "nothing else".to_owned() } else { held.join(", ") });
+    let text = if held.is_empty() {
+        "only the number of processes can be limited".to_owned()
+    } else {
+        format!("the number of processes can be limited, and by {by}: {}", held.join(", "))
+    };
     let advice = (!lost.is_empty()).then(|| {
         format!(
-            "not limited: {}; run vestal as root, or have systemd delegate the controllers to \
-             your session",
+            "cannot be limited: {}; run vestal as root, or have systemd delegate the \
+             controllers to your session",
             lost.join(", ")
         )
     });
-    remark("limits", text, advice)
+    note("limits", text, advice)
 }
 
-fn remark(topic: &str, text: String, advice: Option<String>) -> DoctorNote {
+fn note(topic: &str, text: String, advice: Option<String>) -> DoctorNote {
     DoctorNote { topic: topic.to_owned(), text, advice: advice.filter(|advice| !advice.is_empty()) }
 }
 
@@ -270,12 +258,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_says_what_works_and_what_is_missing() {
-        let passed = Trial::Passed { tier: Tier::ReadOnly, missing: vec!["more".to_owned()] };
+    fn a_probe_reports_what_works_and_what_is_missing() {
+        let passed = ProbeResult::Passed { tier: Tier::ReadOnly, missing: vec!["more".to_owned()] };
         let Availability::Works { notes } = passed.availability() else { panic!("it works") };
         assert!(notes[0].starts_with("tier read-only"), "{notes:?}");
         assert_eq!(notes[1], "more");
-        let failed = Trial::Failed { problem: "p".to_owned(), advice: "a".to_owned() };
+        let failed = ProbeResult::Failed { problem: "p".to_owned(), advice: "a".to_owned() };
         let expected = Availability::Missing { reason: "p".to_owned(), advice: "a".to_owned() };
         assert_eq!(failed.availability(), expected);
     }

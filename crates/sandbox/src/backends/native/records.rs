@@ -1,5 +1,5 @@
-//! What the backend writes down about an instance: the locator in its record,
-//! the process that the stage noted, and the label beside the record.
+//! What is recorded about an instance: the locator in the sandbox's record, the
+//! process id that the stage writes, and the label.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -17,36 +17,34 @@ use crate::backend::{
 use crate::client::socket::SOCKET_NAME;
 use crate::key::random_hex;
 
-/// How an instance is found again, and what it was made as.
+/// How the backend finds an instance again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NativeLocator {
-    /// Its first process, as the host counts.
+    /// The first process, as seen from the host.
     pub(super) process: ProcessId,
-    /// What it was made as.
     #[serde(flatten)]
-    pub(super) made: NativeSystem,
+    pub(super) system: NativeSystem,
 }
 
-/// What an instance was made, or last started, as.
+/// The system that an instance was made, or last started, with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NativeSystem {
-    /// Who the sandbox's root is on the host.
+    /// The host id of the sandbox's root.
     pub(super) uid: u32,
-    /// What its system directories are.
     pub(super) tier: Tier,
-    /// Which picture of `/etc` it shows, where it shows one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) picture: Option<String>,
-    /// Which root it was made of, where it was made of one.
+    /// Digest of the snapshot of `/etc`.
+    #[serde(default, rename = "picture", skip_serializing_if = "Option::is_none")]
+    pub(super) etc_snapshot: Option<String>,
+    /// Identity of the root filesystem, for [`Tier::Rootfs`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rootfs: Option<String>,
     /// Directories of its control groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) cgroups: Vec<PathBuf>,
-    /// Limits that were left out.
+    /// Keys of limits that are not enforced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) unenforced: Vec<String>,
-    /// What weakens its isolation.
+    /// Settings that weaken the isolation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) weakened: Vec<String>,
     /// What is missing for a better tier.
@@ -55,23 +53,23 @@ pub(super) struct NativeSystem {
 }
 
 impl NativeLocator {
-    /// Reads a locator; nothing when it is not known or not one of ours.
+    /// Parses a locator; `None` if there is none or it is not of this backend.
     pub(super) fn of(locator: &Locator) -> Option<Self> {
         serde_json::from_value(locator.clone()).ok()
     }
 
     pub(super) fn to_locator(&self) -> Locator {
-        // A struct of texts and numbers always has a JSON form.
+        // A struct of strings and numbers always has a JSON form.
         serde_json::to_value(self).unwrap_or_default()
     }
 
     pub(super) fn describe(self) -> Description {
         Description {
             transport: Some("socket".to_owned()),
-            unenforced: self.made.unenforced,
-            weakened: self.made.weakened,
-            tier: Some(self.made.tier.as_str().to_owned()),
-            missing: self.made.missing,
+            unenforced: self.system.unenforced,
+            weakened: self.system.weakened,
+            tier: Some(self.system.tier.as_str().to_owned()),
+            missing: self.system.missing,
             ..Description::default()
         }
     }
@@ -84,17 +82,19 @@ struct InitRecord {
     boot: String,
 }
 
-/// Returns the file that says who the first process is.
+/// Returns the file in which the stage records the first process. It lies where the
+/// sandbox cannot reach it and is written before anything runs in the sandbox, so
+/// that a half-made instance can be ended.
 pub(super) fn init_file(instance_dir: &Path) -> PathBuf {
     instance_dir.join("init.json")
 }
 
-/// Returns the first process that was last written down, dead or alive.
+/// Returns the first process that the stage recorded last, dead or alive.
 pub(super) fn read_init(instance_dir: &Path) -> io::Result<Option<ProcessId>> {
     match fs::read(init_file(instance_dir)) {
         Ok(bytes) => {
-            // Half a file cannot be: it is written by rename. Anything else
-            // that is unreadable tells as little as an absent one.
+            // The file is written by rename and cannot be partial. One that cannot
+            // be parsed counts as absent.
             let record = serde_json::from_slice::<InitRecord>(&bytes).ok();
             Ok(record.map(|found| ProcessId {
                 pid: found.pid,
@@ -107,7 +107,7 @@ pub(super) fn read_init(instance_dir: &Path) -> io::Result<Option<ProcessId>> {
     }
 }
 
-/// Forgets the process of an earlier start.
+/// Removes the record of an earlier start.
 pub(super) fn forget_init(instance_dir: &Path) -> io::Result<()> {
     match fs::remove_file(init_file(instance_dir)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -115,8 +115,8 @@ pub(super) fn forget_init(instance_dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the living first process of an instance: the one recorded, else the
-/// one written down, for an instance whose creator died before recording it.
+/// Returns the first process of an instance if it is alive: the locator's, else the
+/// one that the stage recorded, if the creator died before it wrote the locator.
 pub(super) fn living_init(instance: &Instance) -> Result<Option<ProcessId>, BackendError> {
     if let Some(locator) = NativeLocator::of(&instance.locator)
         && locator.process.is_alive()
@@ -130,10 +130,12 @@ pub(super) fn living_init(instance: &Instance) -> Result<Option<ProcessId>, Back
 
 const LABEL_VERSION: u64 = 1;
 
-/// Name of the file in the instance's directory.
+/// File name of the label in the instance's directory.
 const LABEL_FILE: &str = "label.json";
 
-/// What is known of an instance.
+/// The label of an instance: enough to find it if the sandbox's record is lost or
+/// was never written. It lies where the sandbox cannot reach it. Everything in it can
+/// be made again, so it is not synced to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Label {
     version: u64,
@@ -144,13 +146,13 @@ pub(super) struct Label {
     owner: Option<Owner>,
     spec: String,
     created_at: Timestamp,
-    /// What it is made as.
-    pub(super) made: NativeSystem,
+    #[serde(rename = "made")]
+    pub(super) system: NativeSystem,
 }
 
 impl Label {
     /// Returns the label of an instance that is about to be made or started.
-    pub(super) fn new(request: &InstanceRequest, made: NativeSystem) -> Self {
+    pub(super) fn new(request: &InstanceRequest, system: NativeSystem) -> Self {
         let before = Self::read(&request.instance.dir);
         Self {
             version: LABEL_VERSION,
@@ -160,19 +162,18 @@ impl Label {
             owner: request.owner.clone(),
             spec: request.spec.hash(),
             created_at: before.map_or_else(Timestamp::now, |before| before.created_at),
-            made,
+            system,
         }
     }
 
-    /// Reads the label of an instance. One that is damaged, or of a newer
-    /// version, tells as little as an absent one.
+    /// Reads the label of an instance; `None` if it is absent, damaged or of a newer
+    /// version.
     pub(super) fn read(instance_dir: &Path) -> Option<Self> {
         let bytes = fs::read(instance_dir.join(LABEL_FILE)).ok()?;
         let label: Self = serde_json::from_slice(&bytes).ok()?;
         (label.version == LABEL_VERSION).then_some(label)
     }
 
-    /// Writes the label.
     pub(super) fn write(&self, instance_dir: &Path) -> io::Result<()> {
         let temporary = instance_dir.join(format!(".label-{}.tmp", random_hex::<6>()?));
         let bytes = serde_json::to_vec(self).map_err(io::Error::other)?;
@@ -184,25 +185,23 @@ impl Label {
         written
     }
 
-    /// Returns the label for a copy of the instance that belongs to another
-    /// sandbox; nothing for one that ended with its process. Its control groups
-    /// are the original's.
-    fn disowned(mut self, key: &str) -> Option<Self> {
+    /// Returns the label for a copy that belongs to another sandbox; `None` for an
+    /// instance with an owner process. The control groups stay with the original.
+    fn for_copy(mut self, key: &str) -> Option<Self> {
         if self.owner.is_some() {
             return None;
         }
         key.clone_into(&mut self.key);
-        self.made.cgroups.clear();
+        self.system.cgroups.clear();
         Some(self)
     }
 
-    /// Returns whether it is on an instance of this sandbox.
-    pub(super) fn is_of(&self, key: &str) -> bool {
+    /// Returns whether it belongs to the sandbox with this key.
+    pub(super) fn belongs_to(&self, key: &str) -> bool {
         self.key == key
     }
 
-    /// Returns the instance as one that was found.
-    pub(super) fn found(
+    pub(super) fn into_found(
         self,
         id: String,
         instance_dir: &Path,
@@ -210,7 +209,7 @@ impl Label {
     ) -> FoundInstance {
         let process = read_init(instance_dir).ok().flatten();
         let locator = process.map_or(Locator::Null, |process| {
-            NativeLocator { process, made: self.made }.to_locator()
+            NativeLocator { process, system: self.system }.to_locator()
         });
         FoundInstance {
             id,
@@ -227,11 +226,11 @@ impl Label {
     }
 }
 
-/// Makes the directory of a copied instance one of a sandbox of its own that
-/// does not run: the process and the control groups that it names are the
-/// original's. Returns whether there is a system in it to go on with.
-pub(super) fn disown(instance_dir: &Path, key: &str) -> io::Result<bool> {
-    let Some(label) = Label::read(instance_dir).and_then(|label| label.disowned(key)) else {
+/// Turns the directory of a copied instance into a stopped instance of another
+/// sandbox: the recorded process and control groups are the original's. Returns
+/// whether it has a system that can be started.
+pub(super) fn adopt_copy(instance_dir: &Path, key: &str) -> io::Result<bool> {
+    let Some(label) = Label::read(instance_dir).and_then(|label| label.for_copy(key)) else {
         return Ok(false);
     };
     forget_init(instance_dir)?;
@@ -248,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_said_when_it_was_written_is_not_missed() {
+    fn fields_that_an_older_version_did_not_write_are_optional() {
         let written = serde_json::json!({
             "process": { "pid": 7, "start": 8, "boot": "b" }, "uid": 1000, "tier": "read-only",
         });
@@ -260,12 +259,26 @@ mod tests {
         assert_eq!(NativeLocator::of(&Locator::Null), None);
     }
 
+    #[test]
+    fn a_label_keeps_its_field_names_on_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = serde_json::json!({
+            "version": 1, "key": "k", "task": "t", "generation": 2, "spec": "s",
+            "created_at": "2026-01-02T03:04:05Z",
+            "made": { "uid": 1000, "tier": "read-only", "picture": "p", "cgroups": ["/c"] },
+        });
+        fs::write(dir.path().join(LABEL_FILE), written.to_string()).unwrap();
+        let label = Label::read(dir.path()).unwrap();
+        assert_eq!(label.system.etc_snapshot.as_deref(), Some("p"));
+        assert_eq!(serde_json::to_value(&label).unwrap(), written);
+    }
+
     fn instance(dir: &Path) -> Instance {
         Instance { id: "i1".into(), dir: dir.into(), locator: serde_json::Value::Null }
     }
 
     #[test]
-    fn a_process_is_told_by_more_than_its_number() {
+    fn a_process_is_identified_by_more_than_its_pid() {
         let dir = tempfile::tempdir().unwrap();
         let me = ProcessId::current().unwrap();
         let write = |start: u64| {
@@ -283,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_nobody() {
+    fn a_damaged_record_counts_as_absent() {
         let dir = tempfile::tempdir().unwrap();
         for garbage in ["", "{", "[]", r#"{"pid":-1}"#] {
             fs::write(init_file(dir.path()), garbage).unwrap();

@@ -1,4 +1,4 @@
-//! Following names below a directory that stands for `/`, without leaving it.
+//! Resolving paths inside of a root directory, without leaving it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -6,11 +6,11 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Links that are followed for one name, as in the kernel.
+/// Most links that are followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Returns the path that `path` leads to for somebody whose `/` is `root`, as
-/// that one would name it. What does not exist is an error.
+/// Resolves `path` as a process whose `/` is `root` would, and returns the path that
+/// this process would see. A path that does not exist is an error.
 pub(super) fn real_path(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let walk = walk(root, path)?;
     match walk.missing {
@@ -19,17 +19,17 @@ pub(super) fn real_path(root: &Path, path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns the same for a path that need not exist: from the first name that is
-/// missing on, names stand for themselves.
+/// Like [`real_path`], for a path that need not exist: the names from the first
+/// missing one on are kept as they are.
 pub(super) fn real_target(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let walk = walk(root, path)?;
     Ok(walk.missing.into_iter().fold(walk.reached, |path, rest| path.join(rest)))
 }
 
 struct Walk {
-    /// What exists, as it is named inside.
+    /// The part that exists, as a path inside of the root.
     reached: PathBuf,
-    /// What does not.
+    /// The rest.
     missing: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ fn walk(root: &Path, path: &Path) -> io::Result<Walk> {
             Ok(found) if found.is_symlink() => {
                 links += 1;
                 if links > MAX_LINKS {
-                    return Err(io::Error::other("too many links"));
+                    return Err(io::Error::other("too many levels of symbolic links"));
                 }
                 let text = fs::read_link(&place)?;
                 if text.is_absolute() {
@@ -80,7 +80,7 @@ fn names(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(name).collect()
 }
 
-/// Resolves `.` and `..` by name.
+/// Resolves `.` and `..` without looking at the filesystem.
 pub(super) fn lexical(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for part in path.components() {

@@ -1,8 +1,7 @@
-//! `terminal.native_rootfs`: a system for sandboxes that is not the host's.
+//! `terminal.native_rootfs`: a root filesystem for sandboxes in place of the host's.
 //!
-//! A directory is used where it is; nothing is ever written to it. An archive is
-//! unpacked once per state of its file, beside others that the sandboxes of a
-//! home share.
+//! A directory is used in place and never written to. An archive is unpacked into
+//! the cache once per version of its file.
 
 mod unpack;
 
@@ -24,31 +23,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
-use self::unpack::{Job, unpack};
-use super::cache::{self, Kind};
+use self::unpack::{UnpackJob, unpack};
+use super::cache::{self, CacheKind};
 use super::resolve;
 use super::settings::{NativeSettings, RootfsSetting};
 use crate::ProgressSink;
 use crate::backend::BackendError;
 use crate::key::hex;
 
-/// A root filesystem that sandboxes can be made of.
+/// A root filesystem that is ready for sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rootfs {
-    /// Where it is.
     pub dir: PathBuf,
-    /// What tells it from others: what is kept over one fits no other.
+    /// Digest that identifies it; layers made on one fit no other.
     pub identity: String,
-    /// Whether [`Rootfs::dir`] was unpacked from an archive, and is removed when
-    /// no instance names its identity.
+    /// Whether [`Rootfs::dir`] was unpacked from an archive, and is pruned when no
+    /// instance names its identity.
     pub is_unpacked: bool,
-    /// What its users should hear about.
+    /// Notices for the user.
     pub remarks: Vec<String>,
 }
 
-/// Returns the root filesystem that the settings name, if they name one. An
-/// archive is unpacked into `dir` if that has not been done; a call that is
-/// given up on leaves nothing.
+/// Returns the root filesystem of the settings, if they name one. An archive is
+/// unpacked into `dir` unless it already was. A cancelled call leaves nothing.
 pub(super) async fn provide(
     settings: &NativeSettings,
     dir: &Path,
@@ -58,11 +55,11 @@ pub(super) async fn provide(
         return Ok(None);
     };
     let (dir, settings) = (dir.to_owned(), settings.clone());
-    let (progress, given_up) = (progress.clone(), GivenUp::default());
-    let watched = Arc::clone(&given_up.0);
-    // A whole system is many files.
+    let (progress, cancelled) = (progress.clone(), CancelOnDrop::default());
+    let flag = Arc::clone(&cancelled.0);
+    // Unpacking takes long and blocks.
     let made = tokio::task::spawn_blocking(move || {
-        provide_now(&setting, &settings, &dir, &progress, &watched)
+        provide_blocking(&setting, &settings, &dir, &progress, &flag)
     });
     let made = made.await.map_err(|error| BackendError::Io {
         action: "unpack the root filesystem".to_owned(),
@@ -71,48 +68,48 @@ pub(super) async fn provide(
     made.map(Some)
 }
 
-/// Tells whoever unpacks that nobody waits any more.
+/// Stops the unpacking when the caller is dropped.
 #[derive(Default)]
-struct GivenUp(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for GivenUp {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn provide_now(
+fn provide_blocking(
     setting: &RootfsSetting,
     settings: &NativeSettings,
     dir: &Path,
     progress: &ProgressSink,
-    given_up: &AtomicBool,
+    cancelled: &AtomicBool,
 ) -> Result<Rootfs, BackendError> {
-    let (path, compression) = match find(setting, settings)? {
-        Found::Directory(path) => return directory(path),
-        Found::Archive { path, compression } => (path, compression),
+    let (path, compression) = match examine(setting, settings)? {
+        RootfsSource::Directory(path) => return use_directory(path),
+        RootfsSource::Archive { path, compression } => (path, compression),
     };
     let digest =
-        archive_digest(&path).map_err(BackendError::io(format!("look at {}", path.display())))?;
-    let unpacked = dir.join(Kind::Rootfs.name(&digest));
-    let failed = |error| BackendError::io(format!("look at {}", unpacked.display()))(error);
+        archive_digest(&path).map_err(BackendError::io(format!("read {}", path.display())))?;
+    let unpacked = dir.join(CacheKind::Rootfs.name(&digest));
+    let failed = |error| BackendError::io(format!("open {}", unpacked.display()))(error);
     let mut remarks = Vec::new();
-    if !cache::use_now(&unpacked).map_err(failed)? {
-        let job = Job { setting, path: &path, compression, dir, progress, given_up };
+    if !cache::touch(&unpacked).map_err(failed)? {
+        let job = UnpackJob { setting, path: &path, compression, dir, progress, cancelled };
         remarks = unpack(&job, &unpacked)?;
     }
     Ok(Rootfs { dir: unpacked, identity: digest, is_unpacked: true, remarks })
 }
 
-/// Returns a directory as it is.
-fn directory(path: PathBuf) -> Result<Rootfs, BackendError> {
+/// Returns a directory that is used in place.
+fn use_directory(path: PathBuf) -> Result<Rootfs, BackendError> {
     let metadata =
-        fs::metadata(&path).map_err(BackendError::io(format!("look at {}", path.display())))?;
+        fs::metadata(&path).map_err(BackendError::io(format!("read {}", path.display())))?;
     let uid = rustix::process::geteuid().as_raw();
     let mut remarks = Vec::new();
     if uid != 0 && metadata.uid() != uid {
         remarks.push(format!(
-            "{} belongs to somebody else: what is in it cannot be changed in the sandbox",
+            "{} belongs to another user: its files cannot be changed in the sandbox",
             path.display()
         ));
     }
@@ -121,7 +118,7 @@ fn directory(path: PathBuf) -> Result<Rootfs, BackendError> {
     Ok(Rootfs { dir: path, identity, is_unpacked: false, remarks })
 }
 
-/// Returns what tells a state of an archive from others.
+/// Returns the digest of a version of an archive.
 fn archive_digest(path: &Path) -> io::Result<String> {
     let found = fs::metadata(path)?;
     let [seconds, nanoseconds] = [found.mtime(), found.mtime_nsec()].map(i64::cast_unsigned);
@@ -137,55 +134,57 @@ fn digest(path: &Path, numbers: &[u64]) -> String {
     hex(&hasher.finalize()[..16])
 }
 
-/// What a root filesystem is in.
+/// What `terminal.native_rootfs` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Found {
-    /// A directory, by its real name.
+enum RootfsSource {
+    /// A directory, by its real path.
     Directory(PathBuf),
-    /// An archive.
     Archive {
-        /// The file, by its real name.
+        /// The file, by its real path.
         path: PathBuf,
-        /// How it is compressed.
         compression: Compression,
     },
 }
 
-/// Checks that what the settings name is there and can be a root filesystem, as
-/// far as that can be told without unpacking it.
+/// Checks the setting as far as that is possible without unpacking an archive.
 pub(super) fn check(settings: &NativeSettings) -> Result<(), BackendError> {
     match &settings.rootfs {
-        Some(rootfs) => find(rootfs, settings).map(drop),
+        Some(rootfs) => examine(rootfs, settings).map(drop),
         None => Ok(()),
     }
 }
 
-/// Looks at what the setting names.
-fn find(setting: &RootfsSetting, settings: &NativeSettings) -> Result<Found, BackendError> {
+/// Examines what the setting names.
+fn examine(
+    setting: &RootfsSetting,
+    settings: &NativeSettings,
+) -> Result<RootfsSource, BackendError> {
     let path = &setting.path;
-    let real = fs::canonicalize(path)
-        .map_err(|error| refused(setting, &format!("it cannot be opened: {error}"), MAKE_ONE))?;
-    let metadata = fs::metadata(&real)
-        .map_err(|error| refused(setting, &format!("it cannot be opened: {error}"), MAKE_ONE))?;
+    let real = fs::canonicalize(path).map_err(|error| {
+        refused(setting, &format!("it cannot be opened: {error}"), NAME_A_SYSTEM)
+    })?;
+    let metadata = fs::metadata(&real).map_err(|error| {
+        refused(setting, &format!("it cannot be opened: {error}"), NAME_A_SYSTEM)
+    })?;
     if metadata.is_file() {
-        let compression = File::open(&real).and_then(recognise).map_err(|error| {
+        let compression = File::open(&real).and_then(detect_compression).map_err(|error| {
             refused(setting, &format!("it cannot be read: {error}"), "make it readable for you")
         })?;
         return match compression {
-            Ok(compression) => Ok(Found::Archive { path: real, compression }),
-            Err(unknown) => Err(refused(setting, unknown.problem, unknown.advice)),
+            Ok(compression) => Ok(RootfsSource::Archive { path: real, compression }),
+            Err(unsupported) => Err(refused(setting, unsupported.problem, unsupported.advice)),
         };
     }
     if !metadata.is_dir() {
-        return Err(refused(setting, "it is neither a directory nor a file", MAKE_ONE));
+        return Err(refused(setting, "it is neither a directory nor a file", NAME_A_SYSTEM));
     }
     if real == Path::new("/") {
-        let advice = "leave terminal.native_rootfs out: sandboxes see this machine's programs \
+        let advice = "remove terminal.native_rootfs: sandboxes see this machine's programs \
                       anyway, and nothing else of it";
         return Err(refused(setting, "it is the root of this machine", advice));
     }
     let known = |dir: &PathBuf| fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
-    // What is in it is seen by sandboxes, and what we remove would be gone there.
+    // Sandboxes would see Vestal's own files, or lose files that Vestal removes.
     let shows_ours = settings.own_dirs.iter().any(|dir| known(dir).starts_with(&real));
     let is_ours = settings.busy_dirs.iter().any(|dir| real.starts_with(known(dir)));
     if shows_ours || is_ours {
@@ -193,10 +192,10 @@ fn find(setting: &RootfsSetting, settings: &NativeSettings) -> Result<Found, Bac
         return Err(refused(setting, "Vestal keeps its own files there", advice));
     }
     check_shell(setting, &real)?;
-    Ok(Found::Directory(real))
+    Ok(RootfsSource::Directory(real))
 }
 
-/// Checks that a root filesystem has a shell, without looking outside of it.
+/// Checks that a root filesystem contains a shell.
 fn check_shell(setting: &RootfsSetting, root: &Path) -> Result<(), BackendError> {
     let shell = resolve::real_path(root, Path::new("/bin/sh")).ok();
     let shell = shell.and_then(|path| {
@@ -206,18 +205,18 @@ fn check_shell(setting: &RootfsSetting, root: &Path) -> Result<(), BackendError>
     if shell.is_some_and(|found| found.is_file() && found.mode() & 0o111 != 0) {
         return Ok(());
     }
-    // What `docker save` writes is a box of archives, not a system.
+    // `docker save` writes an archive of layers, not a root filesystem.
     if root.join("manifest.json").is_file() || root.join("oci-layout").is_file() {
         return Err(refused(
             setting,
             "it is a saved image, not a root filesystem",
-            "write one with `docker export` of a container of that image",
+            "make one with `docker export` of a container of that image",
         ));
     }
-    Err(refused(setting, "there is no shell in it: no program /bin/sh", MAKE_ONE))
+    Err(refused(setting, "it has no shell /bin/sh", NAME_A_SYSTEM))
 }
 
-const MAKE_ONE: &str = "name a directory or a tar archive that holds a whole system, such as \
+const NAME_A_SYSTEM: &str = "name a directory or a tar archive that holds a whole system, such as \
                         `debootstrap stable DIRECTORY` or `docker export CONTAINER` makes";
 
 /// Returns the error for a root filesystem that cannot be used.
@@ -232,55 +231,52 @@ fn refused(setting: &RootfsSetting, problem: &str, advice: &str) -> BackendError
     }
 }
 
-/// How an archive is compressed.
+/// The compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compression {
-    /// Not at all.
     None,
-    /// With gzip.
     Gzip,
 }
 
-/// A file that cannot be unpacked.
+/// A file that is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Unknown {
-    /// What it is.
+struct UnsupportedFile {
     problem: &'static str,
-    /// What to do about it.
     advice: &'static str,
 }
 
-/// Where a tar archive says that it is one.
+/// Offset of the magic of a tar archive.
 const USTAR_AT: usize = 257;
 
-/// Says what a file is by how it begins.
-fn recognise(mut file: impl Read) -> io::Result<Result<Compression, Unknown>> {
+/// Detects the compression of an archive from its first bytes.
+fn detect_compression(mut file: impl Read) -> io::Result<Result<Compression, UnsupportedFile>> {
     let mut start = Vec::new();
     file.by_ref().take(512).read_to_end(&mut start)?;
-    let unknown = |problem, advice| Err(Unknown { problem, advice });
+    let unsupported = |problem, advice| Err(UnsupportedFile { problem, advice });
     Ok(match start.as_slice() {
         [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            unknown("it is compressed with xz, which Vestal does not read", "unpack it: xz -d FILE")
-        }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => unknown(
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => unsupported(
+            "it is compressed with xz, which Vestal does not read",
+            "unpack it: xz -d FILE",
+        ),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unsupported(
             "it is compressed with zstd, which Vestal does not read",
             "unpack it: zstd -d FILE",
         ),
-        [b'B', b'Z', b'h', ..] => unknown(
+        [b'B', b'Z', b'h', ..] => unsupported(
             "it is compressed with bzip2, which Vestal does not read",
             "unpack it: bzip2 -d FILE",
         ),
         start if start.get(USTAR_AT..USTAR_AT + 5) == Some(b"ustar") => Ok(Compression::None),
-        _ => unknown(
-            "it is no tar archive",
+        _ => unsupported(
+            "it is not a tar archive",
             "name a directory or a tar archive, plain or compressed with gzip",
         ),
     })
 }
 
-/// Removes what was unpacked in `dir` and no instance uses, by the identities in
-/// `used`, and nobody has asked for in a day; and what is left of attempts.
+/// Removes unpacked archives in `dir` that are not in `used` and have not been used
+/// for a day, and leftovers of unpacking.
 pub(super) fn prune(dir: &Path, used: &BTreeSet<String>) -> io::Result<()> {
-    cache::prune(dir, Kind::Rootfs, used)
+    cache::prune(dir, CacheKind::Rootfs, used)
 }

@@ -1,14 +1,13 @@
-//! System calls that nothing in a sandbox may make.
+//! The seccomp filters: system calls that no process in a sandbox may make.
 //!
-//! Namespaces and missing capabilities refuse most of them anyway; this keeps
-//! the code behind them, where kernels have had their holes, out of reach. They
-//! are refused rather than deadly, so that programs which only try go on. The
-//! programs for the kernel come from `seccompiler`, which Firecracker uses for
-//! the same: it knows the shape that the kernel wants, and what is listed here
-//! stays readable.
+//! Namespaces and dropped capabilities already deny most of them. The filters also
+//! keep the kernel code behind them out of reach, where vulnerabilities have been
+//! found. A denied call returns an error instead of killing the process, so that
+//! programs that only try it continue. `seccompiler`, which Firecracker uses as
+//! well, generates the BPF programs.
 //!
-//! Programs of another architecture than the machine's own (32-bit ones) are
-//! ended at their first call: the numbers below mean other calls to them.
+//! Programs of another architecture (32-bit ones) are killed at their first call:
+//! the same numbers mean other calls there.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +19,9 @@ use seccompiler::{
 
 use crate::backend::BackendError;
 
-/// Calls that are refused, whatever is asked.
-const REFUSED: &[i64] = &[
-    // Mounts, and other ways to change what is seen of files.
+/// Calls that are denied with any arguments.
+const DENIED: &[i64] = &[
+    // Mounts and other changes of the view of files.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -39,20 +38,20 @@ const REFUSED: &[i64] = &[
     libc::SYS_quotactl,
     libc::SYS_quotactl_fd,
     libc::SYS_fanotify_init,
-    // Other namespaces.
+    // Namespaces.
     libc::SYS_setns,
-    // Keys of the kernel are not in a namespace.
+    // The kernel's keyrings, which have no namespace.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Programs in the kernel, and what helps to attack it.
+    // BPF and other frequent targets of attacks.
     libc::SYS_bpf,
     libc::SYS_userfaultfd,
     libc::SYS_perf_event_open,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // The machine itself.
+    // The machine as a whole.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
@@ -70,9 +69,9 @@ const REFUSED: &[i64] = &[
     libc::SYS_nfsservctl,
 ];
 
-/// The same, for calls that only this architecture has.
+/// Denied calls that only this architecture has.
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[i64] = &[
+const DENIED_ON_THIS_ARCH: &[i64] = &[
     libc::SYS_iopl,
     libc::SYS_ioperm,
     libc::SYS_uselib,
@@ -81,12 +80,12 @@ const REFUSED_HERE: &[i64] = &[
     libc::SYS_ustat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const REFUSED_HERE: &[i64] = &[];
+const DENIED_ON_THIS_ARCH: &[i64] = &[];
 
-/// A call that the library does not know yet; its number is the same everywhere.
+/// A call that `libc` does not know yet; its number is the same on all architectures.
 const OPEN_TREE_ATTR: i64 = 467;
 
-/// What asks for a namespace.
+/// Flags of `clone` and `unshare` that make a namespace.
 const NAMESPACES: [u32; 7] = [
     libc::CLONE_NEWNS.cast_unsigned(),
     libc::CLONE_NEWCGROUP.cast_unsigned(),
@@ -97,28 +96,26 @@ const NAMESPACES: [u32; 7] = [
     libc::CLONE_NEWNET.cast_unsigned(),
 ];
 
-/// The same for clocks. To `clone` the number is a signal.
+/// `CLONE_NEWTIME` of `unshare`. In `clone`, these bits are part of the signal number.
 const NEW_TIME: u32 = 0x80;
 
-/// Requests to terminals that type for whoever sits at them.
-const TYPING: [u32; 2] = [0x5412, 0x541c];
+/// `TIOCSTI` and `TIOCLINUX`: terminal requests that inject input.
+const INPUT_INJECTION: [u32; 2] = [0x5412, 0x541c];
 
-/// Networks that programs have a use for.
-const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Allowed socket families.
+const SOCKET_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// How programs may ask to be run: as usual, as 32-bit ones or as on an old
-/// kernel; or they ask how they are run. Anything else turns defences off.
+/// Allowed personalities: Linux, 32-bit, old kernel versions, and the query. Others
+/// turn off protections such as address space randomization.
 const PERSONALITIES: [u32; 5] = [0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
-/// Where the numbers of calls of the x32 architecture begin. They do the same as
-/// others, under numbers that no list has.
-const X32: u32 = 0x4000_0000;
+/// The first call number of x32, which reaches the same calls by other numbers.
+const FIRST_X32_CALL: u32 = 0x4000_0000;
 
-/// Returns the programs for the kernel, in the order in which they are
-/// installed.
+/// Returns the BPF programs in the order of their installation.
 pub(super) fn filters() -> Result<Vec<ByteVec>, BackendError> {
     let programs = programs().map_err(|error| BackendError::Io {
-        action: "make the filters of system calls".to_owned(),
+        action: "generate the seccomp filters".to_owned(),
         source: std::io::Error::other(error),
     })?;
     Ok(programs.iter().map(|program| encode(program)).collect())
@@ -126,40 +123,40 @@ pub(super) fn filters() -> Result<Vec<ByteVec>, BackendError> {
 
 fn programs() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     let mut programs = vec![
-        program(refused()?, libc::EPERM)?,
-        // What it asks for is in memory, where a filter cannot look. Told that
-        // there is no such call, libraries take the old one.
+        program(denied_calls()?, libc::EPERM)?,
+        // The flags of clone3 are in memory, which a filter cannot read. After ENOSYS,
+        // libraries fall back to clone.
         program(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?,
-        program(sockets()?, libc::EAFNOSUPPORT)?,
+        program(denied_sockets()?, libc::EAFNOSUPPORT)?,
     ];
     if cfg!(target_arch = "x86_64") {
-        programs.push(without_x32());
+        programs.push(deny_x32());
     }
     Ok(programs)
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn refused() -> Result<Rules, seccompiler::BackendError> {
-    let all = REFUSED.iter().chain(REFUSED_HERE);
+fn denied_calls() -> Result<Rules, seccompiler::BackendError> {
+    let all = DENIED.iter().chain(DENIED_ON_THIS_ARCH);
     let mut rules: Rules = all.map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, any_of(0, NAMESPACES)?);
     let unshared = NAMESPACES.into_iter().chain([NEW_TIME]);
     rules.insert(libc::SYS_unshare, any_of(0, unshared)?);
-    let typing = TYPING
+    let injection = INPUT_INJECTION
         .into_iter()
         .map(|request| SeccompRule::new(vec![argument(1, SeccompCmpOp::Eq, request)?]));
-    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_ioctl, injection.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_personality, vec![none_of(0, PERSONALITIES)?]);
     Ok(rules)
 }
 
-fn sockets() -> Result<Rules, seccompiler::BackendError> {
-    let other = || none_of(0, FAMILIES.map(i32::cast_unsigned));
+fn denied_sockets() -> Result<Rules, seccompiler::BackendError> {
+    let other = || none_of(0, SOCKET_FAMILIES.map(i32::cast_unsigned));
     Ok(BTreeMap::from([(libc::SYS_socket, vec![other()?]), (libc::SYS_socketpair, vec![other()?])]))
 }
 
-/// Returns rules that hold when any of the bits is set in an argument.
+/// Returns rules that match if any of the bits is set in an argument.
 fn any_of(
     number: u8,
     bits: impl IntoIterator<Item = u32>,
@@ -171,7 +168,7 @@ fn any_of(
     bits.into_iter().map(rule).collect()
 }
 
-/// Returns a rule that holds when an argument is none of the values.
+/// Returns a rule that matches if an argument is none of the values.
 fn none_of(
     number: u8,
     values: impl IntoIterator<Item = u32>,
@@ -180,8 +177,8 @@ fn none_of(
     SeccompRule::new(values.into_iter().map(differs).collect::<Result<_, _>>()?)
 }
 
-/// Returns a condition on the low half of an argument: the kernel looks at no
-/// more of any that is judged here, so that the other half must not matter.
+/// Returns a condition on the low 32 bits of an argument. The kernel ignores the high
+/// bits of all arguments that are checked here.
 fn argument(
     number: u8,
     operator: SeccompCmpOp,
@@ -196,21 +193,21 @@ fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendE
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Returns a program that knows no calls of x32.
-fn without_x32() -> BpfProgram {
+/// Returns a program that denies all x32 calls.
+fn deny_x32() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const JUMP_IF_AT_LEAST: u16 = 0x35;
     const RETURN: u16 = 0x06;
     let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
     vec![
         step(LOAD, 0, 0),
-        step(JUMP_IF_AT_LEAST, 1, X32),
+        step(JUMP_IF_AT_LEAST, 1, FIRST_X32_CALL),
         step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
         step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()),
     ]
 }
 
-/// Returns a program as the kernel has it in memory.
+/// Returns a program in the kernel's binary format.
 fn encode(program: &[sock_filter]) -> ByteVec {
     let step = |step: &sock_filter| {
         let [code_0, code_1] = step.code.to_ne_bytes();

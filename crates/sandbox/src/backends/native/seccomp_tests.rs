@@ -72,7 +72,7 @@ enum Verdict {
     Killed,
 }
 
-/// Returns what all filters together say: the strictest counts.
+/// Returns the result of all filters: the strictest one counts.
 fn judge(call: &Call) -> Verdict {
     let verdicts = filters().unwrap();
     let verdicts = verdicts.iter().map(|program| interpret(program, call));
@@ -93,8 +93,8 @@ const EPERM: Verdict = Verdict::Refused(libc::EPERM);
 const HIGH: u64 = 0xdead_beef << 32;
 
 #[test]
-fn calls_that_are_listed_are_refused_whatever_is_asked() {
-    for call in REFUSED.iter().chain(REFUSED_HERE) {
+fn listed_calls_are_denied_with_any_arguments() {
+    for call in DENIED.iter().chain(DENIED_ON_THIS_ARCH) {
         assert_eq!(verdict(*call, &[]), EPERM, "{call}");
         assert_eq!(verdict(*call, &[u64::MAX; 6]), EPERM, "{call}");
     }
@@ -127,7 +127,7 @@ fn calls_of_everyday_programs_are_allowed() {
 fn processes_and_threads_are_made_but_no_namespaces() {
     let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD;
     let thread = u64::from(thread.cast_unsigned());
-    // The low byte is a signal, and one of them looks like a namespace of clocks.
+    // The low byte is a signal number, and one has the bits of CLONE_NEWTIME.
     for flags in [u64::from(libc::SIGCHLD.cast_unsigned()), thread, 0x80] {
         assert_eq!(verdict(libc::SYS_clone, &[flags]), Verdict::Allowed, "{flags:#x}");
     }
@@ -143,10 +143,10 @@ fn processes_and_threads_are_made_but_no_namespaces() {
 }
 
 #[test]
-fn nobody_types_for_whoever_sits_at_a_terminal() {
-    for request in TYPING {
+fn input_cannot_be_injected_into_a_terminal() {
+    for request in INPUT_INJECTION {
         assert_eq!(verdict(libc::SYS_ioctl, &[0, u64::from(request)]), EPERM);
-        // The kernel looks at the low half alone.
+        // The kernel ignores the high half.
         assert_eq!(verdict(libc::SYS_ioctl, &[0, u64::from(request) | HIGH]), EPERM);
     }
     for request in [0x5401_u64, 0x5413, 0x5414] {
@@ -155,9 +155,9 @@ fn nobody_types_for_whoever_sits_at_a_terminal() {
 }
 
 #[test]
-fn sockets_are_of_the_networks_that_programs_use() {
+fn only_common_socket_families_are_allowed() {
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
-        for family in FAMILIES {
+        for family in SOCKET_FAMILIES {
             let family = u64::from(family.cast_unsigned());
             assert_eq!(verdict(call, &[family]), Verdict::Allowed, "{family}");
         }
@@ -171,7 +171,7 @@ fn sockets_are_of_the_networks_that_programs_use() {
 }
 
 #[test]
-fn programs_keep_the_defences_they_are_started_with() {
+fn protections_cannot_be_turned_off() {
     const ADDR_NO_RANDOMIZE: u64 = 0x4_0000;
     const READ_IMPLIES_EXEC: u64 = 0x40_0000;
     for value in PERSONALITIES {
@@ -187,7 +187,7 @@ fn programs_keep_the_defences_they_are_started_with() {
 fn numbers_of_x32_are_no_way_around() {
     for call in [libc::SYS_mount, libc::SYS_read, libc::SYS_unshare] {
         let mut x32 = Call::new(call, &[u64::from(libc::CLONE_NEWUSER.cast_unsigned())]);
-        x32.number |= X32;
+        x32.number |= FIRST_X32_CALL;
         assert_eq!(judge(&x32), Verdict::Refused(libc::ENOSYS), "{call}");
     }
 }
@@ -201,7 +201,7 @@ fn programs_of_another_architecture_are_no_way_around() {
 
 #[test]
 fn the_kernel_takes_the_filters_and_does_as_they_say() {
-    // Filters are a thread's own, and go with it.
+    // Filters apply to one thread and end with it.
     let seen = std::thread::spawn(|| {
         for program in programs().unwrap() {
             seccompiler::apply_filter(&program).unwrap();

@@ -1,4 +1,4 @@
-//! Talking to the stage.
+//! Running the stage.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -8,46 +8,44 @@ use std::process::Stdio;
 use tokio::process::Command;
 use vestal_wire::{Enclosure, Users};
 
-use super::explain::{Failure, Ground, explain};
+use super::explain::{HostState, StageFailure, explain};
 use crate::backend::BackendError;
 use crate::backends::scope::Place;
 use crate::backends::spawn::{Detached, nameless_file, spawn_retrying};
 
-/// How the stage is told of its three standard descriptors.
+/// Command line of `enclose`, with the descriptors of the standard streams.
 const ENCLOSE: [&str; 7] = ["enclose", "--plan-fd", "0", "--ready-fd", "1", "--hold-fd", "2"];
 
-/// Longest part of a program's last words that is passed on.
-const MAX_WORDS: usize = 2000;
+/// Most characters of standard error that go into an error message.
+const MAX_STDERR: usize = 2000;
 
-/// What the stage answers.
+/// A successful result of the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The guest listens.
     Ready,
-    /// It could be built, which was all that was to be seen.
+    /// The probe built the sandbox.
     TrialPassed,
 }
 
-/// A sandbox to be built.
+/// A sandbox to build.
 #[derive(Debug)]
 pub(super) struct Build<'a> {
-    /// The stage's program.
     pub(super) program: &'a Path,
-    /// What is to be built.
     pub(super) enclosure: &'a Enclosure,
-    /// Where systemd is to have it.
+    /// The systemd scope to start it in.
     pub(super) place: Option<Place<'a>>,
-    /// What it is to keep open until its guest can be found.
+    /// The lock that the guest holds until it can be found.
     pub(super) hold: OwnedFd,
-    /// Where its layers are, for those who have to be told that they cannot be.
+    /// Where the layers are, for error messages.
     pub(super) layers: &'a Path,
-    /// What a test may want to interrupt: the moment at which it is under way.
+    /// Called when the stage is running; a failpoint of tests.
     pub(super) under_way: fn(),
 }
 
 impl Build<'_> {
-    /// Has the stage build the sandbox and waits until its guest listens.
-    pub(super) async fn carry_out(self) -> Result<Answer, BackendError> {
+    /// Runs the stage and waits until the guest listens.
+    pub(super) async fn run(self) -> Result<Answer, BackendError> {
         let plan = vestal_wire::encode(self.enclosure)
             .map_err(std::io::Error::other)
             .and_then(|bytes| nameless_file("vestal-enclosure", &bytes))
@@ -57,7 +55,7 @@ impl Build<'_> {
             arguments: &ENCLOSE,
             place: self.place,
             path_variable: OsStr::new("/usr/sbin:/usr/bin:/sbin:/bin"),
-            // The stage writes down who it starts.
+            // The stage records the process that it starts.
             mark: None,
             input: plan,
             hold: self.hold,
@@ -67,27 +65,27 @@ impl Build<'_> {
     }
 }
 
-/// Reads what the stage, or the guest after it, has said.
+/// Parses the ready line of the stage or of the guest.
 fn parse(text: &str, layers: &Path) -> Result<Answer, BackendError> {
     let failed = |reason: &str| BackendError::GuestFailed { reason: reason.to_owned() };
     let line = text.lines().next().unwrap_or_default();
     if let Some(reason) = line.strip_prefix("error: ") {
-        // The guest says it in words, the stage by step and number.
-        return Err(match serde_json::from_str::<Failure>(reason) {
-            Ok(failure) => explain(&failure, &Ground::look(layers)),
+        // The guest reports text, the stage reports a step and an error number.
+        return Err(match serde_json::from_str::<StageFailure>(reason) {
+            Ok(failure) => explain(&failure, &HostState::read(layers)),
             Err(_) => failed(reason),
         });
     }
     if line.is_empty() {
-        return Err(failed("it ended before it was ready"));
+        return Err(failed("it exited before it was ready"));
     }
-    let said: serde_json::Value =
-        serde_json::from_str(line).map_err(|_| failed("it said something unexpected"))?;
-    if said["trial"] == "ok" { Ok(Answer::TrialPassed) } else { Ok(Answer::Ready) }
+    let line: serde_json::Value =
+        serde_json::from_str(line).map_err(|_| failed("its ready line is not valid"))?;
+    if line["trial"] == "ok" { Ok(Answer::TrialPassed) } else { Ok(Answer::Ready) }
 }
 
-/// Runs a program among the users of a sandbox, who may do what its user out
-/// here may not, and waits for its end.
+/// Runs a program as root of the sandbox's users, with access to all their files, and
+/// waits for its end.
 pub(super) async fn run_within(
     stage: &Path,
     users: &Users,
@@ -95,7 +93,7 @@ pub(super) async fn run_within(
     arguments: &[&OsStr],
     action: &str,
 ) -> Result<(), BackendError> {
-    let told = vestal_wire::encode(users)
+    let plan = vestal_wire::encode(users)
         .map_err(std::io::Error::other)
         .and_then(|bytes| nameless_file("vestal-users", &bytes))
         .map_err(BackendError::io("prepare the users of the sandbox"))?;
@@ -106,7 +104,7 @@ pub(super) async fn run_within(
         .args(arguments)
         .env_clear()
         .current_dir("/")
-        .stdin(Stdio::from(told))
+        .stdin(Stdio::from(plan))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
@@ -116,11 +114,11 @@ pub(super) async fn run_within(
     if output.status.success() {
         return Ok(());
     }
-    let words = String::from_utf8_lossy(&output.stderr);
-    let words: String = words.trim().chars().take(MAX_WORDS).collect();
-    let words =
-        if words.is_empty() { output.status.to_string() } else { words.replace('\n', "; ") };
-    Err(BackendError::Io { action: action.to_owned(), source: std::io::Error::other(words) })
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr: String = stderr.trim().chars().take(MAX_STDERR).collect();
+    let stderr =
+        if stderr.is_empty() { output.status.to_string() } else { stderr.replace('\n', "; ") };
+    Err(BackendError::Io { action: action.to_owned(), source: std::io::Error::other(stderr) })
 }
 
 #[cfg(test)]
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_stage_and_the_guest_say_is_understood() {
+    fn ready_lines_and_errors_are_parsed() {
         let ready = r#"{"pid":1,"pid_start":2,"boot":"b","incarnation":"i"}"#;
         assert_eq!(read(&format!("{ready}\n")).unwrap(), Answer::Ready);
         assert_eq!(read("{\"trial\":\"ok\"}\n").unwrap(), Answer::TrialPassed);

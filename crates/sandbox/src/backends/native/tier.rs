@@ -1,4 +1,5 @@
-//! How far a sandbox is a system of its own, and who its users can be.
+//! The tier of a sandbox: where its system directories come from, and which users it
+//! can have.
 
 use std::fmt;
 
@@ -9,23 +10,22 @@ use super::facts::Facts;
 use super::settings::NativeSettings;
 use crate::backend::BackendError;
 
-/// What the system directories of a sandbox are. Chosen when it is made, by
-/// trying; a start never changes it, because what the layers hold fits no
-/// other.
+/// The source of a sandbox's system directories. It is chosen when the sandbox is made
+/// and never changed, because its layers fit no other system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::backends) enum Tier {
-    /// The host's, which can only be read: an ordinary user has no rights over
-    /// root's files, not even over copies of them.
+    /// The host's, read-only: an ordinary user cannot change root's files, not even
+    /// copies of them.
     ReadOnly,
-    /// The host's, with what is changed kept apart.
+    /// The host's, with changes in overlay layers.
     Overlay,
-    /// Those of a root that the user provides.
+    /// A root filesystem that the user provides.
     Rootfs,
 }
 
 impl Tier {
-    /// Returns the tier's name, for people and programs.
+    /// Returns the name of the tier.
     pub(in crate::backends) fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -34,7 +34,7 @@ impl Tier {
         }
     }
 
-    /// Returns what the tier means to whoever works in such a sandbox.
+    /// Returns a description for people.
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Self::ReadOnly => "the system directories of this machine, read-only",
@@ -50,27 +50,32 @@ impl fmt::Display for Tier {
     }
 }
 
-/// Whose the files in a sandbox can be.
+/// How many users the files of a sandbox can belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::backends) enum Owners {
-    /// One user's: whoever runs the sandbox.
+    /// One: the user that runs the sandbox.
     One,
-    /// Any user's.
+    /// Any number.
     Many,
 }
 
-/// Why the files of a sandbox can be one user's only.
+/// Why a sandbox can have a single user only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lack {
-    /// The user has no numbers of others.
-    Subordinates,
-    /// The programs that hand such numbers out are not installed.
-    Helpers,
+pub(super) enum SingleUserReason {
+    /// The user has no subordinate ids.
+    NoSubordinateIds,
+    /// `newuidmap` or `newgidmap` is not installed.
+    NoHelpers,
 }
 
-/// Returns what is missing for the next better tier, and how to have it.
-pub(super) fn missing(tier: Tier, owners: Owners, lack: Option<Lack>, user: &str) -> Vec<String> {
+/// Returns what is missing for the next tier, with advice.
+pub(super) fn missing(
+    tier: Tier,
+    owners: Owners,
+    reason: Option<SingleUserReason>,
+    user: &str,
+) -> Vec<String> {
     let mut missing = Vec::new();
     if tier == Tier::ReadOnly {
         missing.push(
@@ -80,25 +85,25 @@ pub(super) fn missing(tier: Tier, owners: Owners, lack: Option<Lack>, user: &str
         );
     }
     if owners == Owners::One {
-        let remedy = match lack {
-            Some(Lack::Helpers) => {
+        let remedy = match reason {
+            Some(SingleUserReason::NoHelpers) => {
                 "install newuidmap and newgidmap (package uidmap or shadow-utils)".to_owned()
             }
-            Some(Lack::Subordinates) | None => format!(
+            Some(SingleUserReason::NoSubordinateIds) | None => format!(
                 "get subordinate ids: sudo usermod --add-subuids 100000-165535 --add-subgids \
                  100000-165535 {user}"
             ),
         };
         missing.push(format!(
-            "there is no user but root: tar unpacks without owners, some packages cannot be \
+            "root is the only user: tar unpacks without owners, some packages cannot be \
              installed, and servers that refuse to be root, like PostgreSQL, do not run; {remedy}"
         ));
     }
     missing
 }
 
-/// Returns the tier of a new sandbox. There is one for each user and setting:
-/// where it cannot be had, another one would be a surprise.
+/// Returns the tier of a new sandbox. There is no fallback to another tier, which
+/// would surprise the user.
 pub(super) fn choose(settings: &NativeSettings, facts: &Facts) -> Tier {
     if settings.rootfs.is_some() {
         Tier::Rootfs
@@ -109,18 +114,19 @@ pub(super) fn choose(settings: &NativeSettings, facts: &Facts) -> Tier {
     }
 }
 
-/// Returns what is missing for a better one.
-pub(super) fn lacking(tier: Tier, facts: &Facts, users: &Users) -> Vec<String> {
-    missing(tier, owners(users), facts.lack(), &facts.user)
+/// Returns what is missing for the next tier.
+pub(super) fn missing_for_next(tier: Tier, facts: &Facts, users: &Users) -> Vec<String> {
+    missing(tier, owners(users), facts.single_user_reason(), &facts.user)
 }
 
-/// Returns whose the files of a sandbox with these users can be.
+/// Returns how many users a sandbox with this mapping can have.
 pub(super) fn owners(users: &Users) -> Owners {
     let count: u64 = users.uids.iter().map(|range| u64::from(range.count)).sum();
     if count > 1 { Owners::Many } else { Owners::One }
 }
 
-/// Refuses users that only root of the whole machine could have.
+/// Refuses an id mapping that needs root of the whole machine, if this process is only
+/// root of a container or user namespace.
 pub(super) fn check_users(users: &Users) -> Result<(), BackendError> {
     if users.mapping != Mapping::Privileged {
         return Ok(());
@@ -129,14 +135,16 @@ pub(super) fn check_users(users: &Users) -> Result<(), BackendError> {
     {
         let map =
             std::fs::read_to_string(file).map_err(BackendError::io(format!("read {file}")))?;
-        if let Some(range) = ranges.iter().find(|range| !covers(&map, **range)) {
+        if let Some(range) = ranges.iter().find(|range| !contains_range(&map, **range)) {
             return Err(BackendError::Advised {
                 problem: format!(
-                    "this root is one of a container or user namespace that lacks the users {} to {} ({file})",
+                    "this root is inside of a container or user namespace that lacks the users \
+                     {} to {} ({file})",
                     range.outside,
                     u64::from(range.outside) + u64::from(range.count) - 1,
                 ),
-                advice: "run vestal as an ordinary user there, or outside; or use the backend docker or local"
+                advice: "run vestal as an ordinary user there, or outside of it; or use the \
+                         backend docker or local"
                     .to_owned(),
             });
         }
@@ -144,8 +152,8 @@ pub(super) fn check_users(users: &Users) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Returns whether a map of the kernel's gives this process all of a range.
-fn covers(map: &str, range: IdRange) -> bool {
+/// Returns whether an id map of the kernel contains a range.
+fn contains_range(map: &str, range: IdRange) -> bool {
     let (first, end) =
         (u64::from(range.outside), u64::from(range.outside) + u64::from(range.count));
     map.lines().any(|line| {
@@ -162,23 +170,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tier_says_what_the_next_one_takes() {
+    fn each_tier_reports_what_the_next_one_needs() {
         assert_eq!(missing(Tier::Overlay, Owners::Many, None, "ada"), Vec::<String>::new());
         assert_eq!(missing(Tier::Rootfs, Owners::Many, None, "ada"), Vec::<String>::new());
-        let read_only = missing(Tier::ReadOnly, Owners::One, Some(Lack::Subordinates), "ada");
+        let read_only =
+            missing(Tier::ReadOnly, Owners::One, Some(SingleUserReason::NoSubordinateIds), "ada");
         assert_eq!(read_only.len(), 2);
         assert!(read_only[0].contains("terminal.native_rootfs"), "{read_only:?}");
-        assert!(read_only[1].contains("no user but root"), "{read_only:?}");
-        let one = missing(Tier::Rootfs, Owners::One, Some(Lack::Subordinates), "ada");
+        assert!(read_only[1].contains("root is the only user"), "{read_only:?}");
+        let one =
+            missing(Tier::Rootfs, Owners::One, Some(SingleUserReason::NoSubordinateIds), "ada");
         assert!(one[0].ends_with("--add-subgids 100000-165535 ada"), "{one:?}");
-        let helpers = missing(Tier::Rootfs, Owners::One, Some(Lack::Helpers), "ada");
+        let helpers = missing(Tier::Rootfs, Owners::One, Some(SingleUserReason::NoHelpers), "ada");
         assert!(helpers[0].contains("newuidmap"), "{helpers:?}");
         let with_users = missing(Tier::ReadOnly, Owners::Many, None, "ada");
         assert_eq!(with_users, read_only[..1]);
     }
 
     #[test]
-    fn a_tier_is_written_as_it_is_named() {
+    fn a_tier_is_serialized_by_its_name() {
         for tier in [Tier::ReadOnly, Tier::Overlay, Tier::Rootfs] {
             assert_eq!(serde_json::to_value(tier).unwrap(), tier.as_str());
         }
@@ -187,15 +197,15 @@ mod tests {
     const RANGE: IdRange = IdRange { inside: 0, outside: 1_879_048_192, count: 65_536 };
 
     #[test]
-    fn root_of_the_machine_has_all_numbers_and_root_of_a_container_has_not() {
-        assert!(covers("         0          0 4294967295\n", RANGE));
+    fn root_of_a_container_lacks_ids() {
+        assert!(contains_range("         0          0 4294967295\n", RANGE));
         for few in ["0 1000 1\n", "0 100000 65536\n", "0 0 1879113727\n", "", "garbage\n"] {
-            assert!(!covers(few, RANGE), "{few:?}");
+            assert!(!contains_range(few, RANGE), "{few:?}");
         }
     }
 
     #[test]
-    fn who_maps_nobody_but_himself_needs_no_further_numbers() {
+    fn a_mapping_of_the_own_id_is_always_allowed() {
         let own = IdRange { inside: 0, outside: 1, count: 1 };
         let users = Users { uids: vec![own], gids: vec![own], mapping: Mapping::Own };
         assert!(check_users(&users).is_ok());

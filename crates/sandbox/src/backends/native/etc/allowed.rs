@@ -1,11 +1,10 @@
-//! What of `/etc` may be shown.
+//! The allow-list of `/etc`.
 
-/// Names below `/etc`, each a file or a directory with all that is in it: what
-/// programs need to run, to find their parts, to reach and to trust others, and
-/// what package managers need. Credentials have places of their own beside these,
-/// which are not listed.
+/// Names below `/etc`; a directory is copied with its content. These are what
+/// programs and package managers need to run, to resolve names and to verify
+/// peers. Directories that usually hold credentials are not listed.
 pub(super) const NAMES: &[&str] = &[
-    // Programs and their parts.
+    // Programs and libraries.
     "alternatives",
     "ld.so.cache",
     "ld.so.conf",
@@ -78,7 +77,7 @@ pub(super) const NAMES: &[&str] = &[
     "rpc",
     "netconfig",
     "bindresvport.blacklist",
-    // Whom to trust. Private keys are elsewhere.
+    // Certificates. PrivatePaths keys lie in other directories.
     "ssl/certs",
     "ssl/openssl.cnf",
     "ssl/cert.pem",
@@ -95,7 +94,7 @@ pub(super) const NAMES: &[&str] = &[
     "pki/java",
     "crypto-policies",
     "gnutls",
-    // Who may do what in a system that has no passwords.
+    // PAM and account tools.
     "pam.conf",
     "pam.d",
     "security/access.conf",
@@ -104,7 +103,7 @@ pub(super) const NAMES: &[&str] = &[
     "security/pam_env.conf",
     "adduser.conf",
     "deluser.conf",
-    // Package managers, without what they log in with.
+    // Package managers, without their credentials.
     "apt/apt.conf",
     "apt/apt.conf.d",
     "apt/keyrings",
@@ -134,9 +133,9 @@ pub(super) const NAMES: &[&str] = &[
     "pacman.d/mirrorlist",
 ];
 
-/// Beginnings of names of directories and files that carry a version.
+/// Prefixes of versioned names that are copied as well.
 pub(super) const PREFIXES: &[&str] = &["ImageMagick-", "java-", "ld-musl-", "python3."];
 
-/// Where links of the names above may lead besides the directories that are
-/// shown; what is there is taken in their place.
-pub(super) const TAKEN_ALONG: &[&str] = &["/var/lib/ca-certificates"];
+/// Directories outside of the system directories that a link of a listed name may
+/// lead to. The snapshot holds the link's target in its place.
+pub(super) const FOLLOWED_DIRS: &[&str] = &["/var/lib/ca-certificates"];

@@ -1,4 +1,4 @@
-//! Looking at the host's `/etc`.
+//! Scanning the host's `/etc` for what a snapshot contains.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,65 +8,61 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::allowed::{NAMES, PREFIXES, TAKEN_ALONG};
+use super::allowed::{FOLLOWED_DIRS, NAMES, PREFIXES};
 use crate::backends::native::accounts::Accounts;
 use crate::backends::native::facts::is_shown;
 use crate::backends::native::plan::HOSTNAME;
 use crate::backends::native::resolve;
 use crate::key::hex;
 
-/// Tells apt not to become another user for what it fetches. It is where apt
-/// does not look: only systems whose users are one are given it.
-pub(in crate::backends::native) const APT_ALONE: &str = "vestal/apt-alone.conf";
+/// Configures apt not to switch to its own user for downloads. It lies outside of
+/// apt's directories, and is only bound into sandboxes that have a single user.
+pub(in crate::backends::native) const APT_NO_SANDBOX: &str = "vestal/apt-alone.conf";
 
-/// Changes whenever a picture of the same host would be another one.
+/// Part of the digest: raised when the same host would give another snapshot.
 const VERSION: u32 = 1;
 
-/// Directories within one another that are followed.
+/// Deepest directory that is copied.
 const MAX_DEPTH: usize = 8;
 
-/// Files and directories that a picture may have.
+/// Most entries of a snapshot.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Largest file of a picture.
+/// Largest file of a snapshot.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Permissions of files that only root reads in a system.
-const FOR_ROOT: u32 = 0o600;
+/// Mode of files that only root may read.
+const ROOT_ONLY: u32 = 0o600;
 
-/// What a picture is to be made of.
+/// The content of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Survey {
-    /// By name below `/etc`.
+pub(super) struct EtcScan {
+    /// Entries by their path below `/etc`.
     pub(super) entries: BTreeMap<PathBuf, Entry>,
 }
 
-/// Something in a picture.
+/// An entry of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// A directory.
     Directory,
-    /// A link.
+    /// A symbolic link with its text.
     Link(PathBuf),
     /// A file of the host.
     File {
-        /// Where it is.
+        /// Its path on the host.
         source: PathBuf,
-        /// Its permissions.
         mode: u32,
-        /// What tells it from what it was before.
+        /// Changes when the file does.
         state: FileState,
     },
-    /// A file that is made up.
-    Text {
-        /// What is in it.
+    /// A file that is generated.
+    Generated {
         content: Vec<u8>,
-        /// Its permissions.
         mode: u32,
     },
 }
 
-/// What changes with a file's content.
+/// What identifies a version of a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileState {
     size: u64,
@@ -74,25 +70,25 @@ pub(super) struct FileState {
     modified: (i64, i64),
 }
 
-impl Survey {
-    /// Looks at a host whose `/` is at `root`.
+impl EtcScan {
+    /// Scans a host whose `/` is at `root`.
     pub(super) fn of(root: &Path) -> Self {
-        let mut walk = Walk { root, survey: Self { entries: BTreeMap::new() } };
+        let mut scanner = Scanner { root, scan: Self { entries: BTreeMap::new() } };
         for name in NAMES {
-            walk.listed(Path::new(name));
+            scanner.add_listed(Path::new(name));
         }
-        for name in walk.versioned() {
-            walk.listed(&name);
+        for name in scanner.versioned_names() {
+            scanner.add_listed(&name);
         }
-        walk.accounts();
-        walk.names();
-        walk.link("mtab", "../proc/self/mounts");
-        walk.survey.entries.insert("vestal".into(), Entry::Directory);
-        walk.made_up(APT_ALONE, "APT::Sandbox::User \"root\";\n", 0o644);
-        walk.survey
+        scanner.add_accounts();
+        scanner.add_name_resolution();
+        scanner.add_link("mtab", "../proc/self/mounts");
+        scanner.scan.entries.insert("vestal".into(), Entry::Directory);
+        scanner.add_generated(APT_NO_SANDBOX, "APT::Sandbox::User \"root\";\n", 0o644);
+        scanner.scan
     }
 
-    /// Returns what tells this state of the host from others.
+    /// Returns the digest that identifies this state of the host.
     pub(super) fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         hasher.update(VERSION.to_le_bytes());
@@ -116,7 +112,7 @@ impl Survey {
                     part(&state.modified.0.to_le_bytes());
                     part(&state.modified.1.to_le_bytes());
                 }
-                Entry::Text { content, mode } => {
+                Entry::Generated { content, mode } => {
                     part(b"text");
                     part(&mode.to_le_bytes());
                     part(content);
@@ -127,35 +123,35 @@ impl Survey {
     }
 }
 
-struct Walk<'a> {
+struct Scanner<'a> {
     root: &'a Path,
-    survey: Survey,
+    scan: EtcScan,
 }
 
-impl Walk<'_> {
-    fn place(&self, path: &Path) -> PathBuf {
+impl Scanner<'_> {
+    fn host_path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Takes in what is listed, if everyone can get there.
-    fn listed(&mut self, name: &Path) {
+    /// Adds an entry of the allow-list, if its parent directories are world-readable.
+    fn add_listed(&mut self, name: &Path) {
         let above = name.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
         let open = above.clone().all(|dir| {
-            let found = fs::symlink_metadata(self.place(&Path::new("/etc").join(dir)));
-            found.is_ok_and(|found| found.is_dir() && is_open_directory(&found))
+            let found = fs::symlink_metadata(self.host_path(&Path::new("/etc").join(dir)));
+            found.is_ok_and(|found| found.is_dir() && is_world_listable(&found))
         });
-        let place = self.place(&Path::new("/etc").join(name));
-        if open && self.take(name, &place, 0) {
+        let path = self.host_path(&Path::new("/etc").join(name));
+        if open && self.add(name, &path, 0) {
             let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
             for dir in above {
-                self.survey.entries.entry(dir).or_insert(Entry::Directory);
+                self.scan.entries.entry(dir).or_insert(Entry::Directory);
             }
         }
     }
 
-    /// Returns the names that carry a version.
-    fn versioned(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.place(Path::new("/etc"))) else {
+    /// Returns the names that match [`PREFIXES`].
+    fn versioned_names(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.host_path(Path::new("/etc"))) else {
             return Vec::new();
         };
         let fits = |name: &std::ffi::OsStr| {
@@ -165,112 +161,112 @@ impl Walk<'_> {
         names.filter(|name| fits(name)).map(PathBuf::from).collect()
     }
 
-    /// Takes in what is at a place, as far as everyone can read it. Returns
-    /// whether there was anything.
-    fn take(&mut self, name: &Path, place: &Path, depth: usize) -> bool {
-        let Ok(found) = fs::symlink_metadata(place) else {
+    /// Adds the world-readable part of a file or directory. Returns whether there
+    /// is any.
+    fn add(&mut self, name: &Path, path: &Path, depth: usize) -> bool {
+        let Ok(found) = fs::symlink_metadata(path) else {
             return false;
         };
-        if self.survey.entries.len() >= MAX_ENTRIES {
+        if self.scan.entries.len() >= MAX_ENTRIES {
             return false;
         }
         if found.is_symlink() {
-            return self.take_link(name, place, depth);
+            return self.add_link_or_target(name, path, depth);
         }
         if found.is_dir() {
-            return is_open_directory(&found) && self.take_directory(name, place, depth);
+            return is_world_listable(&found) && self.add_directory(name, path, depth);
         }
-        let taken = found.is_file() && is_for_everyone(&found) && found.size() <= MAX_FILE;
-        if taken {
+        let accepted = found.is_file() && is_world_readable(&found) && found.size() <= MAX_FILE;
+        if accepted {
             let state = FileState {
                 size: found.size(),
                 inode: found.ino(),
                 modified: (found.mtime(), found.mtime_nsec()),
             };
             let mode = 0o644 | (found.mode() & 0o111);
-            let entry = Entry::File { source: place.to_owned(), mode, state };
-            self.survey.entries.insert(name.to_owned(), entry);
+            let entry = Entry::File { source: path.to_owned(), mode, state };
+            self.scan.entries.insert(name.to_owned(), entry);
         }
-        taken
+        accepted
     }
 
-    fn take_directory(&mut self, name: &Path, place: &Path, depth: usize) -> bool {
+    fn add_directory(&mut self, name: &Path, path: &Path, depth: usize) -> bool {
         if depth >= MAX_DEPTH {
             return false;
         }
-        let Ok(entries) = fs::read_dir(place) else {
+        let Ok(entries) = fs::read_dir(path) else {
             return false;
         };
-        self.survey.entries.insert(name.to_owned(), Entry::Directory);
+        self.scan.entries.insert(name.to_owned(), Entry::Directory);
         for entry in entries.flatten() {
-            self.take(&name.join(entry.file_name()), &entry.path(), depth + 1);
+            self.add(&name.join(entry.file_name()), &entry.path(), depth + 1);
         }
         true
     }
 
-    /// Takes in a link that leads to what is shown. Others are left out, but for
-    /// a few places whose files are taken in their stead.
-    fn take_link(&mut self, name: &Path, place: &Path, depth: usize) -> bool {
-        let Ok(text) = fs::read_link(place) else {
+    /// Adds a link into `/etc` or a system directory. A link into one of
+    /// [`FOLLOWED_DIRS`] is replaced by its target, and others are left out.
+    fn add_link_or_target(&mut self, name: &Path, path: &Path, depth: usize) -> bool {
+        let Ok(text) = fs::read_link(path) else {
             return false;
         };
         let from = Path::new("/etc").join(name);
         let target = resolve::lexical(&from.parent().unwrap_or(Path::new("/etc")).join(&text));
         if is_shown(&target) || target.starts_with("/etc") {
-            self.survey.entries.insert(name.to_owned(), Entry::Link(text));
+            self.scan.entries.insert(name.to_owned(), Entry::Link(text));
             return true;
         }
-        let along = resolve::real_path(self.root, &target)
+        let followed = resolve::real_path(self.root, &target)
             .ok()
-            .filter(|real| TAKEN_ALONG.iter().any(|dir| real.starts_with(dir)));
-        match along {
+            .filter(|real| FOLLOWED_DIRS.iter().any(|dir| real.starts_with(dir)));
+        match followed {
             Some(real) => {
-                let place = self.place(&real);
-                self.take(name, &place, depth)
+                let path = self.host_path(&real);
+                self.add(name, &path, depth)
             }
             None => false,
         }
     }
 
-    /// Returns what is in a file that everyone can read, through links.
+    /// Returns the content of a world-readable file, following links.
     fn content(&self, path: &str) -> Option<Vec<u8>> {
-        let place = self.place(&resolve::real_path(self.root, Path::new(path)).ok()?);
-        let found = fs::symlink_metadata(&place).ok()?;
-        let fits = found.is_file() && is_for_everyone(&found) && found.size() <= MAX_FILE;
-        fs::read(place).ok().filter(|_| fits)
+        let path = self.host_path(&resolve::real_path(self.root, Path::new(path)).ok()?);
+        let found = fs::symlink_metadata(&path).ok()?;
+        let fits = found.is_file() && is_world_readable(&found) && found.size() <= MAX_FILE;
+        fs::read(path).ok().filter(|_| fits)
     }
 
     fn text(&self, path: &str) -> String {
         String::from_utf8_lossy(&self.content(path).unwrap_or_default()).into_owned()
     }
 
-    fn made_up(&mut self, name: &str, content: impl Into<Vec<u8>>, mode: u32) {
-        let entry = Entry::Text { content: content.into(), mode };
-        self.survey.entries.insert(name.into(), entry);
+    fn add_generated(&mut self, name: &str, content: impl Into<Vec<u8>>, mode: u32) {
+        let entry = Entry::Generated { content: content.into(), mode };
+        self.scan.entries.insert(name.into(), entry);
     }
 
-    fn link(&mut self, name: &str, text: &str) {
-        self.survey.entries.insert(name.into(), Entry::Link(text.into()));
+    fn add_link(&mut self, name: &str, text: &str) {
+        self.scan.entries.insert(name.into(), Entry::Link(text.into()));
     }
 
-    fn accounts(&mut self) {
+    fn add_accounts(&mut self) {
         let has_bash = resolve::real_path(self.root, Path::new("/bin/bash")).is_ok();
         let shell = if has_bash { "/bin/bash" } else { "/bin/sh" };
         let [passwd, group, login_defs] =
             ["/etc/passwd", "/etc/group", "/etc/login.defs"].map(|path| self.text(path));
         let made = Accounts::of(&passwd, &group, &login_defs, shell);
-        self.made_up("passwd", made.passwd, 0o644);
-        self.made_up("group", made.group, 0o644);
-        self.made_up("shadow", made.shadow, FOR_ROOT);
-        self.made_up("gshadow", made.gshadow, FOR_ROOT);
+        self.add_generated("passwd", made.passwd, 0o644);
+        self.add_generated("group", made.group, 0o644);
+        self.add_generated("shadow", made.shadow, ROOT_ONLY);
+        self.add_generated("gshadow", made.gshadow, ROOT_ONLY);
     }
 
-    /// Takes in how names of machines are found. Both files are always there:
-    /// systems of their own are given these, too.
-    fn names(&mut self) {
-        // It often leads to a file of whoever manages the network.
+    /// Adds `resolv.conf` and `hosts`. They always exist, because sandboxes with a
+    /// root filesystem of their own get these two files as well.
+    fn add_name_resolution(&mut self) {
+        // It is often a link to a file of the network manager.
         let resolv = self.content("/etc/resolv.conf").unwrap_or_default();
-        self.made_up("resolv.conf", resolv, 0o644);
+        self.add_generated("resolv.conf", resolv, 0o644);
         let mut hosts = self.text("/etc/hosts");
         if hosts.is_empty() {
             hosts.push_str("127.0.0.1 localhost\n::1 localhost\n");
@@ -278,20 +274,20 @@ impl Walk<'_> {
         if !hosts.ends_with('\n') {
             hosts.push('\n');
         }
-        // Many a program looks its own machine up by name.
+        // Many programs look up their own host name.
         hosts.push_str("127.0.1.1 ");
         hosts.push_str(HOSTNAME);
         hosts.push('\n');
-        self.made_up("hosts", hosts, 0o644);
+        self.add_generated("hosts", hosts, 0o644);
     }
 }
 
-/// Returns whether everyone on the host can read a file.
-pub(super) fn is_for_everyone(found: &fs::Metadata) -> bool {
+/// Returns whether everyone on the host may read a file.
+pub(super) fn is_world_readable(found: &fs::Metadata) -> bool {
     found.mode() & 0o004 != 0
 }
 
-/// Returns whether everyone on the host can enter and list a directory.
-fn is_open_directory(found: &fs::Metadata) -> bool {
+/// Returns whether everyone on the host may enter and list a directory.
+fn is_world_listable(found: &fs::Metadata) -> bool {
     found.mode() & 0o005 == 0o005
 }

@@ -3,19 +3,19 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use super::provide_of;
-use super::scan::Survey;
+use super::provide_from;
+use super::scan::EtcScan;
 
-/// A host that is made up, and where its pictures are.
+/// A fake host and the directory of its snapshots.
 struct MadeUp {
     root: tempfile::TempDir,
-    pictures: tempfile::TempDir,
+    snapshots: tempfile::TempDir,
 }
 
 impl MadeUp {
     fn new() -> Self {
         let host =
-            Self { root: tempfile::tempdir().unwrap(), pictures: tempfile::tempdir().unwrap() };
+            Self { root: tempfile::tempdir().unwrap(), snapshots: tempfile::tempdir().unwrap() };
         host.file("/bin/bash", "", 0o755);
         host.file("/etc/passwd", "ada:x:1000:1000:Ada:/home/ada:/bin/sh\n", 0o644);
         host.file("/etc/shadow", "root:$6$secret:::::::\n", 0o640);
@@ -41,17 +41,17 @@ impl MadeUp {
         fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Returns everything in the picture of the host as it is now.
-    fn picture(&self) -> BTreeMap<String, String> {
-        let picture = provide_of(self.root.path(), self.pictures.path()).unwrap();
+    /// Returns everything in the snapshot of the host as it is now.
+    fn snapshot(&self) -> BTreeMap<String, String> {
+        let snapshot = provide_from(self.root.path(), self.snapshots.path()).unwrap();
         let mut found = BTreeMap::new();
-        read(&picture.dir, Path::new(""), &mut found);
+        read(&snapshot.dir, Path::new(""), &mut found);
         found
     }
 
-    /// Returns the same without what every picture has.
+    /// Returns the same without what every snapshot has.
     fn shown(&self) -> BTreeMap<String, String> {
-        let mut found = self.picture();
+        let mut found = self.snapshot();
         for name in ALWAYS {
             assert!(found.remove(name).is_some(), "{name}");
         }
@@ -152,8 +152,8 @@ fn what_is_listed_is_shown_with_what_is_in_it() {
         ("profile.d/a.sh", "a"),
     ]);
     assert_eq!(host.shown(), expected);
-    let picture = provide_of(host.root.path(), host.pictures.path()).unwrap();
-    let mode = |name: &str| fs::metadata(picture.dir.join(name)).unwrap().mode() & 0o7777;
+    let snapshot = provide_from(host.root.path(), host.snapshots.path()).unwrap();
+    let mode = |name: &str| fs::metadata(snapshot.dir.join(name)).unwrap().mode() & 0o7777;
     let modes = ["", "apt", "profile.d/a.sh", "ld.so.cache", "passwd", "shadow"].map(mode);
     assert_eq!(modes, [0o755, 0o755, 0o755, 0o644, 0o644, 0o600]);
 }
@@ -168,7 +168,7 @@ fn what_not_everyone_can_read_is_never_shown() {
     host.close("/etc/dpkg/origins", 0o700);
     host.file("/etc/apt/keyrings/key.gpg", "closed", 0o644);
     host.close("/etc/apt/keyrings", 0o750);
-    // What is listed by a longer name is behind all that is above it.
+    // A nested name is only copied if its parents are world-readable.
     host.file("/etc/security/limits.conf", "closed", 0o644);
     host.close("/etc/security", 0o750);
     let shown = host.shown();
@@ -216,7 +216,7 @@ fn links_are_shown_where_they_lead_to_what_is() {
 }
 
 #[test]
-fn accounts_are_made_up_and_passwords_are_nobodys() {
+fn accounts_are_generated_without_passwords() {
     let host = MadeUp::new();
     host.file(
         "/etc/passwd",
@@ -224,40 +224,40 @@ fn accounts_are_made_up_and_passwords_are_nobodys() {
         0o644,
     );
     host.file("/etc/group", "adm:x:4:ada\n", 0o644);
-    let picture = host.picture();
-    assert!(picture["passwd"].starts_with("root:x:0:0:root:/root:/bin/bash\n"));
-    assert_eq!(picture["group"], "root:x:0:\nadm:x:4:\nnogroup:x:65534:\n");
-    assert_eq!(picture["shadow"], "root:*:::::::\nnobody:*:::::::\n");
-    assert!(picture.values().all(|text| !text.contains("ada") && !text.contains("secret")));
-    assert_eq!(picture["mtab"], "-> ../proc/self/mounts");
+    let snapshot = host.snapshot();
+    assert!(snapshot["passwd"].starts_with("root:x:0:0:root:/root:/bin/bash\n"));
+    assert_eq!(snapshot["group"], "root:x:0:\nadm:x:4:\nnogroup:x:65534:\n");
+    assert_eq!(snapshot["shadow"], "root:*:::::::\nnobody:*:::::::\n");
+    assert!(snapshot.values().all(|text| !text.contains("ada") && !text.contains("secret")));
+    assert_eq!(snapshot["mtab"], "-> ../proc/self/mounts");
 }
 
 #[test]
 fn machines_are_found_by_name_as_on_the_host() {
     let host = MadeUp::new();
-    let picture = host.picture();
-    assert_eq!(picture["resolv.conf"], "");
-    assert_eq!(picture["hosts"], "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 vestal\n");
+    let snapshot = host.snapshot();
+    assert_eq!(snapshot["resolv.conf"], "");
+    assert_eq!(snapshot["hosts"], "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 vestal\n");
     host.file("/run/systemd/resolve/stub-resolv.conf", "nameserver 127.0.0.53\n", 0o644);
     host.link("/etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf");
     host.file("/etc/hosts", "127.0.0.1 localhost\n10.0.0.7 db", 0o644);
-    let picture = host.picture();
-    assert_eq!(picture["resolv.conf"], "nameserver 127.0.0.53\n");
-    assert_eq!(picture["hosts"], "127.0.0.1 localhost\n10.0.0.7 db\n127.0.1.1 vestal\n");
+    let snapshot = host.snapshot();
+    assert_eq!(snapshot["resolv.conf"], "nameserver 127.0.0.53\n");
+    assert_eq!(snapshot["hosts"], "127.0.0.1 localhost\n10.0.0.7 db\n127.0.1.1 vestal\n");
 }
 
 #[test]
-fn a_picture_is_made_once_per_state_of_the_host() {
+fn a_snapshot_is_made_once_per_state_of_the_host() {
     let host = MadeUp::new();
     host.file("/etc/profile", "one", 0o644);
-    let provide = || provide_of(host.root.path(), host.pictures.path()).unwrap();
+    let provide = || provide_from(host.root.path(), host.snapshots.path()).unwrap();
     let first = provide();
     let inode = |dir: &Path| fs::metadata(dir).unwrap().ino();
     let made = inode(&first.dir);
     assert_eq!(provide(), first);
     assert_eq!(inode(&first.dir), made);
     assert!(first.dir.ends_with(format!("etc-{}", first.digest)));
-    // What is not shown changes nothing.
+    // Files outside of the allow-list do not change the digest.
     host.file("/etc/secret", "secret", 0o644);
     assert_eq!(provide(), first);
     let mut seen = vec![first.digest];
@@ -276,7 +276,7 @@ fn a_picture_is_made_once_per_state_of_the_host() {
     differs("another network");
     host.link("/etc/localtime", "/usr/share/zoneinfo/UTC");
     differs("another link");
-    let made = fs::read_dir(host.pictures.path()).unwrap();
+    let made = fs::read_dir(host.snapshots.path()).unwrap();
     assert_eq!(made.count(), seen.len(), "nothing else is left");
 }
 
@@ -287,18 +287,18 @@ fn a_tree_without_end_is_no_trap() {
     host.file(&format!("/etc/profile.d{deep}/file"), "", 0o644);
     host.link("/etc/profile.d/loop", "../profile.d");
     let depth = |path: &Path| path.components().count();
-    let survey = Survey::of(host.root.path());
-    assert!(survey.entries.keys().all(|name| depth(name) < 12));
+    let scan = EtcScan::of(host.root.path());
+    assert!(scan.entries.keys().all(|name| depth(name) < 12));
 }
 
 #[test]
-fn the_picture_of_this_machine_names_no_person() {
-    let pictures = tempfile::tempdir().unwrap();
-    let picture = super::provide(pictures.path()).unwrap();
-    let passwd = fs::read_to_string(picture.dir.join("passwd")).unwrap();
+fn the_snapshot_of_this_machine_names_no_person() {
+    let snapshots = tempfile::tempdir().unwrap();
+    let snapshot = super::provide(snapshots.path()).unwrap();
+    let passwd = fs::read_to_string(snapshot.dir.join("passwd")).unwrap();
     let uids = passwd.lines().map(|line| line.split(':').nth(2).unwrap().parse::<u32>().unwrap());
     assert!(uids.into_iter().all(|uid| uid < 1000 || uid == 65_534), "{passwd}");
     for never in ["ssh", "ssl/private", "sudoers", "machine-id", "apt/auth.conf"] {
-        assert!(picture.dir.join(never).symlink_metadata().is_err(), "{never}");
+        assert!(snapshot.dir.join(never).symlink_metadata().is_err(), "{never}");
     }
 }

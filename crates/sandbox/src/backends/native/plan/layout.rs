@@ -1,4 +1,4 @@
-//! What is where in a sandbox, as it is being laid out.
+//! The mounts of a sandbox while they are being planned.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,34 +7,32 @@ use std::path::{Component, Path, PathBuf};
 use minicbor::bytes::ByteVec;
 use vestal_wire::{Bind, FileIdentity, Mapping, OverlayDirs, SandboxMount};
 
-use super::users::SHIFT;
+use super::users::ROOT_ID_SHIFT;
 use super::{DirToMake, PlanInput};
 use crate::backend::BackendError;
 use crate::mounts::{Cover, covers};
 
-/// Bytes of what covers a directory; it stays empty.
-const COVER: u64 = 64 << 10;
+/// Size of the empty tmpfs that hides a directory.
+const HIDING_TMPFS_SIZE: u64 = 64 << 10;
 
-/// The places of a sandbox.
+/// The mounts that are planned so far. The first mount at a target wins.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     pub(super) input: &'a PlanInput<'a>,
-    places: Vec<(PathBuf, SandboxMount)>,
+    mounts: Vec<(PathBuf, SandboxMount)>,
     taken: BTreeSet<PathBuf>,
-    /// What the user has put somewhere.
-    of_user: BTreeSet<PathBuf>,
-    /// Directories of ours that are below those, and how they would be seen.
-    hidden: Vec<(Cover, Access)>,
-    pub(super) make: Vec<DirToMake>,
+    /// Targets of the user's mounts.
+    user_targets: BTreeSet<PathBuf>,
+    /// Own directories that those mounts would show.
+    to_hide: Vec<(Cover, Access)>,
+    pub(super) dirs_to_make: Vec<DirToMake>,
     pub(super) remarks: Vec<String>,
 }
 
-/// How a directory of the host is shown.
+/// Access to a directory of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// It can only be read.
     Read,
-    /// It can be changed.
     Write,
 }
 
@@ -42,62 +40,60 @@ impl<'a> Layout<'a> {
     pub(super) fn new(input: &'a PlanInput<'a>) -> Self {
         Self {
             input,
-            places: Vec::new(),
+            mounts: Vec::new(),
             taken: BTreeSet::new(),
-            of_user: BTreeSet::new(),
-            hidden: Vec::new(),
-            make: Vec::new(),
+            user_targets: BTreeSet::new(),
+            to_hide: Vec::new(),
+            dirs_to_make: Vec::new(),
             remarks: Vec::new(),
         }
     }
 
-    /// Returns whether owners on the host are shown as the sandbox's users of
-    /// the same number.
+    /// Returns whether ids on the host are shown as the same ids in the sandbox
+    /// (idmapped mounts).
     pub(super) fn is_shifted(&self) -> bool {
         self.input.users.mapping == Mapping::Privileged
     }
 
-    /// Returns whether something is at a place already.
+    /// Returns whether something is mounted at a target.
     pub(super) fn is_taken(&self, target: &Path) -> bool {
         self.taken.contains(target)
     }
 
-    /// Returns whether a place is within what the user has put there.
-    pub(super) fn is_of_user(&self, target: &Path) -> bool {
-        self.of_user.iter().any(|place| target.starts_with(place))
+    /// Returns whether a path is inside of a mount of the user.
+    pub(super) fn is_in_user_mount(&self, target: &Path) -> bool {
+        self.user_targets.iter().any(|mount| target.starts_with(mount))
     }
 
-    /// Puts something somewhere, unless something is there.
-    pub(super) fn put(&mut self, target: &Path, place: impl FnOnce(ByteVec) -> SandboxMount) {
+    /// Adds a mount, unless the target is taken.
+    pub(super) fn add(&mut self, target: &Path, mount: impl FnOnce(ByteVec) -> SandboxMount) {
         if self.taken.insert(target.to_owned()) {
-            self.places.push((target.to_owned(), place(bytes(target))));
+            self.mounts.push((target.to_owned(), mount(bytes(target))));
         }
     }
 
-    /// Puts a directory or file of ours somewhere, unless something is there.
-    pub(super) fn put_own(&mut self, target: &Path, source: &Path, access: Access) {
-        // Whoever is not root cannot show a directory without what is mounted
-        // below it: that could uncover what the mount was to hide.
+    /// Adds a bind of Vestal's own files, unless the target is taken.
+    pub(super) fn add_bind(&mut self, target: &Path, source: &Path, access: Access) {
+        // Without root, a bind must include the mounts below it: leaving them out
+        // could reveal what they hide.
         let bind = self.bind(target, source, access, !self.is_shifted());
-        self.put(target, |_| SandboxMount::Bind(bind));
+        self.add(target, |_| SandboxMount::Bind(bind));
     }
 
-    /// Puts a directory of the host's system somewhere, to be read only, unless
-    /// something is there.
-    pub(super) fn put_system(&mut self, target: &Path, source: &Path) {
+    /// Adds a read-only bind of a system directory, unless the target is taken.
+    pub(super) fn add_system_bind(&mut self, target: &Path, source: &Path) {
         let bind = self.bind(target, source, Access::Read, !self.is_shifted());
-        let hidden = self.private(source);
-        self.put(target, |_| SandboxMount::Bind(Bind { hidden, ..bind }));
+        let hidden = self.hidden_paths(source);
+        self.add(target, |_| SandboxMount::Bind(Bind { hidden, ..bind }));
     }
 
-    /// Returns what of a directory of the host's system is not shown.
-    pub(super) fn private(&self, source: &Path) -> Vec<ByteVec> {
+    /// Returns the hidden paths of a system directory.
+    pub(super) fn hidden_paths(&self, source: &Path) -> Vec<ByteVec> {
         self.input.private.of(source).iter().map(|path| bytes(path)).collect()
     }
 
-    /// Puts a directory or file of the user's somewhere, with what is mounted
-    /// below it.
-    pub(super) fn put_for_user(
+    /// Adds a bind of the user's files, with the mounts below it.
+    pub(super) fn add_user_bind(
         &mut self,
         target: &Path,
         source: &Path,
@@ -113,9 +109,9 @@ impl<'a> Layout<'a> {
         let admitted = input.mounts.get(source)?;
         let identity = FileIdentity { device: admitted.device, inode: admitted.inode };
         let bind = self.bind(target, &admitted.path, access, true);
-        self.put(target, |_| SandboxMount::Bind(Bind { identity: Some(identity), ..bind }));
-        self.of_user.insert(target.to_owned());
-        self.hidden.extend(
+        self.add(target, |_| SandboxMount::Bind(Bind { identity: Some(identity), ..bind }));
+        self.user_targets.insert(target.to_owned());
+        self.to_hide.extend(
             covers(&input.settings.ours.hidden, &admitted.path, target)
                 .into_iter()
                 .map(|cover| (cover, access)),
@@ -123,24 +119,24 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// Covers our own directories wherever what the user mounts shows them,
-    /// once all that the user mounts has its place.
-    pub(super) fn cover_ours(&mut self) {
-        for (cover, access) in std::mem::take(&mut self.hidden) {
+    /// Hides Vestal's own directories wherever the user's mounts show them. Called
+    /// when all mounts of the user are planned.
+    pub(super) fn hide_own_dirs(&mut self) {
+        for (cover, access) in std::mem::take(&mut self.to_hide) {
             for (source, target) in &cover.fixed {
                 let bind =
                     Bind { identity: identity(source), ..self.bind(target, source, access, true) };
-                self.put(target, |_| SandboxMount::Bind(bind));
+                self.add(target, |_| SandboxMount::Bind(bind));
             }
-            self.cover(&cover.target);
+            self.hide(&cover.target);
         }
     }
 
-    /// Puts nothing somewhere, so that what is there is not seen.
-    pub(super) fn cover(&mut self, target: &Path) {
-        self.put(target, |target| SandboxMount::Tmpfs {
+    /// Hides what is at a target under an empty tmpfs.
+    pub(super) fn hide(&mut self, target: &Path) {
+        self.add(target, |target| SandboxMount::Tmpfs {
             target,
-            size: COVER,
+            size: HIDING_TMPFS_SIZE,
             mode: 0o555,
             exec: false,
         });
@@ -158,14 +154,14 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Makes the layers over a directory of the host and returns them.
+    /// Plans overlay layers over a directory of the host.
     pub(super) fn layers(&mut self, name: &str, lower: &Path, mode: u32) -> OverlayDirs {
         let dir = self.input.dirs.layers.join(name);
         let (upper, work) = (dir.join("upper"), dir.join("work"));
-        self.make(&dir, 0o700);
-        // The top of what is seen is the upper one's.
-        self.make_for_sandbox(&upper, mode);
-        self.make_for_sandbox(&work, 0o700);
+        self.plan_dir(&dir, 0o700);
+        // The mode of the mounted directory is that of the upper one.
+        self.plan_sandbox_dir(&upper, mode);
+        self.plan_sandbox_dir(&work, 0o700);
         OverlayDirs {
             lower: bytes(lower),
             shifted: self.is_shifted(),
@@ -175,27 +171,26 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Has a directory made on the host.
-    pub(super) fn make(&mut self, path: &Path, mode: u32) {
-        self.make.push(DirToMake { path: path.to_owned(), mode, owner: None });
+    /// Plans a directory to make on the host.
+    pub(super) fn plan_dir(&mut self, path: &Path, mode: u32) {
+        self.dirs_to_make.push(DirToMake { path: path.to_owned(), mode, owner: None });
     }
 
-    /// Has a directory made on the host that is the sandbox's root's.
-    pub(super) fn make_for_sandbox(&mut self, path: &Path, mode: u32) {
-        let owner = self.is_shifted().then_some((SHIFT, SHIFT));
-        self.make.push(DirToMake { path: path.to_owned(), mode, owner });
+    /// Plans a directory to make on the host that the sandbox's root owns.
+    pub(super) fn plan_sandbox_dir(&mut self, path: &Path, mode: u32) {
+        let owner = self.is_shifted().then_some((ROOT_ID_SHIFT, ROOT_ID_SHIFT));
+        self.dirs_to_make.push(DirToMake { path: path.to_owned(), mode, owner });
     }
 
-    /// Returns the places in an order in which each has what it is below
-    /// before it.
-    pub(super) fn into_places(mut self) -> (Vec<SandboxMount>, Vec<DirToMake>, Vec<String>) {
-        self.places.sort_by_key(|(target, _)| depth(target));
-        let places = self.places.into_iter().map(|(_, place)| place).collect();
-        (places, self.make, self.remarks)
+    /// Returns the mounts, parents before their children.
+    pub(super) fn into_parts(mut self) -> (Vec<SandboxMount>, Vec<DirToMake>, Vec<String>) {
+        self.mounts.sort_by_key(|(target, _)| depth(target));
+        let mounts = self.mounts.into_iter().map(|(_, mount)| mount).collect();
+        (mounts, self.dirs_to_make, self.remarks)
     }
 }
 
-/// Returns which file a path without links names.
+/// Returns the identity of the file at a path, without following a link.
 fn identity(path: &Path) -> Option<FileIdentity> {
     use std::os::unix::fs::MetadataExt as _;
     let found = std::fs::symlink_metadata(path).ok()?;
@@ -206,7 +201,7 @@ fn depth(target: &Path) -> usize {
     target.components().filter(|part| matches!(part, Component::Normal(_))).count()
 }
 
-/// Returns a path as the stage takes it.
+/// Returns a path as the stage expects it.
 pub(super) fn bytes(path: &Path) -> ByteVec {
     path.as_os_str().as_bytes().to_vec().into()
 }

@@ -1,4 +1,4 @@
-//! What the user mounts, and where that cannot be.
+//! Mounts of the user: volumes, bound directories and the launch directory.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,25 @@ use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
 use crate::mounts::Wanted;
 
-/// Lays out what the user mounts. It goes before ours, which is left out where
-/// its place is taken.
-pub(super) fn mounts(layout: &mut Layout<'_>) -> Result<(), BackendError> {
+/// Adds the user's mounts. They come before most others, which are left out where
+/// the target is taken.
+pub(super) fn add_user_mounts(layout: &mut Layout<'_>) -> Result<(), BackendError> {
     let settings = layout.input.settings;
     let home = settings.user_home.as_deref();
     for volume in settings.volumes.iter() {
-        let source = source(volume, home)?;
+        let source = host_path(volume, home)?;
         let access = if volume.read_only { Access::Read } else { Access::Write };
-        mount(layout, &source, Path::new(&volume.target), access)?;
+        add_mount(layout, &source, Path::new(&volume.target), access)?;
     }
     for dir in &settings.binds {
         vet(dir)?;
         match At::among(&settings.volumes, home, dir) {
-            At::Nothing => mount(layout, dir, dir, Access::Write)?,
+            At::Nothing => add_mount(layout, dir, dir, Access::Write)?,
             At::Itself => {}
             At::Another => {
                 return Err(refused(
                     dir,
-                    "the settings mount something else there, or that read-only",
+                    "the settings mount something else there, or mount it read-only",
                     "remove it from terminal.docker_volumes",
                 ));
             }
@@ -40,33 +40,33 @@ pub(super) fn mounts(layout: &mut Layout<'_>) -> Result<(), BackendError> {
     Ok(())
 }
 
-fn mount(
+fn add_mount(
     layout: &mut Layout<'_>,
     source: &Path,
     asked: &Path,
     access: Access,
 ) -> Result<(), BackendError> {
-    let target = place(layout, asked)?;
+    let target = resolve_target(layout, asked)?;
     if NEVER.iter().any(|never| target.starts_with(never)) {
-        return Err(not_there(asked, "that place is the kernel's or Vestal's"));
+        return Err(cannot_mount(asked, "the kernel or Vestal uses that path"));
     }
-    if !can_be_made(layout, &target) {
-        return Err(not_there(
+    if !can_mount_at(layout, &target) {
+        return Err(cannot_mount(
             asked,
-            "the directory is this machine's, which an ordinary user's sandboxes can only read, \
-             and there is nothing of that name in it",
+            "an ordinary user's sandboxes can only read the system directories of this machine, \
+             and the path does not exist there",
         ));
     }
-    layout.put_for_user(&target, source, access)
+    layout.add_user_bind(&target, source, access)
 }
 
-/// Returns where a path leads in the sandbox, whose own links are followed: the
-/// stage would put them out of the way.
-pub(super) fn place(layout: &Layout<'_>, asked: &Path) -> Result<PathBuf, BackendError> {
+/// Resolves a path by the links of the sandbox: the stage would replace a link in
+/// the target's path.
+pub(super) fn resolve_target(layout: &Layout<'_>, asked: &Path) -> Result<PathBuf, BackendError> {
     let input = layout.input;
     if let Some(rootfs) = input.rootfs.filter(|_| input.tier == Tier::Rootfs) {
         return resolve::real_target(rootfs, asked)
-            .map_err(|error| not_there(asked, &error.to_string()));
+            .map_err(|error| cannot_mount(asked, &error.to_string()));
     }
     let mut target = asked.to_owned();
     if let Ok(rest) = asked.strip_prefix("/var/run") {
@@ -79,7 +79,7 @@ pub(super) fn place(layout: &Layout<'_>, asked: &Path) -> Result<PathBuf, Backen
             continue;
         };
         if let Ok(rest) = asked.strip_prefix(Path::new("/").join(dir.name)) {
-            // Something in place of the link itself stays where it was asked.
+            // A mount in place of the link itself is not resolved.
             if !rest.as_os_str().is_empty() {
                 target = resolve::lexical(&Path::new("/").join(text).join(rest));
             }
@@ -88,11 +88,11 @@ pub(super) fn place(layout: &Layout<'_>, asked: &Path) -> Result<PathBuf, Backen
     Ok(target)
 }
 
-/// Returns whether there is something to mount over, or it can be made.
-pub(super) fn can_be_made(layout: &Layout<'_>, target: &Path) -> bool {
+/// Returns whether a mount target exists or can be made.
+pub(super) fn can_mount_at(layout: &Layout<'_>, target: &Path) -> bool {
     let input = layout.input;
-    // What the user has put above it is the user's to have it in.
-    if input.tier != Tier::ReadOnly || layout.is_of_user(target) {
+    // Inside of a mount of the user, the target can be made.
+    if input.tier != Tier::ReadOnly || layout.is_in_user_mount(target) {
         return true;
     }
     if let Ok(rest) = target.strip_prefix("/etc") {
@@ -108,37 +108,40 @@ pub(super) fn can_be_made(layout: &Layout<'_>, target: &Path) -> bool {
     shown.is_none_or(|source| source.exists())
 }
 
-fn not_there(target: &Path, problem: &str) -> BackendError {
+fn cannot_mount(target: &Path, problem: &str) -> BackendError {
     BackendError::Advised {
         problem: format!("nothing can be mounted at {}: {problem}", target.display()),
-        advice: "choose another place for it".to_owned(),
+        advice: "choose another path in the sandbox".to_owned(),
     }
 }
 
-/// Returns what of the host the settings mount.
-pub(in crate::backends::native) fn wanted(
+/// Returns the host directories that the settings mount.
+pub(in crate::backends::native) fn mount_requests(
     settings: &NativeSettings,
 ) -> Result<Vec<Wanted>, BackendError> {
     let home = settings.user_home.as_deref();
     let volume = |volume: &Volume| {
-        Ok::<_, BackendError>(Wanted { path: source(volume, home)?, writable: !volume.read_only })
+        Ok::<_, BackendError>(Wanted {
+            path: host_path(volume, home)?,
+            writable: !volume.read_only,
+        })
     };
-    let mut wanted = settings.volumes.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
+    let mut requests = settings.volumes.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
     let whole = settings.binds.iter().chain(&settings.mount);
-    wanted.extend(whole.map(|path| Wanted { path: path.clone(), writable: true }));
-    Ok(wanted)
+    requests.extend(whole.map(|path| Wanted { path: path.clone(), writable: true }));
+    Ok(requests)
 }
 
-/// Checks what is to be mounted before anything is made or given up.
+/// Checks that the mounted host directories exist, before anything is changed.
 pub(in crate::backends::native) fn check_sources(
     settings: &NativeSettings,
 ) -> Result<(), BackendError> {
     for volume in settings.volumes.iter() {
-        let source = source(volume, settings.user_home.as_deref())?;
+        let source = host_path(volume, settings.user_home.as_deref())?;
         if !source.exists() {
             return Err(BackendError::Advised {
                 problem: format!("terminal.docker_volumes: {} does not exist", source.display()),
-                advice: "make it, or mend terminal.docker_volumes".to_owned(),
+                advice: "make it, or correct terminal.docker_volumes".to_owned(),
             });
         }
     }
@@ -150,15 +153,15 @@ pub(in crate::backends::native) fn check_sources(
     }
     match &settings.mount {
         Some(mount) if !mount.is_dir() => Err(BackendError::Advised {
-            problem: format!("{} cannot be the workspace: it is no directory", mount.display()),
+            problem: format!("{} cannot be the workspace: it is not a directory", mount.display()),
             advice: "make it, or remove the sandbox and start in another directory".to_owned(),
         }),
         _ => Ok(()),
     }
 }
 
-/// Returns the path of the host that a volume shows.
-pub(super) fn source(volume: &Volume, home: Option<&Path>) -> Result<PathBuf, BackendError> {
+/// Returns the host path of a volume.
+pub(super) fn host_path(volume: &Volume, home: Option<&Path>) -> Result<PathBuf, BackendError> {
     let path = match &volume.source {
         VolumeSource::Host(path) => path,
         VolumeSource::Named(name) => {
@@ -167,7 +170,7 @@ pub(super) fn source(volume: &Volume, home: Option<&Path>) -> Result<PathBuf, Ba
                     "terminal.docker_volumes: {name} is a volume of a container engine, and native \
                      sandboxes have none"
                 ),
-                advice: "mount a directory in its place, or use the backend docker".to_owned(),
+                advice: "mount a directory instead, or use the backend docker".to_owned(),
             });
         }
     };
@@ -176,17 +179,17 @@ pub(super) fn source(volume: &Volume, home: Option<&Path>) -> Result<PathBuf, Ba
         Some(other) => {
             return Err(BackendError::Advised {
                 problem: format!(
-                    "terminal.docker_volumes: {} asks for {}, and mounts of a native sandbox are \
-                     its own",
+                    "terminal.docker_volumes: {} asks for {}, but native sandboxes have only \
+                     private mounts",
                     volume.spec(),
                     other.as_str()
                 ),
-                advice: "leave the word out, or use the backend docker".to_owned(),
+                advice: "remove that option, or use the backend docker".to_owned(),
             });
         }
     }
     path.resolve(home).map(PathBuf::from).ok_or_else(|| BackendError::Advised {
-        problem: format!("{} cannot be mounted: your home is not known", volume.spec()),
-        advice: "write the whole path, or set HOME".to_owned(),
+        problem: format!("{} cannot be mounted: your home directory is unknown", volume.spec()),
+        advice: "write the full path, or set HOME".to_owned(),
     })
 }

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use super::check_sources;
-use super::testing::Bench;
+use super::testing::Fixture;
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::SystemDirKind;
@@ -13,39 +13,39 @@ fn volumes(list: &str) -> String {
     format!("terminal.docker_volumes={list}")
 }
 
-fn bench(tier: Tier, list: &str) -> Bench {
-    Bench::with(tier, &[&volumes(list)])
+fn fixture(tier: Tier, list: &str) -> Fixture {
+    Fixture::with(tier, &[&volumes(list)])
 }
 
-fn asking(tier: Tier, binds: &[&str]) -> Bench {
+fn asking(tier: Tier, binds: &[&str]) -> Fixture {
     let binds = binds.iter().map(PathBuf::from).collect();
-    Bench::asking(tier, &[], &Overrides { binds, ..Overrides::default() })
+    Fixture::asking(tier, &[], &Overrides { binds, ..Overrides::default() })
 }
 
 #[test]
 fn volumes_are_mounted_with_what_is_below_them() {
-    let bench = bench(Tier::Overlay, r#"["/a:/data:ro", "~/src:/src", "/b:/data/b:rprivate"]"#);
-    assert_eq!(bench.at("/data").unwrap(), "/data bind /a ro recursive shifted");
-    assert_eq!(bench.at("/src").unwrap(), "/src bind /home/ada/src recursive shifted");
-    let places = bench.places();
-    let at = |target: &str| places.iter().position(|line| line.starts_with(target)).unwrap();
-    assert!(at("/data bind") < at("/data/b bind"), "{places:?}");
-    let bench = Bench::with(Tier::ReadOnly, &[&volumes(r#"["/a:/data"]"#)]).ordinary();
-    assert_eq!(bench.at("/data").unwrap(), "/data bind /a recursive");
+    let fixture = fixture(Tier::Overlay, r#"["/a:/data:ro", "~/src:/src", "/b:/data/b:rprivate"]"#);
+    assert_eq!(fixture.at("/data").unwrap(), "/data bind /a ro recursive shifted");
+    assert_eq!(fixture.at("/src").unwrap(), "/src bind /home/ada/src recursive shifted");
+    let mounts = fixture.mounts();
+    let at = |target: &str| mounts.iter().position(|line| line.starts_with(target)).unwrap();
+    assert!(at("/data bind") < at("/data/b bind"), "{mounts:?}");
+    let fixture = Fixture::with(Tier::ReadOnly, &[&volumes(r#"["/a:/data"]"#)]).ordinary();
+    assert_eq!(fixture.at("/data").unwrap(), "/data bind /a recursive");
 }
 
 #[test]
 fn what_the_user_mounts_goes_before_ours() {
     let list = r#"["/a:/tmp", "/b:/root", "/c:/workspace", "/d:/etc", "/e:/bin"]"#;
-    let bench = bench(Tier::Overlay, list);
+    let fixture = fixture(Tier::Overlay, list);
     for (target, source) in
         [("/tmp", "/a"), ("/root", "/b"), ("/workspace", "/c"), ("/etc", "/d"), ("/bin", "/e")]
     {
         let expected = format!("{target} bind {source} recursive shifted");
-        assert_eq!(bench.at(target).unwrap(), expected);
+        assert_eq!(fixture.at(target).unwrap(), expected);
     }
     let targets: Vec<String> =
-        bench.places().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+        fixture.mounts().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     let mut once = targets.clone();
     once.sort();
     once.dedup();
@@ -54,37 +54,41 @@ fn what_the_user_mounts_goes_before_ours() {
 
 #[test]
 fn nothing_of_ours_is_laid_out_in_the_users_directories() {
-    let bench = bench(Tier::Overlay, r#"["/a:/var", "/b:/run"]"#);
+    let fixture = fixture(Tier::Overlay, r#"["/a:/var", "/b:/run"]"#);
     for ours in ["/var/cache", "/var/run", "/var/lock", "/run/lock"] {
-        assert_eq!(bench.at(ours), None, "{ours}");
+        assert_eq!(fixture.at(ours), None, "{ours}");
     }
-    assert!(bench.at("/home").is_some());
+    assert!(fixture.at("/home").is_some());
 }
 
 #[test]
-fn the_kernels_places_and_ours_are_not_for_the_user() {
+fn paths_of_the_kernel_and_of_vestal_are_refused() {
     for target in ["/proc", "/proc/sys", "/dev", "/dev/shm", "/sys", "/sys/fs/cgroup"] {
-        let problem = bench(Tier::Overlay, &format!(r#"["/a:{target}"]"#)).refused();
+        let problem = fixture(Tier::Overlay, &format!(r#"["/a:{target}"]"#)).refused();
         assert!(problem.starts_with(&format!("nothing can be mounted at {target}: ")), "{problem}");
     }
 }
 
 #[test]
-fn two_things_are_never_at_one_place() {
-    // They are told apart by where they really are.
-    let problem = bench(Tier::Overlay, r#"["/a:/bin/x", "/b:/usr/bin/x"]"#).refused();
+fn two_mounts_at_one_target_are_refused() {
+    // Targets are compared after resolving links.
+    let problem = fixture(Tier::Overlay, r#"["/a:/bin/x", "/b:/usr/bin/x"]"#).refused();
     assert_eq!(problem, "two things are to be mounted at /usr/bin/x");
-    let mut bench = bench(Tier::Overlay, r#"["/a:/workspace"]"#);
-    bench.settings.mount = Some("/srv/project".into());
-    assert!(bench.refused().starts_with("both the launch directory and"), "{}", bench.refused());
+    let mut fixture = fixture(Tier::Overlay, r#"["/a:/workspace"]"#);
+    fixture.settings.mount = Some("/srv/project".into());
+    assert!(
+        fixture.refused().starts_with("both the launch directory and"),
+        "{}",
+        fixture.refused()
+    );
 }
 
 #[test]
 fn what_only_an_engine_has_is_refused() {
-    let problem = bench(Tier::Overlay, r#"["cache:/cache"]"#).refused();
+    let problem = fixture(Tier::Overlay, r#"["cache:/cache"]"#).refused();
     assert!(problem.contains("cache is a volume of a container engine"), "{problem}");
     for word in ["shared", "rshared", "slave", "rslave"] {
-        let problem = bench(Tier::Overlay, &format!(r#"["/a:/a:{word}"]"#)).refused();
+        let problem = fixture(Tier::Overlay, &format!(r#"["/a:/a:{word}"]"#)).refused();
         assert!(problem.contains(&format!("asks for {word}")), "{problem}");
     }
 }
@@ -92,7 +96,7 @@ fn what_only_an_engine_has_is_refused() {
 #[test]
 fn links_of_the_sandbox_are_followed_and_stay() {
     let list = r#"["/a:/bin/tool", "/b:/lib64/x", "/c:/var/run/d.sock", "/e:/var/lock/l"]"#;
-    let bench = bench(Tier::Overlay, list);
+    let fixture = fixture(Tier::Overlay, list);
     for (target, source) in [
         ("/usr/bin/tool", "/a"),
         ("/usr/lib64/x", "/b"),
@@ -100,9 +104,9 @@ fn links_of_the_sandbox_are_followed_and_stay() {
         ("/run/lock/l", "/e"),
     ] {
         let expected = format!("{target} bind {source} recursive shifted");
-        assert_eq!(bench.at(target).unwrap(), expected);
+        assert_eq!(fixture.at(target).unwrap(), expected);
     }
-    assert_eq!(bench.at("/bin").unwrap(), "/bin link usr/bin");
+    assert_eq!(fixture.at("/bin").unwrap(), "/bin link usr/bin");
 }
 
 #[test]
@@ -112,12 +116,12 @@ fn links_of_a_system_of_its_own_are_followed_within_it() {
     symlink("usr/bin", root.path().join("bin")).unwrap();
     symlink("/../../proc", root.path().join("sneaky")).unwrap();
     fs::create_dir(root.path().join("proc")).unwrap();
-    let mut bench = bench(Tier::Rootfs, r#"["/a:/bin/tool"]"#);
-    bench.rootfs = Some(root.path().to_owned());
-    assert_eq!(bench.at("/usr/bin/tool").unwrap(), "/usr/bin/tool bind /a recursive shifted");
-    let mut bench = self::bench(Tier::Rootfs, r#"["/a:/sneaky/x"]"#);
-    bench.rootfs = Some(root.path().to_owned());
-    assert!(bench.refused().contains("the kernel's"), "{}", bench.refused());
+    let mut fixture = fixture(Tier::Rootfs, r#"["/a:/bin/tool"]"#);
+    fixture.rootfs = Some(root.path().to_owned());
+    assert_eq!(fixture.at("/usr/bin/tool").unwrap(), "/usr/bin/tool bind /a recursive shifted");
+    let mut fixture = self::fixture(Tier::Rootfs, r#"["/a:/sneaky/x"]"#);
+    fixture.rootfs = Some(root.path().to_owned());
+    assert!(fixture.refused().contains("the kernel or Vestal uses"), "{}", fixture.refused());
 }
 
 #[test]
@@ -126,11 +130,11 @@ fn an_ordinary_users_mounts_need_something_to_be_mounted_over() {
     fs::create_dir_all(host.path().join("usr/there")).unwrap();
     fs::create_dir_all(host.path().join("etc/there")).unwrap();
     let ready = |list: &str| {
-        let mut bench = bench(Tier::ReadOnly, list).ordinary();
-        bench.facts.system[0].kind =
+        let mut fixture = fixture(Tier::ReadOnly, list).ordinary();
+        fixture.facts.system[0].kind =
             SystemDirKind::Directory { source: host.path().join("usr"), mode: 0o755 };
-        bench.etc_dir = host.path().join("etc");
-        bench
+        fixture.etc_dir = host.path().join("etc");
+        fixture
     };
     for there in ["/usr/there", "/etc/there", "/data", "/root/new", "/workspace/new"] {
         assert!(ready(&format!(r#"["/a:{there}"]"#)).at(there).is_some(), "{there}");
@@ -139,20 +143,20 @@ fn an_ordinary_users_mounts_need_something_to_be_mounted_over() {
         let problem = ready(&format!(r#"["/a:{missing}"]"#)).refused();
         assert!(problem.contains("can only read"), "{missing}: {problem}");
     }
-    // What the user has put there is the user's to make something in.
+    // Inside of a mount of the user, the target can be made.
     let own = ready(r#"["/a:/usr/there", "/b:/usr/there/new"]"#);
     assert!(own.at("/usr/there/new").is_some());
 }
 
 #[test]
 fn directories_are_in_the_sandbox_at_the_same_path() {
-    let bench = asking(Tier::Overlay, &["/srv/a", "/root/work", "/tmp/b"]);
+    let fixture = asking(Tier::Overlay, &["/srv/a", "/root/work", "/tmp/b"]);
     for dir in ["/srv/a", "/root/work", "/tmp/b"] {
-        assert_eq!(bench.at(dir).unwrap(), format!("{dir} bind {dir} recursive shifted"));
+        assert_eq!(fixture.at(dir).unwrap(), format!("{dir} bind {dir} recursive shifted"));
     }
-    let places = bench.places();
-    let at = |target: &str| places.iter().position(|line| line.starts_with(target)).unwrap();
-    assert!(at("/root bind") < at("/root/work") && at("/tmp memory") < at("/tmp/b"), "{places:?}");
+    let mounts = fixture.mounts();
+    let at = |target: &str| mounts.iter().position(|line| line.starts_with(target)).unwrap();
+    assert!(at("/root bind") < at("/root/work") && at("/tmp memory") < at("/tmp/b"), "{mounts:?}");
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn a_directory_that_would_hide_the_system_is_refused() {
 #[test]
 fn a_directory_that_the_settings_mount_is_mounted_once() {
     let overrides = Overrides { binds: vec!["/srv/a".into()], ..Overrides::default() };
-    let with = |list: &str| Bench::asking(Tier::Overlay, &[&volumes(list)], &overrides);
+    let with = |list: &str| Fixture::asking(Tier::Overlay, &[&volumes(list)], &overrides);
     let same = with(r#"["/srv/a:/srv/a"]"#);
     assert_eq!(same.at("/srv/a").unwrap(), "/srv/a bind /srv/a recursive shifted");
     for other in [r#"["/srv/b:/srv/a"]"#, r#"["/srv/a:/srv/a:ro"]"#] {
@@ -184,7 +188,7 @@ fn what_is_to_be_mounted_has_to_be_there() {
     fs::write(&file, "").unwrap();
     let volume = |source: &PathBuf| volumes(&format!(r#"["{}:/data"]"#, source.display()));
     let check = |sets: &[&str], overrides: &Overrides| {
-        check_sources(&Bench::asking(Tier::Overlay, sets, overrides).settings)
+        check_sources(&Fixture::asking(Tier::Overlay, sets, overrides).settings)
     };
     let nothing = Overrides::default();
     check(&[&volume(&there)], &nothing).unwrap();

@@ -1,4 +1,4 @@
-//! A host and settings for tests, and a plan as text.
+//! A fake host and settings for tests, and a plan as text.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,30 +7,30 @@ use minicbor::bytes::ByteVec;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_wire::{Bind, OverlayDirs, Purpose, Root, SandboxMount};
 
-use super::{HostDirs, PlanInput, Planned, enclosure, users, wanted};
+use super::{HostDirs, PlanInput, Planned, enclosure, mount_requests, users};
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::{
-    Counted, Facts, Helpers, PackageList, Subordinates, SystemDir, SystemDirKind,
+    Facts, Helpers, PackageDatabase, SubordinateIds, SystemDir, SystemDirKind, UserQuotas,
 };
-use crate::backends::native::private::Private;
+use crate::backends::native::private::PrivatePaths;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
 use crate::mounts::Mounts;
 
-/// What a plan is made from, for tests.
-pub(super) struct Bench {
+/// The input of a plan.
+pub(super) struct Fixture {
     pub(super) facts: Facts,
     pub(super) settings: NativeSettings,
     pub(super) dirs: HostDirs,
     pub(super) tier: Tier,
-    pub(super) private: Private,
+    pub(super) private: PrivatePaths,
     pub(super) etc_dir: PathBuf,
     pub(super) rootfs: Option<PathBuf>,
     pub(super) cgroups: Vec<PathBuf>,
 }
 
-impl Bench {
+impl Fixture {
     pub(super) fn new(tier: Tier) -> Self {
         Self::with(tier, &[])
     }
@@ -61,14 +61,14 @@ impl Bench {
             settings: NativeSettings::read(&settings, overrides).unwrap(),
             dirs,
             tier,
-            private: Private::default(),
+            private: PrivatePaths::default(),
             etc_dir: "/c/etc-1".into(),
             rootfs: (tier == Tier::Rootfs).then(|| "/c/rootfs-1".into()),
             cgroups: Vec::new(),
         }
     }
 
-    /// Makes whoever starts the sandbox an ordinary user.
+    /// Makes the user an ordinary one.
     pub(super) fn ordinary(mut self) -> Self {
         (self.facts.uid, self.facts.gid) = (1000, 100);
         self
@@ -81,7 +81,7 @@ impl Bench {
             facts: &self.facts,
             tier: self.tier,
             users: users(self.tier, &self.facts),
-            mounts: &Mounts::untried(&wanted(&self.settings)?),
+            mounts: &Mounts::untried(&mount_requests(&self.settings)?),
             private: &self.private,
             etc_dir: &self.etc_dir,
             rootfs: self.rootfs.as_deref(),
@@ -95,18 +95,18 @@ impl Bench {
         self.try_plan().unwrap()
     }
 
-    /// Returns what is where.
-    pub(super) fn places(&self) -> Vec<String> {
+    /// Returns the mounts as text.
+    pub(super) fn mounts(&self) -> Vec<String> {
         self.plan().enclosure.mounts.iter().map(shown).collect()
     }
 
-    /// Returns what is at one place.
+    /// Returns the mount at a target.
     pub(super) fn at(&self, target: &str) -> Option<String> {
-        let place = format!("{target} ");
-        self.places().into_iter().find(|line| line.starts_with(&place))
+        let mount = format!("{target} ");
+        self.mounts().into_iter().find(|line| line.starts_with(&mount))
     }
 
-    /// Returns why there can be no such sandbox.
+    /// Returns why planning failed.
     pub(super) fn refused(&self) -> String {
         match self.try_plan() {
             Err(BackendError::Advised { problem, .. }) => problem,
@@ -115,7 +115,7 @@ impl Bench {
     }
 }
 
-/// A host as they come today.
+/// A host with the usual directories.
 fn facts() -> Facts {
     let dir = |name: &'static str| SystemDir {
         name,
@@ -135,24 +135,24 @@ fn facts() -> Facts {
             link("lib", "usr/lib"),
             link("lib64", "/usr/lib64"),
         ],
-        packages: vec![PackageList {
+        packages: vec![PackageDatabase {
             name: "dpkg",
             target: "/var/lib/dpkg",
             kind: SystemDirKind::Directory { source: "/var/lib/dpkg".into(), mode: 0o755 },
         }],
-        private: vec!["/opt/vault".into()],
+        restricted: vec!["/opt/vault".into()],
         has_shell: true,
-        counted: Counted::default(),
+        quotas: UserQuotas::default(),
         helpers: Some(Helpers {
             newuidmap: "/usr/bin/newuidmap".into(),
             newgidmap: "/usr/bin/newgidmap".into(),
         }),
-        sub_uids: vec![Subordinates { first: 100_000, count: 65_536 }],
-        sub_gids: vec![Subordinates { first: 200_000, count: 65_536 }],
+        sub_uids: vec![SubordinateIds { first: 100_000, count: 65_536 }],
+        sub_gids: vec![SubordinateIds { first: 200_000, count: 65_536 }],
     }
 }
 
-/// Returns a plan as text: what there is to judge, one thing a line.
+/// Returns a plan as text, one item a line.
 pub(super) fn text(planned: &Planned) -> String {
     let enclosure = &planned.enclosure;
     let mut text = String::new();
@@ -161,10 +161,10 @@ pub(super) fn text(planned: &Planned) -> String {
         Root::Overlay(layers) => over(layers),
     };
     writeln!(text, "root {root}").unwrap();
-    for place in &enclosure.mounts {
-        writeln!(text, "{}", shown(place)).unwrap();
+    for mount in &enclosure.mounts {
+        writeln!(text, "{}", shown(mount)).unwrap();
     }
-    for dir in &planned.make {
+    for dir in &planned.dirs_to_make {
         let owner = dir.owner.map_or_else(|| "us".to_owned(), |(uid, gid)| format!("{uid}:{gid}"));
         writeln!(text, "make {} {:04o} {owner}", dir.path.display(), dir.mode).unwrap();
     }
@@ -184,9 +184,9 @@ pub(super) fn text(planned: &Planned) -> String {
     text
 }
 
-fn shown(place: &SandboxMount) -> String {
+fn shown(mount: &SandboxMount) -> String {
     let word = |holds: bool, word: &'static str| if holds { word } else { "" };
-    match place {
+    match mount {
         SandboxMount::Bind(Bind {
             source, target, read_only, recursive, shifted, hidden, ..
         }) => format!(

@@ -1,10 +1,10 @@
 use vestal_config::{AnyKey as _, keys};
 use vestal_wire::{IdRange, Mapping, Network, Purpose};
 
-use super::testing::{Bench, text};
+use super::testing::{Fixture, text};
 use super::users;
-use crate::backends::native::facts::{Subordinates, SystemDirKind};
-use crate::backends::native::private::Private;
+use crate::backends::native::facts::{SubordinateIds, SystemDirKind};
+use crate::backends::native::private::PrivatePaths;
 use crate::backends::native::tier::{Owners, Tier};
 
 #[test]
@@ -53,10 +53,10 @@ gid 0 100 1
 gid 1 200000 65535
 users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
 ";
-    let mut bench = Bench::new(Tier::ReadOnly).ordinary();
-    assert_eq!(text(&bench.plan()), expected);
-    bench.facts.sub_gids.clear();
-    let alone = text(&bench.plan());
+    let mut fixture = Fixture::new(Tier::ReadOnly).ordinary();
+    assert_eq!(text(&fixture.plan()), expected);
+    fixture.facts.sub_gids.clear();
+    let alone = text(&fixture.plan());
     let users = alone.find("uid 0").map(|start| &alone[start..]);
     let expected = "\
 uid 0 1000 1
@@ -123,7 +123,7 @@ uid 0 1879048192 65536
 gid 0 1879048192 65536
 users Privileged, network Host, host vestal, capabilities 0xfb, processes Some(256)
 ";
-    assert_eq!(text(&Bench::new(Tier::Overlay).plan()), expected);
+    assert_eq!(text(&Fixture::new(Tier::Overlay).plan()), expected);
 }
 
 #[test]
@@ -156,9 +156,9 @@ gid 0 100 1
 gid 1 200000 65535
 users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
 ";
-    assert_eq!(text(&Bench::new(Tier::Rootfs).ordinary().plan()), expected);
-    // Root shifts its users, whatever the system is.
-    let plan = text(&Bench::new(Tier::Rootfs).plan());
+    assert_eq!(text(&Fixture::new(Tier::Rootfs).ordinary().plan()), expected);
+    // Root shifts ids in every tier.
+    let plan = text(&Fixture::new(Tier::Rootfs).plan());
     assert!(plan.starts_with("root layers /s/i/layers/root/upper over /c/rootfs-1 shifted\n"));
     assert!(plan.contains("\nuid 0 1879048192 65536\n"), "{plan}");
 }
@@ -166,8 +166,8 @@ users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
 #[test]
 fn host_root_is_in_no_map() {
     for tier in [Tier::ReadOnly, Tier::Overlay, Tier::Rootfs] {
-        for bench in [Bench::new(tier), Bench::new(tier).ordinary()] {
-            let users = users(tier, &bench.facts);
+        for fixture in [Fixture::new(tier), Fixture::new(tier).ordinary()] {
+            let users = users(tier, &fixture.facts);
             for range in users.uids.iter().chain(&users.gids) {
                 assert!(range.outside > 0 && range.count <= 65_536, "{range:?}");
             }
@@ -177,156 +177,156 @@ fn host_root_is_in_no_map() {
 
 #[test]
 fn subordinate_users_are_taken_where_there_are_any() {
-    let mut bench = Bench::new(Tier::Rootfs).ordinary();
-    bench.facts.sub_uids = vec![
-        Subordinates { first: 900, count: 200 },
-        Subordinates { first: 5000, count: 10 },
-        Subordinates { first: 9000, count: 100_000 },
+    let mut fixture = Fixture::new(Tier::Rootfs).ordinary();
+    fixture.facts.sub_uids = vec![
+        SubordinateIds { first: 900, count: 200 },
+        SubordinateIds { first: 5000, count: 10 },
+        SubordinateIds { first: 9000, count: 100_000 },
     ];
     let range = |inside, outside, count| IdRange { inside, outside, count };
-    // The user's own number is in the first of them, and cannot be mapped twice.
+    // The first range contains the user's own id, which must not be mapped twice.
     let expected = [range(0, 1000, 1), range(1, 5000, 10), range(11, 9000, 65_525)];
-    assert_eq!(users(Tier::Rootfs, &bench.facts).uids, expected);
-    bench.facts.helpers = None;
+    assert_eq!(users(Tier::Rootfs, &fixture.facts).uids, expected);
+    fixture.facts.helpers = None;
     for tier in [Tier::ReadOnly, Tier::Rootfs] {
-        assert_eq!(users(tier, &bench.facts).mapping, Mapping::Own);
+        assert_eq!(users(tier, &fixture.facts).mapping, Mapping::Own);
     }
-    let mut bench = Bench::new(Tier::Rootfs).ordinary();
-    bench.facts.sub_gids.clear();
-    assert_eq!(users(Tier::Rootfs, &bench.facts).mapping, Mapping::Own);
+    let mut fixture = Fixture::new(Tier::Rootfs).ordinary();
+    fixture.facts.sub_gids.clear();
+    assert_eq!(users(Tier::Rootfs, &fixture.facts).mapping, Mapping::Own);
 }
 
 #[test]
 fn apt_does_without_a_user_of_its_own_where_there_is_none() {
     let root = tempfile::tempdir().unwrap();
-    let place = "/etc/apt/apt.conf.d/90vestal-alone";
-    let mut bench = Bench::new(Tier::Rootfs).ordinary();
-    bench.rootfs = Some(root.path().to_owned());
-    bench.facts.sub_uids.clear();
-    assert_eq!(bench.at(place), None, "there is no apt");
+    let mount = "/etc/apt/apt.conf.d/90vestal-alone";
+    let mut fixture = Fixture::new(Tier::Rootfs).ordinary();
+    fixture.rootfs = Some(root.path().to_owned());
+    fixture.facts.sub_uids.clear();
+    assert_eq!(fixture.at(mount), None, "there is no apt");
     std::fs::create_dir_all(root.path().join("etc/apt/apt.conf.d")).unwrap();
-    let expected = format!("{place} bind /c/etc-1/vestal/apt-alone.conf ro recursive");
-    assert_eq!(bench.at(place), Some(expected));
-    bench.facts = Bench::new(Tier::Rootfs).ordinary().facts;
-    assert_eq!(bench.at(place), None, "there are users enough");
+    let expected = format!("{mount} bind /c/etc-1/vestal/apt-alone.conf ro recursive");
+    assert_eq!(fixture.at(mount), Some(expected));
+    fixture.facts = Fixture::new(Tier::Rootfs).ordinary().facts;
+    assert_eq!(fixture.at(mount), None, "there are users enough");
 }
 
 #[test]
 fn files_that_are_not_kept_are_in_memory() {
-    let mut bench = Bench::with(Tier::Overlay, &["terminal.container_persistent=false"]);
-    let memory = |target: &str| bench.at(target).unwrap();
+    let mut fixture = Fixture::with(Tier::Overlay, &["terminal.container_persistent=false"]);
+    let memory = |target: &str| fixture.at(target).unwrap();
     assert_eq!(memory("/workspace"), "/workspace memory 10485760K 0777 exec");
     assert_eq!(memory("/root"), "/root memory 1048576K 0700 exec");
-    let made: Vec<_> = bench.plan().make.into_iter().map(|dir| dir.path).collect();
-    assert!(!made.contains(&bench.dirs.workspace) && !made.contains(&bench.dirs.home));
-    bench.settings.mount = Some("/srv/project".into());
+    let made: Vec<_> = fixture.plan().dirs_to_make.into_iter().map(|dir| dir.path).collect();
+    assert!(!made.contains(&fixture.dirs.workspace) && !made.contains(&fixture.dirs.home));
+    fixture.settings.mount = Some("/srv/project".into());
     let mounted = "/workspace bind /srv/project recursive shifted";
-    assert_eq!(bench.at("/workspace").unwrap(), mounted);
+    assert_eq!(fixture.at("/workspace").unwrap(), mounted);
 }
 
 #[test]
 fn a_sandbox_without_a_network_has_none() {
-    let bench = Bench::with(Tier::ReadOnly, &["terminal.docker_network=false"]);
-    assert_eq!(bench.plan().enclosure.network, Network::None);
+    let fixture = Fixture::with(Tier::ReadOnly, &["terminal.docker_network=false"]);
+    assert_eq!(fixture.plan().enclosure.network, Network::None);
 }
 
 #[test]
 fn commands_start_in_the_workspace_or_where_they_are_asked_to() {
-    let plan = Bench::new(Tier::ReadOnly).plan();
+    let plan = Fixture::new(Tier::ReadOnly).plan();
     assert_eq!((plan.start_dir, plan.home), ("/workspace".into(), "/root".into()));
     let at = |tier, cwd: &str| {
-        let bench = Bench::with(tier, &[&format!("terminal.cwd={cwd}")]);
-        (bench.plan().start_dir, bench.at(cwd))
+        let fixture = Fixture::with(tier, &[&format!("terminal.cwd={cwd}")]);
+        (fixture.plan().start_dir, fixture.at(cwd))
     };
     let made = Some("/srv/app directory 0755".to_owned());
     assert_eq!(at(Tier::ReadOnly, "/srv/app"), ("/srv/app".into(), made));
-    // Nothing can be made where nothing can be written, nor is what is there.
+    // Nothing is planned in a read-only directory, or where a mount exists.
     assert_eq!(at(Tier::ReadOnly, "/usr/none"), ("/usr/none".into(), None));
     let made = Some("/usr/none directory 0755".to_owned());
     assert_eq!(at(Tier::Overlay, "/usr/none"), ("/usr/none".into(), made));
     let there = Some("/tmp memory 524288K 1777 exec".to_owned());
     assert_eq!(at(Tier::Overlay, "/tmp"), ("/tmp".into(), there));
-    // By the name that it has in the sandbox: links stay.
-    let bench = Bench::with(Tier::Overlay, &["terminal.cwd=/bin/x"]);
-    assert_eq!(bench.at("/bin/x"), None);
-    assert_eq!(bench.at("/usr/bin/x").unwrap(), "/usr/bin/x directory 0755");
+    // Links are resolved as in the sandbox.
+    let fixture = Fixture::with(Tier::Overlay, &["terminal.cwd=/bin/x"]);
+    assert_eq!(fixture.at("/bin/x"), None);
+    assert_eq!(fixture.at("/usr/bin/x").unwrap(), "/usr/bin/x directory 0755");
 }
 
 #[test]
 fn our_own_files_are_hidden_where_they_are_below_what_is_shown() {
-    let mut bench = Bench::new(Tier::ReadOnly).ordinary();
-    bench.settings.own_dirs = vec!["/opt/v".into(), "/opt/v/sandboxes".into(), "/srv/v".into()];
-    bench.facts.private.clear();
+    let mut fixture = Fixture::new(Tier::ReadOnly).ordinary();
+    fixture.settings.own_dirs = vec!["/opt/v".into(), "/opt/v/sandboxes".into(), "/srv/v".into()];
+    fixture.facts.restricted.clear();
     let covered: Vec<String> =
-        bench.places().into_iter().filter(|line| line.ends_with("memory 64K 0555")).collect();
+        fixture.mounts().into_iter().filter(|line| line.ends_with("memory 64K 0555")).collect();
     assert_eq!(covered, ["/opt/v memory 64K 0555"]);
-    // A system of its own shows nothing of the host's.
-    bench.tier = Tier::Rootfs;
-    bench.rootfs = Some("/c/rootfs-1".into());
-    assert_eq!(bench.at("/opt/v"), None);
+    // A root filesystem shows nothing of the host's.
+    fixture.tier = Tier::Rootfs;
+    fixture.rootfs = Some("/c/rootfs-1".into());
+    assert_eq!(fixture.at("/opt/v"), None);
 }
 
 #[test]
 fn what_is_not_for_everyone_is_left_out_where_permissions_keep_nobody_out() {
-    let mut bench = Bench::new(Tier::Overlay);
-    bench.private = Private::from_list(&[
+    let mut fixture = Fixture::new(Tier::Overlay);
+    fixture.private = PrivatePaths::from_list(&[
         ("/usr", &["local/etc/key"]),
         ("/opt", &["vault", "tool/key"]),
         ("/var/lib/dpkg", &["lock"]),
     ]);
-    let without = |bench: &Bench, target: &str| -> Vec<String> {
-        let place = bench.at(target).unwrap();
-        place.split(" without ").skip(1).map(str::to_owned).collect()
+    let without = |fixture: &Fixture, target: &str| -> Vec<String> {
+        let mount = fixture.at(target).unwrap();
+        mount.split(" without ").skip(1).map(str::to_owned).collect()
     };
-    assert_eq!(without(&bench, "/usr"), ["local/etc/key"]);
-    assert_eq!(without(&bench, "/opt"), ["vault", "tool/key"]);
-    assert_eq!(without(&bench, "/var/lib/dpkg"), ["lock"]);
-    assert_eq!(bench.at("/opt/vault"), None, "what is not there needs no cover");
-    // The same where there can be no layers to write to.
-    bench.settings.own_dirs = vec!["/opt/v".into()];
-    let place = bench.at("/opt").unwrap();
-    assert_eq!(place, "/opt bind /opt ro shifted without vault without tool/key");
+    assert_eq!(without(&fixture, "/usr"), ["local/etc/key"]);
+    assert_eq!(without(&fixture, "/opt"), ["vault", "tool/key"]);
+    assert_eq!(without(&fixture, "/var/lib/dpkg"), ["lock"]);
+    assert_eq!(fixture.at("/opt/vault"), None, "what is not there needs no cover");
+    // The same for a directory without layers.
+    fixture.settings.own_dirs = vec!["/opt/v".into()];
+    let mount = fixture.at("/opt").unwrap();
+    assert_eq!(mount, "/opt bind /opt ro shifted without vault without tool/key");
 }
 
 #[test]
 fn layers_are_not_laid_over_the_directory_that_they_are_in() {
-    let mut bench = Bench::new(Tier::Overlay);
-    bench.settings.own_dirs = vec!["/opt/v".into()];
-    let plan = bench.plan();
-    assert_eq!(bench.at("/opt").unwrap(), "/opt bind /opt ro shifted");
-    assert_eq!(bench.at("/opt/v").unwrap(), "/opt/v memory 64K 0555");
-    assert!(bench.at("/usr").unwrap().starts_with("/usr layers "));
+    let mut fixture = Fixture::new(Tier::Overlay);
+    fixture.settings.own_dirs = vec!["/opt/v".into()];
+    let plan = fixture.plan();
+    assert_eq!(fixture.at("/opt").unwrap(), "/opt bind /opt ro shifted");
+    assert_eq!(fixture.at("/opt/v").unwrap(), "/opt/v memory 64K 0555");
+    assert!(fixture.at("/usr").unwrap().starts_with("/usr layers "));
     let remark = "/opt cannot be changed in the sandbox: Vestal's own files are in it";
     assert_eq!(plan.remarks, [remark]);
 }
 
 #[test]
 fn old_hosts_have_directories_in_place_of_links() {
-    let mut bench = Bench::new(Tier::ReadOnly).ordinary();
-    let bin = bench.facts.system.iter_mut().find(|dir| dir.name == "bin").unwrap();
+    let mut fixture = Fixture::new(Tier::ReadOnly).ordinary();
+    let bin = fixture.facts.system.iter_mut().find(|dir| dir.name == "bin").unwrap();
     bin.kind = SystemDirKind::Directory { source: "/bin".into(), mode: 0o755 };
-    assert_eq!(bench.at("/bin").unwrap(), "/bin bind /bin ro recursive");
-    bench.tier = Tier::Overlay;
-    bench.facts.uid = 0;
+    assert_eq!(fixture.at("/bin").unwrap(), "/bin bind /bin ro recursive");
+    fixture.tier = Tier::Overlay;
+    fixture.facts.uid = 0;
     let layers = "/bin layers /s/i/layers/bin/upper over /bin shifted";
-    assert_eq!(bench.at("/bin").unwrap(), layers);
+    assert_eq!(fixture.at("/bin").unwrap(), layers);
 }
 
 #[test]
 fn a_host_whose_programs_are_elsewhere_is_told_so() {
-    let mut bench = Bench::new(Tier::Overlay);
-    bench.facts.has_shell = false;
-    assert!(bench.refused().contains("/bin/sh"), "{}", bench.refused());
-    let mut bench = Bench::new(Tier::Rootfs);
-    bench.facts.has_shell = false;
-    bench.plan();
+    let mut fixture = Fixture::new(Tier::Overlay);
+    fixture.facts.has_shell = false;
+    assert!(fixture.refused().contains("/bin/sh"), "{}", fixture.refused());
+    let mut fixture = Fixture::new(Tier::Rootfs);
+    fixture.facts.has_shell = false;
+    fixture.plan();
 }
 
 #[test]
 fn what_the_backend_has_decided_goes_to_the_stage_as_it_is() {
-    let mut bench = Bench::new(Tier::Overlay);
-    bench.cgroups = vec!["/sys/fs/cgroup/x/cgroup.procs".into()];
-    let enclosure = bench.plan().enclosure;
+    let mut fixture = Fixture::new(Tier::Overlay);
+    fixture.cgroups = vec!["/sys/fs/cgroup/x/cgroup.procs".into()];
+    let enclosure = fixture.plan().enclosure;
     assert_eq!(enclosure.cgroups, [b"/sys/fs/cgroup/x/cgroup.procs".to_vec().into()]);
     assert_eq!(enclosure.max_processes, Some(256));
     assert_eq!(enclosure.purpose, Purpose::Trial);
@@ -335,7 +335,7 @@ fn what_the_backend_has_decided_goes_to_the_stage_as_it_is() {
 
 #[test]
 fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
-    let serve = |owners| super::serve(std::path::Path::new("/s/i/init.json"), 1, 2, owners);
+    let serve = |owners| super::serve_purpose(std::path::Path::new("/s/i/init.json"), 1, 2, owners);
     let purpose = serve(Owners::Many);
     let bytes = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec().into()).collect();
     let expected = Purpose::Serve {
@@ -358,7 +358,7 @@ fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
         record: b"/s/i/init.json".to_vec().into(),
     };
     assert_eq!(purpose, expected);
-    // Where there is one user, tar must not try to give files to others.
+    // With a single user, tar must not change owners.
     let Purpose::Serve { environment, .. } = serve(Owners::One) else { panic!("it serves") };
     assert_eq!(environment[4..], bytes(&["TAR_OPTIONS=--no-same-owner"]) as Vec<_>);
 }
@@ -366,7 +366,7 @@ fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
 #[test]
 fn a_volume_that_weakens_isolation_is_named() {
     let set = format!(r#"{}=["/:/host"]"#, keys::DOCKER_VOLUMES.name());
-    let weakened = Bench::with(Tier::Overlay, &[&set]).plan().weakened;
+    let weakened = Fixture::with(Tier::Overlay, &[&set]).plan().weakened;
     assert_eq!(weakened.len(), 1);
     assert!(weakened[0].starts_with("/:/host mounts "), "{weakened:?}");
 }

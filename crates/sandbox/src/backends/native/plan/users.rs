@@ -1,48 +1,50 @@
-//! Who the users of a sandbox are on the host, and what they may do and use.
+//! The users of a sandbox: their ids on the host, capabilities and quotas.
 
 use std::os::unix::ffi::OsStrExt as _;
 
 use vestal_wire::{IdRange, Mapping, UserLimits, Users};
 
-use crate::backends::native::facts::{Counted, Facts, Subordinates};
+use crate::backends::native::facts::{Facts, SubordinateIds, UserQuotas};
 use crate::backends::native::tier::{Owners, Tier};
 
-/// Where the users of root's sandboxes begin on the host: beyond every range
-/// that distributions, systemd and container engines hand out.
-pub(super) const SHIFT: u32 = 0x7000_0000;
+/// The host id of the root user in root's sandboxes. It lies beyond all ranges that
+/// distributions, systemd and container engines assign.
+pub(super) const ROOT_ID_SHIFT: u32 = 0x7000_0000;
 
-/// How many users there are.
+/// Number of users and groups in a sandbox.
 pub(super) const USERS: u32 = 65_536;
 
-/// Returns the users of a sandbox. Host root is never among them: with it, the
-/// kernel's own settings would be a sandbox's to change.
+/// Returns the id mapping of a sandbox. Host root is never mapped: root in a sandbox
+/// could otherwise change sysctls of the host.
 pub(in crate::backends::native) fn users(tier: Tier, facts: &Facts) -> Users {
     if facts.is_root() {
-        let range = IdRange { inside: 0, outside: SHIFT, count: USERS };
+        let range = IdRange { inside: 0, outside: ROOT_ID_SHIFT, count: USERS };
         return Users { uids: vec![range], gids: vec![range], mapping: Mapping::Privileged };
     }
     let own = |number: u32| IdRange { inside: 0, outside: number, count: 1 };
     let (uid, gid) = (own(facts.uid), own(facts.gid));
     match (tier, &facts.helpers) {
-        (Tier::Rootfs | Tier::ReadOnly, Some(helpers)) if facts.lack().is_none() => Users {
-            uids: with_subordinates(uid, &facts.sub_uids),
-            gids: with_subordinates(gid, &facts.sub_gids),
-            mapping: Mapping::Helpers {
-                newuidmap: helpers.newuidmap.as_os_str().as_bytes().to_vec().into(),
-                newgidmap: helpers.newgidmap.as_os_str().as_bytes().to_vec().into(),
-            },
-        },
+        (Tier::Rootfs | Tier::ReadOnly, Some(helpers)) if facts.single_user_reason().is_none() => {
+            Users {
+                uids: with_subordinates(uid, &facts.sub_uids),
+                gids: with_subordinates(gid, &facts.sub_gids),
+                mapping: Mapping::Helpers {
+                    newuidmap: helpers.newuidmap.as_os_str().as_bytes().to_vec().into(),
+                    newgidmap: helpers.newgidmap.as_os_str().as_bytes().to_vec().into(),
+                },
+            }
+        }
         _ => Users { uids: vec![uid], gids: vec![gid], mapping: Mapping::Own },
     }
 }
 
-/// Returns the user's own number as the first and subordinate ones after it.
-fn with_subordinates(own: IdRange, subordinates: &[Subordinates]) -> Vec<IdRange> {
+/// Maps the user's own id to 0 and subordinate ids after it.
+fn with_subordinates(own: IdRange, subordinates: &[SubordinateIds]) -> Vec<IdRange> {
     let mut ranges = vec![own];
     let mut next = 1;
     for subordinate in subordinates {
         let count = subordinate.count.min(USERS - next);
-        // One's own number cannot be mapped twice.
+        // The user's own id must not be mapped twice.
         let end = subordinate.first.saturating_add(count);
         if count == 0 || (subordinate.first..end).contains(&own.outside) {
             continue;
@@ -53,25 +55,24 @@ fn with_subordinates(own: IdRange, subordinates: &[Subordinates]) -> Vec<IdRange
     ranges
 }
 
-/// A sandbox has this part of what its maker may use.
-const SHARE: u64 = 4;
+/// A sandbox may use one part in this many of its user's quotas.
+const QUOTA_SHARE: u64 = 4;
 
-/// The same of watches, of which those who watch large trees need many.
-const SHARE_OF_WATCHES: u64 = 2;
+/// The same for inotify watches, of which file watchers need many.
+const WATCHES_SHARE: u64 = 2;
 
-/// Returns what a sandbox may use, so that something is left for whoever made
-/// it.
-pub(super) fn user_limits(counted: &Counted) -> UserLimits {
-    let part = |most: Option<u64>, share: u64| most.map(|most| (most / share).max(1));
+/// Returns the quotas of a sandbox, so that the rest is left for its user.
+pub(super) fn user_limits(quotas: &UserQuotas) -> UserLimits {
+    let part = |quota: Option<u64>, share: u64| quota.map(|quota| (quota / share).max(1));
     UserLimits {
-        inotify_instances: part(counted.inotify_instances, SHARE),
-        inotify_watches: part(counted.inotify_watches, SHARE_OF_WATCHES),
-        pending_signals: part(counted.pending_signals, SHARE),
-        message_queues: part(counted.message_queues, SHARE),
+        inotify_instances: part(quotas.inotify_instances, QUOTA_SHARE),
+        inotify_watches: part(quotas.inotify_watches, WATCHES_SHARE),
+        pending_signals: part(quotas.pending_signals, QUOTA_SHARE),
+        message_queues: part(quotas.message_queues, QUOTA_SHARE),
     }
 }
 
-/// Capabilities by the kernel's numbers.
+/// Capability numbers of the kernel.
 const CHOWN: u32 = 0;
 const DAC_OVERRIDE: u32 = 1;
 const FOWNER: u32 = 3;
@@ -80,18 +81,17 @@ const KILL: u32 = 5;
 const SETGID: u32 = 6;
 const SETUID: u32 = 7;
 
-/// What package managers, and servers that give up being root, need: to give files
-/// away, to write to those of others and to run parts of themselves as others.
-const OF_A_SYSTEM: [u32; 7] = [CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID];
+/// What package managers and servers that drop root need: to change owners, to write
+/// files of other users, and to switch users.
+const SYSTEM_CAPABILITIES: [u32; 7] = [CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID];
 
-/// Returns the capabilities that remain, as a mask. They count among the
-/// sandbox's own users alone. Where the system is the host's, which cannot be
-/// changed, and there is one user, there is nothing to use any for.
+/// Returns the capabilities that a sandbox keeps, as a mask. They apply to the
+/// sandbox's own users only. A read-only sandbox with a single user needs none.
 pub(super) fn capabilities(tier: Tier, owners: Owners) -> u64 {
     match (tier, owners) {
         (Tier::ReadOnly, Owners::One) => 0,
         (Tier::ReadOnly, Owners::Many) | (Tier::Overlay | Tier::Rootfs, _) => {
-            OF_A_SYSTEM.into_iter().fold(0, |mask, number| mask | 1 << number)
+            SYSTEM_CAPABILITIES.into_iter().fold(0, |mask, number| mask | 1 << number)
         }
     }
 }
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sandbox_has_a_part_of_what_there_is() {
-        let counted = Counted {
+    fn a_sandbox_has_a_share_of_its_users_quotas() {
+        let quotas = UserQuotas {
             inotify_instances: Some(128),
             inotify_watches: Some(1000),
             pending_signals: Some(3),
@@ -114,6 +114,6 @@ mod tests {
             pending_signals: Some(1),
             message_queues: None,
         };
-        assert_eq!(user_limits(&counted), expected);
+        assert_eq!(user_limits(&quotas), expected);
     }
 }

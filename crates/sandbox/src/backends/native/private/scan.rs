@@ -1,4 +1,4 @@
-//! Looking at a tree of the host.
+//! Scanning a system directory for private paths.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,126 +17,127 @@ use rustix::io::Errno;
 
 use super::{Node, Stamp};
 
-/// Nanoseconds for which a directory is looked at each time after it changed:
-/// whoever makes a file may close it only afterwards.
-const LATELY: i64 = 600 * SECOND;
+/// Nanoseconds for which a changed directory is read at every scan: a file in it may
+/// get its final mode only later.
+const RECENT: i64 = 600 * SECOND;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Most threads that look at directories.
-const THREADS: usize = 4;
+/// Most threads of a scan.
+const MAX_THREADS: usize = 4;
 
-/// What a name stands for.
+/// The status of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// Nothing.
-    Nothing,
-    /// What not everyone may read; or what something is mounted over, so that it
-    /// cannot be looked at.
+enum PathStatus {
+    /// It does not exist.
+    Missing,
+    /// Not everyone may read it, or it is a mount point, below which a scan would see
+    /// another filesystem.
     Private,
-    /// A directory for everyone.
+    /// A world-readable directory.
     Directory(Stamp),
-    /// Something else for everyone.
+    /// Another world-readable file, or a link.
     Public,
 }
 
-/// A directory as it was before, and what its name stands for now.
-struct Known<'a> {
+/// A cached directory with the current status of its path.
+struct CachedDir<'a> {
     node: &'a Node,
-    seen: Seen,
+    status: PathStatus,
     below: Vec<Self>,
 }
 
-impl<'a> Known<'a> {
-    /// Takes what was seen of each directory, in the order of [`collect`].
-    fn of(node: &'a Node, seen: &mut impl Iterator<Item = Seen>) -> Self {
-        let own = seen.next().unwrap_or(Seen::Nothing);
-        let below = node.below.iter().map(|below| Self::of(below, seen)).collect();
-        Self { node, seen: own, below }
+impl<'a> CachedDir<'a> {
+    /// Takes one status for each directory, in the order of [`collect`].
+    fn of(node: &'a Node, status: &mut impl Iterator<Item = PathStatus>) -> Self {
+        let own = status.next().unwrap_or(PathStatus::Missing);
+        let below = node.below.iter().map(|below| Self::of(below, status)).collect();
+        Self { node, status: own, below }
     }
 }
 
-/// Looks at a tree. Directories that are as they were in `before` are not read
-/// again.
-pub(super) fn look(source: &Path, before: Option<&Node>, now: u64) -> io::Result<Node> {
+/// Scans a tree. Directories that are unchanged since `before` are not read.
+pub(super) fn scan(source: &Path, before: Option<&Node>, now: u64) -> io::Result<Node> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = openat(CWD, source, flags, Mode::empty())?;
-    let found = ask(&top, Path::new(""))?;
+    let found = stat(&top, Path::new(""))?;
     let stamp = Stamp::of(&found);
     let now = i64::try_from(now).unwrap_or(i64::MAX).saturating_mul(SECOND);
-    let looker = Looker { top: &top, now };
+    let scanner = Scanner { top: &top, now };
     let (path, name) = (Path::new(""), ByteVec::from(Vec::new()));
     if found.stx_mode & 0o001 == 0 {
-        return looker.closed(name);
+        return scanner.all_private(name);
     }
     match before {
-        None => looker.read(path, name, stamp, &[]),
+        None => scanner.read(path, name, stamp, &[]),
         Some(node) => {
-            let mut seen = looker.see_all(&collect(node)).into_iter();
-            looker.renew(path, stamp, &Known::of(node, &mut seen))
+            let mut status = scanner.statuses(&collect(node)).into_iter();
+            scanner.update(path, stamp, &CachedDir::of(node, &mut status))
         }
     }
 }
 
-/// Returns what is private in a tree, relative to its top.
-pub(super) fn private(top: &Node) -> Vec<PathBuf> {
+/// Returns the private paths of a tree, relative to its top.
+pub(super) fn private_paths(top: &Node) -> Vec<PathBuf> {
     let mut private = Vec::new();
-    each(top, Path::new(""), &mut |path, node| {
+    visit_all(top, Path::new(""), &mut |path, node| {
         private.extend(node.private.iter().map(|name| path.join(OsStr::from_bytes(name))));
     });
     private
 }
 
-/// Returns the paths of all directories of a tree, each before those below it.
+/// Returns the paths of all directories of a tree, parents before their children.
 fn collect(top: &Node) -> Vec<PathBuf> {
     let mut paths = Vec::new();
-    each(top, Path::new(""), &mut |path, _| paths.push(path.to_owned()));
+    visit_all(top, Path::new(""), &mut |path, _| paths.push(path.to_owned()));
     paths
 }
 
-fn each(node: &Node, path: &Path, visit: &mut impl FnMut(&Path, &Node)) {
+fn visit_all(node: &Node, path: &Path, visit: &mut impl FnMut(&Path, &Node)) {
     visit(path, node);
     for below in &node.below {
-        each(below, &path.join(OsStr::from_bytes(&below.name)), visit);
+        visit_all(below, &path.join(OsStr::from_bytes(&below.name)), visit);
     }
 }
 
-struct Looker<'a> {
+struct Scanner<'a> {
     top: &'a OwnedFd,
-    /// The time now, in nanoseconds since 1970.
+    /// The current time in nanoseconds since 1970.
     now: i64,
 }
 
-impl Looker<'_> {
-    /// Sees what paths stand for, several at a time: that is most of the work
-    /// where nothing has changed.
-    fn see_all(&self, paths: &[PathBuf]) -> Vec<Seen> {
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+impl Scanner<'_> {
+    /// Returns the status of many paths, with several threads. This is most of the
+    /// work if nothing has changed.
+    fn statuses(&self, paths: &[PathBuf]) -> Vec<PathStatus> {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         let share = paths.len().div_ceil(threads).max(1);
         thread::scope(|scope| {
-            let see = |paths: &[PathBuf]| -> Vec<Seen> {
-                paths.iter().map(|path| see(self.top, path)).collect()
+            let check = |paths: &[PathBuf]| -> Vec<PathStatus> {
+                paths.iter().map(|path| status(self.top, path)).collect()
             };
-            let threads: Vec<_> =
-                paths.chunks(share).map(|paths| (paths, scope.spawn(move || see(paths)))).collect();
+            let threads: Vec<_> = paths
+                .chunks(share)
+                .map(|paths| (paths, scope.spawn(move || check(paths))))
+                .collect();
             let joined = threads.into_iter().map(|(paths, thread)| {
-                // What was not seen is looked for by whoever comes to it.
-                thread.join().unwrap_or_else(|_| vec![Seen::Nothing; paths.len()])
+                // A check does not panic; if it did, its paths would count as missing.
+                thread.join().unwrap_or_else(|_| vec![PathStatus::Missing; paths.len()])
             });
             joined.flatten().collect()
         })
     }
 
-    /// Returns a directory that was looked at before as it is now.
-    fn renew(&self, path: &Path, stamp: Stamp, known: &Known<'_>) -> io::Result<Node> {
-        let Known { node, below, .. } = known;
+    /// Updates a cached directory.
+    fn update(&self, path: &Path, stamp: Stamp, known: &CachedDir<'_>) -> io::Result<Node> {
+        let CachedDir { node, below, .. } = known;
         let name = node.name.clone();
         let mut private = Vec::new();
         for name in &node.private {
-            match see(self.top, &path.join(OsStr::from_bytes(name))) {
-                Seen::Private => private.push(name.clone()),
-                Seen::Nothing => {}
-                Seen::Directory(_) | Seen::Public => {
+            match status(self.top, &path.join(OsStr::from_bytes(name))) {
+                PathStatus::Private => private.push(name.clone()),
+                PathStatus::Missing => {}
+                PathStatus::Directory(_) | PathStatus::Public => {
                     return self.read(path, node.name.clone(), stamp, below);
                 }
             }
@@ -144,31 +145,31 @@ impl Looker<'_> {
         if node.stamp != Some(stamp) {
             return self.read(path, name, stamp, below);
         }
-        let mut kept = Vec::new();
+        let mut directories = Vec::new();
         for known in below {
             let name = &known.node.name;
-            match known.seen {
-                Seen::Directory(stamp) => {
+            match known.status {
+                PathStatus::Directory(stamp) => {
                     let path = path.join(OsStr::from_bytes(name));
-                    add(name, self.renew(&path, stamp, known), &mut kept, &mut private);
+                    add(name, self.update(&path, stamp, known), &mut directories, &mut private);
                 }
-                Seen::Private => private.push(name.clone()),
-                // It was removed since the directory above was seen.
-                Seen::Nothing | Seen::Public => {}
+                PathStatus::Private => private.push(name.clone()),
+                // It was removed after its parent was checked.
+                PathStatus::Missing | PathStatus::Public => {}
             }
         }
-        Ok(Node { name, stamp: self.settled(stamp), private, below: kept })
+        Ok(Node { name, stamp: self.unless_recent(stamp), private, below: directories })
     }
 
-    /// Reads a directory, with what is known of directories in it.
+    /// Reads a directory, using what is cached of its subdirectories.
     fn read(
         &self,
         path: &Path,
         name: ByteVec,
         stamp: Stamp,
-        known: &[Known<'_>],
+        known: &[CachedDir<'_>],
     ) -> io::Result<Node> {
-        let known: BTreeMap<&[u8], &Known<'_>> =
+        let known: BTreeMap<&[u8], &CachedDir<'_>> =
             known.iter().map(|known| (known.node.name.as_slice(), known)).collect();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -181,27 +182,27 @@ impl Looker<'_> {
                 continue;
             }
             let name = ByteVec::from(bytes.to_vec());
-            match see(&dir, Path::new(OsStr::from_bytes(bytes))) {
-                Seen::Nothing | Seen::Public => {}
-                Seen::Private => private.push(name),
-                Seen::Directory(stamp) => {
+            match status(&dir, Path::new(OsStr::from_bytes(bytes))) {
+                PathStatus::Missing | PathStatus::Public => {}
+                PathStatus::Private => private.push(name),
+                PathStatus::Directory(stamp) => {
                     let path = path.join(OsStr::from_bytes(bytes));
                     let found = match known.get(bytes) {
-                        Some(known) => self.renew(&path, stamp, known),
+                        Some(known) => self.update(&path, stamp, known),
                         None => self.read(&path, name.clone(), stamp, &[]),
                     };
                     add(&name, found, &mut below, &mut private);
                 }
             }
         }
-        // In an order that does not depend on the filesystem.
+        // The order must not depend on the filesystem.
         private.sort_unstable_by(|a, b| a.as_slice().cmp(b));
         below.sort_unstable_by(|a, b| a.name.as_slice().cmp(&b.name));
-        Ok(Node { name, stamp: self.settled(stamp), private, below })
+        Ok(Node { name, stamp: self.unless_recent(stamp), private, below })
     }
 
-    /// Returns a top that not everyone may enter: all in it is private.
-    fn closed(&self, name: ByteVec) -> io::Result<Node> {
+    /// Returns a top directory that not everyone may enter: all entries are private.
+    fn all_private(&self, name: ByteVec) -> io::Result<Node> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(self.top, ".", flags, Mode::empty())?;
         let mut private = Vec::new();
@@ -216,15 +217,14 @@ impl Looker<'_> {
         Ok(Node { name, stamp: None, private, below: Vec::new() })
     }
 
-    /// Returns when a directory changed, unless that was lately.
-    fn settled(&self, stamp: Stamp) -> Option<Stamp> {
+    /// Returns the stamp of a directory, unless it changed recently.
+    fn unless_recent(&self, stamp: Stamp) -> Option<Stamp> {
         let last = stamp.modified.max(stamp.changed);
-        (last < self.now.saturating_sub(LATELY)).then_some(stamp)
+        (last < self.now.saturating_sub(RECENT)).then_some(stamp)
     }
 }
 
-/// Adds a directory to those that are shown. One that cannot be looked at is
-/// not.
+/// Adds a subdirectory. One that cannot be read is private.
 fn add(name: &ByteVec, found: io::Result<Node>, below: &mut Vec<Node>, private: &mut Vec<ByteVec>) {
     match found {
         Ok(node) => below.push(node),
@@ -247,7 +247,7 @@ impl Stamp {
     }
 }
 
-fn ask(dir: &OwnedFd, path: &Path) -> rustix::io::Result<Statx> {
+fn stat(dir: &OwnedFd, path: &Path) -> rustix::io::Result<Statx> {
     let wanted = StatxFlags::BASIC_STATS;
     let flags = AtFlags::SYMLINK_NOFOLLOW
         | AtFlags::NO_AUTOMOUNT
@@ -256,27 +256,26 @@ fn ask(dir: &OwnedFd, path: &Path) -> rustix::io::Result<Statx> {
     statx(dir, path, flags, wanted)
 }
 
-fn see(dir: &OwnedFd, path: &Path) -> Seen {
-    let found = match ask(dir, path) {
+fn status(dir: &OwnedFd, path: &Path) -> PathStatus {
+    let found = match stat(dir, path) {
         Ok(found) => found,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Seen::Nothing,
-        Err(_) => return Seen::Private,
+        Err(Errno::NOENT | Errno::NOTDIR) => return PathStatus::Missing,
+        Err(_) => return PathStatus::Private,
     };
     let mode = u32::from(found.stx_mode);
     let kind = FileType::from_raw_mode(mode);
-    let covered = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    let is_mount_point = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     match kind {
-        FileType::Symlink => Seen::Public,
-        _ if covered || !is_for_everyone(kind, mode) => Seen::Private,
-        FileType::Directory => Seen::Directory(Stamp::of(&found)),
-        _ => Seen::Public,
+        FileType::Symlink => PathStatus::Public,
+        _ if is_mount_point || !is_public(kind, mode) => PathStatus::Private,
+        FileType::Directory => PathStatus::Directory(Stamp::of(&found)),
+        _ => PathStatus::Public,
     }
 }
 
-/// Returns whether everyone may read a file, or enter and list a directory.
-/// Programs that run with the rights of another user are often closed to
-/// readers, and hold no secret for it.
-fn is_for_everyone(kind: FileType, mode: u32) -> bool {
+/// Returns whether everyone may read a file, or enter and list a directory. A setuid
+/// or setgid program that everyone may run also counts: its content is no secret.
+fn is_public(kind: FileType, mode: u32) -> bool {
     match kind {
         FileType::Directory => mode & 0o005 == 0o005,
         _ => mode & 0o004 != 0 || (mode & 0o6000 != 0 && mode & 0o001 != 0),

@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use vestal_config::{Environment, Home, Settings, Source};
 
-use super::{Rootfs, provide_now};
+use super::{Rootfs, provide_blocking};
 use crate::backend::BackendError;
 use crate::backends::native::settings::{NativeSettings, RootfsSetting};
 use crate::{Overrides, ProgressSink};
 
-/// An archive that is being made, header by header: what makes archives for
-/// everyday use would refuse to make these.
+/// An archive that is made header by header, because usual archivers refuse to make
+/// such entries.
 pub(super) struct Archive(Vec<u8>);
 
 impl Archive {
@@ -85,21 +85,21 @@ impl Archive {
     }
 }
 
-/// A place for archives and for what is unpacked of them.
-pub(super) struct Yard {
+/// A directory for archives and the cache.
+pub(super) struct Fixture {
     dir: tempfile::TempDir,
-    pub(super) given_up: AtomicBool,
+    pub(super) cancelled: AtomicBool,
 }
 
-impl Yard {
+impl Fixture {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("cache")).unwrap();
-        Self { dir, given_up: AtomicBool::new(false) }
+        Self { dir, cancelled: AtomicBool::new(false) }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        // By its real name, as it is told to users.
+        // By its real path, as in messages.
         fs::canonicalize(self.dir.path()).unwrap().join(name)
     }
 
@@ -128,7 +128,7 @@ impl Yard {
             Vec::new(),
         );
         let settings = NativeSettings::read(&settings, &Overrides::default()).unwrap();
-        provide_now(&setting, &settings, &self.path("cache"), progress, &self.given_up)
+        provide_blocking(&setting, &settings, &self.path("cache"), progress, &self.cancelled)
     }
 
     /// Unpacks an archive.
@@ -145,8 +145,8 @@ impl Yard {
         }
     }
 
-    /// Returns what is kept.
-    pub(super) fn kept(&self) -> Vec<String> {
+    /// Returns the names in the cache.
+    pub(super) fn cached_names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("cache")).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }

@@ -1,4 +1,4 @@
-//! Unpacking an archive below a directory that nothing leads out of.
+//! Unpacking an archive. No entry can be written outside of the target directory.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -19,42 +19,38 @@ use tar::{Entry, EntryType};
 
 use super::{Compression, check_shell, refused};
 use crate::backend::BackendError;
-use crate::backends::native::cache::{self, Kind};
+use crate::backends::native::cache::{self, CacheKind};
 use crate::backends::native::settings::RootfsSetting;
 use crate::key::random_hex;
 use crate::{Progress, ProgressSink};
 
-/// How often somebody is told how far it is.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+/// Time between two progress reports.
+const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// An archive to unpack.
 #[derive(Debug)]
-pub(super) struct Job<'a> {
-    /// Who named it.
+pub(super) struct UnpackJob<'a> {
     pub(super) setting: &'a RootfsSetting,
-    /// The archive.
     pub(super) path: &'a Path,
-    /// How it is compressed.
     pub(super) compression: Compression,
-    /// Where what is unpacked is kept.
+    /// The cache directory.
     pub(super) dir: &'a Path,
-    /// Whom to tell.
     pub(super) progress: &'a ProgressSink,
-    /// Whether nobody waits any more.
-    pub(super) given_up: &'a AtomicBool,
+    /// Set when the caller was dropped.
+    pub(super) cancelled: &'a AtomicBool,
 }
 
-/// Unpacks an archive and gives it its name once it is whole. Returns what users
-/// should hear about.
-pub(super) fn unpack(job: &Job<'_>, name: &Path) -> Result<Vec<String>, BackendError> {
+/// Unpacks an archive and renames it to `name` when it is complete. Returns notices
+/// for the user.
+pub(super) fn unpack(job: &UnpackJob<'_>, name: &Path) -> Result<Vec<String>, BackendError> {
     let failed = |error| BackendError::io(format!("unpack {}", job.path.display()))(error);
-    cache::make_private(job.dir).map_err(failed)?;
-    // What a process that was killed has left would fill the disk.
-    cache::prune_leftovers(job.dir, Kind::Rootfs).map_err(failed)?;
+    cache::make_cache_dir(job.dir).map_err(failed)?;
+    // Leftovers of killed processes would fill the disk.
+    cache::prune_leftovers(job.dir, CacheKind::Rootfs).map_err(failed)?;
     let random = random_hex::<8>().map_err(failed)?;
-    let temporary = job.dir.join(Kind::Rootfs.temporary(&random));
-    let done = into(job, &temporary).and_then(|remarks| {
-        cache::settle(&temporary, name).map_err(failed)?;
+    let temporary = job.dir.join(CacheKind::Rootfs.temporary(&random));
+    let done = unpack_into(job, &temporary).and_then(|remarks| {
+        cache::publish(&temporary, name).map_err(failed)?;
         Ok(remarks)
     });
     if done.is_err() {
@@ -63,53 +59,53 @@ pub(super) fn unpack(job: &Job<'_>, name: &Path) -> Result<Vec<String>, BackendE
     done
 }
 
-fn into(job: &Job<'_>, temporary: &Path) -> Result<Vec<String>, BackendError> {
+fn unpack_into(job: &UnpackJob<'_>, temporary: &Path) -> Result<Vec<String>, BackendError> {
     let failed = |error| BackendError::io(format!("unpack {}", job.path.display()))(error);
-    let _held = cache::begin(temporary).map_err(failed)?;
+    let _lock = cache::start_entry(temporary).map_err(failed)?;
     let file = File::open(job.path).map_err(failed)?;
     let total = file.metadata().map_err(failed)?.len();
     let read = Cell::new(0);
-    let counted = BufReader::with_capacity(256 << 10, Counted { inner: file, read: &read });
+    let counting = BufReader::with_capacity(256 << 10, CountingReader { inner: file, read: &read });
     let reader: Box<dyn Read + '_> = match job.compression {
-        Compression::None => Box::new(counted),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(counted)),
+        Compression::None => Box::new(counting),
+        Compression::Gzip => Box::new(MultiGzDecoder::new(counting)),
     };
-    let mut unpacked = Unpacked::new(temporary).map_err(failed)?;
-    let mut told = Telling { job, total, last: None };
+    let mut writer = EntryWriter::new(temporary).map_err(failed)?;
+    let mut reporter = ProgressReporter { job, total, last: None };
     let mut archive = tar::Archive::new(reader);
     for entry in archive.entries().map_err(failed)? {
-        if job.given_up.load(Ordering::Relaxed) {
+        if job.cancelled.load(Ordering::Relaxed) {
             return Err(failed(io::ErrorKind::Interrupted.into()));
         }
-        let mut entry = entry.map_err(|error| broken(job, &error))?;
-        unpacked.add(&mut entry).map_err(|bad| match bad {
-            Bad::Entry { name, problem } => refused(
+        let mut entry = entry.map_err(|error| damaged(job, &error))?;
+        writer.add(&mut entry).map_err(|bad| match bad {
+            EntryError::Entry { name, problem } => refused(
                 job.setting,
-                &format!("it holds {name}, {problem}"),
-                "use an archive from a source you trust, or unpack it yourself and name the \
+                &format!("it contains {name}, {problem}"),
+                "use an archive from a trusted source, or unpack it yourself and name the \
                  directory",
             ),
-            Bad::Archive(error) => broken(job, &error),
-            Bad::Io(error) => failed(error),
+            EntryError::Archive(error) => damaged(job, &error),
+            EntryError::Io(error) => failed(error),
         })?;
-        told.tell(unpacked.files, read.get());
+        reporter.report(writer.files, read.get());
     }
-    let remarks = unpacked.finish().map_err(failed)?;
+    let remarks = writer.finish().map_err(failed)?;
     check_shell(job.setting, temporary)?;
     Ok(remarks)
 }
 
-/// Returns the error for an archive that ends early or makes no sense.
-fn broken(job: &Job<'_>, error: &io::Error) -> BackendError {
-    refused(job.setting, &format!("it cannot be unpacked: {error}"), "make the archive anew")
+/// Returns the error for an archive that is truncated or damaged.
+fn damaged(job: &UnpackJob<'_>, error: &io::Error) -> BackendError {
+    refused(job.setting, &format!("it cannot be unpacked: {error}"), "make the archive again")
 }
 
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     inner: R,
     read: &'a Cell<u64>,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read.set(self.read.get() + count as u64);
@@ -117,15 +113,15 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-struct Telling<'a> {
-    job: &'a Job<'a>,
+struct ProgressReporter<'a> {
+    job: &'a UnpackJob<'a>,
     total: u64,
     last: Option<Instant>,
 }
 
-impl Telling<'_> {
-    fn tell(&mut self, files: u64, bytes: u64) {
-        if self.last.is_some_and(|last| last.elapsed() < TELL_EVERY) {
+impl ProgressReporter<'_> {
+    fn report(&mut self, files: u64, bytes: u64) {
+        if self.last.is_some_and(|last| last.elapsed() < REPORT_EVERY) {
             return;
         }
         self.last = Some(Instant::now());
@@ -138,55 +134,54 @@ impl Telling<'_> {
     }
 }
 
-/// Numbers of users and groups that a sandbox has.
+/// Number of users and groups in a sandbox.
 const USERS: u64 = 65_536;
 
-/// Whom files belong to whose owner a sandbox does not have.
+/// Owner of files whose owner is outside of that range.
 const NOBODY: u32 = 65_534;
 
-/// What is wrong with an entry.
+/// Why an entry was not unpacked.
 #[derive(Debug)]
-enum Bad {
-    /// It must not be in an archive.
+enum EntryError {
+    /// The entry is not allowed.
     Entry {
-        /// Its name.
         name: String,
-        /// What is wrong with it, to be read after the name.
+        /// Reads after the name.
         problem: &'static str,
     },
-    /// It cannot be read.
+    /// The archive cannot be read.
     Archive(io::Error),
-    /// It cannot be written.
+    /// The entry cannot be written.
     Io(io::Error),
 }
 
-impl From<io::Error> for Bad {
+impl From<io::Error> for EntryError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<Errno> for Bad {
+impl From<Errno> for EntryError {
     fn from(error: Errno) -> Self {
         Self::Io(error.into())
     }
 }
 
-/// What has been unpacked so far.
+/// Writes the entries of an archive below a directory.
 #[derive(Debug)]
-struct Unpacked {
+struct EntryWriter {
     root: OwnedFd,
-    /// Whether files can be given to others.
+    /// Whether owners can be set.
     is_root: bool,
-    /// Permissions and times of directories, set once nothing is put into them
-    /// any more.
+    /// Modes and times of directories, which are set at the end: writing entries
+    /// changes the times, and a mode can forbid it.
     directories: Vec<(PathBuf, Mode, Timestamps)>,
     left_out: u64,
     files: u64,
 }
 
-impl Unpacked {
-    /// Unpacks into an empty directory.
+impl EntryWriter {
+    /// Writes into an empty directory.
     fn new(root: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self {
@@ -198,24 +193,26 @@ impl Unpacked {
         })
     }
 
-    /// Adds an entry.
-    fn add<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> Result<(), Bad> {
+    fn add<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> Result<(), EntryError> {
         let bytes = entry.path_bytes().into_owned();
-        let bad = |problem| Bad::Entry {
+        let bad = |problem| EntryError::Entry {
             name: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
             problem,
         };
-        let path = clean(&bytes).ok_or_else(|| bad("whose name leads out of it"))?;
+        let path =
+            path_below_root(&bytes).ok_or_else(|| bad("whose name leads out of the archive"))?;
         self.files += 1;
         let header = entry.header();
         let kind = header.entry_type();
-        let times = times(header.mtime().map_err(Bad::Archive)?);
-        // Nothing in a sandbox gets rights by being started, and out here nothing
-        // shall either.
-        let mode = Mode::from_raw_mode(header.mode().map_err(Bad::Archive)? & 0o1777);
-        let owner = (header.uid().map_err(Bad::Archive)?, header.gid().map_err(Bad::Archive)?);
+        let times = times(header.mtime().map_err(EntryError::Archive)?);
+        // setuid and setgid have no effect in a sandbox and must have none on the host.
+        let mode = Mode::from_raw_mode(header.mode().map_err(EntryError::Archive)? & 0o1777);
+        let owner = (
+            header.uid().map_err(EntryError::Archive)?,
+            header.gid().map_err(EntryError::Archive)?,
+        );
         let (Some(name), Some(parent)) = (path.file_name(), path.parent()) else {
-            // The root itself, as `tar c .` has it.
+            // The root directory, as in `tar c .`.
             self.directories.push((PathBuf::new(), mode, times));
             return Ok(());
         };
@@ -226,63 +223,63 @@ impl Unpacked {
                 self.directories.push((path.clone(), mode, times.clone()));
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                clear(&parent, name)?;
+                remove_existing(&parent, name)?;
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?;
                 let mut file = File::from(file);
                 copy(entry, &mut file)?;
-                self.give(&parent, name, owner)?;
+                self.set_owner(&parent, name, owner)?;
                 rustix::fs::fchmod(&file, mode)?;
                 rustix::fs::futimens(&file, &times)?;
                 return Ok(());
             }
             EntryType::Symlink => {
-                let text = entry.link_name_bytes().ok_or_else(|| bad("a link to nothing"))?;
-                clear(&parent, name)?;
+                let text = entry.link_name_bytes().ok_or_else(|| bad("a link without a target"))?;
+                remove_existing(&parent, name)?;
                 rustix::fs::symlinkat(OsStr::from_bytes(&text), &parent, name)?;
             }
             EntryType::Link => {
-                let text = entry.link_name_bytes().ok_or_else(|| bad("a link to nothing"))?;
-                let target = clean(&text).ok_or_else(|| bad("a link that leads out of it"))?;
+                let text = entry.link_name_bytes().ok_or_else(|| bad("a link without a target"))?;
+                let target = path_below_root(&text)
+                    .ok_or_else(|| bad("a link that leads out of the archive"))?;
                 return self.link(&target, &parent, name).map_err(|error| match error {
-                    Errno::NOENT => bad("a link to something that is not before it"),
+                    Errno::NOENT => bad("a link to an entry that does not precede it"),
                     error => error.into(),
                 });
             }
             EntryType::Fifo => {
-                clear(&parent, name)?;
+                remove_existing(&parent, name)?;
                 let fifo = rustix::fs::FileType::Fifo;
                 rustix::fs::mknodat(&parent, name, fifo, mode, 0)?;
             }
-            // A sandbox has devices of its own, and gets no others.
+            // Sandboxes have their own devices.
             EntryType::Char | EntryType::Block => {
                 self.left_out += 1;
                 return Ok(());
             }
-            // What an archive says about itself.
+            // Metadata of the archive.
             _ => return Ok(()),
         }
-        self.give(&parent, name, owner)?;
+        self.set_owner(&parent, name, owner)?;
         if kind == EntryType::Symlink {
             rustix::fs::utimensat(&parent, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
         }
         Ok(())
     }
 
-    /// Sets what had to wait, and returns what users should hear about.
+    /// Sets the modes and times of directories, and returns notices for the user.
     fn finish(self) -> io::Result<Vec<String>> {
-        // What is below comes after what is above: the other way round, its
-        // permissions could be in the way.
+        // Children first: the mode of a parent could forbid access.
         for (path, mode, times) in self.directories.iter().rev() {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
             let dir = match openat2(&self.root, path, flags) {
                 Ok(dir) => dir,
-                // A later entry has put something else there.
+                // A later entry has replaced it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
                 Err(error) => return Err(error.into()),
             };
-            // Its owner must be able to look into it and to remove it.
+            // This user must be able to list and remove it.
             let mode = if self.is_root { *mode } else { *mode | Mode::RWXU };
             rustix::fs::fchmod(&dir, mode)?;
             rustix::fs::futimens(&dir, times)?;
@@ -294,9 +291,9 @@ impl Unpacked {
         })
     }
 
-    /// Opens a directory below the root, making what is missing on the way. Links
-    /// on the way are followed as somebody inside would follow them.
-    fn directory(&self, path: &Path) -> Result<OwnedFd, Bad> {
+    /// Opens a directory below the root and makes missing ones. Links are resolved
+    /// inside of the root.
+    fn directory(&self, path: &Path) -> Result<OwnedFd, EntryError> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let here = Path::new(".");
         let mut dir = openat2(&self.root, here, flags)?;
@@ -322,21 +319,20 @@ impl Unpacked {
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
         let above = openat2(&self.root, above, flags)?;
-        // It is looked at first: nothing must be cleared away for a link to
-        // nothing, nor for one to itself.
+        // Checked before anything is removed: the target may be missing, or the same
+        // file.
         let found = rustix::fs::statat(&above, old, AtFlags::SYMLINK_NOFOLLOW)?;
         if let Ok(there) = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
             && (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
         {
             return Ok(());
         }
-        clear(parent, name)?;
+        remove_existing(parent, name)?;
         rustix::fs::linkat(&above, old, parent, name, AtFlags::empty())
     }
 
-    /// Gives something to its owner in the archive, where that can be done; else
-    /// it stays whoever's who unpacks.
-    fn give(&self, parent: &OwnedFd, name: &OsStr, owner: (u64, u64)) -> Result<(), Errno> {
+    /// Sets the owner from the archive, if this process is root.
+    fn set_owner(&self, parent: &OwnedFd, name: &OsStr, owner: (u64, u64)) -> Result<(), Errno> {
         if !self.is_root {
             return Ok(());
         }
@@ -350,36 +346,35 @@ impl Unpacked {
     }
 }
 
-/// Makes a directory, unless there is one.
-fn make_directory(parent: &OwnedFd, name: &OsStr) -> Result<(), Bad> {
-    // One that is there stays, with what is in it.
+/// Makes a directory, unless it exists.
+fn make_directory(parent: &OwnedFd, name: &OsStr) -> Result<(), EntryError> {
+    // An existing one keeps its content.
     let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
     if rustix::fs::openat(parent, name, flags | OFlags::NOFOLLOW, Mode::empty()).is_ok() {
         return Ok(());
     }
-    clear(parent, name)?;
+    remove_existing(parent, name)?;
     rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
-    // The user's umask may have taken bits away.
+    // The umask may have cleared bits.
     rustix::fs::chmodat(parent, name, Mode::from_raw_mode(0o755), AtFlags::empty())?;
     Ok(())
 }
 
-/// Opens something below a root as somebody whose `/` it is would.
+/// Opens a path with links resolved inside of a root.
 fn openat2(root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     loop {
         match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
-            // The kernel was not sure, because something else was renamed.
+            // A concurrent rename; the kernel asks to try again.
             Err(Errno::AGAIN) => {}
             other => return other,
         }
     }
 }
 
-/// Removes what an earlier entry has put somewhere. A directory with something
-/// in it is in the way.
-fn clear(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+/// Removes what an earlier entry has written. A directory must be empty.
+fn remove_existing(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(Errno::ISDIR | Errno::PERM) => rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR),
@@ -387,22 +382,22 @@ fn clear(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Copies what is in an entry, telling failures to read from failures to write.
-fn copy(from: &mut impl Read, to: &mut File) -> Result<(), Bad> {
+/// Copies the content of an entry; failures to read are the archive's.
+fn copy(from: &mut impl Read, to: &mut File) -> Result<(), EntryError> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => io::Write::write_all(to, &buffer[..count])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Bad::Archive(error)),
+            Err(error) => return Err(EntryError::Archive(error)),
         }
     }
 }
 
-/// Returns a name below the root; nothing if it leads out. Archives that begin
-/// names with `/` mean the root.
-fn clean(bytes: &[u8]) -> Option<PathBuf> {
+/// Returns the path of an entry below the root; `None` if it leads out. A leading `/`
+/// means the root.
+fn path_below_root(bytes: &[u8]) -> Option<PathBuf> {
     if bytes.contains(&0) {
         return None;
     }

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::testing::{Archive, Yard};
+use super::testing::{Archive, Fixture};
 use crate::backend::BackendError;
 
 fn is_root() -> bool {
@@ -11,7 +11,7 @@ fn is_root() -> bool {
 
 #[test]
 fn files_come_out_as_they_went_in() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let archive = Archive::of_a_system()
         .entry(b'5', "./", "", "", 0o755)
         .entry(b'5', "var/closed/", "", "", 0o711)
@@ -20,7 +20,7 @@ fn files_come_out_as_they_went_in() {
         .link("absolute", "/etc/passwd")
         .entry(b'6', "pipe", "", "", 0o600)
         .file("./deep/er/file", "made", 0o444);
-    let root = yard.unpack(archive).unwrap();
+    let root = fixture.unpack(archive).unwrap();
     let found = |name: &str| fs::symlink_metadata(root.join(name)).unwrap();
     let mode = |name: &str| found(name).mode() & 0o7777;
     assert_eq!(fs::read_to_string(root.join("var/closed/file")).unwrap(), "text");
@@ -33,7 +33,7 @@ fn files_come_out_as_they_went_in() {
     for name in ["var/closed", "var/closed/file", "absolute", "usr/bin"] {
         assert_eq!(found(name).mtime(), 1_000_000_000, "{name}");
     }
-    // Whoever is not root owns all there is.
+    // Without root, all files belong to this user.
     let owner = (found("var/closed/file").uid(), found("var/closed/file").gid());
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     assert_eq!(owner, if is_root() { (33, 42) } else { own });
@@ -41,38 +41,38 @@ fn files_come_out_as_they_went_in() {
 
 #[test]
 fn names_that_lead_out_are_refused() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let bad = [
         Archive::of_a_system().file("../out", "x", 0o644),
         Archive::of_a_system().file("usr/../../out", "x", 0o644),
         Archive::of_a_system().entry(b'1', "usr/hard", "../../secret", "", 0o644),
         Archive::of_a_system().entry(b'1', "usr/hard", "usr/missing", "", 0o644),
     ];
-    fs::write(yard.path("secret"), "secret").unwrap();
+    fs::write(fixture.path("secret"), "secret").unwrap();
     for archive in bad {
-        match yard.unpack(archive) {
+        match fixture.unpack(archive) {
             Err(BackendError::Advised { problem, .. }) => {
-                assert!(problem.contains("it holds "), "{problem}");
+                assert!(problem.contains("it contains "), "{problem}");
             }
             other => panic!("{other:?}"),
         }
     }
-    assert!(!yard.path("out").exists() && !yard.path("cache/out").exists());
-    assert_eq!(yard.kept(), Vec::<String>::new());
+    assert!(!fixture.path("out").exists() && !fixture.path("cache/out").exists());
+    assert_eq!(fixture.cached_names(), Vec::<String>::new());
 }
 
 #[test]
 fn names_from_the_root_are_names_in_it() {
-    let yard = Yard::new();
-    let root = yard.unpack(Archive::of_a_system().file("/vestal-test", "x", 0o644)).unwrap();
+    let fixture = Fixture::new();
+    let root = fixture.unpack(Archive::of_a_system().file("/vestal-test", "x", 0o644)).unwrap();
     assert_eq!(fs::read_to_string(root.join("vestal-test")).unwrap(), "x");
     assert!(!Path::new("/vestal-test").exists());
 }
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    let yard = Yard::new();
-    let outside = yard.path("outside");
+    let fixture = Fixture::new();
+    let outside = fixture.path("outside");
     fs::create_dir(&outside).unwrap();
     let archive = Archive::of_a_system()
         .link("escape", outside.to_str().unwrap())
@@ -82,9 +82,9 @@ fn nothing_is_written_through_a_link() {
         .link("target", outside.join("planted").to_str().unwrap())
         .file("target", "in place of the link", 0o644)
         .entry(b'1', "hard", "escape/file", "", 0o644);
-    let root = yard.unpack(archive).unwrap();
+    let root = fixture.unpack(archive).unwrap();
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    // Inside, the link leads to nothing, and goes for the directory.
+    // The link leads nowhere inside of the root, and is replaced by the directory.
     assert!(fs::symlink_metadata(root.join("escape")).unwrap().is_dir());
     assert_eq!(fs::read_to_string(root.join("escape/file")).unwrap(), "x");
     assert_eq!(fs::read_to_string(root.join("file")).unwrap(), "x");
@@ -93,7 +93,7 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn a_later_entry_takes_the_place_of_an_earlier_one() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let archive = Archive::of_a_system()
         .file("a", "first", 0o644)
         .file("a", "second", 0o600)
@@ -102,50 +102,50 @@ fn a_later_entry_takes_the_place_of_an_earlier_one() {
         .file("b/c", "x", 0o644)
         .entry(b'5', "empty/", "", "", 0o755)
         .file("empty", "file", 0o644);
-    let root = yard.unpack(archive).unwrap();
+    let root = fixture.unpack(archive).unwrap();
     let text = |name: &str| fs::read_to_string(root.join(name)).unwrap();
     assert_eq!([text("a"), text("b/c"), text("empty")], ["second", "x", "file"]);
 }
 
 #[test]
 fn a_link_to_itself_stays_what_it_is() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let archive = Archive::of_a_system().file("a", "text", 0o644).entry(b'1', "a", "a", "", 0o644);
-    let root = yard.unpack(archive).unwrap();
+    let root = fixture.unpack(archive).unwrap();
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "text");
 }
 
 #[test]
 fn devices_are_left_out_and_told() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let archive = Archive::of_a_system()
         .entry(b'3', "dev/null", "", "", 0o666)
         .entry(b'4', "dev/sda", "", "", 0o660);
-    let path = yard.file("root.tar", &archive.bytes());
-    let made = yard.provide(&path).unwrap();
+    let path = fixture.file("root.tar", &archive.bytes());
+    let made = fixture.provide(&path).unwrap();
     assert_eq!(made.remarks, ["2 devices of the root filesystem were left out"]);
     assert!(!made.dir.join("dev/null").exists() && !made.dir.join("dev/sda").exists());
 }
 
 #[test]
 fn nothing_gets_rights_by_being_started() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let archive = Archive::of_a_system()
         .file("su", "", 0o4755)
         .file("wall", "", 0o2755)
         .entry(b'5', "tmp/", "", "", 0o1777)
         .entry(b'5', "mail/", "", "", 0o2775);
-    let root = yard.unpack(archive).unwrap();
+    let root = fixture.unpack(archive).unwrap();
     let mode = |name: &str| fs::metadata(root.join(name)).unwrap().mode() & 0o7777;
     assert_eq!(["su", "wall", "tmp", "mail"].map(mode), [0o755, 0o755, 0o1777, 0o775]);
 }
 
 #[test]
-fn owners_that_no_sandbox_has_are_nobody() {
-    let yard = Yard::new();
+fn owners_outside_of_the_range_become_nobody() {
+    let fixture = Fixture::new();
     let big = (70_000, 2_000_000);
     let archive = Archive::of_a_system().owned(b'0', "file", "", "", 0o644, big);
-    let root = yard.unpack(archive).unwrap();
+    let root = fixture.unpack(archive).unwrap();
     if is_root() {
         let found = fs::metadata(root.join("file")).unwrap();
         assert_eq!((found.uid(), found.gid()), (65_534, 65_534));
