@@ -5,8 +5,8 @@ mod enclose;
 mod failure;
 mod program;
 mod sys;
-mod unshare;
 mod users;
+mod within;
 
 pub mod failpoint;
 

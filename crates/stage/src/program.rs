@@ -10,7 +10,7 @@ use minicbor::Decode;
 use vestal_wire::limits::MAX_MESSAGE;
 
 use crate::failure::{Failure, Step, failed};
-use crate::{copy, enclose, sys, unshare};
+use crate::{copy, enclose, sys, within};
 
 const USAGE: &str = "usage: vestal-stage enclose --plan-fd N --ready-fd N --hold-fd N
        vestal-stage within --plan-fd N -- PROGRAM [ARGUMENT…]
@@ -23,7 +23,7 @@ pub fn main() -> ExitCode {
     let verb = arguments.next();
     match verb.as_deref().and_then(OsStr::to_str) {
         Some("enclose") => enclose::main(arguments),
-        Some("within") => unshare::main(arguments),
+        Some("within") => within::main(arguments),
         Some("copy") => copy::main(arguments),
         Some("--version" | "-V") => {
             print_line(concat!("vestal-stage ", env!("CARGO_PKG_VERSION")));

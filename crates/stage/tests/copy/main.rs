@@ -1,8 +1,8 @@
-//! Copies of trees: the same in everything but their trees, or not there.
+//! Copies of trees: complete and faithful, or not there at all.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test may panic as the test may")]
 
-mod apart;
-mod given_up;
-mod same;
+mod boundaries;
+mod failures;
+mod fidelity;
 mod support;

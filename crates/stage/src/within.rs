@@ -17,9 +17,9 @@ use crate::program::{self, Options, UsageError};
 use crate::sys::{Cloned, clone, exit_now};
 use crate::users;
 
-/// Runs the command `unshare`.
+/// Runs the command `within`.
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match UnshareOptions::parse(arguments) {
+    let options = match WithinOptions::parse(arguments) {
         Ok(options) => options,
         Err(error) => return program::usage_error(&error),
     };
@@ -36,13 +36,13 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// The command line.
 #[derive(Debug)]
-struct UnshareOptions {
+struct WithinOptions {
     plan: i32,
     program: OsString,
     arguments: Vec<OsString>,
 }
 
-impl UnshareOptions {
+impl WithinOptions {
     fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, UsageError> {
         let mut arguments = arguments;
         let options = Options::parse(
