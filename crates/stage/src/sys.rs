@@ -218,22 +218,22 @@ pub(crate) fn inherited(number: RawFd) -> io::Result<BorrowedFd<'static>> {
 }
 
 /// Redirects the standard streams that are not in `kept` to `/dev/null`.
-pub(crate) fn null_std_streams(nothing: BorrowedFd<'_>, kept: &[RawFd]) -> io::Result<()> {
-    let silenced = |number: RawFd| !kept.contains(&number);
-    if silenced(0) {
-        rustix::stdio::dup2_stdin(nothing)?;
+pub(crate) fn null_std_streams(null: BorrowedFd<'_>, kept: &[RawFd]) -> io::Result<()> {
+    let is_redirected = |number: RawFd| !kept.contains(&number);
+    if is_redirected(0) {
+        rustix::stdio::dup2_stdin(null)?;
     }
-    if silenced(1) {
-        rustix::stdio::dup2_stdout(nothing)?;
+    if is_redirected(1) {
+        rustix::stdio::dup2_stdout(null)?;
     }
-    if silenced(2) {
-        rustix::stdio::dup2_stderr(nothing)?;
+    if is_redirected(2) {
+        rustix::stdio::dup2_stderr(null)?;
     }
     Ok(())
 }
 
 /// Closes all descriptors above the standard streams except these.
-pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
+pub(crate) fn close_all_except(kept: &[RawFd]) -> io::Result<()> {
     let mut kept: Vec<u32> = kept.iter().filter_map(|fd| u32::try_from(*fd).ok()).collect();
     kept.sort_unstable();
     let mut first = 3;
@@ -247,7 +247,7 @@ pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
 }
 
 /// Marks all descriptors above the standard streams as close-on-exec.
-pub(crate) fn keep_all_from_programs() -> io::Result<()> {
+pub(crate) fn close_all_on_exec() -> io::Result<()> {
     close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
@@ -261,47 +261,51 @@ fn close_range(first: u32, last: u32, flags: libc::c_uint) -> io::Result<()> {
 }
 
 /// Lets a program inherit a descriptor under its number.
-pub(crate) fn hand_on(number: RawFd) -> io::Result<()> {
+pub(crate) fn pass_on(number: RawFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(inherited(number)?, FdFlags::empty())?)
 }
 
 /// Whether an operation includes the mounts below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum MountScope {
     /// Only the mount itself.
-    One,
+    Single,
     /// Also all mounts below it.
-    All,
+    Recursive,
 }
 
 /// Adds attributes to a mount. None are removed.
-pub(crate) fn add_attributes(mount: impl AsFd, reach: Reach, attributes: u64) -> io::Result<()> {
-    mount_setattr(mount.as_fd(), reach, attributes, 0)
+pub(crate) fn add_attributes(
+    mount: impl AsFd,
+    scope: MountScope,
+    attributes: u64,
+) -> io::Result<()> {
+    mount_setattr(mount.as_fd(), scope, attributes, 0)
 }
 
 /// Adds attributes to a mount and idmaps it: owners of files are shown as the
 /// users of the same number in a user namespace.
 pub(crate) fn shift_owners(
     mount: impl AsFd,
-    reach: Reach,
+    scope: MountScope,
     attributes: u64,
     users: BorrowedFd<'_>,
 ) -> io::Result<()> {
     let users = u64::try_from(users.as_raw_fd()).map_err(io::Error::other)?;
-    mount_setattr(mount.as_fd(), reach, attributes | libc::MOUNT_ATTR_IDMAP, users)
+    mount_setattr(mount.as_fd(), scope, attributes | libc::MOUNT_ATTR_IDMAP, users)
 }
 
 fn mount_setattr(
     mount: BorrowedFd<'_>,
-    reach: Reach,
+    scope: MountScope,
     attributes: u64,
     users: u64,
 ) -> io::Result<()> {
     let attributes =
         libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: users };
-    let flags = match reach {
-        Reach::One => libc::AT_EMPTY_PATH,
-        Reach::All => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+    let flags = match scope {
+        MountScope::Single => libc::AT_EMPTY_PATH,
+        MountScope::Recursive => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
     };
     // SAFETY: the path is an empty text and the attributes are as large as is
     // said; both outlive the call, which only reads them.

@@ -196,14 +196,14 @@ pub(crate) fn limit_namespace(limits: &UserLimits) -> io::Result<()> {
         ("max_inotify_instances", limits.inotify_instances),
         ("max_inotify_watches", limits.inotify_watches),
     ];
-    for (name, most) in counted {
-        let Some(most) = most else {
+    for (name, max) in counted {
+        let Some(max) = max else {
             continue;
         };
         let written = OpenOptions::new()
             .write(true)
             .open(format!("/proc/sys/user/{name}"))
-            .and_then(|mut file| file.write_all(most.to_string().as_bytes()));
+            .and_then(|mut file| file.write_all(max.to_string().as_bytes()));
         match written {
             // A surrounding container may mount the settings read-only, and some
             // kernels do not have them.
@@ -225,11 +225,11 @@ pub(crate) fn limit_process(limits: &UserLimits) -> io::Result<()> {
         (Resource::Sigpending, limits.pending_signals),
         (Resource::Msgqueue, limits.message_queues),
     ];
-    for (resource, most) in counted {
-        if let Some(most) = most {
+    for (resource, max) in counted {
+        if let Some(max) = max {
             let hard = getrlimit(resource).maximum;
-            let most = hard.map_or(most, |hard| hard.min(most));
-            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+            let max = hard.map_or(max, |hard| hard.min(max));
+            setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) })?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the processes of a sandbox have given up for good.
+//! The privileges that processes of a sandbox have dropped.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 #![allow(clippy::disallowed_methods, reason = "the variable is this test's own")]
@@ -77,7 +77,7 @@ fn no_more_processes_run_than_the_plan_allows() {
     }
 }
 
-/// The variable that has this program try to connect, in a sandbox.
+/// If this variable is set, this program tries to connect from inside of a sandbox.
 const NAME: &str = "VESTAL_TEST_SOCKET";
 
 #[test]

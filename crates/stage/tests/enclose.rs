@@ -21,7 +21,7 @@ fn a_program_becomes_the_first_process_of_a_sandbox() {
 }
 
 #[test]
-fn only_the_named_places_are_visible() {
+fn only_planned_mounts_are_visible() {
     for by in By::all() {
         let sandbox = TestSandbox::new(by);
         let script = "ls -A / | tr '\\n' ' '; echo; cut -d' ' -f5 /proc/self/mountinfo";
@@ -59,18 +59,18 @@ fn the_host_is_not_found_by_any_way_out() {
                  cat \"$root{path}\" 2>/dev/null; \
              done; set -- /proc/[0-9]*; echo $#"
         );
-        // Of the processes there is the shell.
+        // The only process is the shell.
         assert_eq!(sandbox.run(&script), "1\n", "{by:?}");
     }
 }
 
 #[test]
-fn nothing_but_the_handed_descriptors_is_inherited() {
+fn only_the_named_descriptors_are_inherited() {
     for by in By::all() {
         let sandbox = TestSandbox::new(by);
         let plan = vestal_wire::encode(&sandbox.plan("ls -l /proc/1/fd; true"));
         let mut command = sandbox.command();
-        // A shell in between leaves more open than it should.
+        // A shell in between leaves more descriptors open.
         let stage = command.get_program().to_owned();
         let mut leaking = std::process::Command::new("sh");
         leaking.args(["-c", "exec 7</ 8>/dev/null 9</etc; exec \"$@\"", "sh"]).arg(stage);
@@ -84,7 +84,7 @@ fn nothing_but_the_handed_descriptors_is_inherited() {
         }
         command = leaking;
         let printed = sandbox.start_by(command, &plan.unwrap()).printed();
-        // The number and what it is: the rest of a pipe's name is a number too.
+        // The number and the kind: the rest of a pipe's name is its inode.
         let open: Vec<&str> = printed
             .lines()
             .filter_map(|line| line.split_once(" -> "))
@@ -135,7 +135,7 @@ fn every_mount_is_nosuid_and_all_but_devices_are_nodev() {
             let (target, options) = line.split_once(' ').unwrap();
             let options: Vec<&str> = options.split(',').collect();
             assert!(options.contains(&"nosuid"), "{by:?}: {line}");
-            // A mask is the device that holds nothing.
+            // A mask is /dev/null.
             let device = (target.starts_with("/dev/") && target != "/dev/shm")
                 || (target.starts_with("/proc/") && options.contains(&"ro"));
             assert!(device || options.contains(&"nodev"), "{by:?}: {line}");
@@ -163,7 +163,7 @@ fn a_planted_link_in_the_root_is_not_followed() {
 }
 
 #[test]
-fn what_is_in_the_way_in_a_directory_of_the_host_stays() {
+fn an_obstacle_in_a_directory_of_the_host_is_kept() {
     for by in By::all() {
         let sandbox = TestSandbox::new(by);
         let trap = sandbox.make("trap", sandbox.owner());
@@ -238,7 +238,7 @@ fn what_reaches_the_host_through_proc_is_masked_or_read_only() {
         let printed = TestSandbox::new(by).run(script);
         let (written, mounts) = printed.split_once('\n').unwrap();
         assert_eq!(written, "done", "{by:?}");
-        // Whoever owns them there: the attribute is what holds.
+        // The attribute applies to every owner.
         for name in ["bus", "fs", "irq", "sys", "sysrq-trigger", "timer_list", "keys"] {
             let line = mounts.lines().find(|line| line.starts_with(&format!("/proc/{name} ")));
             let held = line.is_some_and(|line| line.contains(" ro,"));
@@ -358,7 +358,7 @@ fn the_first_process_is_put_into_cgroups_before_anything_runs() {
         let stage = sandbox.start(&plan);
         let seen = stage.line();
         let first = stage.first();
-        // Who moves itself says so with this number, and takes along whom it makes.
+        // 0 stands for the writing process; its children start in the same group.
         assert_eq!(seen, "0", "{by:?}");
         end(first);
     }

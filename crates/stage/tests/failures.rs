@@ -1,4 +1,4 @@
-//! Whatever goes wrong is printed, and leaves nothing.
+//! Every failure is reported and leaves nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use support::{By, TestSandbox, assert_nothing_runs, await_true, bytes};
 use vestal_wire::{Bind, Enclosure, Purpose, SandboxMount};
 
-/// Breaks a plan in one way, and says how the failure begins.
+/// Breaks a plan in one way, with the start of the expected failure.
 type Broken = (&'static str, fn(&TestSandbox, &mut Enclosure), &'static str);
 
 const BROKEN: [Broken; 9] = [
@@ -98,7 +98,7 @@ fn a_failure_names_its_step_and_leaves_nothing() {
             let sandbox = TestSandbox::new(by);
             let mut plan = sandbox.plan("echo ran");
             break_it(&sandbox, &mut plan);
-            let (printed, code) = sandbox.start(&plan).said_and_code();
+            let (printed, code) = sandbox.start(&plan).output_and_code();
             // Root may remove what is in the way in layers, and an ordinary
             // user's are the host's.
             if what.starts_with("a file where") && by == By::Root {
@@ -114,7 +114,7 @@ fn a_failure_names_its_step_and_leaves_nothing() {
                 "{by:?}, {what}: {printed}"
             );
             assert_eq!(code, Some(1), "{by:?}, {what}");
-            // It is printed when all is over.
+            // The result is written after the cleanup.
             assert_eq!(support::processes_of(&sandbox), [0_u32; 0], "{by:?}, {what}");
             assert!(!sandbox.record().exists(), "{by:?}, {what}");
             assert!(!sandbox.path("init.json.new").exists(), "{by:?}, {what}");
@@ -123,12 +123,12 @@ fn a_failure_names_its_step_and_leaves_nothing() {
 }
 
 #[test]
-fn a_plan_that_is_none_is_refused() {
+fn an_invalid_plan_is_refused() {
     for by in By::all() {
         let sandbox = TestSandbox::new(by);
         let plan = vestal_wire::encode(&sandbox.plan("echo ran")).unwrap();
         for bytes in [&plan[..plan.len() / 2], b"", b"plan"] {
-            let (printed, code) = sandbox.start_by(sandbox.command(), bytes).said_and_code();
+            let (printed, code) = sandbox.start_by(sandbox.command(), bytes).output_and_code();
             assert!(printed.starts_with("error: {\"step\":\"plan\""), "{by:?}: {printed}");
             assert_eq!(code, Some(1));
         }
@@ -136,7 +136,7 @@ fn a_plan_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_wrong_command_line_is_said_to_be_wrong() {
+fn a_wrong_command_line_is_reported() {
     let wrong = [
         &["enclose"][..],
         &["enclose", "--plan-fd", "0", "--ready-fd", "0", "--hold-fd", "2"],
@@ -159,16 +159,16 @@ fn a_trial_builds_everything_and_leaves_nothing() {
         let sandbox = TestSandbox::new(by);
         let mut plan = sandbox.plan("echo ran > /workspace/ran");
         plan.purpose = Purpose::Trial;
-        let (printed, code) = sandbox.start(&plan).said_and_code();
+        let (printed, code) = sandbox.start(&plan).output_and_code();
         assert_eq!((printed.as_str(), code), ("{\"trial\":\"ok\"}\n", Some(0)), "{by:?}");
         assert_eq!(support::processes_of(&sandbox), [0_u32; 0], "{by:?}");
         assert!(!sandbox.record().exists() && !sandbox.path("workspace/ran").exists(), "{by:?}");
-        // It sees each step that a sandbox would fail at.
+        // A trial fails at every step at which a sandbox would fail.
         let sandbox = TestSandbox::new(by);
         let mut plan = sandbox.plan("echo ran");
         plan.purpose = Purpose::Trial;
         plan.filters.push(vec![0xff; 8].into());
-        let (printed, code) = sandbox.start(&plan).said_and_code();
+        let (printed, code) = sandbox.start(&plan).output_and_code();
         assert!(printed.starts_with("error: {\"step\":\"seccomp\""), "{by:?}: {printed}");
         assert_eq!(code, Some(1), "{by:?}");
     }
@@ -178,7 +178,7 @@ fn a_trial_builds_everything_and_leaves_nothing() {
 fn a_first_process_that_is_not_recorded_ends_with_the_stage() {
     for by in By::all() {
         let sandbox = TestSandbox::new(by);
-        // The stage waits here for somebody to read.
+        // The stage blocks here until somebody reads.
         let mut pipe = sandbox.record().into_os_string();
         pipe.push(".new");
         rustix::fs::mknodat(
@@ -208,7 +208,7 @@ fn a_death_at_any_step_leaves_nothing_or_a_recorded_sandbox() {
             let sandbox = TestSandbox::new(by);
             let plan = sandbox.plan("echo ran > /workspace/ran; exec sleep 1000");
             let stage = sandbox.start_failing(&plan, name);
-            // Who watches a process of the stage sees it end.
+            // The process of the stage ends.
             let own = stage.pid();
             await_true(|| {
                 fs::read_to_string(format!("/proc/{own}/stat"))
@@ -216,10 +216,10 @@ fn a_death_at_any_step_leaves_nothing_or_a_recorded_sandbox() {
             });
             let recorded = sandbox.record().exists().then(|| stage.first());
             match recorded {
-                // Only one who was let go can be left, and the host knows whom.
+                // Only a released first process can be left, and it is recorded.
                 Some(first) if name.starts_with("stage.enclose.") => support::end(first),
-                // It had printed that it stands, and nobody could tell the difference
-                // from a guest that dies at once.
+                // It had reported that it is ready; a guest that dies at once looks the
+                // same.
                 Some(_) if name == "stage.first.before-exec" => {}
                 Some(_) => panic!("{by:?}, {name}: the record is left"),
                 None => assert!(!sandbox.path("workspace/ran").exists(), "{by:?}, {name}"),
@@ -234,7 +234,7 @@ fn a_death_at_any_step_leaves_nothing_or_a_recorded_sandbox() {
                     "{by:?}, {name}: {printed}"
                 );
             }
-            // What is left on the disk is in nobody's way.
+            // Files that are left do not prevent another start.
             fs::remove_file(sandbox.record()).ok();
             assert_eq!(sandbox.run("echo again"), "again\n", "{by:?}, {name}");
         }

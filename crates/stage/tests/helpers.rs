@@ -1,6 +1,6 @@
-//! Users by the setuid helpers, which know what belongs to whom.
+//! User maps written by the setuid helpers newuidmap and newgidmap.
 //!
-//! The lists of the machine are not touched: a test sees its own in their place.
+//! Tests use their own /etc/subuid and /etc/subgid; those of the machine are not touched.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
@@ -13,10 +13,10 @@ use std::process::{Command, Stdio};
 use support::{By, ORDINARY, TestSandbox, bytes};
 use vestal_wire::{IdRange, Mapping, Purpose, Users};
 
-/// The first of the numbers that belong to the user.
+/// The first subordinate id of the user.
 const SUBORDINATE: u32 = 1_500_000;
 
-/// How many there are.
+/// Number of subordinate ids.
 const COUNT: u32 = 65_536;
 
 fn users() -> Users {
@@ -33,7 +33,7 @@ fn users() -> Users {
     Users { uids: ranges(), gids: ranges(), mapping }
 }
 
-/// The stage as an ordinary user on a machine where numbers belong to it.
+/// The stage as an ordinary user with subordinate ids.
 fn command(sandbox: &TestSandbox, belonging: u32) -> Command {
     let lists = [
         ("passwd", format!("root:x:0:0::/:/bin/sh\nada:x:{ORDINARY}:{ORDINARY}::/:/bin/sh\n")),
@@ -76,7 +76,7 @@ fn a_user_with_subordinate_numbers_has_more_than_one_user_in_a_sandbox() {
 }
 
 #[test]
-fn numbers_that_belong_to_somebody_else_are_refused_in_the_helpers_words() {
+fn ids_of_another_user_are_refused_with_the_helpers_message() {
     if !By::all().contains(&By::Root) {
         return;
     }
@@ -85,7 +85,7 @@ fn numbers_that_belong_to_somebody_else_are_refused_in_the_helpers_words() {
     plan.users = users();
     plan.purpose = Purpose::Trial;
     let plan = vestal_wire::encode(&plan).unwrap();
-    let (printed, code) = sandbox.start_by(command(&sandbox, 10), &plan).said_and_code();
+    let (printed, code) = sandbox.start_by(command(&sandbox, 10), &plan).output_and_code();
     let expected = "error: {\"step\":\"map-users\",\"target\":\"/usr/bin/newuidmap\"";
     assert!(printed.starts_with(expected) && printed.contains("not allowed"), "{printed}");
     assert_eq!(code, Some(1));

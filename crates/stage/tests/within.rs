@@ -45,7 +45,7 @@ fn a_program_is_root_of_the_plans_users_and_keeps_its_place() {
 }
 
 #[test]
-fn users_that_are_not_to_be_had_are_refused() {
+fn users_that_cannot_be_mapped_are_refused() {
     for by in By::all() {
         let sandbox = TestSandbox::new(by);
         let mut users = by.users();
@@ -54,7 +54,7 @@ fn users_that_are_not_to_be_had_are_refused() {
         assert_eq!((printed.as_str(), code), ("", Some(1)), "{by:?}");
         assert!(wrong.starts_with("error: {\"step\":\"plan\""), "{by:?}: {wrong}");
     }
-    // Somebody else's users, which only root can give.
+    // Ids of other users, which only root can map.
     let sandbox = TestSandbox::new(By::Ordinary);
     let mut users = By::Ordinary.users();
     users.uids[0].outside += 1;

@@ -18,7 +18,7 @@ use super::program::is_dots;
 
 /// Length of a path from which on its end becomes the start of further paths. So
 /// a deep tree needs few open directories and few steps to each.
-pub(super) const LONG_WAY: usize = 256;
+pub(super) const ANCHOR_AFTER: usize = 256;
 
 /// Maximum bytes of a path resolved at once.
 const MAX_PATH: usize = 4000;

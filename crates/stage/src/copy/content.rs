@@ -113,8 +113,8 @@ impl CopyMethods {
             return Ok(position - start);
         }
         while position < end && !program::is_cancelled() {
-            let most = usize::try_from(end - position).unwrap_or(usize::MAX).min(buffer.len());
-            let count = pread(from, &mut buffer[..most], position)?;
+            let length = usize::try_from(end - position).unwrap_or(usize::MAX).min(buffer.len());
+            let count = pread(from, &mut buffer[..length], position)?;
             if count == 0 {
                 break;
             }
@@ -135,8 +135,8 @@ impl CopyMethods {
     ) -> Result<KernelCopy> {
         while *position < end && !program::is_cancelled() {
             let (mut source, mut target) = (*position, *position);
-            let most = usize::try_from((end - *position).min(STEP)).unwrap_or(usize::MAX);
-            match copy_file_range(from, Some(&mut source), to, Some(&mut target), most) {
+            let length = usize::try_from((end - *position).min(STEP)).unwrap_or(usize::MAX);
+            match copy_file_range(from, Some(&mut source), to, Some(&mut target), length) {
                 // The end of the file, a kernel that reports it wrongly, or a
                 // property of this file. Reading shows which.
                 Ok(0) | Err(Errno::INVAL | Errno::TXTBSY) => return Ok(KernelCopy::Incomplete),

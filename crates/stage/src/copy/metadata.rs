@@ -19,9 +19,9 @@ use super::program::CopyError;
 /// Permission bits that `open` and `mkdir` can set.
 const PLAIN: u32 = 0o777;
 
-/// Attributes that belong to the file. Others are set by the system: security
+/// Prefixes of the attributes that are copied. Others are set by the system: security
 /// labels, storage flags.
-const KEPT: [&[u8]; 3] = [b"user.", b"trusted.overlay.", b"system.posix_acl_"];
+const COPIED: [&[u8]; 3] = [b"user.", b"trusted.overlay.", b"system.posix_acl_"];
 
 const CAPABILITY: &[u8] = b"security.capability";
 
@@ -29,7 +29,7 @@ const CAPABILITY: &[u8] = b"security.capability";
 const INHERITED: [&CStr; 2] = [c"system.posix_acl_default", c"system.posix_acl_access"];
 
 /// Maximum size of the attribute names or of a value.
-const MOST: usize = 64 << 10;
+const MAX_ATTRIBUTE: usize = 64 << 10;
 
 /// Returns all permissions of a file, including those that a change of owner
 /// clears.
@@ -144,7 +144,7 @@ pub(super) struct Attributes {
 
 impl Attributes {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![0; MOST], names: Vec::new() }
+        Self { buffer: vec![0; MAX_ATTRIBUTE], names: Vec::new() }
     }
 
     /// Finds the attributes to copy, and returns whether there are any.
@@ -157,7 +157,7 @@ impl Attributes {
         };
         let names = self.buffer[..length].split_inclusive(|byte| *byte == 0);
         let names = names.filter_map(|name| CStr::from_bytes_with_nul(name).ok());
-        self.names.extend(names.filter(|name| is_kept(name.to_bytes())).map(CStr::to_owned));
+        self.names.extend(names.filter(|name| is_copied(name.to_bytes())).map(CStr::to_owned));
         Ok(!self.names.is_empty())
     }
 
@@ -190,8 +190,8 @@ pub(super) fn remove_inherited_acls(directory: BorrowedFd<'_>) -> io::Result<()>
     Ok(())
 }
 
-fn is_kept(name: &[u8]) -> bool {
-    name == CAPABILITY || KEPT.iter().any(|kept| name.starts_with(kept))
+fn is_copied(name: &[u8]) -> bool {
+    name == CAPABILITY || COPIED.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The files with hard links that are already copied, and their names.

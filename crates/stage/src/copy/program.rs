@@ -362,7 +362,7 @@ pub(super) fn count_bytes(top: BorrowedFd<'_>, over: impl Fn() -> bool) -> Optio
             continue;
         };
         let directory = Rc::new(directory);
-        let is_deep = path.len() > beneath::LONG_WAY;
+        let is_deep = path.len() > beneath::ANCHOR_AFTER;
         let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
         while let Some(Ok(entry)) = entries.next() {
             if over() || is_cancelled() {

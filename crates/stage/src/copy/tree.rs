@@ -24,7 +24,7 @@ const WORKERS: usize = 2;
 /// Maximum number of directories held open to reach others from them. Without
 /// them every path would start at the top, and a deep tree would take quadratic
 /// time.
-const MOST_ANCHORS: usize = 200;
+const MAX_ANCHORS: usize = 200;
 
 /// Maximum length of a path shown in full.
 const MAX_NAME: usize = 4000;
@@ -180,8 +180,8 @@ impl Tree {
     /// Queues a directory to be filled, below an open one.
     pub(super) fn add(&self, path: Vec<u8>, directory: &Directory<'_>) {
         let begin = directory.reached_from.map_or(0, |anchor| anchor.length);
-        let is_far = directory.path.len() - begin > beneath::LONG_WAY;
-        let anchor = if is_far && self.anchors.load(Ordering::Relaxed) < MOST_ANCHORS {
+        let is_deep = directory.path.len() - begin > beneath::ANCHOR_AFTER;
+        let anchor = if is_deep && self.anchors.load(Ordering::Relaxed) < MAX_ANCHORS {
             Some(&directory.open)
         } else {
             directory.reached_from

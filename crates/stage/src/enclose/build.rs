@@ -66,18 +66,18 @@ pub(super) fn build(
         durable: plan.purpose != Purpose::Trial,
     };
     let parts = parts.into_iter().map(|part| {
-        let shown = match &part {
-            Part::Bind { bind, source } => Some(builder.shown(bind, source)?),
+        let clone = match &part {
+            Part::Bind { bind, source } => Some(builder.clone_source(bind, source)?),
             _ => None,
         };
-        Ok::<_, Failure>((part, shown))
+        Ok::<_, Failure>((part, clone))
     });
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let mut root = builder.root(root)?;
     failpoint!("stage.first.after-root");
-    for (part, shown) in parts {
+    for (part, clone) in parts {
         pipes.check();
-        builder.place(&mut root, part, shown.as_ref())?;
+        builder.mount_part(&mut root, part, clone.as_ref())?;
     }
     failpoint!("stage.first.after-places");
     pivot(&root).map_err(failed(Step::Pivot))
@@ -114,14 +114,14 @@ impl Builder<'_> {
         NewRoot::new(mount, self.owner)
     }
 
-    fn place(
+    fn mount_part(
         &self,
         root: &mut NewRoot,
         part: Part<'_>,
-        shown: Option<&OwnedFd>,
+        clone: Option<&OwnedFd>,
     ) -> Result<(), Failure> {
         match part {
-            Part::Bind { bind, source } => match shown {
+            Part::Bind { bind, source } => match clone {
                 Some(mount) => self.bind(root, bind, &source, mount),
                 None => {
                     let failure = Failure::new(Step::Bind, "its source was not opened");
@@ -134,9 +134,9 @@ impl Builder<'_> {
                 root.attach_own(&mount, &at)
                     .map_err(|error| Failure::of(Step::Overlay, error).at(target))
             }
-            Part::Tmpfs { target, memory } => {
-                let at = root.directory(target, memory.mode)?;
-                let mount = self.memory(&memory).map_err(|failure| failure.at(target))?;
+            Part::Tmpfs { target, tmpfs } => {
+                let at = root.directory(target, tmpfs.mode)?;
+                let mount = self.tmpfs(&tmpfs).map_err(|failure| failure.at(target))?;
                 root.attach_own(&mount, &at)
                     .map_err(|error| Failure::of(Step::Tmpfs, error).at(target))
             }
@@ -148,21 +148,21 @@ impl Builder<'_> {
     }
 
     /// Returns a mount of a tmpfs.
-    pub(super) fn memory(&self, memory: &Tmpfs) -> Result<OwnedFd, Failure> {
-        let exec = if memory.exec { 0 } else { libc::MOUNT_ATTR_NOEXEC };
-        self.memory_with(Step::Tmpfs, memory, SAFE_ATTRIBUTES | exec)
+    pub(super) fn tmpfs(&self, tmpfs: &Tmpfs) -> Result<OwnedFd, Failure> {
+        let exec = if tmpfs.exec { 0 } else { libc::MOUNT_ATTR_NOEXEC };
+        self.tmpfs_with(Step::Tmpfs, tmpfs, SAFE_ATTRIBUTES | exec)
     }
 
     /// Returns a mount of a tmpfs with attributes.
-    pub(super) fn memory_with(
+    pub(super) fn tmpfs_with(
         &self,
         step: Step,
-        memory: &Tmpfs,
+        tmpfs: &Tmpfs,
         attributes: u64,
     ) -> Result<OwnedFd, Failure> {
         let mut context = Context::new(step, "tmpfs")?
-            .set("size", &memory.size.to_string())?
-            .set("mode", &format!("{:o}", memory.mode))?;
+            .set("size", &tmpfs.size.to_string())?
+            .set("mode", &format!("{:o}", tmpfs.mode))?;
         if let Owner::Other { uid, gid } = self.owner {
             context = context.set("uid", &uid.to_string())?.set("gid", &gid.to_string())?;
         }

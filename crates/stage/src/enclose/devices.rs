@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
 use super::sources::{SAFE_ATTRIBUTES, clone_mount};
 use crate::failure::{Failure, Step, failed_at};
-use crate::sys::{Reach, add_attributes};
+use crate::sys::{MountScope, add_attributes};
 
 const NULL: (&str, u32, u32) = ("null", 1, 3);
 
@@ -64,9 +64,9 @@ impl Builder<'_> {
         shared_memory: u64,
     ) -> Result<(), Failure> {
         let at = root.directory(target, 0o755)?;
-        let memory = Tmpfs { size: SIZE, mode: 0o755, exec: false };
+        let tmpfs = Tmpfs { size: SIZE, mode: 0o755, exec: false };
         let devices = self
-            .memory_with(Step::Dev, &memory, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC)
+            .tmpfs_with(Step::Dev, &tmpfs, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC)
             .map_err(|failure| failure.at(target))?;
         root.attach_own(&devices, &at).map_err(failed_at(Step::Dev, target))?;
         for device in DEVICES {
@@ -77,8 +77,7 @@ impl Builder<'_> {
             root.make(|| symlinkat(text, &devices, name)).map_err(failed_at(Step::Dev, target))?;
         }
         let shared = Tmpfs { size: shared_memory, mode: 0o1777, exec: false };
-        let shared =
-            self.memory_with(Step::Dev, &shared, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC);
+        let shared = self.tmpfs_with(Step::Dev, &shared, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC);
         for (name, mount) in [("pts", self.terminals()), ("shm", shared)] {
             let part = [target, b"/", name.as_bytes()].concat();
             let mount = mount.map_err(|failure| failure.at(&part))?;
@@ -117,8 +116,9 @@ fn device_of_host(
 ) -> Result<(), Failure> {
     let failed = |error: Errno| Failure::of(Step::Dev, error);
     let source = open_device(device)?;
-    let mount = clone_mount(&source, Reach::One).map_err(failed)?;
-    add_attributes(&mount, Reach::One, QUIET).map_err(|error| Failure::of(Step::Dev, error))?;
+    let mount = clone_mount(&source, MountScope::Single).map_err(failed)?;
+    add_attributes(&mount, MountScope::Single, QUIET)
+        .map_err(|error| Failure::of(Step::Dev, error))?;
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     root.make(|| openat(devices, device.0, create, Mode::from_raw_mode(0o644)))
         .map_err(|error| Failure::of(Step::Dev, error))?;
@@ -153,8 +153,8 @@ pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), Failu
     for name in READ_ONLY {
         let part = [target, b"/", name.as_bytes()].concat();
         cover(&mount, name, |found| {
-            let copy = clone_mount(found, Reach::All)?;
-            add_attributes(&copy, Reach::All, ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)?;
+            let copy = clone_mount(found, MountScope::Recursive)?;
+            add_attributes(&copy, MountScope::Recursive, ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)?;
             Ok(copy)
         })
         .map_err(failed_at(Step::Proc, &part))?;
@@ -168,17 +168,17 @@ fn mask(mount: &OwnedFd, target: &[u8]) -> Result<(), Failure> {
         .set("size", "4096")?
         .set("mode", "555")?
         .mount(ATTRIBUTES | read_only)?;
-    let nothing = open_null().map_err(|failure| failure.at(b"/dev/null"))?;
+    let null = open_null().map_err(|failure| failure.at(b"/dev/null"))?;
     for name in MASKED {
         let part = [target, b"/", name.as_bytes()].concat();
         cover(mount, name, |found| {
             if FileType::from_raw_mode(fstat(found)?.st_mode) == FileType::Directory {
-                return Ok(clone_mount(&empty, Reach::One)?);
+                return Ok(clone_mount(&empty, MountScope::Single)?);
             }
-            let copy = clone_mount(&nothing, Reach::One)?;
+            let copy = clone_mount(&null, MountScope::Single)?;
             // It must stay a device to read as empty.
             let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC | read_only;
-            add_attributes(&copy, Reach::One, attributes)?;
+            add_attributes(&copy, MountScope::Single, attributes)?;
             Ok(copy)
         })
         .map_err(failed_at(Step::Proc, &part))?;

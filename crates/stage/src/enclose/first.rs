@@ -37,7 +37,7 @@ pub(super) struct FirstProcess<'p> {
     /// The pipes to the process outside.
     pub(super) pipes: InnerPipes,
     /// Descriptors passed on to the guest.
-    pub(super) handed: [RawFd; 2],
+    pub(super) passed_on: [RawFd; 2],
 }
 
 /// Builds the sandbox and executes the guest.
@@ -102,7 +102,7 @@ fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
         users::enter_inner_namespace(&plan.users, limits)?;
     }
     failpoint!("stage.first.after-users");
-    hand_on(parts)?;
+    pass_on_descriptors(parts)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
     parts.pipes.check();
@@ -110,16 +110,16 @@ fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
 }
 
 /// Passes on the descriptors for the guest and no others.
-fn hand_on(parts: &FirstProcess<'_>) -> Result<(), Failure> {
+fn pass_on_descriptors(parts: &FirstProcess<'_>) -> Result<(), Failure> {
     // Standard streams that lead to the host's `/dev/null` are replaced by the
     // sandbox's own, if it has devices.
-    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
-        sys::null_std_streams(nothing.as_fd(), &parts.handed)
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        sys::null_std_streams(null.as_fd(), &parts.passed_on)
             .map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
     }
-    sys::keep_all_from_programs().map_err(failed(Step::Descriptors))?;
-    for number in parts.handed {
-        sys::hand_on(number).map_err(failed(Step::Descriptors))?;
+    sys::close_all_on_exec().map_err(failed(Step::Descriptors))?;
+    for number in parts.passed_on {
+        sys::pass_on(number).map_err(failed(Step::Descriptors))?;
     }
     Ok(())
 }
@@ -133,8 +133,8 @@ fn unshare_cgroups() -> rustix::io::Result<()> {
 
 /// Gives up all rights that the sandbox must not have.
 fn confine(plan: &Enclosure) -> Result<(), Failure> {
-    if let Some(most) = plan.max_processes {
-        limit_processes(most).map_err(failed(Step::MaxProcesses))?;
+    if let Some(max) = plan.max_processes {
+        limit_processes(max).map_err(failed(Step::MaxProcesses))?;
     }
     let limits = plan.user_limits.unwrap_or_default();
     limit_process(&limits).map_err(failed(Step::MaxProcesses))?;
@@ -151,10 +151,10 @@ fn confine(plan: &Enclosure) -> Result<(), Failure> {
 }
 
 /// Limits the number of processes, never beyond the current hard limit.
-fn limit_processes(most: u64) -> rustix::io::Result<()> {
+fn limit_processes(max: u64) -> rustix::io::Result<()> {
     let hard = getrlimit(Resource::Nproc).maximum;
-    let most = hard.map_or(most, |hard| hard.min(most));
-    setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum: Some(most) })
+    let max = hard.map_or(max, |hard| hard.min(max));
+    setrlimit(Resource::Nproc, Rlimit { current: Some(max), maximum: Some(max) })
 }
 
 /// Creates the two pipes.

@@ -72,16 +72,16 @@ fn run(numbers: Descriptors) -> ExitCode {
 
 fn build(numbers: Descriptors) -> Result<Purpose, ReportedFailure> {
     let kept = [numbers.plan, numbers.ready, numbers.hold];
-    sys::close_all_but(&kept).map_err(failed(Step::Descriptors))?;
+    sys::close_all_except(&kept).map_err(failed(Step::Descriptors))?;
     let plan: Enclosure = program::read_plan(numbers.plan)?;
-    let handed = [numbers.ready, numbers.hold];
-    for number in handed {
+    let passed_on = [numbers.ready, numbers.hold];
+    for number in passed_on {
         sys::inherited(number).map_err(failed(Step::Descriptors))?;
     }
-    let nothing = File::options().read(true).write(true).open("/dev/null");
-    let nothing = nothing.map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
-    sys::null_std_streams(nothing.as_fd(), &handed).map_err(failed(Step::Descriptors))?;
-    drop(nothing);
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
+    sys::null_std_streams(null.as_fd(), &passed_on).map_err(failed(Step::Descriptors))?;
+    drop(null);
     users::check(&plan.users)?;
     failpoint!("stage.enclose.after-plan");
     // Signals of a terminal must not reach the sandbox. It fails for a group
@@ -101,7 +101,7 @@ fn build(numbers: Descriptors) -> Result<Purpose, ReportedFailure> {
     match clone(namespaces(&plan)).map_err(failed(Step::Namespaces))? {
         Cloned::Child => {
             drop(outside);
-            first::run(&FirstProcess { plan: &plan, users, pipes: first, handed })
+            first::run(&FirstProcess { plan: &plan, users, pipes: first, passed_on })
         }
         Cloned::Parent(child) => {
             drop((first, users));

@@ -22,7 +22,7 @@ use vestal_wire::{Bind, Enclosure, OverlayDirs, Root, SandboxMount};
 
 use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
 use crate::failure::{Failure, Step, failed, failed_at};
-use crate::sys::{Reach, add_attributes, shift_owners};
+use crate::sys::{MountScope, add_attributes, shift_owners};
 use crate::users::Owner;
 
 /// Attributes of every host file in a sandbox: no set-user-ID programs and no
@@ -41,7 +41,7 @@ pub(super) enum RootPart<'p> {
 pub(super) enum Part<'p> {
     Bind { bind: &'p Bind, source: OwnedFd },
     Overlay { target: &'p [u8], layers: OpenOverlay },
-    Tmpfs { target: &'p [u8], memory: Tmpfs },
+    Tmpfs { target: &'p [u8], tmpfs: Tmpfs },
     Proc { target: &'p [u8] },
     Dev { target: &'p [u8], shared_memory: u64 },
     Symlink { target: &'p [u8], text: &'p [u8] },
@@ -61,21 +61,21 @@ pub(super) struct OpenOverlay {
 /// Opens all sources of a plan, before anything is mounted over them.
 pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<Part<'_>>), Failure> {
     let root = match &plan.root {
-        Root::Directory(path) => RootPart::Directory { path, source: source(path)? },
+        Root::Directory(path) => RootPart::Directory { path, source: open_source(path)? },
         Root::Overlay(layers) => RootPart::Overlay(open_layers(layers)?),
     };
-    let parts = plan.mounts.iter().map(part).collect::<Result<_, _>>()?;
+    let parts = plan.mounts.iter().map(open_part).collect::<Result<_, _>>()?;
     Ok((root, parts))
 }
 
-fn part(place: &SandboxMount) -> Result<Part<'_>, Failure> {
-    Ok(match place {
-        SandboxMount::Bind(bind) => Part::Bind { bind, source: bound(bind)? },
+fn open_part(mount: &SandboxMount) -> Result<Part<'_>, Failure> {
+    Ok(match mount {
+        SandboxMount::Bind(bind) => Part::Bind { bind, source: open_bind_source(bind)? },
         SandboxMount::Overlay { target, layers } => {
             Part::Overlay { target, layers: open_layers(layers)? }
         }
         SandboxMount::Tmpfs { target, size, mode, exec } => {
-            Part::Tmpfs { target, memory: Tmpfs { size: *size, mode: *mode, exec: *exec } }
+            Part::Tmpfs { target, tmpfs: Tmpfs { size: *size, mode: *mode, exec: *exec } }
         }
         SandboxMount::Proc { target } => Part::Proc { target },
         SandboxMount::Dev { target, shared_memory } => {
@@ -88,10 +88,10 @@ fn part(place: &SandboxMount) -> Result<Part<'_>, Failure> {
 
 fn open_layers(layers: &OverlayDirs) -> Result<OpenOverlay, Failure> {
     Ok(OpenOverlay {
-        lower: source(&layers.lower)?,
+        lower: open_source(&layers.lower)?,
         shifted: layers.shifted,
-        upper: source(&layers.upper)?,
-        work: source(&layers.work)?,
+        upper: open_source(&layers.upper)?,
+        work: open_source(&layers.work)?,
         hidden: paths(&layers.hidden),
     })
 }
@@ -104,9 +104,9 @@ pub(super) fn paths(bytes: &[ByteVec]) -> Vec<PathBuf> {
 /// Opens the source of a bind. If the plan names the expected file, the path must
 /// not contain a link, and the open file is compared: the name may change at any
 /// moment, the open file does not.
-fn bound(bind: &Bind) -> Result<OwnedFd, Failure> {
+fn open_bind_source(bind: &Bind) -> Result<OwnedFd, Failure> {
     let Some(expected) = bind.identity else {
-        return source(&bind.source);
+        return open_source(&bind.source);
     };
     let opened = open_at(&bind.source, ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS)?;
     let found = fstat(&opened).map_err(failed_at(Step::Source, &bind.source))?;
@@ -118,7 +118,7 @@ fn bound(bind: &Bind) -> Result<OwnedFd, Failure> {
 
 /// Opens a host file by its absolute path. Links of the host are followed, but
 /// not the kernel's own, which lead to descriptors and roots of other processes.
-fn source(path: &[u8]) -> Result<OwnedFd, Failure> {
+fn open_source(path: &[u8]) -> Result<OwnedFd, Failure> {
     open_at(path, ResolveFlags::NO_MAGICLINKS)
 }
 
@@ -132,11 +132,11 @@ fn open_at(path: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, Failure> {
 }
 
 /// Clones a mount, or the part below a descriptor.
-pub(super) fn clone_mount(source: &OwnedFd, reach: Reach) -> rustix::io::Result<OwnedFd> {
+pub(super) fn clone_mount(source: &OwnedFd, scope: MountScope) -> rustix::io::Result<OwnedFd> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
-    if reach == Reach::All {
+    if scope == MountScope::Recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
     open_tree(source, "", flags)
@@ -144,8 +144,8 @@ pub(super) fn clone_mount(source: &OwnedFd, reach: Reach) -> rustix::io::Result<
 
 /// Returns a mount of a directory that belongs to the sandbox.
 pub(super) fn clone_directory(source: &OwnedFd) -> io::Result<OwnedFd> {
-    let mount = clone_mount(source, Reach::One)?;
-    add_attributes(&mount, Reach::One, SAFE_ATTRIBUTES)?;
+    let mount = clone_mount(source, MountScope::Single)?;
+    add_attributes(&mount, MountScope::Single, SAFE_ATTRIBUTES)?;
     Ok(mount)
 }
 
@@ -153,8 +153,8 @@ impl Builder<'_> {
     /// Clones the source of a bind. This happens before anything of the sandbox
     /// is mounted: the source may contain the sandbox's own directories, and must
     /// not show the sandbox in them.
-    pub(super) fn shown(&self, bind: &Bind, source: &OwnedFd) -> Result<OwnedFd, Failure> {
-        self.copy_of(bind, source).map_err(failed_at(Step::Bind, &bind.target))
+    pub(super) fn clone_source(&self, bind: &Bind, source: &OwnedFd) -> Result<OwnedFd, Failure> {
+        self.clone_with_attributes(bind, source).map_err(failed_at(Step::Bind, &bind.target))
     }
 
     /// Mounts a host file in the sandbox.
@@ -177,19 +177,19 @@ impl Builder<'_> {
         }
         // The mount attached above is only visible through the overlay that hides
         // parts of it.
-        let part = self.without(mount, &paths(&bind.hidden), &at);
+        let part = self.hide_entries(mount, &paths(&bind.hidden), &at);
         let part = part.map_err(|failure| failure.at(target))?;
         attach(part, &at).map_err(failed_at(Step::Bind, target))
     }
 
-    fn copy_of(&self, bind: &Bind, source: &OwnedFd) -> io::Result<OwnedFd> {
-        let reach = if bind.recursive { Reach::All } else { Reach::One };
+    fn clone_with_attributes(&self, bind: &Bind, source: &OwnedFd) -> io::Result<OwnedFd> {
+        let scope = if bind.recursive { MountScope::Recursive } else { MountScope::Single };
         let read_only = if bind.read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
-        let mount = clone_mount(source, reach)?;
+        let mount = clone_mount(source, scope)?;
         match (bind.shifted, self.users) {
-            (false, _) => add_attributes(&mount, reach, SAFE_ATTRIBUTES | read_only)?,
+            (false, _) => add_attributes(&mount, scope, SAFE_ATTRIBUTES | read_only)?,
             (true, Some(users)) => {
-                shift_owners(&mount, reach, SAFE_ATTRIBUTES | read_only, users)?;
+                shift_owners(&mount, scope, SAFE_ATTRIBUTES | read_only, users)?;
             }
             (true, None) => return Err(io::ErrorKind::InvalidInput.into()),
         }
@@ -204,9 +204,10 @@ impl Builder<'_> {
         let Some(users) = self.users else {
             return Err(Failure::new(Step::Plan, "only root can map owners"));
         };
-        let lower = clone_mount(&layers.lower, Reach::One).map_err(failed(Step::Overlay))?;
+        let lower =
+            clone_mount(&layers.lower, MountScope::Single).map_err(failed(Step::Overlay))?;
         let attributes = SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY;
-        shift_owners(&lower, Reach::One, attributes, users)
+        shift_owners(&lower, MountScope::Single, attributes, users)
             .map_err(|error| Failure::of(Step::Overlay, error).with_detail("cannot map owners"))?;
         // Most kernels only accept mounted directories as layers. It is mounted
         // over a directory that nobody uses any more, and goes with the old root:
@@ -233,7 +234,7 @@ impl Builder<'_> {
 
     /// Returns a read-only mount of a directory without its hidden entries. `at`
     /// is where the layer that hides them is mounted.
-    pub(super) fn without(
+    pub(super) fn hide_entries(
         &self,
         lower: &OwnedFd,
         hidden: &[PathBuf],
@@ -263,7 +264,7 @@ impl Builder<'_> {
             Context::new(Step::Overlay, "tmpfs")?.set("mode", "755")?.mount(SAFE_ATTRIBUTES)?;
         // Most kernels only accept mounted directories as layers.
         attach(&layer, at).map_err(failed(Step::Overlay))?;
-        Whiteouts { lower, layer: &layer, made: BTreeMap::new() }
+        Whiteouts { lower, layer: &layer, directories: BTreeMap::new() }
             .make(hidden)
             .map_err(|error| Failure::of(Step::Overlay, error).with_detail("cannot hide files"))?;
         Ok(Some(layer))
@@ -295,19 +296,19 @@ struct Whiteouts<'a> {
     lower: &'a OwnedFd,
     layer: &'a OwnedFd,
     /// The directories in it, and the metadata of the corresponding lower ones.
-    made: BTreeMap<PathBuf, Stat>,
+    directories: BTreeMap<PathBuf, Stat>,
 }
 
 impl Whiteouts<'_> {
     fn make(mut self, hidden: &[PathBuf]) -> io::Result<()> {
         let top = fstat(self.lower)?;
         copy_owner(self.layer, OsStr::new("."), &top)?;
-        self.made.insert(PathBuf::new(), top);
+        self.directories.insert(PathBuf::new(), top);
         for path in hidden {
             self.mark(path)?;
         }
         // Creating entries has changed the times of directories.
-        for (path, lower) in &self.made {
+        for (path, lower) in &self.directories {
             let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
             utimensat(self.layer, at, &times(lower), AtFlags::SYMLINK_NOFOLLOW)?;
         }
@@ -333,7 +334,7 @@ impl Whiteouts<'_> {
     /// Creates a directory and its parents. Returns false if the lower directory
     /// does not exist, or is hidden already.
     fn directory(&mut self, path: &Path) -> io::Result<bool> {
-        if self.made.contains_key(path) {
+        if self.directories.contains_key(path) {
             return Ok(true);
         }
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
@@ -356,7 +357,7 @@ impl Whiteouts<'_> {
             Err(error) => return Err(error.into()),
         }
         copy_owner(&dir, name, &lower)?;
-        self.made.insert(path.to_owned(), lower);
+        self.directories.insert(path.to_owned(), lower);
         Ok(true)
     }
 

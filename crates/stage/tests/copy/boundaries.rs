@@ -1,4 +1,4 @@
-//! A copy has nothing that is not in the tree.
+//! A copy contains nothing from outside of the tree.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -31,7 +31,7 @@ fn a_link_in_the_place_of_the_tree_is_refused() {
 }
 
 #[test]
-fn what_is_mounted_in_a_tree_stays_out() {
+fn mounts_in_a_tree_are_not_copied() {
     let trees = TestTrees::new();
     trees.write("tmpfs/below", "cannot be seen");
     trees.write("bound/below", "cannot be seen");
@@ -57,7 +57,7 @@ fn what_is_mounted_in_a_tree_stays_out() {
 }
 
 #[test]
-fn what_is_there_is_not_touched() {
+fn an_existing_target_is_not_touched() {
     let trees = TestTrees::new();
     trees.write("file", "x");
     fs::create_dir(trees.to()).unwrap();

@@ -1,4 +1,4 @@
-//! A copy that cannot be whole is not there.
+//! A copy that cannot be completed is removed.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -27,7 +27,7 @@ fn a_file_that_cannot_be_read_is_named_and_nothing_is_left() {
 }
 
 #[test]
-fn what_belongs_to_somebody_else_is_not_copied_as_if_it_did_not() {
+fn files_of_another_user_are_not_copied_with_a_wrong_owner() {
     if !is_root() {
         return;
     }
@@ -42,7 +42,7 @@ fn what_belongs_to_somebody_else_is_not_copied_as_if_it_did_not() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_nothing_is_left() {
+fn a_full_disk_is_reported_and_nothing_is_left() {
     let trees = TestTrees::new();
     for number in 0..40 {
         trees.write(format!("{}/{number}", number % 4), vec![1; 100_000]);
@@ -65,7 +65,7 @@ fn a_full_disk_is_said_and_nothing_is_left() {
 }
 
 #[test]
-fn a_disk_without_room_for_names_is_said_too() {
+fn a_disk_without_free_inodes_is_reported() {
     let trees = TestTrees::new();
     for number in 0..100 {
         trees.write(format!("{number}"), "");
@@ -108,7 +108,7 @@ fn interrupted(files: u32, signal: Signal) -> Option<i32> {
 }
 
 #[test]
-fn a_copy_that_is_told_to_stop_leaves_nothing() {
+fn a_copy_that_is_signalled_leaves_nothing() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         // However fast the machine is.
         let ended = [1_000, 10_000, 100_000].into_iter().find_map(|n| interrupted(n, signal));
@@ -133,9 +133,9 @@ const BLOCKS: usize = 512;
 const BLOCK: usize = 64 << 10;
 
 /// Ends a thread, also when the test fails.
-struct Over<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -161,7 +161,7 @@ fn a_file_that_changes_meanwhile_is_copied_in_one_version_or_not_at_all() {
                 }
             }
         });
-        let _over = Over(&over);
+        let _over = StopOnDrop(&over);
         for _ in 0..8 {
             let output = trees.command().output().unwrap();
             if output.status.success() {
@@ -186,7 +186,7 @@ fn a_file_that_changes_meanwhile_is_copied_in_one_version_or_not_at_all() {
 }
 
 #[test]
-fn something_else_than_two_paths_is_a_mistake_of_the_caller() {
+fn any_number_of_paths_but_two_is_a_usage_error() {
     for arguments in [&["copy"][..], &["copy", "a"], &["copy", "a", "b", "c"]] {
         let output =
             std::process::Command::new(super::support::STAGE).args(arguments).output().unwrap();

@@ -81,7 +81,7 @@ fn owners_are_kept() {
 }
 
 #[test]
-fn attributes_are_kept_also_of_what_nobody_may_write_to() {
+fn attributes_of_read_only_files_are_kept() {
     let trees = TestTrees::new();
     let file = trees.write("file", "x");
     set_attribute(&file, "user.empty", b"");
@@ -103,7 +103,7 @@ fn attributes_are_kept_also_of_what_nobody_may_write_to() {
 }
 
 #[test]
-fn an_ordinary_user_copies_what_they_may_not_write_to() {
+fn an_ordinary_user_copies_read_only_files() {
     let trees = TestTrees::new();
     let file = trees.write("closed/file", "x");
     set_attribute(&file, "user.a", b"1");
@@ -198,7 +198,7 @@ fn holes_stay_holes() {
 }
 
 #[test]
-fn what_stands_for_removed_files_in_a_layer_is_kept() {
+fn whiteouts_of_a_layer_are_kept() {
     let trees = TestTrees::new();
     let whiteout = trees.from().join("gone");
     trees.write("opaque/file", "x");

@@ -1,4 +1,4 @@
-//! Trees, what they are like, and the program that copies them.
+//! Test trees and the program that copies them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 /// The program.
 pub(crate) const STAGE: &str = env!("CARGO_BIN_EXE_vestal-stage");
 
-/// Somebody who is not root.
+/// An ordinary user.
 const STRANGER: u32 = 54_321;
 
-/// A directory with a tree to copy and a trees to copy it to.
+/// A directory with a tree to copy and the target.
 pub(crate) struct TestTrees {
     dir: TempDir,
 }
@@ -58,8 +58,7 @@ impl TestTrees {
         command
     }
 
-    /// Returns the command as somebody has it who is not root, and gives them
-    /// the tree.
+    /// Returns the command as an ordinary user, who gets the tree.
     pub(crate) fn command_of_ordinary_user(&self) -> Command {
         let mut command = self.command();
         if is_root() {
@@ -80,7 +79,7 @@ impl TestTrees {
         last_line(&output)
     }
 
-    /// Tries to copy, and returns what is said about the failure. Nothing is left.
+    /// Copies, expects a failure that leaves nothing, and returns its message.
     pub(crate) fn fail(&self) -> String {
         let output = self.command().output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -116,7 +115,7 @@ pub(crate) fn in_namespace(dir: &Path, script: &str) -> Output {
     command.arg(dir).output().unwrap()
 }
 
-/// Everything about a file that a copy of it shares.
+/// Everything that a copy of a file has in common with it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Likeness {
     kind: &'static str,
@@ -130,7 +129,7 @@ pub(crate) struct Likeness {
     content: Option<Vec<u8>>,
 }
 
-/// Returns what is in a tree, its top included, by path.
+/// Returns all files of a tree with its top, by path.
 pub(crate) fn tree(top: &Path) -> BTreeMap<PathBuf, Likeness> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![PathBuf::new()];

@@ -1,4 +1,4 @@
-//! Sandboxes of real namespaces, built by the stage around a shell.
+//! Real sandboxes that the stage builds around a shell.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper may panic as a test may")]
@@ -22,14 +22,14 @@ use vestal_wire::{
 /// How long anything may take on a slow and busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The first user of sandboxes that root builds: outside every range that is
-/// handed out by anybody else.
+/// The host id of root in sandboxes that root builds: outside of all ranges that
+/// others assign.
 pub(crate) const SHIFTED: u32 = 0x7000_0000;
 
-/// An ordinary user that no account is needed for.
+/// An ordinary user without an account.
 pub(crate) const ORDINARY: u32 = 54_321;
 
-/// A variable by which processes of the stage are told, whatever they do.
+/// A variable in the environment that marks processes of the stage.
 const MARK: &str = "VESTAL_TEST_SITE";
 
 /// Who builds a sandbox.
@@ -40,7 +40,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// Returns everybody that this process can be.
+    /// Returns all users that this process can switch to.
     pub(crate) fn all() -> Vec<Self> {
         if rustix::process::geteuid().is_root() {
             vec![Self::Root, Self::Ordinary]
@@ -214,7 +214,7 @@ impl TestSandbox {
         self.start_by(command, &vestal_wire::encode(plan).unwrap())
     }
 
-    /// The stage as an engine starts it, by the right user.
+    /// The stage as the host starts it, as the right user.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vestal-stage"));
         command.env_clear().env(MARK, self.dir.path()).stdin(Stdio::piped());
@@ -237,13 +237,13 @@ impl TestSandbox {
         Stage { child: Some(child), ready: read.into(), hold: hold.into(), record: self.record() }
     }
 
-    /// Runs a script as the first process and returns what it says.
+    /// Runs a script as the first process and returns its output.
     pub(crate) fn run(&self, script: &str) -> String {
         self.start(&self.plan(script)).printed()
     }
 }
 
-/// A stage at work, and the sandbox it makes.
+/// A running stage and its sandbox.
 #[derive(Debug)]
 pub(crate) struct Stage {
     child: Option<Child>,
@@ -257,14 +257,14 @@ impl Stage {
         self.child.as_ref().unwrap().id()
     }
 
-    /// Returns what is printed on the ready descriptor until nobody has it any
-    /// more: for a script that says it there, all it says.
+    /// Returns everything that is written to the ready descriptor, until all of its
+    /// holders have closed it.
     pub(crate) fn printed(self) -> String {
-        self.said_and_code().0
+        self.output_and_code().0
     }
 
-    /// Returns the same and the stage's exit code.
-    pub(crate) fn said_and_code(mut self) -> (String, Option<i32>) {
+    /// Returns the same and the exit code of the stage.
+    pub(crate) fn output_and_code(mut self) -> (String, Option<i32>) {
         let mut printed = String::new();
         fs::File::from(self.ready.try_clone().unwrap()).read_to_string(&mut printed).unwrap();
         let code = self.child.take().unwrap().wait().unwrap().code();
@@ -281,7 +281,7 @@ impl Stage {
         String::from_utf8(line).unwrap()
     }
 
-    /// Returns the first process as the record tells it.
+    /// Returns the recorded first process.
     pub(crate) fn first(&self) -> Pid {
         let record = fs::read_to_string(&self.record).unwrap();
         let pid = record.split(['{', ':', ',']).nth(2).unwrap();
@@ -323,8 +323,8 @@ pub(crate) fn await_true(condition: impl Fn() -> bool) {
     }
 }
 
-/// Returns the processes of a sandbox: those of the stage, told by their
-/// environment, and those of its sandboxes, told by what they have mounted.
+/// Returns the processes of the stage, found by their environment, and those of
+/// its sandboxes, found by their mounts.
 pub(crate) fn processes_of(sandbox: &TestSandbox) -> Vec<u32> {
     let needle = sandbox.dir.path().as_os_str().as_bytes();
     let mut found = Vec::new();
