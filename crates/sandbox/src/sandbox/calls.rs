@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_wire::{JobId, JobInfo, Stats, Status, WindowSize};
+use vestal_wire::{FaultCode, JobId, JobInfo, Stats, Status, WindowSize};
 
 use super::Sandbox;
 use crate::backend::JobEnvironment;
@@ -13,7 +13,7 @@ use crate::command::{Command, Input};
 use crate::engine::read_bundle;
 use crate::files::Files;
 use crate::job::{
-    AfterInput, Follow, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
+    AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
 };
 use crate::output::Output;
 use crate::{Error, PublishError, PublishedName, job};
@@ -21,21 +21,34 @@ use crate::{Error, PublishError, PublishedName, job};
 /// How long a guest may take over a request that takes no time.
 const SHORT_CALL: Duration = Duration::from_secs(10);
 
+/// How many guests a command is sent to until one starts it. A stop for a copy
+/// takes one guest away, and several copies can follow each other.
+const MAX_GUESTS: u32 = 5;
+
+/// How long a guest that is shutting down may take to close its connections.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
+
 impl Sandbox {
     /// Runs a command to its end and returns what it printed.
     ///
     /// If the connection is lost on the way, the result is fetched from the
     /// guest that ran it; the command is never run a second time. A command
     /// that is known never to have started, because the guest had ended before
-    /// it could be told, is given to the guest that comes after it.
+    /// it could be told or was shutting down, is given to the guest that comes
+    /// after it.
     pub async fn run(&self, command: Command) -> Result<Output, Error> {
-        let command = self.complete(command).await?;
-        let spare = command.try_clone();
-        match self.run_once(command).await {
-            Err(Error::NeverStarted { .. }) if let Some(again) = spare => {
-                self.run_once(again).await
+        let mut command = self.complete(command).await?;
+        let mut attempts = Attempts::default();
+        loop {
+            let guest = self.connection().await?;
+            let spare = command.try_clone();
+            match (self.run_once(command).await, spare) {
+                (Err(error), Some(again)) => {
+                    attempts.await_next_guest(&guest, error).await?;
+                    command = again;
+                }
+                (result, _) => return result,
             }
-            other => other,
         }
     }
 
@@ -55,28 +68,38 @@ impl Sandbox {
 
     /// Starts a background job and returns once it runs.
     pub async fn spawn(&self, command: Command) -> Result<JobInfo, Error> {
-        let command = self.complete(command).await?;
-        let spare = command.try_clone();
-        match self.spawn_once(command).await {
-            Err(Error::NeverStarted { .. }) if let Some(again) = spare => {
-                self.spawn_once(again).await
+        let mut command = self.complete(command).await?;
+        let mut attempts = Attempts::default();
+        loop {
+            let guest = self.connection().await?;
+            let spare = command.try_clone();
+            match (self.spawn_once(&guest, command).await, spare) {
+                (Err(error), Some(again)) => {
+                    attempts.await_next_guest(&guest, error).await?;
+                    command = again;
+                }
+                (result, _) => return result,
             }
-            other => other,
         }
     }
 
-    async fn spawn_once(&self, mut command: Command) -> Result<JobInfo, Error> {
-        let connection = self.connection().await?;
+    async fn spawn_once(
+        &self,
+        connection: &Connection,
+        mut command: Command,
+    ) -> Result<JobInfo, Error> {
         let id = command.ensure_id();
         let guard = command.kills_on_drop().then(|| KillOnDrop::new(Arc::new(self.clone()), id));
-        let started = match job::spawn_background(&connection, command).await {
+        let started = match job::spawn_background(connection, command).await {
             Ok(info) => Ok(info),
             Err(error) => match SentJob::lost(&error) {
                 Some(sent) => self.outcome(&sent).await?.into_info(),
                 None => Err(error.into()),
             },
         };
-        if let (Some(guard), Ok(_) | Err(Error::NeverStarted { .. })) = (guard, &started) {
+        let is_settled =
+            started.as_ref().map_or_else(|error| Unstarted::of(error).is_some(), |_| true);
+        if let Some(guard) = guard.filter(|_| is_settled) {
             guard.release();
         }
         started
@@ -222,5 +245,117 @@ impl Sandbox {
             self.handle.engine.remember_published(self.key(), &name, source)?;
         }
         Ok(shown)
+    }
+}
+
+/// Why a command certainly never started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unstarted {
+    /// The guest had ended before it received the command.
+    GuestEnded,
+    /// The guest refused the command because it is shutting down.
+    GuestShutsDown,
+}
+
+impl Unstarted {
+    /// Returns `None` for a command that may have started, and for one that the
+    /// next guest would refuse as well.
+    fn of(error: &Error) -> Option<Self> {
+        match error {
+            Error::NeverStarted { .. } => Some(Self::GuestEnded),
+            Error::Job(JobError::Fault(fault)) if fault.code == FaultCode::ShuttingDown => {
+                Some(Self::GuestShutsDown)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Counts the guests that ended before they started a command.
+#[derive(Debug, Default)]
+struct Attempts(u32);
+
+impl Attempts {
+    /// Waits until the command can be sent to the next guest. Returns the error
+    /// if that is not allowed, or if too many guests have ended already.
+    async fn await_next_guest(&mut self, guest: &Connection, error: Error) -> Result<(), Error> {
+        let Some(reason) = Unstarted::of(&error) else {
+            return Err(error);
+        };
+        self.0 += 1;
+        if self.0 == MAX_GUESTS {
+            return Err(error);
+        }
+        tracing::debug!(%error, "sending the command to the next guest");
+        // Until it has closed the connection, the same guest would be asked again.
+        let ended = match reason {
+            Unstarted::GuestEnded => true,
+            Unstarted::GuestShutsDown => {
+                tokio::time::timeout(SHUTDOWN_PATIENCE, guest.closed()).await.is_ok()
+            }
+        };
+        if ended { Ok(()) } else { Err(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vestal_wire::Fault;
+
+    use super::*;
+    use crate::client::fake_guest::{connected, soon};
+    use crate::command::new_job_id;
+
+    fn never_started() -> Error {
+        Error::NeverStarted { job: new_job_id() }
+    }
+
+    fn fault(code: FaultCode) -> Error {
+        JobError::Fault(Fault { code, message: "no".to_owned(), errno: None }).into()
+    }
+
+    #[tokio::test]
+    async fn a_command_that_never_started_survives_three_stops_in_a_row() {
+        let (connection, _guest) = connected().await;
+        let mut attempts = Attempts::default();
+        for _ in 0..3 {
+            attempts.await_next_guest(&connection, never_started()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_no_guest_starts_is_given_up() {
+        let (connection, _guest) = connected().await;
+        let mut attempts = Attempts::default();
+        for _ in 1..MAX_GUESTS {
+            attempts.await_next_guest(&connection, never_started()).await.unwrap();
+        }
+        let given_up = attempts.await_next_guest(&connection, never_started()).await;
+        assert!(matches!(given_up, Err(Error::NeverStarted { .. })), "{given_up:?}");
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_is_shutting_down_is_waited_for_until_it_is_gone() {
+        let (connection, guest) = connected().await;
+        let mut attempts = Attempts::default();
+        let mut next =
+            Box::pin(attempts.await_next_guest(&connection, fault(FaultCode::ShuttingDown)));
+        tokio::select! {
+            biased;
+            early = &mut next => panic!("the same guest would be asked again: {early:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(guest);
+        soon(next).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_refused_for_another_reason_is_not_repeated() {
+        let (connection, _guest) = connected().await;
+        for code in [FaultCode::Busy, FaultCode::NoWorkdir, FaultCode::Internal] {
+            let refused = Attempts::default().await_next_guest(&connection, fault(code)).await;
+            let Err(Error::Job(JobError::Fault(fault))) = refused else { panic!("{refused:?}") };
+            assert_eq!(fault.code, code);
+        }
     }
 }
