@@ -14,9 +14,7 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::job::AfterInput;
 use vestal_sandbox::{Error, FaultCode, Input, JobId, JobInfo, JobState, Sandbox};
 
-use super::arguments::{
-    BadArgument, Count, NonEmptyString, Seconds, blank_as_absent, parse, tool_spec,
-};
+use super::arguments::{BadArgument, Count, Deferred, Seconds, parse, tool_spec};
 use super::terminal::fault_of;
 use crate::approvals::WorkingDir;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -38,16 +36,20 @@ write: sends `data` to its standard input unchanged; submit: the same, followed 
 struct ProcessArguments {
     action: Action,
     /// The process, as terminal or list named it. Needed for all but list.
-    #[serde(default, deserialize_with = "blank_as_absent")]
-    session_id: Option<NonEmptyString>,
+    #[serde(default)]
+    session_id: Deferred<String>,
     /// What to send, for write and submit.
-    data: Option<String>,
+    #[serde(default)]
+    data: Deferred<String>,
     /// Seconds to wait at most, for wait.
-    timeout: Option<Seconds>,
+    #[serde(default)]
+    timeout: Deferred<Seconds>,
     /// First line, counted from 0, for log. Default: the last `limit` lines.
-    offset: Option<Count<0>>,
+    #[serde(default)]
+    offset: Deferred<Count<0>>,
     /// Lines, for log. Default 200.
-    limit: Option<Count<1>>,
+    #[serde(default)]
+    limit: Deferred<Count<1>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -105,10 +107,11 @@ impl Call<'_> {
         if action == Action::List {
             return self.list().await;
         }
-        let named = self.arguments.session_id.as_deref();
+        let named = self.arguments.session_id.read("session_id")?;
+        let named = named.filter(|name| !name.trim().is_empty());
         let named = named.ok_or_else(|| BadArgument::missing("session_id"))?;
         // What cannot be an id is no job's.
-        let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(named)) };
+        let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(&named)) };
         let done = match action {
             Action::List => self.list().await,
             Action::Poll => self.poll(&id).await,
@@ -120,7 +123,7 @@ impl Call<'_> {
         };
         match done {
             Err(Failure::Sandbox(error)) if has_code(&error, FaultCode::NoSuchJob) => {
-                Ok(not_found(named))
+                Ok(not_found(&named))
             }
             done => done,
         }
@@ -262,7 +265,7 @@ impl Call<'_> {
     /// Writes to a job's standard input. What is written to a shell is a
     /// command, so it is decided about as one.
     async fn write(&self, id: &JobId, submit: bool) -> Result<Value, Failure> {
-        let data = self.arguments.data.clone();
+        let data = self.arguments.data.read("data")?;
         let data = data.ok_or_else(|| BadArgument::missing("data"))?;
         let guard = &self.context.guard;
         guard.command(self.context, &data, WorkingDir::Unknown).await.map_err(Failure::Refused)?;

@@ -212,9 +212,9 @@ impl Call<'_> {
 
     pub(super) async fn log(&self, id: &JobId) -> Result<Value, Failure> {
         let limits = &self.context.limits;
-        let most =
-            self.arguments.limit.map_or(LOGGED, |Count(limit)| limit).min(limits.output_lines);
-        let wanted = match self.arguments.offset {
+        let most = self.arguments.limit.read("limit")?.map_or(LOGGED, |Count(limit)| limit);
+        let most = most.min(limits.output_lines);
+        let wanted = match self.arguments.offset.read("offset")? {
             Some(Count(first)) => Lines::From(first, most),
             None => Lines::Last(most),
         };
@@ -250,7 +250,7 @@ impl Call<'_> {
 
     pub(super) async fn wait(&self, id: &JobId) -> Result<Value, Failure> {
         let longest = self.context.limits.command_timeout;
-        let asked = self.arguments.timeout.map(|Seconds(timeout)| timeout);
+        let asked = self.arguments.timeout.read("timeout")?.map(|Seconds(timeout)| timeout);
         let limit = asked.unwrap_or(longest).min(longest);
         let waiting = Box::pin(self.sandbox.wait(id, Some(limit)));
         let (info, interrupted) = tokio::select! {
