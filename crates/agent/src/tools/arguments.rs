@@ -131,7 +131,7 @@ impl BadArgument {
         Self { subject: Subject::Named(format!("`{name}`")), problem: "is required".to_owned() }
     }
 
-    pub(super) fn wrong(wanted: &str, got: &Value) -> Self {
+    fn wrong(wanted: &str, got: &Value) -> Self {
         let mut shown = got.to_string();
         if let Some((cut, _)) = shown.char_indices().nth(SHOWN) {
             shown.truncate(cut);
@@ -141,7 +141,7 @@ impl BadArgument {
     }
 
     /// Says which argument it is about, unless that is known.
-    pub(super) fn within(self, name: &str) -> Self {
+    fn within(self, name: &str) -> Self {
         let subject = match self.subject {
             Subject::Value => Subject::Named(format!("`{name}`")),
             Subject::Item => Subject::Named(format!("each of `{name}`")),
