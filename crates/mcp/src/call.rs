@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use vestal_agent::{ToolContext, ToolOutput};
 use vestal_model::Image;
 
-use crate::connect::{NEWS, Watchers, chain};
+use crate::connect::{PROGRESS_QUEUE, Watchers, chain};
 use crate::server::{Connection, Server};
 use crate::tool::one_line;
 
@@ -65,7 +65,7 @@ struct Calling {
     response: tokio::sync::oneshot::Receiver<Result<ServerResult, ServiceError>>,
     /// Whether nobody need be told any more that the answer is not waited for.
     is_settled: bool,
-    news: mpsc::Receiver<ProgressNotificationParam>,
+    progress: mpsc::Receiver<ProgressNotificationParam>,
 }
 
 impl Calling {
@@ -76,7 +76,7 @@ impl Calling {
     ) -> Result<Self, ServiceError> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let (sender, news) = mpsc::channel(NEWS);
+        let (sender, progress) = mpsc::channel(PROGRESS_QUEUE);
         let mut watchers = connection.watchers.lock().await;
         let options = PeerRequestOptions::no_options();
         let handle = connection.peer.send_cancellable_request(request, options).await?;
@@ -88,7 +88,7 @@ impl Calling {
             token: handle.progress_token,
             response: handle.rx,
             is_settled: false,
-            news,
+            progress,
         })
     }
 
@@ -109,9 +109,9 @@ impl Calling {
                     self.cancel("the user interrupted").await;
                     return interrupted();
                 }
-                Some(news) = self.news.recv() => {
+                Some(progress) = self.progress.recv() => {
                     deadline = (Instant::now() + within).min(last);
-                    if let Some(line) = progress(&news) {
+                    if let Some(line) = progress_line(&progress) {
                         context.emit_output(line);
                     }
                 }
@@ -122,8 +122,8 @@ impl Calling {
             }
         };
         self.is_settled = true;
-        while let Ok(news) = self.news.try_recv() {
-            if let Some(line) = progress(&news) {
+        while let Ok(progress) = self.progress.try_recv() {
+            if let Some(line) = progress_line(&progress) {
                 context.emit_output(line);
             }
         }
@@ -172,11 +172,11 @@ fn abandoned(id: RequestId, why: &str) -> CancelledNotificationParam {
 }
 
 /// Returns a line about how far a call has come.
-fn progress(news: &ProgressNotificationParam) -> Option<String> {
-    let share = news.total.filter(|total| *total > 0.0).map(|total| news.progress / total);
+fn progress_line(progress: &ProgressNotificationParam) -> Option<String> {
+    let share = progress.total.filter(|total| *total > 0.0).map(|total| progress.progress / total);
     let share = share.filter(|share| (0.0..=1.0).contains(share));
     let share = share.map(|share| format!("{:.0} %", share * 100.0));
-    let words = news.message.as_deref().map(|words| one_line(words, WORDS));
+    let words = progress.message.as_deref().map(|words| one_line(words, WORDS));
     let parts: Vec<String> =
         share.into_iter().chain(words.filter(|words| !words.is_empty())).collect();
     (!parts.is_empty()).then(|| format!("{}\n", parts.join(" ")))

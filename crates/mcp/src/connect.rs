@@ -234,15 +234,12 @@ impl Remains {
         let public = web::public(url);
         if error.is_authorization_required() {
             return ServerError::Unauthorized(format!(
-                "{public} wants to know who asks; give it a key in mcp_servers.{}.headers, such as \
+                "{public} requires authorization; set a key in mcp_servers.{}.headers, such as \
                  Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
                 plan.name
             ));
         }
-        ServerError::Failed(format!(
-            "{public} does not answer as a server of tools: {}",
-            reason(error)
-        ))
+        ServerError::Failed(format!("{public} does not answer as an MCP server: {}", reason(error)))
     }
 
     /// Ends what was started. Afterwards nothing of it is left.
@@ -290,32 +287,32 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     texts.join(": ")
 }
 
-/// News of one call that may wait to be told; more are as good as none.
-pub(crate) const NEWS: usize = 64;
+/// Progress notifications of one call that wait to be read; later ones are dropped.
+pub(crate) const PROGRESS_QUEUE: usize = 64;
 
-/// Who waits for news of which call. Held while a call is sent, so that no news
-/// of it can come before somebody waits for them.
+/// The receivers of progress notifications, by call. The lock is held while a call is sent,
+/// so that no notification comes before its receiver is there.
 pub(crate) type Watchers =
     Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<ProgressNotificationParam>>>>;
 
-/// Our side of a connection. It offers the server nothing: no model to ask, no
-/// directories to look into, nobody to answer questions.
+/// The client's side of a connection: receives notifications. It offers the server
+/// nothing: no sampling, no roots, no elicitation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listener {
     pub(crate) watchers: Watchers,
-    /// Rings when the server's tools have changed.
+    /// Notified when the server's tools have changed.
     pub(crate) changed: Arc<Notify>,
 }
 
 impl ClientHandler for Listener {
     async fn on_progress(
         &self,
-        news: ProgressNotificationParam,
+        progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        if let Some(watcher) = self.watchers.lock().await.get(&news.progress_token) {
-            // One who is told of the latest later misses nothing.
-            drop(watcher.try_send(news));
+        if let Some(watcher) = self.watchers.lock().await.get(&progress.progress_token) {
+            // A full queue drops the notification: progress is only shown.
+            drop(watcher.try_send(progress));
         }
     }
 

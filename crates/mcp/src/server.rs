@@ -22,14 +22,14 @@ use crate::tool::Offered;
 pub(crate) use keep::{keep, list};
 
 /// Notices that wait to be shown; of more, the latest are kept.
-const MOST_NEWS: usize = 50;
+const MOST_NOTICES: usize = 50;
 
 /// What the servers of a process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Changes whenever the tools of a server have.
     version: AtomicU64,
-    news: Mutex<VecDeque<String>>,
+    notices: Mutex<VecDeque<String>>,
     pub(crate) log: Log,
     /// Fires when nobody needs the servers any more.
     pub(crate) cancel: CancellationToken,
@@ -104,7 +104,7 @@ impl Shared {
     pub(crate) fn new(log: Log) -> Arc<Self> {
         Arc::new(Self {
             version: AtomicU64::new(0),
-            news: Mutex::default(),
+            notices: Mutex::default(),
             log,
             cancel: CancellationToken::new(),
         })
@@ -114,16 +114,16 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
-    pub(crate) fn notify(&self, news: String) {
-        let mut all = lock(&self.news);
-        if all.len() >= MOST_NEWS {
+    pub(crate) fn notify(&self, notice: String) {
+        let mut all = lock(&self.notices);
+        if all.len() >= MOST_NOTICES {
             all.pop_front();
         }
-        all.push_back(news);
+        all.push_back(notice);
     }
 
     pub(crate) fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.news)).into()
+        std::mem::take(&mut *lock(&self.notices)).into()
     }
 }
 
@@ -245,7 +245,7 @@ pub enum ServerError {
         /// What is known besides.
         hint: String,
     },
-    /// It wants to know who asks.
+    /// It requires authorization.
     #[error("{0}")]
     Unauthorized(String),
 }

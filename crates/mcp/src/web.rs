@@ -20,8 +20,8 @@ use bounded::Bounded;
 /// How long a connection may take to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 
-/// The longest wait before a stream of news that failed is tried again: what is
-/// told meanwhile is missed.
+/// The longest wait before a failed stream of notifications is opened again; those sent
+/// meanwhile are lost.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Headers that the protocol has for itself.

@@ -66,7 +66,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
             }
             Err(trouble) => {
                 failures += 1;
-                // The same again is no news, nor are two reasons for one failure.
+                // A failure is reported once, with one reason.
                 if reported.is_none() {
                     server
                         .shared
