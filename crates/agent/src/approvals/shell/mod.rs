@@ -2,13 +2,12 @@
 //!
 //! The text is taken apart as the shell would do it (`scan`, `word`, `script`),
 //! expanded as far as that can be known beforehand (`expand`), looked through
-//! for the programs that are really run (`prefix`, `walk`, `run`, `code`), and
+//! for the programs that are really run (`walk`, `simple_command`, `prefix`, `run`, `code`), and
 //! each of them is held against the rules (`rules`), against what is known to
 //! be harmless (`uses`) and against where it writes (`places`); the rest is not understood (`understand`). This guards against
 //! mistakes, not against a program written to get around it: what
 //! must be kept from the host belongs into a sandbox with isolation.
 
-mod assign;
 mod code;
 mod expand;
 mod invocation;
@@ -18,6 +17,7 @@ mod rules;
 mod run;
 mod scan;
 mod script;
+mod simple_command;
 mod sums;
 mod understand;
 mod uses;
