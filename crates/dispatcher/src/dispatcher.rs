@@ -22,7 +22,7 @@ use crate::git::{GIT_TIMEOUT, Git};
 use crate::launcher::Launcher;
 use crate::liveness::{Children, RunKey};
 use crate::load::Room;
-use crate::lock::IfHeld;
+use crate::locks::IfHeld;
 use crate::pass::Pass;
 
 /// Options of a dispatcher.

@@ -16,7 +16,7 @@ use crate::dispatcher::Dispatcher;
 use crate::event::DispatchEvent;
 use crate::failpoint;
 use crate::load::{BoardLoads, left_over};
-use crate::lock::{DispatchLock, IfHeld};
+use crate::locks::{DispatchLock, IfHeld};
 use crate::start::PendingStart;
 use crate::stop::{PendingStop, PendingSweep, is_tidy};
 

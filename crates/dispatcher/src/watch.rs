@@ -17,7 +17,7 @@ use crate::dispatcher::{Dispatcher, lock};
 use crate::event::DispatchEvent;
 use crate::gc::{Collected, GcPolicy, gc, sweep_finished};
 use crate::launcher::Launcher;
-use crate::lock::IfHeld;
+use crate::locks::IfHeld;
 use crate::pass::Pass;
 
 /// How long to wait for the lock of this host.
