@@ -16,15 +16,15 @@ use vestal_wire::{DecodeError, GuestSettings};
 
 use super::connections::Connections;
 use super::guest::{Guest, GuestParts};
-use super::job_user;
 use super::jobs::Jobs;
 use super::lifetime::IdleClock;
 use super::reactor::Signals;
-use super::sessions::Sessions;
 use crate::diagnostics::{self, quoted};
 use crate::failpoint::failpoint;
+use crate::job_user;
 use crate::journal::{GuestStart, JournalError};
 use crate::process::tree;
+use crate::session::Sessions;
 use crate::state_file;
 use crate::user::UserError;
 

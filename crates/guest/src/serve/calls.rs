@@ -17,12 +17,11 @@ use super::guest::Guest;
 use super::jobs::{Job, JobPhase, KillReason, WaitFor, Waiter};
 use super::lifetime::CallKind;
 use super::reactor::{ChannelId, JobKey, Timer};
-use super::sessions::is_valid_name;
 use super::workers::{Transfer, TransferInput, TransferOutput, WorkerMessage};
 use crate::diagnostics::path_of;
 use crate::files::{self, PathRoots};
 use crate::process::{self, tree};
-use crate::session::SavedSession;
+use crate::session::{SavedSession, is_valid_name};
 use crate::state_file;
 
 /// Maximum bytes of job descriptions in one reply, safely below the limit of a

@@ -19,9 +19,9 @@ use super::lifetime::{STOP_GRACE, Shutdown};
 use super::reactor::{
     ConnectionId, GuestSignal, JobKey, PollToken, Poller, Ready, Signals, Timer, Timers,
 };
-use super::sessions::Sessions;
 use super::workers::{Mailbox, Workers};
 use crate::process::JobRights;
+use crate::session::Sessions;
 
 /// How long the pool may be without an idle supervisor. Most commands end earlier
 /// and return theirs.

@@ -27,7 +27,7 @@ pub(super) struct ConnectionId(pub(super) u64);
 
 /// A job; later ones are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct JobKey(pub(super) u64);
+pub(crate) struct JobKey(pub(crate) u64);
 
 /// A supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

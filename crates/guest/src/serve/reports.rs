@@ -15,12 +15,11 @@ use super::jobs::{Job, JobPhase, KillReason, WaitFor};
 use super::lifetime::wall_ms;
 use super::output;
 use super::reactor::{JobKey, PollToken, Ready, SupervisorId, Timer};
-use super::sessions::SaveDecision;
 use super::workers::WorkerMessage;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
 use crate::process::{Supervisor, SupervisorReport, WaitStatus, tree};
-use crate::session::SavedSession;
+use crate::session::{SaveDecision, SavedSession};
 use crate::{diagnostics, orphans};
 
 /// Interval between two checks for orphans that are being killed.

@@ -13,10 +13,10 @@ use super::jobs::{LaunchPlan, LiveJob};
 use super::lifetime::{CallKind, wall_ms};
 use super::output::{FollowUntil, Follower};
 use super::reactor::{ChannelId, JobKey};
-use super::sessions::is_valid_name;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
 use crate::process::LaunchCommand;
+use crate::session::is_valid_name;
 
 /// Longest shell text.
 const MAX_TEXT: usize = 256 << 20;
