@@ -155,7 +155,7 @@ pub(crate) fn remove_file(path: &Path) {
 /// Bytes that are safely on the disk, and that no task knows of yet. They go
 /// again unless they are kept.
 #[derive(Debug)]
-struct Stored {
+struct StoredFile {
     path: PathBuf,
     /// Below the directory of all files.
     name: String,
@@ -164,14 +164,14 @@ struct Stored {
     kept: bool,
 }
 
-impl Stored {
+impl StoredFile {
     /// Leaves them where they are: a task knows of them now.
     fn keep(mut self) {
         self.kept = true;
     }
 }
 
-impl Drop for Stored {
+impl Drop for StoredFile {
     fn drop(&mut self) {
         if !self.kept {
             // What stays is collected later, as after a crash.
@@ -188,14 +188,14 @@ fn path_of(board: &Path, task: &TaskId, stored_as: &str) -> PathBuf {
 }
 
 /// Puts bytes on the disk for a task, and sees that they are there to stay.
-async fn take_in(board: &Board, task: &TaskId, source: Source) -> Result<Stored> {
+async fn take_in(board: &Board, task: &TaskId, source: Source) -> Result<StoredFile> {
     let dir = board.dir().join(DIRECTORY).join(task.as_str());
     let random = getrandom::u64().map_err(io::Error::other).map_err(Error::Name)?;
     let leaf = format!("{random:016x}");
     let path = dir.join(&leaf);
     let name = format!("{task}/{leaf}");
     let copied = tokio::task::spawn_blocking(move || {
-        let mut stored = Stored { path, name, size: 0, kept: false };
+        let mut stored = StoredFile { path, name, size: 0, kept: false };
         stored.size = match source {
             Source::File(source) => {
                 let about = format!("the file {}", source.display());

@@ -49,7 +49,6 @@ fn inherited() -> std::env::VarsOs {
     std::env::vars_os()
 }
 
-/// The user of jobs.
 #[derive(Debug)]
 pub(crate) struct JobUser {
     uid: u32,

@@ -16,7 +16,7 @@ use vestal_agent::{ToolContext, ToolOutput};
 use vestal_model::Image;
 
 use crate::connect::{PROGRESS_QUEUE, Watchers, chain};
-use crate::server::{Connection, Server};
+use crate::server::{Server, ServerConnection};
 use crate::tool::one_line;
 
 /// How long the reason for a lost connection is waited for.
@@ -28,7 +28,7 @@ const MOST_TIMES: u32 = 12;
 /// Characters of what a server says about its progress.
 const WORDS: usize = 300;
 
-/// Calls a tool. Whatever happens is said such that a model can go on with it.
+/// Calls a tool. Errors are worded so that a model can go on with them.
 pub(crate) async fn call(
     server: &Server,
     tool: &str,
@@ -70,7 +70,7 @@ struct Calling {
 
 impl Calling {
     async fn begin(
-        connection: &Connection,
+        connection: &ServerConnection,
         tool: &str,
         arguments: JsonObject,
     ) -> Result<Self, ServiceError> {
@@ -95,7 +95,7 @@ impl Calling {
     async fn finish(
         mut self,
         server: &Server,
-        connection: &Connection,
+        connection: &ServerConnection,
         context: &ToolContext,
     ) -> ToolOutput {
         let within = server.plan.timeout;
@@ -203,7 +203,11 @@ fn late(server: &Server) -> ToolOutput {
 }
 
 /// Says why a call failed that the server did not answer with a result.
-async fn failed(server: &Server, connection: &Connection, error: &ServiceError) -> ToolOutput {
+async fn failed(
+    server: &Server,
+    connection: &ServerConnection,
+    error: &ServiceError,
+) -> ToolOutput {
     let name = &server.plan.name;
     if let ServiceError::McpError(error) = error {
         let text = one_line(&error.message, 2000);
@@ -282,13 +286,13 @@ fn says_the_same(content: &[ContentBlock], structured: &Value) -> bool {
         ContentBlock::Text(text) => Some(text.text.as_str()),
         _ => None,
     });
-    let said = texts.collect::<Vec<_>>().join("\n");
-    if said.trim().is_empty() {
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if text.trim().is_empty() {
         return false;
     }
     let mut values = Vec::new();
     collect(structured, &mut values);
-    values.iter().all(|value| is_said(&said, value))
+    values.iter().all(|value| is_in_text(&text, value))
 }
 
 /// Collects the values at the ends of a structure.
@@ -309,20 +313,20 @@ fn collect<'a>(value: &'a Value, values: &mut Vec<&'a Value>) {
     }
 }
 
-fn is_said(said: &str, value: &Value) -> bool {
+fn is_in_text(shown: &str, value: &Value) -> bool {
     match value {
         Value::String(text) if text.trim().is_empty() => true,
         Value::String(text) => {
             let json = value.to_string();
-            said.contains(text.trim()) || said.contains(&json[1..json.len() - 1])
+            shown.contains(text.trim()) || shown.contains(&json[1..json.len() - 1])
         }
-        // As a word of its own: 1 is not said by 10.
+        // As a word of its own: 10 does not show 1.
         other => {
             let word = other.to_string();
             let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-            said.match_indices(&word).any(|(at, _)| {
-                !is_part(said[..at].chars().next_back())
-                    && !is_part(said[at + word.len()..].chars().next())
+            shown.match_indices(&word).any(|(at, _)| {
+                !is_part(shown[..at].chars().next_back())
+                    && !is_part(shown[at + word.len()..].chars().next())
             })
         }
     }

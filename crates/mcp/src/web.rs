@@ -124,10 +124,10 @@ const LASTED: Duration = Duration::from_mins(1);
 /// stream ends and how soon the transport comes back: without this, one that
 /// ends it at once would be asked as fast as the network allows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pace(Arc<Mutex<Option<Last>>>);
+pub(super) struct Pace(Arc<Mutex<Option<LastOpened>>>);
 
 #[derive(Debug)]
-struct Last {
+struct LastOpened {
     opened: Instant,
     /// How often in a row it was opened again at once.
     quick: u32,
@@ -149,7 +149,7 @@ impl Pace {
             }
             _ => (now, 0),
         };
-        *last = Some(Last { opened: when, quick });
+        *last = Some(LastOpened { opened: when, quick });
         when
     }
 }

@@ -67,7 +67,10 @@ pub(crate) fn within(dir: &Path, inner: &Path) -> Result<PathBuf, SkillError> {
             Ok(found) if found.is_dir() => {}
             Ok(_) => {
                 let path = inner.display().to_string();
-                return Err(SkillError::Path { path, reason: "something on its way is no folder" });
+                return Err(SkillError::Path {
+                    path,
+                    reason: "something on its way is no folder",
+                });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(SkillError::io("look at", &at)(error)),

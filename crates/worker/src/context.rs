@@ -15,10 +15,10 @@ use crate::tools::{BoardArgument, TaskArgument, ToolError};
 /// The board as an agent may use it. Clones share their state.
 #[derive(Clone)]
 pub struct BoardContext {
-    inner: Arc<Inner>,
+    inner: Arc<ContextState>,
 }
 
-struct Inner {
+struct ContextState {
     caller: Caller,
     reported: Mutex<Option<Reported>>,
     changed: Notify,
@@ -57,7 +57,7 @@ impl BoardContext {
     }
 
     fn new(caller: Caller) -> Self {
-        let inner = Inner { caller, reported: Mutex::new(None), changed: Notify::new() };
+        let inner = ContextState { caller, reported: Mutex::new(None), changed: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
 

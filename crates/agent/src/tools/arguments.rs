@@ -103,13 +103,13 @@ pub fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, BadArgument> {
 /// An argument that cannot be used. The message tells the model how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadArgument {
-    subject: Subject,
+    subject: ErrorSubject,
     problem: String,
 }
 
 /// What an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Subject {
+enum ErrorSubject {
     /// The value that is being read.
     Value,
     /// An item of the list that is being read.
@@ -123,12 +123,15 @@ enum Subject {
 impl BadArgument {
     /// Returns an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { subject: Subject::Message, problem: message.into() }
+        Self { subject: ErrorSubject::Message, problem: message.into() }
     }
 
     /// Returns an error about an argument that has to be there.
     pub fn missing(name: &str) -> Self {
-        Self { subject: Subject::Named(format!("`{name}`")), problem: "is required".to_owned() }
+        Self {
+            subject: ErrorSubject::Named(format!("`{name}`")),
+            problem: "is required".to_owned(),
+        }
     }
 
     fn wrong(wanted: &str, got: &Value) -> Self {
@@ -137,14 +140,14 @@ impl BadArgument {
             shown.truncate(cut);
             shown.push('…');
         }
-        Self { subject: Subject::Value, problem: format!("must be {wanted}, got {shown}") }
+        Self { subject: ErrorSubject::Value, problem: format!("must be {wanted}, got {shown}") }
     }
 
     /// Says which argument it is about, unless that is known.
     fn within(self, name: &str) -> Self {
         let subject = match self.subject {
-            Subject::Value => Subject::Named(format!("`{name}`")),
-            Subject::Item => Subject::Named(format!("each of `{name}`")),
+            ErrorSubject::Value => ErrorSubject::Named(format!("`{name}`")),
+            ErrorSubject::Item => ErrorSubject::Named(format!("each of `{name}`")),
             known => known,
         };
         Self { subject, ..self }
@@ -152,7 +155,7 @@ impl BadArgument {
 
     fn of_item(self) -> Self {
         match self.subject {
-            Subject::Value => Self { subject: Subject::Item, ..self },
+            ErrorSubject::Value => Self { subject: ErrorSubject::Item, ..self },
             _ => self,
         }
     }
@@ -161,8 +164,10 @@ impl BadArgument {
 impl fmt::Display for BadArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.subject {
-            Subject::Named(name) => write!(f, "{name} {}", self.problem),
-            Subject::Value | Subject::Item | Subject::Message => f.write_str(&self.problem),
+            ErrorSubject::Named(name) => write!(f, "{name} {}", self.problem),
+            ErrorSubject::Value | ErrorSubject::Item | ErrorSubject::Message => {
+                f.write_str(&self.problem)
+            }
         }
     }
 }
@@ -171,7 +176,7 @@ impl std::error::Error for BadArgument {}
 
 impl serde::de::Error for BadArgument {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self { subject: Subject::Value, problem: problem.to_string() }
+        Self { subject: ErrorSubject::Value, problem: problem.to_string() }
     }
 
     fn missing_field(name: &'static str) -> Self {

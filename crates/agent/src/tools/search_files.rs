@@ -26,7 +26,7 @@ struct SearchFilesArguments {
     /// content: a regular expression, matched line by line; (?i) at its start ignores case. files: a glob such as *.py or src/**/test_*
     pattern: String,
     #[serde(default)]
-    target: Target,
+    target: SearchTarget,
     /// Where to look: a directory or a file. Default: the shell's directory.
     path: Option<String>,
     /// content: only in files with such names, for instance *.rs
@@ -47,7 +47,7 @@ struct SearchFilesArguments {
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Target {
+enum SearchTarget {
     #[default]
     #[serde(alias = "grep")]
     Content,
@@ -200,8 +200,8 @@ impl FileSearch {
     fn new(arguments: Value) -> Result<Self, BadArgument> {
         let arguments: SearchFilesArguments = parse(arguments)?;
         let (kind, file_glob) = match arguments.target {
-            Target::Files => (SearchKind::Names, None),
-            Target::Content => {
+            SearchTarget::Files => (SearchKind::Names, None),
+            SearchTarget::Content => {
                 check_expression(&arguments.pattern)?;
                 let glob = arguments.file_glob.read("file_glob")?;
                 (arguments.kind_of_content()?, glob.filter(|glob| !glob.trim().is_empty()))

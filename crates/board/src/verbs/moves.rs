@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::machine::{self, Change, Facts};
+use super::machine::{self, TaskChange, TaskFacts};
 use super::transition::{Permit, Transition, find, record};
 use super::{Moved, limits};
 use crate::attachments::remove_file;
@@ -108,7 +108,7 @@ impl Board {
     /// waited for the same kind of thing before, a person has to decide.
     pub async fn block(&self, by: &Authority, id: &TaskId, block: Block) -> Result<Moved> {
         let block = block.checked(by)?;
-        let decide = |task: &_, facts: Facts<'_>| machine::block(task, facts, &block);
+        let decide = |task: &_, facts: TaskFacts<'_>| machine::block(task, facts, &block);
         self.transition(by, Permit::Holder("block"), id, decide).await
     }
 
@@ -194,7 +194,7 @@ impl Board {
         permit: Permit,
         id: &TaskId,
         done: Completion,
-        decide: fn(&Task, Facts<'_>, &Completion) -> Result<Change>,
+        decide: fn(&Task, TaskFacts<'_>, &Completion) -> Result<TaskChange>,
     ) -> Result<Moved> {
         let done = done.checked()?;
         let mut step = self.begin(by, permit, id).await?;
@@ -238,7 +238,7 @@ impl Board {
             && let Some(heir) = step.tx.task_with_key(key).await?
         {
             change.task.idempotency_key = None;
-            for (_, payload) in &mut change.told {
+            for (_, payload) in &mut change.events {
                 payload["idempotency_key_now_of"] = json!(heir.id);
             }
         }

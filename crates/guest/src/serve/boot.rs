@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::rand::GetRandomFlags;
 use vestal_wire::{DecodeError, GuestSettings};
 
-use super::connections::Connections;
+use super::connections::HostConnections;
 use super::guest::{Guest, GuestParts};
 use super::jobs::Jobs;
 use super::lifetime::IdleClock;
@@ -183,7 +183,7 @@ fn start(mut settings: File) -> Result<(Guest, InstanceDirs), ServeError> {
         ephemeral: settings.ephemeral,
         _alive: alive,
     };
-    let connections = Connections::new(clock);
+    let connections = HostConnections::new(clock);
     let rights = job_user.rights;
     let parts = GuestParts {
         settings,

@@ -30,7 +30,7 @@ mod script;
 mod turns;
 
 pub(crate) use dump::Dump;
-pub(crate) use environment::Environment;
+pub(crate) use environment::SessionEnvironment;
 pub(crate) use restore::is_decided;
 pub use saved::SavedSession;
 pub(crate) use saved::ShellKind;

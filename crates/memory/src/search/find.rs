@@ -165,7 +165,7 @@ pub(super) async fn read(
     message: Seq,
     around: usize,
 ) -> Result<Value, Error> {
-    let stored = said(store, id).await?;
+    let stored = messages_of(store, id).await?;
     let Some(at) = stored.iter().position(|stored| stored.seq == message) else {
         return Err(Error::NoMessage { id: id.clone(), seq: message });
     };
@@ -179,13 +179,13 @@ pub(super) async fn begin(
     id: &ConversationId,
     around: usize,
 ) -> Result<Value, Error> {
-    let stored = said(store, id).await?;
+    let stored = messages_of(store, id).await?;
     tell((store, redactor), id, &stored, 0..2 * around + 1, None).await
 }
 
 /// Returns what was not taken back. Summaries stay: they are found like what they
 /// stand for, and a branch may have nothing else of its beginning.
-async fn said(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
+async fn messages_of(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
     let mut stored = store.history(id).await?;
     stored.retain(|stored| stored.standing != Standing::Undone);
     Ok(stored)

@@ -1,29 +1,29 @@
 //! Simple commands: the variables they set, what they run, and where they read and write. A loop
 //! sets its variable the same way.
 
-use super::Severity;
+use super::Risk;
 use super::expand::{Argument, NAME, SOME, UNKNOWN};
 use super::invocation::Feed;
-use super::script::{Redirect, Script, Simple};
+use super::script::{Redirect, ShellScript, Simple};
 use super::understand::INDIRECT;
-use super::uses::{self, Brought, Target};
-use super::walk::{OVERWRITE_DISK, WRITE_SENSITIVE, Walk};
-use super::word::{self, Part, Word, is_name};
+use super::uses::{self, Brought, PathTarget};
+use super::walk::{OVERWRITE_DISK, ScriptWalk, WRITE_SENSITIVE};
+use super::word::{self, ShellWord, WordPart, is_name};
 use crate::approvals::paths;
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Walks through a simple command. Returns what it prints, and its program.
     pub(super) fn simple(
         &mut self,
         simple: &Simple,
-        script: &Script,
+        script: &ShellScript,
         feed: &Feed,
         depth: usize,
     ) -> (Feed, String) {
         let mut words = &simple.words[..];
         let mut assigned = Vec::new();
         while let Some((word, rest)) = words.split_first()
-            && let Some(Assignment { name, subscript, appends, value }) = assignment(word)
+            && let Some(VariableAssignment { name, subscript, appends, value }) = assignment(word)
         {
             if let Some(subscript) = &subscript {
                 self.sum(subscript, depth);
@@ -46,7 +46,7 @@ impl Walk<'_> {
         if arguments.is_empty() {
             for (name, value) in assigned {
                 if name == "IFS" && !value.text.trim().is_empty() {
-                    self.find(INDIRECT, Severity::Dangerous, format!("IFS={}", value.text), false);
+                    self.find(INDIRECT, Risk::Dangerous, format!("IFS={}", value.text), false);
                 }
                 let certain = self.certain;
                 self.certain &= !value.parameters;
@@ -75,7 +75,7 @@ impl Walk<'_> {
     fn redirects(
         &mut self,
         simple: &Simple,
-        script: &Script,
+        script: &ShellScript,
         arguments: &[Argument],
         depth: usize,
     ) -> Option<Feed> {
@@ -120,22 +120,22 @@ impl Walk<'_> {
         let form = format!("{} > {path}", words.join(" "));
         self.made.push(path.clone());
         if paths::is_disk(&path) {
-            self.find(OVERWRITE_DISK, Severity::Hardline, form, true);
+            self.find(OVERWRITE_DISK, Risk::Hardline, form, true);
         } else if path == "/proc/sysrq-trigger" {
             let rule = ("power-off", "shuts down or restarts the machine");
-            self.find(rule, Severity::Hardline, form, true);
+            self.find(rule, Risk::Hardline, form, true);
         } else if paths::sensitive(&path, self.path_context).is_some() {
             // What is written differs each time; where it goes is what matters.
             let form = format!("> {path}");
-            self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());
+            self.find(WRITE_SENSITIVE, Risk::Dangerous, form, !target.is_unknown());
         } else {
             self.redirected |= !paths::is_harmless_device(&target.text);
-            self.write_to(&Target::whole(target));
+            self.write_to(&PathTarget::whole(target));
         }
     }
 
     /// A variable gets one value after the other.
-    pub(super) fn loop_over(&mut self, name: &str, values: &[Word], depth: usize) {
+    pub(super) fn loop_over(&mut self, name: &str, values: &[ShellWord], depth: usize) {
         let values: Vec<Argument> =
             values.iter().flat_map(|word| self.expand(word, depth)).collect();
         if !is_name(name) {
@@ -189,17 +189,17 @@ fn named_by(pattern: &str) -> Option<String> {
 }
 
 /// A variable that gets a value.
-struct Assignment {
+struct VariableAssignment {
     name: String,
     subscript: Option<String>,
     /// Whether the value is put behind what the variable has.
     appends: bool,
-    value: Word,
+    value: ShellWord,
 }
 
 /// Takes an assignment apart.
-fn assignment(word: &Word) -> Option<Assignment> {
-    let Some(Part::Text { text, quoted: false }) = word.parts.first() else {
+fn assignment(word: &ShellWord) -> Option<VariableAssignment> {
+    let Some(WordPart::Text { text, quoted: false }) = word.parts.first() else {
         return None;
     };
     let (target, value) = text.split_once('=')?;
@@ -211,8 +211,8 @@ fn assignment(word: &Word) -> Option<Assignment> {
     if !is_name(name) {
         return None;
     }
-    let mut parts = vec![Part::Text { text: value.to_owned(), quoted: false }];
+    let mut parts = vec![WordPart::Text { text: value.to_owned(), quoted: false }];
     parts.extend(word.parts[1..].iter().cloned());
     let (name, appends) = (name.to_owned(), plain.is_some());
-    Some(Assignment { name, subscript, appends, value: Word { parts } })
+    Some(VariableAssignment { name, subscript, appends, value: ShellWord { parts } })
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::expand::Variables;
-use super::invocation::{Feed, Invocation, Position};
+use super::expand::ShellVariables;
+use super::invocation::{Feed, Position, ProgramRun};
 use super::places::{Doubt, WRITE_OUTSIDE};
-use super::script::{self, Item, Script};
+use super::script::{self, Item, ShellScript};
 use super::uses::Brought;
-use super::{Examined, Finding, Severity, rules};
+use super::{Examined, Risk, ShellFinding, rules};
 use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
@@ -62,10 +62,10 @@ pub(super) struct Printed {
 
 /// A walk through one command.
 #[expect(clippy::struct_excessive_bools, reason = "each is true of a command by itself")]
-pub(super) struct Walk<'a> {
+pub(super) struct ScriptWalk<'a> {
     pub(super) path_context: &'a PathContext,
     pub(super) examined: Examined,
-    pub(super) variables: Variables,
+    pub(super) variables: ShellVariables,
     /// Where commands run, once the script has said so.
     pub(super) cwd: Option<String>,
     /// How many times over commands run on another machine.
@@ -102,12 +102,12 @@ pub(super) struct Walk<'a> {
     pub(super) words: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ScriptWalk<'a> {
     pub(super) fn new(path_context: &'a PathContext) -> Self {
         Self {
             path_context,
             examined: Examined::default(),
-            variables: Variables::default(),
+            variables: ShellVariables::default(),
             cwd: None,
             remote: 0,
             downloads: Vec::new(),
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
 
     /// Walks through a Python script and returns what was found.
     pub(super) fn whole_code(mut self, code: &str) -> Examined {
-        let it = Invocation {
+        let it = ProgramRun {
             program: "python",
             arguments: &[],
             sudo: None,
@@ -165,16 +165,16 @@ impl<'a> Walk<'a> {
     pub(super) fn find(
         &mut self,
         (rule, reason): (&'static str, &'static str),
-        severity: Severity,
+        severity: Risk,
         form: String,
         definite: bool,
     ) {
         // What a person does to another machine is theirs to judge.
-        let severity = if self.remote > 0 { Severity::Dangerous } else { severity };
+        let severity = if self.remote > 0 { Risk::Dangerous } else { severity };
         let full = self.examined.findings.len() >= MOST_FINDINGS;
-        if !full || severity > Severity::Dangerous {
+        if !full || severity > Risk::Dangerous {
             let subject = None;
-            self.examined.findings.push(Finding {
+            self.examined.findings.push(ShellFinding {
                 rule,
                 reason,
                 severity,
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
         definite: bool,
     ) {
         let count = self.examined.findings.len();
-        self.find(rule, Severity::Dangerous, form, definite);
+        self.find(rule, Risk::Dangerous, form, definite);
         if let Some(found) = self.examined.findings.get_mut(count) {
             found.subject = subject;
         }
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
 
     fn unreadable(&mut self, text: &str) {
         let form: String = text.chars().take(200).collect();
-        self.find(UNREADABLE, Severity::Dangerous, form, false);
+        self.find(UNREADABLE, Risk::Dangerous, form, false);
     }
 
     /// Reports whether there is still room to look at a text; asks about it if not.
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
         printed
     }
 
-    fn item(&mut self, item: &Item, script: &Script, position: &mut Position, depth: usize) {
+    fn item(&mut self, item: &Item, script: &ShellScript, position: &mut Position, depth: usize) {
         // A function's body is a group; whatever else it may be is not followed.
         if !matches!(item, Item::Group | Item::Subshell | Item::End)
             && let Some(name) = position.named.take()
@@ -307,7 +307,7 @@ impl<'a> Walk<'a> {
                 self.left_behind(position.list_began.as_deref());
                 let last = position.pipeline.last().cloned().unwrap_or_default();
                 if position.inside.iter().flatten().any(|name| *name == last) {
-                    self.find(rules::FORK_BOMB, Severity::Hardline, last, true);
+                    self.find(rules::FORK_BOMB, Risk::Hardline, last, true);
                 }
                 self.end_list(position);
             }
@@ -392,7 +392,7 @@ impl<'a> Walk<'a> {
     fn watch_for_bomb(&mut self, position: &Position, program: &str) {
         let own = position.inside.iter().flatten().any(|name| name == program);
         if own && position.pipeline.iter().any(|before| before == program) {
-            self.find(rules::FORK_BOMB, Severity::Hardline, program.to_owned(), true);
+            self.find(rules::FORK_BOMB, Risk::Hardline, program.to_owned(), true);
         }
     }
 }

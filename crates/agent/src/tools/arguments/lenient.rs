@@ -132,7 +132,7 @@ impl<'de> Deserializer<'de> for Lenient {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        visitor.visit_map(Fields { fields: self.object()?.into_iter(), next: None })
+        visitor.visit_map(ObjectFields { fields: self.object()?.into_iter(), next: None })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -143,7 +143,7 @@ impl<'de> Deserializer<'de> for Lenient {
     ) -> Result<V::Value, BadArgument> {
         let mut fields = self.object()?;
         fields.retain(|_, value| !value.is_null());
-        visitor.visit_map(Fields { fields: fields.into_iter(), next: None })
+        visitor.visit_map(ObjectFields { fields: fields.into_iter(), next: None })
     }
 
     /// Reads a word of a choice, however it is capitalised and joined.
@@ -177,13 +177,12 @@ impl<'de> SeqAccess<'de> for Items {
     }
 }
 
-/// The fields of an object.
-struct Fields {
+struct ObjectFields {
     fields: serde_json::map::IntoIter,
     next: Option<(String, Value)>,
 }
 
-impl<'de> MapAccess<'de> for Fields {
+impl<'de> MapAccess<'de> for ObjectFields {
     type Error = BadArgument;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(

@@ -57,7 +57,6 @@ pub(super) async fn names(
     Ok(result)
 }
 
-/// Returns lines.
 pub(super) async fn lines(
     files: &Files,
     request: &FileSearch,

@@ -24,7 +24,7 @@ const LAST_OUTPUT_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a command came to its end.
 #[derive(Debug)]
-enum Followed {
+enum CommandEnd {
     Ended(Box<JobInfo>),
     /// The turn was interrupted, and all that the command had started was killed.
     Interrupted,
@@ -53,12 +53,12 @@ pub(super) async fn run(
     }
     let text = context.redactor.redact(&text);
     match followed {
-        Ok(Followed::Ended(info)) => {
+        Ok(CommandEnd::Ended(info)) => {
             let info = recounted(sandbox, &request.command, info).await;
             let warning = warning(context, sandbox, &info).await;
             CommandResult { approval, warning, ..ended(&request, &text, &info) }.into_output()
         }
-        Ok(Followed::Interrupted) => {
+        Ok(CommandEnd::Interrupted) => {
             // What a person approved is not what happened.
             let approval = approval.map(|said| format!("{said}; then interrupted"));
             CommandResult { approval, ..CommandResult::interrupted(&text) }.into_output()
@@ -79,7 +79,7 @@ async fn follow(
     sandbox: &Sandbox,
     command: impl Fn() -> Command,
     printed: &mut OutputBuffer<'_>,
-) -> Result<Followed, NotRecorded> {
+) -> Result<CommandEnd, NotRecorded> {
     let mut is_second_attempt = false;
     loop {
         let id = new_job_id();
@@ -87,7 +87,7 @@ async fn follow(
         let command = command().job_id(id.clone()).kill_on_drop();
         let mut job = tokio::select! {
             biased;
-            () = context.cancel.cancelled() => return Ok(Followed::Interrupted),
+            () = context.cancel.cancelled() => return Ok(CommandEnd::Interrupted),
             job = Box::pin(sandbox.start(command, Follow::EveryByte)) => job?,
         };
         let drained = tokio::select! {
@@ -98,13 +98,13 @@ async fn follow(
         match drained {
             None => {
                 kill_and_drain(sandbox, &id, drain(&mut job, printed)).await;
-                return Ok(Followed::Interrupted);
+                return Ok(CommandEnd::Interrupted);
             }
             Some(drained) => drained?,
         }
         match job.finish().await? {
             JobOutcome::NeverStarted { .. } if !is_second_attempt => is_second_attempt = true,
-            outcome => return Ok(Followed::Ended(Box::new(outcome.into_info()?))),
+            outcome => return Ok(CommandEnd::Ended(Box::new(outcome.into_info()?))),
         }
     }
 }

@@ -77,7 +77,6 @@ struct TerminalArguments {
     watch_patterns: Deferred<Vec<String>>,
 }
 
-/// A call, understood.
 #[derive(Debug)]
 struct CommandRequest {
     command: String,
