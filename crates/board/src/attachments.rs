@@ -342,7 +342,7 @@ fn content_type(given: Option<&str>) -> Result<Option<String>> {
     }
     Err(Error::Invalid {
         what: "the content type".to_owned(),
-        reason: "is none; they look like text/plain".to_owned(),
+        reason: "is not a media type such as text/plain".to_owned(),
     })
 }
 

@@ -167,14 +167,14 @@ impl Remains {
         log: &ServerLog,
     ) -> Result<ProgramTransport, ServerError> {
         let ServerTarget::Program { command, args, env, cwd, places } = target else {
-            return Err(ServerError::Settings("it is no program".to_owned()));
+            return Err(ServerError::Settings("it is not a program".to_owned()));
         };
         let found = find_program(command, path_of(env), places)?;
         let mut env = env.clone();
         env.retain(|(name, _)| name != "PATH");
         env.push(("PATH".into(), found.path));
         if let Some(cwd) = cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
-            let text = format!("mcp_servers.{name}.cwd, {}, is no directory", cwd.display());
+            let text = format!("mcp_servers.{name}.cwd, {}, is not a directory", cwd.display());
             return Err(ServerError::Settings(text));
         }
         let program =

@@ -42,7 +42,7 @@ impl Oddities {
         // Masked before it is cut: half a secret is not known as one.
         let chatter = redactor.redact(seen.chatter.as_deref()?);
         let chatter = one_line(&chatter, CHARACTERS);
-        Some(format!("it prints what is no message of the protocol: {chatter:?}"))
+        Some(format!("it prints text that is not an MCP message: {chatter:?}"))
     }
 
     fn note(&self, change: impl FnOnce(&mut SeenOutput)) {

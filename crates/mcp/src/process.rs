@@ -100,7 +100,7 @@ fn named(file: &Path, error: &io::Error) -> io::Error {
             "; the program that its first line (#!…) names is not there"
         }
         Some(Errno::NOEXEC) => {
-            "; it is no program for this machine, or a script without a first line such as #!/bin/sh"
+            "; it is not a program for this machine, or a script without a first line such as #!/bin/sh"
         }
         _ => "",
     };

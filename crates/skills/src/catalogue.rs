@@ -112,7 +112,7 @@ pub(crate) fn read_about(dir: &Path) -> Result<FrontMatter, Broken> {
         }
         Err(error) => {
             let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
-            return Err(broken(Some(line), "it is no UTF-8".to_owned(), "save it as UTF-8"));
+            return Err(broken(Some(line), "it is not UTF-8".to_owned(), "save it as UTF-8"));
         }
     };
     FrontMatter::parse(text)

@@ -102,7 +102,7 @@ impl FrontMatter {
         let Parted { head, .. } = part(text)?;
         // The fence is the file's first line.
         let root = Yaml::parse(head).map_err(|error| {
-            let reason = format!("its front matter is no YAML: {}", error.message);
+            let reason = format!("its front matter is not valid YAML: {}", error.message);
             let advice = "put text with a `:` or `#` in it into quotes";
             problem(error.line + 1, reason, advice)
         })?;
@@ -110,7 +110,7 @@ impl FrontMatter {
             None => Vec::new(),
             Some((_, YamlKind::Map(entries))) => entries,
             Some((line, _)) => {
-                return Err(problem(line + 1, "its front matter is no map of keys", BEGINNING));
+                return Err(problem(line + 1, "its front matter is not a map of keys", BEGINNING));
             }
         };
         FrontMatterFields::of(&entries)?.read()
@@ -296,7 +296,7 @@ fn variable_name(text: &str, line: usize) -> Result<EnvName, Problem> {
     EnvName::new(text.trim()).ok_or_else(|| {
         problem(
             line,
-            format!("{text:?} is no name of a variable"),
+            format!("{text:?} is not a valid variable name"),
             "use letters, digits and _, as in NOTION_TOKEN",
         )
     })

@@ -173,7 +173,7 @@ impl Skills {
                 let is_skill = dir.join(INSTRUCTIONS).symlink_metadata().is_ok();
                 if is_skill || dir.is_symlink() {
                     let text =
-                        format!("{category} is no category: there is a skill in its place");
+                        format!("{category} is not a category: there is a skill in its place");
                     return Err(SkillError::Change(text));
                 }
                 fs::create_dir_all(&dir).map_err(SkillError::io("make", &dir))?;
@@ -265,7 +265,7 @@ fn read_text(name: &SkillName, dir: &Path, inner: &Path) -> Result<String, Skill
     if bytes.len() as u64 > MAX_FILE {
         return Err(too_large(inner));
     }
-    let text = format!("{} is no text, and can only be replaced as a whole", inner.display());
+    let text = format!("{} is not text and can only be replaced as a whole", inner.display());
     String::from_utf8(bytes).map_err(|_| SkillError::Change(text))
 }
 
@@ -298,7 +298,7 @@ fn write_beside(
     match fs::symlink_metadata(&path) {
         Ok(found) if !found.is_file() => {
             let path = inner.display().to_string();
-            return Err(SkillError::Path { path, reason: "what is there is no file" });
+            return Err(SkillError::Path { path, reason: "it is not a file" });
         }
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(SkillError::io("look at", &path)(error));

@@ -48,7 +48,7 @@ pub(crate) async fn run(
     let began = Instant::now();
     events.emit(Event::TurnStarted { conversation: conversation.id.clone() });
     for name in std::mem::take(&mut conversation.unknown_tools) {
-        let text = format!("the settings name the tool or toolset {name:?}, and there is none");
+        let text = format!("the settings name an unknown tool or toolset {name:?}");
         events.emit(Event::Warning { text });
     }
     for text in conversation.memory.take_notices() {

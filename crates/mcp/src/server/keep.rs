@@ -34,7 +34,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// How long a server that told of a change is not asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Keeps a server connected until nobody needs it any more.
+/// Keeps a server connected until the servers are being ended.
 pub(crate) async fn keep(server: Arc<Server>) {
     let cancel = server.shared.cancel.clone();
     let name = server.plan.name.clone();
@@ -100,7 +100,7 @@ async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
     let live = connect(&server.plan, &server.shared.log, cancel).await?;
     let listed = tokio::select! {
         listed = list(&server.plan, live.running.peer()) => listed,
-        () = cancel.cancelled() => Err(ServerError::Failed("nobody needs it any more".to_owned())),
+        () = cancel.cancelled() => Err(ServerError::Failed("the servers are being ended".to_owned())),
     };
     match listed {
         Ok(tools) => Ok((live, tools)),
@@ -115,7 +115,7 @@ async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
 }
 
 /// Has calls go over a connection until it ends, and returns why it did; or
-/// nothing, if nobody needs it any more.
+/// nothing, if the servers are being ended.
 async fn attend(
     server: &Server,
     live: Live,

@@ -165,7 +165,7 @@ async fn answered(
     if !is(JSON) {
         let kind = kind.unwrap_or_else(|| "something of no kind".to_owned());
         return Err(unexpected(format!(
-            "it answers with {kind}, which is no message of the protocol; {ELSEWHERE}"
+            "it answers with {kind}, which is not an MCP message; {ELSEWHERE}"
         )));
     }
     let Some(body) = body(response).await? else {
@@ -174,7 +174,7 @@ async fn answered(
     match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
         Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
         Err(error) => Err(unexpected(format!(
-            "its answer is no message of the protocol ({error}): {}",
+            "its answer is not an MCP message ({error}): {}",
             one_line(&String::from_utf8_lossy(&body), WORDS)
         ))),
     }

@@ -204,7 +204,7 @@ fn tar_entry(unpacking: &mut Unpacking, entry: tar::Entry<'_, impl Read>) -> Res
         _ => ArchiveEntryKind::Other,
     };
     let path = entry.path_bytes().into_owned();
-    let path = String::from_utf8(path).map_err(|_| "it has a name that is no text".to_owned())?;
+    let path = String::from_utf8(path).map_err(|_| "it has a name that is not UTF-8".to_owned())?;
     let Some(inner) = unpacking.admit(path, kind)? else { return Ok(()) };
     let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
     unpacking.take(inner, entry, |_| executable)
@@ -241,7 +241,7 @@ fn zip_entry<'a>(
     entry: ZipFileEntry<'a>,
     file: &'a mut BufReader<File>,
 ) -> Result<(), String> {
-    let name = entry.name().map_err(|_| "it has a name that is no text".to_owned())?.into_owned();
+    let name = entry.name().map_err(|_| "it has a name that is not UTF-8".to_owned())?.into_owned();
     let Some(inner) = unpacking.admit(name.clone(), kind(&entry))? else { return Ok(()) };
     let advice = "unpack it, and install the folder";
     if entry.encrypted() {

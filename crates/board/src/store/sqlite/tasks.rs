@@ -218,7 +218,7 @@ fn workspace(columns: &mut Columns<'_>) -> Result<Workspace> {
         ("worktree", Some(path)) => Ok(Workspace::Worktree { path, branch }),
         _ => Err(Error::Unreadable {
             what: "the workspace of a task".to_owned(),
-            reason: format!("{kind:?} is no kind of workspace, or has no directory"),
+            reason: format!("{kind:?} is not a kind of workspace, or has no directory"),
         }),
     }
 }
