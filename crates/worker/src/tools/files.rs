@@ -14,7 +14,7 @@ use vestal_board::{Attachment, Authority, Board, NewAttachment, Source, TaskId};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 
-use super::tool::{Effect, Verb, fields};
+use super::tool::{BoardVerb, Effect, fields};
 use super::{BoardArgument, TaskArgument, ToolError};
 use crate::context::BoardContext;
 
@@ -26,19 +26,19 @@ pub(super) struct AttachFile {
     task_id: TaskArgument,
     /// A file in the sandbox.
     path: Option<String>,
-    /// Bytes, where there is no file.
+    /// The content in base64, if there is no file.
     content_base64: Option<String>,
-    /// Its name on the board; default: that of the file.
+    /// The name on the board; default: the name of the file.
     filename: Option<String>,
-    /// What is in it, as in text/plain.
+    /// The media type, such as text/plain.
     content_type: Option<String>,
 }
 
 #[async_trait]
-impl Verb for AttachFile {
+impl BoardVerb for AttachFile {
     const NAME: &'static str = "kanban_attach";
     const DESCRIPTION: &'static str = "\
-Keeps a file with a task: one of the sandbox, by `path`, or bytes given as `content_base64` with a `filename`. At most 25 MiB.";
+Attaches a file to a task: a file of the sandbox by `path`, or bytes as `content_base64` with a `filename`. At most 25 MiB.";
     const EFFECT: Effect = Effect::Adds;
 
     async fn call(

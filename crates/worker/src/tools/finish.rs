@@ -10,29 +10,29 @@ use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, blank_as_absen
 use vestal_board::verbs::{Block, Completion, Moved};
 use vestal_board::{BlockKind, Board, Status, TaskId};
 
-use super::tool::{self, Effect, Verb, fields, not_blank};
+use super::tool::{self, BoardVerb, Effect, fields, not_blank};
 use super::{BoardArgument, TaskArgument, ToolError, files};
 use crate::context::{BoardContext, Reported};
 
 /// The arguments of a completion and of a submission.
 #[derive(Deserialize, JsonSchema)]
-struct FinishedWork {
+struct WorkReport {
     #[serde(default)]
     board: BoardArgument,
     #[serde(default)]
     task_id: TaskArgument,
-    /// What was done, for whoever goes on with it.
+    /// What was done, for whoever continues.
     // The result stands in for a summary that a model leaves out.
     #[schemars(required)]
     summary: Option<String>,
-    /// What came of it, where that is a text of its own.
+    /// The result, if it is a text.
     result: Option<String>,
-    /// Facts for machines: changed files, test results, decisions.
+    /// Structured facts: changed files, test results, decisions.
     metadata: Option<Map<String, Value>>,
     /// Tasks that you made with `kanban_create`, by id. Naming any other is an error.
     #[serde(default)]
     created_cards: Vec<String>,
-    /// Files in the sandbox to be kept with the task, each at most 25 MiB.
+    /// Files in the sandbox to attach to the task, each at most 25 MiB.
     #[serde(default)]
     artifacts: Vec<String>,
 }
@@ -44,7 +44,7 @@ enum FinishVerb {
     Submit,
 }
 
-impl FinishedWork {
+impl WorkReport {
     /// Hands the task in with its artifacts. Where that fails, they are off the board
     /// again and the task is as it was.
     async fn hand_in(
@@ -87,7 +87,7 @@ impl FinishedWork {
         };
         let result = masked(self.result.as_deref());
         let Some(summary) = masked(self.summary.as_deref()).or_else(|| result.clone()) else {
-            let missing = "`summary` is required: say what was done, for whoever goes on with it";
+            let missing = "`summary` is required: say what was done, for whoever continues";
             return Err(BadArgument::new(missing).into());
         };
         let mut created_cards = Vec::<TaskId>::new();
@@ -121,15 +121,15 @@ fn moved_fields(kanban: &BoardContext, moved: &Moved) -> Map<String, Value> {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub(super) struct CompleteTask(FinishedWork);
+pub(super) struct CompleteTask(WorkReport);
 
 #[async_trait]
-impl Verb for CompleteTask {
+impl BoardVerb for CompleteTask {
     const NAME: &'static str = "kanban_complete";
     const DESCRIPTION: &'static str = "\
-Reports that the task is done, and ends the work on it: do this last. Where the task asks for a review, it goes there. \
-`summary` is what whoever goes on with it will read: what was done, what was decided, what is left, how it was checked. \
-`artifacts` are copied out of the sandbox and kept with the task; if one is missing or too large, nothing is reported.";
+Reports that the task is done and ends your work on it: call this last. A task that requires a review goes to review. \
+`summary` is for whoever continues: what was done, what was decided, what is left, how it was checked. \
+`artifacts` are copied out of the sandbox and attached to the task; if one is missing or too large, the call fails and nothing is reported.";
     const EFFECT: Effect = Effect::Decides;
 
     async fn call(
@@ -143,14 +143,14 @@ Reports that the task is done, and ends the work on it: do this last. Where the 
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub(super) struct SubmitTask(FinishedWork);
+pub(super) struct SubmitTask(WorkReport);
 
 #[async_trait]
-impl Verb for SubmitTask {
+impl BoardVerb for SubmitTask {
     const NAME: &'static str = "kanban_submit";
     const DESCRIPTION: &'static str = "\
-Reports that the work is done and hands it over for review, whether or not the task asks for one; it ends the work on the task. \
-Use it instead of kanban_complete for changes that somebody should look at before they count. Takes the same as kanban_complete.";
+Reports that the work is done and submits it for review, even if the task requires none; this ends your work on the task. \
+Use it instead of kanban_complete for changes that should be reviewed before they count. It takes the same arguments.";
     const EFFECT: Effect = Effect::Decides;
 
     async fn call(
@@ -174,11 +174,11 @@ pub(super) struct RequestChanges {
 }
 
 #[async_trait]
-impl Verb for RequestChanges {
+impl BoardVerb for RequestChanges {
     const NAME: &'static str = "kanban_request_changes";
     const DESCRIPTION: &'static str = "\
-Sends work that was handed over for review back to whoever did it, and ends the review. \
-`reason` is all they will be told: say what is wrong, where, and what would make it right.";
+Sends reviewed work back to its author and ends the review. \
+`reason` is all that the author gets: say what is wrong, where, and how to fix it.";
     const EFFECT: Effect = Effect::Decides;
 
     async fn call(
@@ -201,7 +201,7 @@ pub(super) struct BlockTask {
     board: BoardArgument,
     #[serde(default)]
     task_id: TaskArgument,
-    /// What is in the way, and what is needed.
+    /// What blocks the task, and what is needed.
     reason: NonEmptyString,
     #[serde(default, deserialize_with = "blank_as_absent")]
     kind: Option<GivenBlockKind>,
@@ -229,13 +229,13 @@ impl From<GivenBlockKind> for BlockKind {
 }
 
 #[async_trait]
-impl Verb for BlockTask {
+impl BoardVerb for BlockTask {
     const NAME: &'static str = "kanban_block";
     const DESCRIPTION: &'static str = "\
-Reports that the task cannot go on now, and ends the work on it. `kind`: needs_input (a person has to answer or decide), \
-capability (a right, a tool or a login is missing), transient (something passing; it is tried again by itself), \
+Reports that the task is blocked and ends your work on it. `kind`: needs_input (a person must answer or decide), \
+capability (a permission, tool or login is missing), transient (a temporary problem; the task is retried automatically), \
 dependency (it waits for another task: link that one with kanban_link first). \
-`reason` is what the person reads: say what was found, what exactly is needed, and what you would do with each answer.";
+`reason` is what the person reads: say what you found, what exactly is needed, and what you would do with each answer.";
     const EFFECT: Effect = Effect::Decides;
 
     async fn call(
@@ -268,10 +268,10 @@ pub(super) struct UnblockTask {
 }
 
 #[async_trait]
-impl Verb for UnblockTask {
+impl BoardVerb for UnblockTask {
     const NAME: &'static str = "kanban_unblock";
     const DESCRIPTION: &'static str = "\
-Lets a blocked or scheduled task go on, in the name of the person you talk to: do it when they have answered what it waits for. \
+Unblocks a blocked or scheduled task in the name of the user: call it when they have answered what the task waits for. \
 `reason` is kept with the task, so put the answer there.";
     const EFFECT: Effect = Effect::Decides;
 

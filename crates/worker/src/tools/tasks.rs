@@ -11,7 +11,7 @@ use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, Seconds, blank
 use vestal_board::{Board, Initial, NewTask, TaskId, Workspace};
 use vestal_config::ProfileName;
 
-use super::tool::{self, Effect, Verb, fields, not_blank};
+use super::tool::{self, BoardVerb, Effect, fields, not_blank};
 use super::{BoardArgument, TaskArgument, ToolError};
 use crate::context::BoardContext;
 
@@ -19,33 +19,33 @@ use crate::context::BoardContext;
 pub(super) struct CreateTask {
     #[serde(default)]
     board: BoardArgument,
-    /// What it is about, in a line.
+    /// A title of one line.
     title: NonEmptyString,
     /// The profile that works on it.
     assignee: NonEmptyString,
-    /// What is to be done.
+    /// What to do.
     body: Option<String>,
-    /// Tasks that have to be done first, by id.
+    /// Tasks that must be done first, by id.
     #[serde(default)]
     parents: Vec<String>,
     /// Higher goes first; default 0.
     priority: Option<i64>,
-    /// It is a rough idea that somebody has to look at first.
+    /// It is a rough idea that needs triage first.
     #[serde(default)]
     triage: bool,
-    /// blocked: it waits until a person lets it go on.
+    /// blocked: it waits until a person unblocks it.
     #[serde(default, deserialize_with = "blank_as_absent")]
     initial_status: Option<InitialStatus>,
     idempotency_key: Option<String>,
-    /// Time that an attempt may take.
+    /// How long an attempt may take.
     #[schemars(with = "Option<f64>")]
     max_runtime_seconds: Option<Seconds>,
     #[serde(default)]
     skills: Vec<String>,
-    /// The work has to be looked at before it counts as done.
+    /// The work must be reviewed before it counts as done.
     #[serde(default)]
     needs_review: bool,
-    /// The profile that looks at it; none: a person does.
+    /// The profile that reviews it; default: a person.
     reviewer: Option<String>,
     tenant: Option<String>,
     #[serde(default, deserialize_with = "blank_as_absent")]
@@ -71,12 +71,12 @@ enum WorkspaceKind {
 }
 
 #[async_trait]
-impl Verb for CreateTask {
+impl BoardVerb for CreateTask {
     const NAME: &'static str = "kanban_create";
     const DESCRIPTION: &'static str = "\
-Makes another task: a follow-up, or a part that somebody else should do. Whoever works on it knows only what is in it, so `body` has to say all of it: \
-what is to be done, where things are, how to tell that it is done. `parents` are tasks that have to be done first. \
-With an `idempotency_key` that was used before, the task made then is returned.";
+Creates another task: a follow-up, or a part for somebody else. Its worker knows only what is in it, so `body` must say everything: \
+what to do, where things are, how to tell that it is done. `parents` are tasks that must be done first. \
+With an `idempotency_key` that was used before, the existing task is returned.";
     const EFFECT: Effect = Effect::Adds;
 
     fn adapt_schema(kanban: &BoardContext, properties: &mut Map<String, Value>) {
@@ -87,7 +87,7 @@ With an `idempotency_key` that was used before, the task made then is returned."
             json!({
                 "type": "string",
                 "enum": ["inherit", "scratch"],
-                "description": "Where it is worked on: where this task is (default), or in a place of its own.",
+                "description": "inherit: in the workspace of this task (default); scratch: in a new one.",
             })
         } else {
             json!({"type": "string", "enum": ["scratch", "dir", "worktree"]})
@@ -184,17 +184,17 @@ fn profile(name: &str, what: &str) -> Result<ProfileName, BadArgument> {
 pub(super) struct LinkTasks {
     #[serde(default)]
     board: BoardArgument,
-    /// The task that has to be done first.
+    /// The task that must be done first.
     parent_id: NonEmptyString,
     /// The task that waits for it; a worker's own if left out.
     child_id: Option<String>,
 }
 
 #[async_trait]
-impl Verb for LinkTasks {
+impl BoardVerb for LinkTasks {
     const NAME: &'static str = "kanban_link";
     const DESCRIPTION: &'static str = "\
-Lets the task `child_id` wait until the task `parent_id` is done. A worker may link its own task and those it made.";
+Makes the task `child_id` wait until the task `parent_id` is done. A worker may link its own task and those it created.";
     const EFFECT: Effect = Effect::Adds;
 
     async fn call(
@@ -220,15 +220,15 @@ pub(super) struct AddComment {
     board: BoardArgument,
     #[serde(default)]
     task_id: TaskArgument,
-    /// What there is to say.
+    /// The comment.
     body: NonEmptyString,
 }
 
 #[async_trait]
-impl Verb for AddComment {
+impl BoardVerb for AddComment {
     const NAME: &'static str = "kanban_comment";
     const DESCRIPTION: &'static str = "\
-Says something about a task, your own or another, for whoever works on it later. It stays there under your profile's name; nobody answers it now.";
+Adds a comment to a task, your own or another, for whoever works on it later. It is signed with your profile; do not wait for an answer.";
     const EFFECT: Effect = Effect::Adds;
 
     async fn call(
@@ -248,15 +248,15 @@ Says something about a task, your own or another, for whoever works on it later.
 pub(super) struct SendHeartbeat {
     #[serde(default)]
     board: BoardArgument,
-    /// How far the work has come, in a line.
+    /// The progress, in one line.
     note: Option<String>,
 }
 
 #[async_trait]
-impl Verb for SendHeartbeat {
+impl BoardVerb for SendHeartbeat {
     const NAME: &'static str = "kanban_heartbeat";
     const DESCRIPTION: &'static str = "\
-Says how far the work has come, for people who watch the board. The hold on the task is renewed by itself; \
+Reports progress to people who watch the board. Your hold on the task is renewed automatically; \
 use this during long work, with a `note` of one line.";
     const EFFECT: Effect = Effect::Adds;
 

@@ -18,7 +18,7 @@ use crate::context::BoardContext;
 
 /// One verb of the board as a tool: the type holds the arguments of a call.
 #[async_trait]
-pub(super) trait Verb: DeserializeOwned + JsonSchema + Send + 'static {
+pub(super) trait BoardVerb: DeserializeOwned + JsonSchema + Send + 'static {
     const NAME: &'static str;
     /// The description for the model.
     const DESCRIPTION: &'static str;
@@ -81,14 +81,14 @@ pub(super) struct BoardTool<V> {
     verb: PhantomData<fn() -> V>,
 }
 
-impl<V: Verb> BoardTool<V> {
+impl<V: BoardVerb> BoardTool<V> {
     pub(super) fn tool(kanban: &BoardContext) -> Arc<dyn Tool> {
         Arc::new(Self { kanban: kanban.clone(), verb: PhantomData })
     }
 }
 
 #[async_trait]
-impl<V: Verb> Tool for BoardTool<V> {
+impl<V: BoardVerb> Tool for BoardTool<V> {
     fn spec(&self) -> ToolSpec {
         let mut spec = tool_spec::<V>(V::NAME, V::DESCRIPTION);
         if let Some(Value::Object(properties)) = spec.parameters.get_mut("properties") {
