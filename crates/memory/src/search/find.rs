@@ -34,7 +34,7 @@ pub(super) async fn find(
     let without = only.is_none().then(|| current.clone());
     let scope = Scope { only, without, each: Some(DEPTH) };
     let depth = u32::try_from(limit).unwrap_or(u32::MAX).saturating_mul(DEPTH);
-    let mut hits = store.search_in(&scope, query, depth).await?;
+    let mut hits = store.search(&scope, query, depth).await?;
     let all = !hits.is_empty();
     if !all {
         hits = any_word(store, &scope, query, depth).await?;
@@ -82,7 +82,7 @@ async fn any_word(
     }
     let mut found: BTreeMap<(ConversationId, Seq), (usize, Hit)> = BTreeMap::new();
     for word in &words {
-        for hit in store.search_in(scope, word, depth).await? {
+        for hit in store.search(scope, word, depth).await? {
             let place = (hit.conversation.clone(), hit.seq);
             found.entry(place).or_insert_with(|| (0, hit)).0 += 1;
         }

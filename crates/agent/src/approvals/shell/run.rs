@@ -33,7 +33,7 @@ const DECODERS: [&str; 12] = [
 
 /// Who runs a command, and what it reads.
 #[derive(Default)]
-struct RunSetting {
+pub(super) struct RunSetting {
     prefix: Prefix,
     /// Whether what `find` hands it is everything there is.
     sweeps: bool,
@@ -43,11 +43,7 @@ struct RunSetting {
 
 impl ScriptWalk<'_> {
     /// Looks at a program and its arguments. Returns what it prints.
-    pub(super) fn run(&mut self, arguments: &[Argument], feed: &Feed, depth: usize) -> Feed {
-        self.run_in(arguments, feed, RunSetting::default(), depth)
-    }
-
-    fn run_in(
+    pub(super) fn run(
         &mut self,
         arguments: &[Argument],
         feed: &Feed,
@@ -385,7 +381,7 @@ impl ScriptWalk<'_> {
                 by_program: true,
                 ..RunSetting::default()
             };
-            self.run_in(&command, &Feed::Nothing, setting, depth + 1);
+            self.run(&command, &Feed::Nothing, setting, depth + 1);
             words = &words[end..];
         }
     }

@@ -4,6 +4,7 @@
 use super::Risk;
 use super::expand::{Argument, NAME, SOME, UNKNOWN};
 use super::invocation::Feed;
+use super::run::RunSetting;
 use super::script::{Redirect, ShellScript, Simple};
 use super::understand::INDIRECT;
 use super::uses::{self, Brought, PathTarget};
@@ -64,7 +65,8 @@ impl ScriptWalk<'_> {
             self.suspect(name, &value.text);
         }
         let program = arguments[0].visible();
-        let printed = self.run(&arguments, own_feed.as_ref().unwrap_or(feed), depth);
+        let feed = own_feed.as_ref().unwrap_or(feed);
+        let printed = self.run(&arguments, feed, RunSetting::default(), depth);
         if redirected && printed == Feed::Fetched {
             self.brought = Brought::Files;
         }
